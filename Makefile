@@ -1,0 +1,46 @@
+# Two commands: `make run` does the main job, `make test` passes every test. `make bench` compares with the peers.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+ENGINE := $(VENV)/.engine
+
+.PHONY: run test bench setup lint lock clean
+
+run: setup
+	$(BIN)/hwdyno run
+
+test: setup lint
+	cargo test --locked --quiet
+	$(BIN)/python -m pytest
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+setup: $(ENGINE)
+
+lint: setup
+	cargo fmt --check
+	cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Rewrites the lock file from pyproject.toml; needs uv.
+lock:
+	uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --group dev pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf $(VENV) target
+
+$(VENV)/.python: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "hwdyno needs Python 3.10 or newer; set PYTHON=/path/to/it" >&2; exit 1; }
+	@command -v cargo >/dev/null || { echo "hwdyno needs a Rust toolchain (cargo) to build its engine; see rustup.rs" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: install your system's python3-venv package" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements.lock
+	@touch $@
+
+# The engine is rebuilt by itself when a Rust file changed.
+$(ENGINE): $(VENV)/.python pyproject.toml $(RUST)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

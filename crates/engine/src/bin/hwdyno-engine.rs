@@ -1,0 +1,33 @@
+//! The bare engine: the three verbs on a command line, without an interpreter around them.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let answer = match words.as_slice() {
+        ["survey"] => Ok(hwdyno_engine::survey(Path::new("/"), None)),
+        ["survey", path] => Ok(hwdyno_engine::survey(Path::new("/"), Some(Path::new(path)))),
+        ["kernels"] => serde_json::to_value(hwdyno_engine::kernels()).map_err(|e| e.to_string()),
+        ["run", kernel] => run(kernel, "{}"),
+        ["run", kernel, parameters] => run(kernel, parameters),
+        _ => Err("usage: hwdyno-engine survey [PATH] | kernels | run KERNEL ['{\"parameter\": value}']".into()),
+    };
+    match answer {
+        Ok(value) => {
+            println!("{value}");
+            ExitCode::SUCCESS
+        }
+        Err(says) => {
+            eprintln!("hwdyno-engine: {says}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(kernel: &str, parameters: &str) -> Result<serde_json::Value, String> {
+    let parameters = serde_json::from_str(parameters).map_err(|e| format!("the parameters are not JSON: {e}"))?;
+    let reading = hwdyno_engine::run(kernel, &parameters, &hwdyno_engine::Stop::new()).map_err(|e| e.to_string())?;
+    serde_json::to_value(reading).map_err(|e| e.to_string())
+}

@@ -1,0 +1,8 @@
+//! The table of kernels: one line each.
+
+use crate::kernel::Kernel;
+
+mod idle;
+
+/// Every kernel that the engine has.
+pub static TABLE: &[&dyn Kernel] = &[&idle::Idle];

@@ -1,0 +1,50 @@
+//! The engine: measures, and knows no Python, no plan and no ceiling.
+//!
+//! Three verbs are all that it offers: [`survey()`] describes the machine, [`kernels()`] lists the
+//! measuring loops with their parameters, [`run`] runs one of them and hands back a [`Reading`].
+
+pub mod clock;
+pub mod cpu_time;
+pub mod histogram;
+pub mod kernel;
+pub mod kernels;
+pub mod reading;
+pub mod storage;
+pub mod survey;
+pub mod sys;
+pub mod team;
+
+use std::path::Path;
+
+pub use kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+pub use reading::Reading;
+
+/// Describes the machine as a JSON object (see `survey`), with the storage behind `path`.
+///
+/// `root` is where `/sys` and `/proc` are looked up: `/` for this machine, or the directory of a
+/// recorded tree, for which nothing is timed and no system call about this machine is made.
+#[must_use]
+pub fn survey(root: &Path, path: Option<&Path>) -> serde_json::Value {
+    survey::survey(root, path)
+}
+
+/// Lists every kernel: its name, what it measures, its parameters, and what one pass does.
+#[must_use]
+pub fn kernels() -> Vec<KernelInfo> {
+    kernels::TABLE.iter().map(|kernel| kernel.info()).collect()
+}
+
+/// Runs the kernel called `name` once with `parameters` (a JSON object) until it ends or `stop` is set.
+///
+/// # Errors
+/// [`Error::Usage`] for an unknown kernel or parameter, or a value out of range: nothing was measured.
+/// [`Error::Machine`] for what the machine refused before the timed region began. Faults inside the
+/// timed region are counted in the [`Reading`], which is then partial, and are not errors.
+pub fn run(name: &str, parameters: &serde_json::Value, stop: &Stop) -> Result<Reading, Error> {
+    let kernel = kernels::TABLE.iter().find(|kernel| kernel.info().name == name).ok_or_else(|| {
+        let known: Vec<_> = kernels::TABLE.iter().map(|k| k.info().name).collect();
+        Error::usage(format!("no kernel is called '{name}'; there are: {}", known.join(", ")))
+    })?;
+    let parameters = Parameters::check(&kernel.info(), parameters)?;
+    kernel.run(&parameters, stop)
+}

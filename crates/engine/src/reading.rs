@@ -1,0 +1,100 @@
+//! What every kernel hands back: counts, whole latency histograms, samples over time and CPU cost.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::histogram::Histogram;
+
+/// One run of one kernel. Counts are exact; every rate is derived from them by the reader.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Reading {
+    /// The kernel's name.
+    pub kernel: String,
+    /// Every parameter as it was used, defaults included.
+    pub parameters: Value,
+    /// Length of the timed region, by the monotonic clock, s.
+    pub elapsed_s: f64,
+    /// What was done, one entry a direction (`read`, `write`) or one alone.
+    pub streams: Vec<Stream>,
+    /// Progress over time, for minimum, average and maximum.
+    pub samples: Samples,
+    /// CPU time that the measuring threads spent inside the timed region.
+    pub cpu: CpuTime,
+    /// How many operations were asked to be in flight.
+    pub concurrency_asked: f64,
+    /// Counters of the system over the timed region, by name with the unit in it, such as
+    /// `process_read_bytes` or `device_read_bytes`; absent where the system has none.
+    pub counters: Map<String, Value>,
+    /// Faults inside the timed region, counted by kind.
+    pub faults: Vec<Fault>,
+    /// What the reader should know: a fallback taken, an option refused.
+    pub notes: Vec<Note>,
+    /// Figures of this kernel alone, by name with the unit in it.
+    pub details: Map<String, Value>,
+    /// True if it was stopped before its end: what is here is right, but short.
+    pub interrupted: bool,
+}
+
+/// What was done in one direction.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Stream {
+    /// `read`, `write`, or the kernel's own word.
+    pub name: String,
+    /// Completed operations.
+    pub operations: u64,
+    /// Bytes moved, as the kernel's declaration counts them; 0 where it moves none.
+    pub bytes: u64,
+    /// Arithmetic operations done; 0 where it does none.
+    pub flops: u64,
+    /// Whole latency histograms in ns, by kind: `submit`, `complete`, `total`.
+    pub latency_ns: Map<String, Value>,
+}
+
+impl Stream {
+    /// Adds the histogram of one kind of latency.
+    pub fn add_latency(&mut self, kind: &str, histogram: &Histogram) {
+        self.latency_ns.insert(kind.to_string(), histogram.to_json());
+    }
+}
+
+/// Progress over time: row `i` covers `[i, i + 1) * interval_s`.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Samples {
+    /// Length of an interval, s.
+    pub interval_s: f64,
+    /// Operations completed in each interval, one list a stream in the order of `streams`.
+    pub operations: Vec<Vec<u64>>,
+    /// Bytes moved in each interval, likewise.
+    pub bytes: Vec<Vec<u64>>,
+}
+
+/// CPU time, s.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct CpuTime {
+    /// In user mode.
+    pub user_s: f64,
+    /// In the kernel on behalf of the measuring threads.
+    pub system_s: f64,
+}
+
+/// One kind of fault inside the timed region.
+#[derive(Debug, Clone, Serialize)]
+pub struct Fault {
+    /// What failed, such as `read`.
+    pub operation: String,
+    /// The system's number for it; 0 for a short transfer.
+    pub errno: i32,
+    /// What it means in words.
+    pub says: String,
+    /// How many times.
+    pub count: u64,
+}
+
+/// A remark on how the reading was taken.
+#[derive(Debug, Clone, Serialize)]
+pub struct Note {
+    /// A stable word for it, such as `direct_refused`.
+    pub code: String,
+    /// One sentence with the figures.
+    pub says: String,
+}

@@ -1,0 +1,4 @@
+//! Raw system calls: all `unsafe` but that of the SIMD loops lives below here.
+
+pub mod affinity;
+pub mod time;

@@ -1,0 +1,24 @@
+//! Clocks of the system.
+
+use crate::reading::CpuTime;
+
+/// `CLOCK_MONOTONIC` in ns.
+#[inline]
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec that the call fills; CLOCK_MONOTONIC exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// `getrusage(RUSAGE_THREAD)`: CPU time of the calling thread.
+#[must_use]
+pub fn thread_cpu_time() -> CpuTime {
+    // SAFETY: rusage is plain data for which all zeroes is a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a valid rusage that the call fills.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    CpuTime { user_s: seconds(usage.ru_utime), system_s: seconds(usage.ru_stime) }
+}

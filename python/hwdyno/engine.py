@@ -1,0 +1,35 @@
+"""The one door to the engine: its three verbs with Python's types on our side."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hwdyno import _engine
+from hwdyno._engine import MachineError, UsageError
+
+__all__ = ["MachineError", "UsageError", "kernels", "run", "survey"]
+
+
+def survey(path: Path | None = None, root: Path = Path("/")) -> dict[str, Any]:
+    """Describe the machine, with the storage behind ``path``; ``root`` may be a recorded tree."""
+    machine: dict[str, Any] = json.loads(_engine.survey(str(root), None if path is None else str(path)))
+    return machine
+
+
+@cache
+def kernels() -> dict[str, dict[str, Any]]:
+    """Every kernel's declaration by its name: ``measures``, ``parameters``, ``pass``."""
+    return {kernel["name"]: kernel for kernel in json.loads(_engine.kernels())}
+
+
+def run(kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Run a kernel once and give its Reading.
+
+    Raises ``UsageError`` for a wrong name or value and ``MachineError`` (an OSError) for what the
+    machine refused. The first interrupt gives a reading with ``interrupted`` set.
+    """
+    reading: dict[str, Any] = json.loads(_engine.run(kernel, json.dumps(parameters)))
+    return reading

@@ -1,0 +1,1 @@
+"""Rules that turn curves, ceilings and peers into sentences, one file a family."""

@@ -1,0 +1,1 @@
+"""The page, the tables and the pictures made from a Run."""

@@ -1,0 +1,271 @@
+"""The words of hwdyno as frozen types: the Run document, and nothing that computes.
+
+Units stand in the names: ``_s`` seconds, ``_ns`` nanoseconds, ``_bytes``, ``_bytes_s``. MB is 10^6
+bytes and MiB is 2^20 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SCHEMA: Literal["hwdyno.run/1"] = "hwdyno.run/1"
+
+CeilingClass = Literal["physical", "rated", "reference"]
+Severity = Literal["info", "warning", "invalid"]
+Validity = Literal["valid", "degraded", "invalid"]
+Scalar = str | int | float | bool | None
+Parameters = dict[str, Scalar]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A quantity with its unit (``bytes/s``, ``operations/s``, ``FLOP/s``, ``s`` …) and its 95% interval."""
+
+    value: float
+    unit: str
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """One latency distribution in ns.
+
+    ``p999`` is given only from 10^4 values on. ``histogram`` is the whole distribution, packed by
+    ``statistics.Histogram.pack``; empty where only a summary is known (an imported result).
+    """
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+    p999: float | None
+    min: float
+    max: float
+    count: int
+    histogram: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What was done in one direction (``read``, ``write``, or the kernel's own word)."""
+
+    name: str
+    operations: int
+    bytes: int
+    flops: int = 0
+    latency_ns: dict[str, Latency] = field(default_factory=dict)
+    """By kind: ``submit``, ``complete``, ``total``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Throughput over the intervals of the timed region, in the unit of the point's throughput."""
+
+    min: float
+    avg: float
+    max: float
+    interval_s: float
+    cv: float | None = None
+    """Coefficient of variation over the samples; none for fewer than three."""
+    values: tuple[float, ...] = ()
+    """At most 600 of them: longer runs are averaged into longer intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrency:
+    """Operations in flight: as asked for, and by Little's law (throughput x latency)."""
+
+    asked: float
+    effective: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A remark on how a measurement was taken; ``code`` is a stable word such as ``direct_refused``."""
+
+    code: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One kind of fault inside the timed region, with how often it came."""
+
+    operation: str
+    errno: int
+    says: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One Point's result, merged over its repeats."""
+
+    parameters: Parameters
+    """The axes' values at this Point, by the field's names."""
+    throughput: Value
+    rate: Value | None
+    """Operations per second, where throughput is something else."""
+    latency_ns: Latency | None
+    """Whole latency over all directions together."""
+    streams: tuple[Stream, ...]
+    samples: Samples | None
+    concurrency: Concurrency | None
+    cpu_user_s: float | None
+    cpu_system_s: float | None
+    elapsed_s: float
+    operations: int
+    bytes: int
+    repeats: int
+    repeat_values: tuple[float, ...] = ()
+    """Throughput of each repeat."""
+    validity: Validity = "valid"
+    why: tuple[str, ...] = ()
+    """The rules that degraded or invalidated it."""
+    counters: dict[str, float] = field(default_factory=dict)
+    """System counters over the timed regions, summed over repeats; the unit stands in the name."""
+    conditions: dict[str, float] = field(default_factory=dict)
+    """What was sampled beside it: utilisation shares (0 to 1) such as ``cpu_busy``, clock, steal."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """Figures of its kernel alone, with the unit in the name."""
+    faults: tuple[Fault, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """An upper bound of one metric.
+
+    ``physical``: link, bus, ISA x clock; a measurement above it is invalid. ``rated``: a maker's
+    figure. ``reference``: what a peer reached in the same run.
+    """
+
+    metric: str
+    """What it bounds: ``read_bytes_s``, ``write_operations_s`` …"""
+    kind: CeilingClass
+    value: float
+    unit: str
+    formula: str
+    source: str
+    label: str = ""
+    """A few words for charts, such as ``PCIe 4.0 x4``."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerResult:
+    """What a reference tool reached on one Point, run in turn with ours."""
+
+    tool: str
+    version: str
+    point: int
+    """Index of the Point in its experiment."""
+    value: Value
+    ratio: Value | None
+    """Ours over theirs, with its interval, from the pairs."""
+    pairs: int = 1
+    latency_ns_mean: float | None = None
+    cpu_s_per_operation: float | None = None
+    cpu_ratio: Value | None = None
+    """CPU time an operation, ours over theirs."""
+    command: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """A place on a Curve: the load, and what is reached there."""
+
+    load: float
+    throughput: float
+    latency_ns: float | None
+    measured: bool
+    """True if a Point lies there; false if the model was read off between Points."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The Measurements of one series in order of load, with the fitted model and what is read off it."""
+
+    series: Parameters
+    """The values of the other axes that this curve holds fixed."""
+    load: str
+    points: tuple[int, ...]
+    """Indices of the experiment's points, in order of load."""
+    unit: str
+    model: str
+    """``queue-knee``, ``usl``, or ``none`` where there are too few points."""
+    parameters: dict[str, Value] = field(default_factory=dict)
+    floor: OperatingPoint | None = None
+    knee: OperatingPoint | None = None
+    """At N* = Xm x R1, the least load that can saturate."""
+    ceiling: Value | None = None
+    """The throughput that the curve tends to, with its interval."""
+    best: OperatingPoint | None = None
+    """The least load that reaches 90% of the ceiling found."""
+    load_90: float | None = None
+    load_95: float | None = None
+    state: Literal["knee", "still rising", "saturated at the first point", "flat", "unknown"] = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentResult:
+    """One experiment: its question, its points in the order of the plan, and what was read off them."""
+
+    name: str
+    resource: str
+    asks: str
+    load: str
+    kernel: str
+    points: tuple[Measurement, ...]
+    metric: str = "throughput"
+    curves: tuple[Curve, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
+    peers: tuple[PeerResult, ...] = ()
+    planned: int = 0
+    """How many points the plan had; more than ``points`` holds when it was cut short."""
+    fixed: Parameters = field(default_factory=dict)
+    """Parameters that every point shares."""
+    commands: tuple[str, ...] = ()
+    """What to type to measure this experiment again, ours and the peers'."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One rule's verdict, said in one sentence, with its evidence and what to do about it."""
+
+    rule: str
+    severity: Severity
+    resource: str
+    says: str
+    evidence: dict[str, Any]
+    advice: str
+    experiment: str = ""
+    points: tuple[int, ...] = ()
+    """The points that it speaks of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An immutable document of one session of measuring."""
+
+    id: str
+    started: str
+    """ISO 8601 with offset."""
+    finished: str | None
+    machine: dict[str, Any]
+    profile: str
+    command: str
+    experiments: tuple[ExperimentResult, ...]
+    findings: tuple[Finding, ...] = ()
+    interrupted: bool = False
+    degraded: tuple[str, ...] = ()
+    """Why the Run is partial or degraded, a sentence each; empty for a whole one."""
+    version: str = ""
+    """Of hwdyno, or of the tool whose result was imported."""
+    study: str = ""
+    imported_from: str = ""
+    """Format of the foreign result that this Run was made from, such as ``fio-json``."""
+    schema: Literal["hwdyno.run/1"] = SCHEMA

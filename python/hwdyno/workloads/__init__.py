@@ -1,0 +1,1 @@
+"""Real software timed from outside."""
