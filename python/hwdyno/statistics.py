@@ -1,0 +1,386 @@
+"""Means, intervals and whole latency distributions: what is computed from repeats and samples.
+
+Rates are averaged by the harmonic mean and costs by the arithmetic one (Hoefler & Belli, SC'15,
+rule 3; Fleming & Wallace, CACM 1986, for ratios). Percentiles are never averaged: histograms are
+merged whole. numpy and scipy are imported where they are used, so that importing this is cheap.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Literal
+
+from hwdyno.words import Latency, Value
+
+CONFIDENCE = 0.95
+OUTLIER_MADS = 14.8
+"""Ten standard deviations of normal noise, in units of the MAD (10 / 0.6745)."""
+P999_LEAST_COUNT = 10_000
+STEADY_CV = 0.02
+SNIA_ROUNDS = 5
+SNIA_RANGE = 0.20
+SNIA_SLOPE = 0.10
+NOISE_FLOOR = 0.01
+
+
+def mean(values: Sequence[float]) -> float:
+    """The arithmetic mean, for costs."""
+    return math.fsum(values) / len(values)
+
+
+def harmonic_mean(values: Sequence[float]) -> float:
+    """The harmonic mean, for rates; 0 if one of them is 0."""
+    return 0.0 if min(values) <= 0 else len(values) / math.fsum(1 / value for value in values)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The geometric mean, for ratios; every one must be above 0."""
+    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value, or the mean of the two in the middle."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def standard_deviation(values: Sequence[float]) -> float:
+    """The sample's standard deviation (n - 1 below the line); 0 for fewer than two values."""
+    if len(values) < 2:
+        return 0.0
+    centre = mean(values)
+    return math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1))
+
+
+def coefficient_of_variation(values: Sequence[float]) -> float | None:
+    """Standard deviation over mean; none for fewer than three values or a mean of 0."""
+    if len(values) < 3 or mean(values) == 0:
+        return None
+    return standard_deviation(values) / abs(mean(values))
+
+
+def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
+    """Student's t for a two-sided interval."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, 0.5 + confidence / 2))
+
+
+def interval(values: Sequence[float], unit: str, kind: Literal["rate", "cost", "median"] = "rate") -> Value:
+    """The mean of repeats with its 95% interval; no interval from one value alone.
+
+    ``rate``: harmonic mean, t interval on the reciprocals carried over by the delta method.
+    ``cost``: arithmetic mean and t interval. ``median``: median with a bootstrap interval, for
+    skewed data.
+    """
+    if not values:
+        raise ValueError("an interval needs at least one value")
+    if kind == "median":
+        low, high = bootstrap_interval(values, median)
+        return Value(median(values), unit, low, high)
+    centre = harmonic_mean(values) if kind == "rate" else mean(values)
+    if len(values) < 2 or centre == 0:
+        return Value(centre, unit)
+    if kind == "rate":
+        deviation = centre**2 * standard_deviation([1 / value for value in values])
+    else:
+        deviation = standard_deviation(values)
+    half = t_quantile(len(values) - 1) * deviation / math.sqrt(len(values))
+    return Value(centre, unit, max(0.0, centre - half) if min(values) >= 0 else centre - half, centre + half)
+
+
+def half_width(value: Value) -> float | None:
+    """Half of the interval as a share of the value: 0.05 means plus or minus 5%."""
+    if value.low is None or value.high is None or value.value == 0:
+        return None
+    return (value.high - value.low) / 2 / abs(value.value)
+
+
+def bootstrap_interval(
+    values: Sequence[float], statistic: Any, *, rounds: int = 1000, confidence: float = CONFIDENCE, seed: int = 1
+) -> tuple[float | None, float | None]:
+    """The percentile bootstrap's interval of ``statistic``; nothing from fewer than three values."""
+    if len(values) < 3:
+        return None, None
+    import numpy as np
+
+    data = np.asarray(values, dtype=float)
+    picks = np.random.default_rng(seed).integers(0, len(data), size=(rounds, len(data)))
+    resampled = data[picks]
+    found = np.median(resampled, axis=1) if statistic is median else np.array([statistic(row) for row in resampled])
+    edge = (1 - confidence) / 2
+    return float(np.quantile(found, edge)), float(np.quantile(found, 1 - edge))
+
+
+def ratio_interval(ours: Sequence[float], theirs: Sequence[float]) -> Value:
+    """The geometric mean of ours over theirs, pair by pair, with a t interval in log space."""
+    if len(ours) != len(theirs) or not ours:
+        raise ValueError("a ratio needs as many of ours as of theirs, and at least one pair")
+    logs = [math.log(our / their) for our, their in zip(ours, theirs, strict=True)]
+    centre = mean(logs)
+    if len(logs) < 2:
+        return Value(math.exp(centre), "ratio")
+    half = t_quantile(len(logs) - 1) * standard_deviation(logs) / math.sqrt(len(logs))
+    return Value(math.exp(centre), "ratio", math.exp(centre - half), math.exp(centre + half))
+
+
+def change_interval(before: Sequence[float], after: Sequence[float], *, rounds: int = 2000, seed: int = 1) -> Value:
+    """After over before between two runs: ratio of medians, bootstrap interval, 1% noise floor on each side."""
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    old, new = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
+    centre = float(np.median(new) / np.median(old))
+    drawn_old = np.median(old[generator.integers(0, len(old), size=(rounds, len(old)))], axis=1)
+    drawn_new = np.median(new[generator.integers(0, len(new), size=(rounds, len(new)))], axis=1)
+    low, high = np.quantile(drawn_new / drawn_old, [0.025, 0.975])
+    return Value(centre, "ratio", float(low) - NOISE_FLOOR, float(high) + NOISE_FLOOR)
+
+
+def outliers(values: Sequence[float]) -> tuple[int, ...]:
+    """Indices of the values with |x - median| / MAD above 14.8; to be named, never dropped silently."""
+    if len(values) < 3:
+        return ()
+    centre = median(values)
+    distances = [abs(value - centre) for value in values]
+    limit = OUTLIER_MADS * median(distances)
+    return tuple(at for at, distance in enumerate(distances) if distance > limit and distance > 1e-9 * abs(centre))
+
+
+def steady_cv(samples: Sequence[float], last: int = 5) -> bool | None:
+    """Whether the last ``last`` samples vary by less than 2% (coefficient of variation); none if too few."""
+    if len(samples) < last:
+        return None
+    spread = coefficient_of_variation(samples[-last:])
+    return None if spread is None else spread < STEADY_CV
+
+
+def steady_snia(rounds: Sequence[float]) -> bool | None:
+    """SNIA PTS 2.0.2's window over the last five rounds; none if there are fewer.
+
+    Steady when max - min is at most 20% of their mean, and the least-squares line moves by at most
+    10% of the mean across the window.
+    """
+    if len(rounds) < SNIA_ROUNDS:
+        return None
+    window = rounds[-SNIA_ROUNDS:]
+    centre = mean(window)
+    if centre == 0:
+        return None
+    return (max(window) - min(window)) / centre <= SNIA_RANGE and abs(line_moves(window)) <= SNIA_SLOPE
+
+
+def line_moves(values: Sequence[float]) -> float:
+    """How far the least-squares line moves from the first value to the last, as a share of the mean."""
+    n, centre = len(values), mean(values)
+    middle = (n - 1) / 2
+    squares = math.fsum((at - middle) ** 2 for at in range(n))
+    slope = math.fsum((at - middle) * (value - centre) for at, value in enumerate(values)) / squares
+    return slope * (n - 1) / centre
+
+
+def fold(samples: Sequence[float], rounds: int) -> list[float]:
+    """Averages the samples into ``rounds`` equal stretches of time."""
+    edges = [round(at * len(samples) / rounds) for at in range(rounds + 1)]
+    return [mean(samples[low:high]) for low, high in pairwise(edges)]
+
+
+def steady(samples: Sequence[float]) -> bool | None:
+    """Whether a run was steady: its last samples by CV, or its five fifths by SNIA's window; none if too short."""
+    if len(samples) < SNIA_ROUNDS:
+        return None
+    return bool(steady_cv(samples)) or steady_snia(fold(samples, SNIA_ROUNDS))
+
+
+class Histogram:
+    """A whole latency distribution in ns, in the engine's log-linear buckets (0.1% wide).
+
+    With ``sub_bits`` b, a value v below 2^b has bucket v; above, with e = floor(log2 v) - b, it has
+    bucket e * 2^b + (v >> e). Values at or above 2^42 ns fall into the last bucket; ``max`` is exact.
+    """
+
+    SUB_BITS = 10
+    TOP_BITS = 42
+
+    __slots__ = ("buckets", "count", "max", "min", "sum")
+
+    def __init__(self) -> None:
+        self.buckets: dict[int, int] = {}
+        self.count = 0
+        self.sum = 0
+        self.min = 0
+        self.max = 0
+
+    @classmethod
+    def index(cls, value: int) -> int:
+        """The bucket of ``value``."""
+        exponent = (value | (1 << cls.SUB_BITS)).bit_length() - 1 - cls.SUB_BITS
+        last = ((cls.TOP_BITS - cls.SUB_BITS + 1) << cls.SUB_BITS) - 1
+        return min((exponent << cls.SUB_BITS) + (value >> exponent), last)
+
+    @classmethod
+    def bounds(cls, index: int) -> tuple[int, int]:
+        """The least value in the bucket at ``index``, and the bucket's width."""
+        if index < 1 << cls.SUB_BITS:
+            return index, 1
+        exponent = (index >> cls.SUB_BITS) - 1
+        return (index - (exponent << cls.SUB_BITS)) << exponent, 1 << exponent
+
+    @classmethod
+    def from_values(cls, values: Iterable[float]) -> Histogram:
+        """Counts whole ns of each value."""
+        made = cls()
+        for value in values:
+            made.record(round(value))
+        return made
+
+    @classmethod
+    def from_reading(cls, reading: Mapping[str, Any]) -> Histogram:
+        """One kind of latency of one stream, as the engine hands it back.
+
+        Raises ValueError if its buckets are of another width than this class knows.
+        """
+        if reading["sub_bits"] != cls.SUB_BITS:
+            raise ValueError(f"histogram with sub_bits {reading['sub_bits']}; this version reads {cls.SUB_BITS}")
+        made = cls()
+        made.buckets = {int(at): int(count) for at, count in reading["buckets"]}
+        made.count, made.sum = int(reading["count"]), int(reading["sum"])
+        made.min, made.max = int(reading["min"]), int(reading["max"])
+        return made
+
+    def to_reading(self) -> dict[str, Any]:
+        """As the engine writes it."""
+        return {
+            "sub_bits": self.SUB_BITS,
+            "count": self.count,
+            "sum": self.sum,
+            "min": self.min,
+            "max": self.max,
+            "buckets": [[at, count] for at, count in sorted(self.buckets.items())],
+        }
+
+    def record(self, value: int, times: int = 1) -> None:
+        """Counts ``times`` equal values of whole ns."""
+        if times <= 0:
+            return
+        at = self.index(value)
+        self.min = value if self.count == 0 else min(self.min, value)
+        self.max = max(self.max, value)
+        self.buckets[at] = self.buckets.get(at, 0) + times
+        self.count += times
+        self.sum += value * times
+
+    def merge(self, other: Histogram) -> Histogram:
+        """All that both counted, as a new one."""
+        both = Histogram()
+        both.buckets = dict(self.buckets)
+        for at, count in other.buckets.items():
+            both.buckets[at] = both.buckets.get(at, 0) + count
+        both.count, both.sum = self.count + other.count, self.sum + other.sum
+        held = [one for one in (self, other) if one.count]
+        both.min = min((one.min for one in held), default=0)
+        both.max = max((one.max for one in held), default=0)
+        return both
+
+    @property
+    def mean(self) -> float:
+        """The arithmetic mean, ns; 0 when empty."""
+        return self.sum / self.count if self.count else 0.0
+
+    def quantile(self, quantile: float) -> int:
+        """The least value at or below which a share ``quantile`` (0 to 1) lies, ns; within 0.05%; 0 when empty."""
+        return self.quantiles((quantile,))[0]
+
+    def quantiles(self, wanted: Sequence[float]) -> list[int]:
+        """Several quantiles at once, in the order asked."""
+        if not self.count:
+            return [0] * len(wanted)
+        ranks = [min(max(math.ceil(quantile * self.count), 1), self.count) for quantile in wanted]
+        found: dict[int, int] = {}
+        entries = iter(sorted(self.buckets.items()))
+        seen, at = 0, 0
+        for rank in sorted(set(ranks)):
+            while seen < rank:
+                at, count = next(entries)
+                seen += count
+            low, width = self.bounds(at)
+            found[rank] = min(max(low + (width - 1) // 2, self.min), self.max)
+        return [found[rank] for rank in ranks]
+
+    def summary(self, *, packed: bool = True) -> Latency:
+        """Mean and percentiles, with the whole histogram packed; p99.9 only from 10^4 values on."""
+        p50, p90, p99, p999 = self.quantiles((0.5, 0.9, 0.99, 0.999))
+        return Latency(
+            mean=self.mean,
+            p50=p50,
+            p90=p90,
+            p99=p99,
+            p999=p999 if self.count >= P999_LEAST_COUNT else None,
+            min=self.min,
+            max=self.max,
+            count=self.count,
+            histogram=self.pack() if packed else "",
+        )
+
+    def pack(self) -> str:
+        """As text: base64 of zlib of varints: version 1, sub_bits, count, sum, min, max, then (gap, count) pairs."""
+        out = bytearray()
+        for number in (1, self.SUB_BITS, self.count, self.sum, self.min, self.max):
+            _put(out, number)
+        before = 0
+        for at, count in sorted(self.buckets.items()):
+            _put(out, at - before)
+            _put(out, count)
+            before = at
+        return base64.b64encode(zlib.compress(bytes(out), 6)).decode()
+
+    @classmethod
+    def unpack(cls, text: str) -> Histogram:
+        """The inverse of ``pack``; ValueError if the text is not one."""
+        try:
+            numbers = _numbers(zlib.decompress(base64.b64decode(text, validate=True)))
+        except (zlib.error, ValueError) as error:
+            raise ValueError(f"not a packed histogram: {error}") from None
+        if len(numbers) < 6 or numbers[0] != 1 or numbers[1] != cls.SUB_BITS or len(numbers) % 2:
+            raise ValueError("not a packed histogram of a version that this one reads")
+        made = cls()
+        made.count, made.sum, made.min, made.max = numbers[2:6]
+        at = 0
+        for gap, count in zip(numbers[6::2], numbers[7::2], strict=True):
+            at += gap
+            made.buckets[at] = count
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Histogram) and self.to_reading() == other.to_reading()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Histogram(count={self.count}, mean={self.mean:.0f}, min={self.min}, max={self.max})"
+
+
+def _put(out: bytearray, number: int) -> None:
+    """Appends a number in base 128, least digits first."""
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+
+
+def _numbers(data: bytes) -> list[int]:
+    found, number, shift = [], 0, 0
+    for byte in data:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            found.append(number)
+            number, shift = 0, 0
+    if shift:
+        raise ValueError("cut short")
+    return found

@@ -1,0 +1,176 @@
+"""Means, intervals, steadiness and histograms against what is known exactly."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+from hwdyno import statistics as st
+from hwdyno.statistics import Histogram
+
+
+def test_rates_take_the_harmonic_mean_and_costs_the_arithmetic_one() -> None:
+    assert st.interval([100, 200], "operations/s").value == pytest.approx(400 / 3)
+    assert st.interval([100, 200], "s", kind="cost").value == 150
+
+
+def test_one_repeat_has_no_interval() -> None:
+    value = st.interval([5.0], "s")
+    assert (value.low, value.high) == (None, None)
+    assert st.half_width(value) is None
+
+
+def test_t_interval_is_students() -> None:
+    value = st.interval([9.0, 10.0, 11.0], "s", kind="cost")
+    assert value.high is not None
+    assert value.high - 10 == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["rate", "cost"])
+def test_intervals_cover_the_truth_as_often_as_they_say(kind: str) -> None:
+    generator = random.Random(7)
+    inside = 0
+    for _ in range(1000):
+        value = st.interval([generator.gauss(100, 3) for _ in range(5)], "x", kind=kind)  # type: ignore[arg-type]
+        assert value.low is not None and value.high is not None
+        inside += value.low <= 100 <= value.high
+    assert 930 <= inside <= 970
+
+
+def test_median_interval_covers_skewed_data() -> None:
+    generator = random.Random(3)
+    inside = 0
+    for _ in range(200):
+        value = st.interval([generator.expovariate(1) for _ in range(30)], "s", kind="median")
+        assert value.low is not None and value.high is not None
+        inside += value.low <= math.log(2) <= value.high
+    assert inside >= 180
+
+
+def test_ratio_of_pairs_forgets_what_both_share() -> None:
+    generator = random.Random(1)
+    drift = [generator.uniform(1, 10) for _ in range(6)]
+    ours = [1.25 * speed * generator.gauss(1, 0.01) for speed in drift]
+    ratio = st.ratio_interval(ours, drift)
+    assert ratio.low is not None and ratio.high is not None
+    assert ratio.low < 1.25 < ratio.high
+    assert ratio.high - ratio.low < 0.06
+    assert st.ratio_interval([2.0], [1.0]).low is None
+    with pytest.raises(ValueError, match="as many"):
+        st.ratio_interval([1.0], [])
+
+
+def test_geometric_mean_of_ratios() -> None:
+    assert st.geometric_mean([0.5, 2.0]) == pytest.approx(1)
+
+
+def test_a_change_needs_more_than_noise() -> None:
+    generator = random.Random(5)
+    before = [generator.gauss(100, 1) for _ in range(12)]
+    same = st.change_interval(before, [generator.gauss(100, 1) for _ in range(12)])
+    worse = st.change_interval(before, [generator.gauss(90, 1) for _ in range(12)])
+    assert same.low is not None and same.high is not None and same.low < 1 < same.high
+    assert worse.high is not None and worse.high < 1
+
+
+def test_outliers_are_named_by_index() -> None:
+    assert st.outliers([10, 10.1, 9.9, 10.2, 50]) == (4,)
+    assert st.outliers([10, 10.1, 9.9, 10.2, 10.4]) == ()
+    assert st.outliers([7.0] * 5) == ()
+
+
+def test_steady_by_cv_or_by_snias_window() -> None:
+    assert st.steady([100.0] * 4) is None
+    assert st.steady([100, 50, 100, 101, 100, 99, 100]) is True  # the last five do not move
+    assert st.steady([100 - at for at in range(40)]) is False  # a drift of 48% of the mean
+    assert st.steady([100, 112, 90] * 20) is True  # noisy, and goes nowhere
+    assert st.steady_snia([100, 100, 100, 100, 125]) is False
+    assert st.steady_snia([100, 102, 104, 106, 108]) is True
+    assert st.steady_snia([100, 103, 106, 109, 112]) is False  # moves by 11.3%
+
+
+def test_coefficient_of_variation() -> None:
+    assert st.coefficient_of_variation([1, 2]) is None
+    assert st.coefficient_of_variation([9, 10, 11]) == pytest.approx(0.1)
+
+
+def made(seed: int, count: int = 5000) -> Histogram:
+    generator = random.Random(seed)
+    return Histogram.from_values(generator.lognormvariate(11, 1.2) for _ in range(count))
+
+
+def test_every_value_lies_in_its_bucket() -> None:
+    value = 0
+    while value < 1 << Histogram.TOP_BITS:
+        low, width = Histogram.bounds(Histogram.index(value))
+        assert low <= value < low + width
+        assert width == 1 or width * 1024 <= low
+        value += 1 + value // 777
+
+
+def test_quantiles_are_those_of_the_sorted_values() -> None:
+    values = sorted(random.Random(2).randrange(1, 10**9) for _ in range(20_000))
+    histogram = Histogram.from_values(values)
+    for quantile in (0.0, 0.5, 0.9, 0.99, 0.999, 1.0):
+        exact = values[max(math.ceil(quantile * len(values)), 1) - 1]
+        assert histogram.quantile(quantile) == pytest.approx(exact, rel=0.0006)
+    assert histogram.mean == pytest.approx(sum(values) / len(values))
+
+
+def test_merging_equals_counting_together() -> None:
+    left, right = made(1), made(2)
+    both = left.merge(right)
+    assert both.count == 10_000
+    assert both == right.merge(left)
+    assert both.min == min(left.min, right.min)
+    assert left.merge(Histogram()) == left
+    assert Histogram().merge(Histogram()).min == 0
+
+
+def test_packing_is_whole_and_small() -> None:
+    histogram = made(3, 20_000)
+    text = histogram.pack()
+    assert Histogram.unpack(text) == histogram
+    assert len(text) < 8 * len(histogram.buckets)
+    assert Histogram.unpack(Histogram().pack()).count == 0
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "AAAA", Histogram().pack()[:-6]])
+def test_unpacking_what_is_no_histogram_is_one_error(text: str) -> None:
+    with pytest.raises(ValueError, match="packed histogram"):
+        Histogram.unpack(text)
+
+
+def test_summary_gives_p999_only_from_ten_thousand_values() -> None:
+    assert made(4, 9_999).summary().p999 is None
+    assert made(4, 10_000).summary().p999 is not None
+    assert made(4).summary(packed=False).histogram == ""
+
+
+def test_a_readings_histogram_survives_its_json() -> None:
+    histogram = made(5)
+    assert Histogram.from_reading(histogram.to_reading()) == histogram
+    with pytest.raises(ValueError, match="sub_bits 7"):
+        Histogram.from_reading({**histogram.to_reading(), "sub_bits": 7})
+
+
+def test_the_engines_histogram_decodes_to_the_same_quantiles() -> None:
+    """The engine's own test (crates/engine/tests/golden_histogram.rs) writes the same file."""
+    golden = json.loads((Path(__file__).parent / "data" / "golden_histogram.json").read_text())
+    histogram = Histogram.from_reading(golden["histogram"])
+    expected = Histogram()
+    for i in range(1000):
+        expected.record(i * i * 37, 1 + i % 3)
+    assert histogram == expected
+    assert histogram.mean == pytest.approx(golden["mean"])
+    for quantile, value in golden["quantiles"]:
+        assert histogram.quantile(quantile) == value
+
+
+def test_the_bucket_rule_at_its_edges() -> None:
+    for value, at in {0: 0, 1023: 1023, 1024: 1024, 2047: 2047, 2048: 2048, 2050: 2049, 4096: 3072}.items():
+        assert Histogram.index(value) == at, value
+    assert Histogram.index(1 << 50) == Histogram.index((1 << 42) - 1)
