@@ -18,6 +18,10 @@ Scalar = str | int | float | bool | None
 Parameters = dict[str, Scalar]
 
 
+class UserError(ValueError):
+    """What a user asked for cannot be; its text is one line: what is wrong, and what mends it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A quantity with its unit (``bytes/s``, ``operations/s``, ``FLOP/s``, ``s`` …) and its 95% interval."""

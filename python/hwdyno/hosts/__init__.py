@@ -1,1 +1,34 @@
-"""Where a point runs."""
+"""Where a point runs: what every host offers the runner, whether this machine, a cluster or a simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class Host(Protocol):
+    """A machine that can be described and measured."""
+
+    def survey(self, path: Path | None = None) -> dict[str, Any]:
+        """Describe the machine, with the storage behind ``path``."""
+        ...
+
+    def kernels(self) -> dict[str, dict[str, Any]]:
+        """Every kernel's declaration by its name: ``measures``, ``parameters``, ``pass``."""
+        ...
+
+    def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Run a kernel once and give its Reading.
+
+        Raises ``ValueError`` for a wrong name or value and ``OSError`` for what the machine refused.
+        The first interrupt gives a Reading with ``interrupted`` set; a second raises ``KeyboardInterrupt``.
+        """
+        ...
+
+    def snapshot(self) -> dict[str, float]:
+        """System counters and gauges at this moment; what the machine does not tell is left out.
+
+        Counters: ``cpu_total_s``, ``cpu_idle_s``, ``cpu_steal_s``, ``swap_in_bytes``, ``swap_out_bytes``.
+        Gauges: ``load_1m``, ``memory_available_bytes``, ``clock_hz``, ``temperature_c``.
+        """
+        ...

@@ -1,0 +1,209 @@
+"""Axes and their values: how a sweep is written down, read from the command line, and unfolded into points."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hwdyno.units import parse_duration, parse_size
+from hwdyno.words import Parameters, Scalar, UserError
+
+Axes = dict[str, tuple[Scalar, ...]]
+
+MOST_POINTS = 100_000
+"""A sweep with more points is a slip of the keyboard."""
+
+# An axis whose words take a share after a colon, such as randrw:70, and the parameter that the share is.
+_SHARES = {"rw": ("rwmixread", ("rw", "randrw"))}
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off"}
+
+
+def powers(first: int, last: int) -> tuple[int, ...]:
+    """``first`` and its doublings, up to and with ``last``."""
+    if not 0 < first <= last:
+        raise UserError(f"{first}..{last} is no range: give the lower end first, and from 1 on")
+    values = [first << k for k in range(int(math.log2(last / first)) + 2) if first << k < last]
+    return (*values, last)
+
+
+def parse_axis(text: str, parameter: Mapping[str, Any] | None = None, name: str = "value") -> tuple[Scalar, ...]:
+    """Values of ``4k,16k,1M``, ``1..1024`` (powers of two), ``10..50+10`` (steps) or ``randread,randrw:70``.
+
+    ``parameter`` is the kernel's declaration of the axis: with it, values are typed and held within its
+    bounds. Raises ``UserError`` in one line that names the axis and what it takes.
+    """
+    values: list[Scalar] = []
+    for part in (piece.strip() for piece in str(text).split(",")):
+        if not part:
+            raise UserError(f"--{name} {text}: a value is missing between the commas")
+        if ".." in part:
+            values += _parse_range(part, parameter, name)
+        else:
+            values.append(parse_value(part, parameter, name))
+    return tuple(dict.fromkeys(values))
+
+
+def _parse_range(part: str, parameter: Mapping[str, Any] | None, name: str) -> list[Scalar]:
+    first_text, _, rest = part.partition("..")
+    last_text, plus, step_text = rest.partition("+")
+    first, last = (parse_value(text, parameter, name) for text in (first_text, last_text))
+    if not isinstance(first, int | float) or not isinstance(last, int | float) or isinstance(first, bool):
+        raise UserError(f"--{name} {part}: a range needs a number at both ends, such as 1..1024")
+    if plus:
+        step = parse_value(step_text, {"type": "number", "unit": (parameter or {}).get("unit", "")}, name)
+        if not isinstance(step, int | float) or step <= 0 or first > last:
+            raise UserError(f"--{name} {part}: give the lower end first and a step above 0, such as 10..50+10")
+        count = int((last - first) / step + 1e-9) + 1
+        if count > MOST_POINTS:
+            raise UserError(f"--{name} {part}: that is {count} values; take a greater step")
+        return [first + type(first)(k * step) for k in range(count)]
+    if not isinstance(first, int) or not isinstance(last, int):
+        raise UserError(f"--{name} {part}: powers of two need whole numbers; give the step, such as {part}+0.5")
+    try:
+        return list(powers(first, last))
+    except UserError as error:
+        raise UserError(f"--{name} {part}: {error}") from None
+
+
+def parse_value(value: Scalar, parameter: Mapping[str, Any] | None = None, name: str = "value") -> Scalar:
+    """One value of an axis, typed by its declaration and held within its bounds; raises ``UserError``."""
+    if parameter is None:
+        return _guess(value)
+    try:
+        typed = _typed(value, parameter, name)
+    except UserError as error:
+        raise UserError(f"--{name}: {error}") from None
+    low, high = parameter.get("min"), parameter.get("max")
+    if isinstance(typed, int | float) and low is not None and high is not None and not low <= typed <= high:
+        raise UserError(f"--{name} {value}: must be {low} to {high}")
+    return typed
+
+
+def _guess(value: Scalar) -> Scalar:
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_size(value)
+    except UserError:
+        return value
+
+
+def _typed(value: Scalar, parameter: Mapping[str, Any], name: str) -> Scalar:
+    kind, unit = parameter.get("type"), parameter.get("unit", "")
+    text = str(value).strip()
+    if kind == "flag":
+        if text.lower() in _TRUE | _FALSE:
+            return text.lower() in _TRUE
+        raise UserError(f"'{value}' must be 1 or 0")
+    if kind == "choice":
+        return _choice(text, parameter, name)
+    if kind not in {"integer", "number"}:
+        return text
+    if text.startswith("-"):
+        raise UserError(f"'{value}' is negative; it must be {parameter.get('min', 0)} or more")
+    if unit == "B":
+        return parse_size(text)
+    if unit == "s":
+        return parse_duration(text)
+    try:
+        return parse_size(text) if kind == "integer" else float(text)
+    except ValueError:
+        raise UserError(f"'{value}' is not a {'whole ' if kind == 'integer' else ''}number") from None
+
+
+def _choice(text: str, parameter: Mapping[str, Any], name: str) -> str:
+    word, colon, share = text.partition(":")
+    choices = [str(choice) for choice in parameter.get("choices", ())]
+    takes_share = _SHARES.get(name, ("", ()))[1]
+    if word not in choices:
+        raise UserError(f"'{text}' is not known; take one of: {', '.join(choices)}")
+    if colon and word not in takes_share:
+        raise UserError(f"'{text}': only {' and '.join(takes_share) or 'no word here'} takes a share after a colon")
+    if colon and not (share.isdigit() and int(share) <= 100):
+        raise UserError(f"'{text}': the share of reads must be 0 to 100, such as {word}:70")
+    return text
+
+
+@dataclass(frozen=True, init=False)
+class Sweep:
+    """Axes, and the points that their values make: every combination, block by block.
+
+    ``Sweep(iodepth=powers(1, 64), rw="randread", bs="4KiB")`` has one block; ``+`` puts the blocks of two
+    sweeps one after the other, for questions that are not a full grid.
+    """
+
+    blocks: tuple[Axes, ...]
+
+    def __init__(self, axes: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+        block = {name: _values(value) for name, value in {**(axes or {}), **named}.items()}
+        object.__setattr__(self, "blocks", (block,))
+
+    @classmethod
+    def of_blocks(cls, blocks: tuple[Axes, ...]) -> Sweep:
+        """The sweep that has these blocks."""
+        sweep = cls()
+        object.__setattr__(sweep, "blocks", blocks)
+        return sweep
+
+    def __add__(self, other: Sweep) -> Sweep:
+        return Sweep.of_blocks(self.blocks + other.blocks)
+
+    @property
+    def axes(self) -> Axes:
+        """Each axis with all its values, over all blocks."""
+        merged: Axes = {}
+        for block in self.blocks:
+            for name, values in block.items():
+                merged[name] = tuple(dict.fromkeys(merged.get(name, ()) + values))
+        return merged
+
+    def replace(self, axes: Mapping[str, Any]) -> Sweep:
+        """This sweep with the values of some axes exchanged, or axes added, in every block."""
+        chosen = {name: _values(value) for name, value in axes.items()}
+        return Sweep.of_blocks(tuple({**block, **chosen} for block in self.blocks))
+
+    def points(self) -> list[Parameters]:
+        """Every combination once, in the order written; a share such as ``randrw:70`` stands apart."""
+        total = sum(math.prod(len(values) for values in block.values()) for block in self.blocks)
+        if total > MOST_POINTS:
+            raise UserError(f"the sweep has {total} points; give fewer values (at most {MOST_POINTS} points)")
+        unique: dict[tuple[tuple[str, Scalar], ...], Parameters] = {}
+        for block in self.blocks:
+            for values in itertools.product(*block.values()):
+                point = split_shares(dict(zip(block, values, strict=True)))
+                unique.setdefault(tuple(point.items()), point)
+        return list(unique.values())
+
+    def load_axis(self, preferred: str = "iodepth") -> str:
+        """The axis that a curve runs along: the one with most numbers, ``preferred`` where it has as many."""
+        numbers = {
+            name: sum(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+            for name, values in self.axes.items()
+        }
+        most = max(numbers.values(), default=0)
+        if numbers.get(preferred, 0) == most or most <= 1:
+            return preferred
+        return next(name for name, count in numbers.items() if count == most)
+
+
+def _values(value: Any) -> tuple[Scalar, ...]:
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def split_shares(point: Parameters) -> Parameters:
+    """``point`` with ``rw="randrw:70"`` as ``rw="randrw"`` and ``rwmixread=70``; a share that is moot is left out."""
+    split = dict(point)
+    for axis, (share_name, words) in _SHARES.items():
+        if axis not in split:
+            continue
+        word, colon, share = str(split[axis]).partition(":")
+        split[axis] = word
+        if word not in words:
+            split.pop(share_name, None)
+        elif colon:
+            split[share_name] = int(share)
+    return split

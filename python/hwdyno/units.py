@@ -1,0 +1,143 @@
+"""Reads sizes, times and counts as people type them, and writes them as people read them.
+
+MB is 10^6 bytes and MiB is 2^20 bytes, always. A bare ``k``, ``m``, ``g`` or ``t`` is a power of 1024, as
+in fio's job files; ``kB``, ``MB`` … are powers of 1000 and ``KiB``, ``MiB`` … of 1024 (IEC 80000-13).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from hwdyno.words import UserError
+
+_PREFIXES = "kmgtp"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i?b)?|b)?", re.IGNORECASE)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|sec|m|min|h|d)?", re.IGNORECASE)
+_SECONDS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "sec": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+}
+
+
+def parse_size(text: str | int) -> int:
+    """Bytes of ``4096``, ``4k`` (= 4 KiB), ``4KiB`` or ``4kB`` (= 4000); raises ``UserError``."""
+    if isinstance(text, int) and not isinstance(text, bool):
+        return text
+    match = _SIZE.fullmatch(str(text).strip())
+    if match is None:
+        raise UserError(f"'{text}' is not a size; write it as 4096, 4k, 4KiB or 4kB")
+    number, prefix, suffix = match.groups()
+    base = 1000 if suffix and suffix.lower() == "b" else 1024
+    factor = base ** (_PREFIXES.index(prefix.lower()) + 1) if prefix else 1
+    size = float(number) * factor if "." in number else int(number) * factor
+    if size != int(size):
+        raise UserError(f"'{text}' is not a whole number of bytes")
+    return int(size)
+
+
+def parse_duration(text: str | float) -> float:
+    """Seconds of ``30``, ``30s``, ``2m``, ``500ms``; raises ``UserError``."""
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return float(text)
+    match = _DURATION.fullmatch(str(text).strip())
+    if match is None:
+        raise UserError(f"'{text}' is not a time; write it as 30, 30s, 2m or 500ms")
+    number, unit = match.groups()
+    return float(number) * _SECONDS[(unit or "s").lower()]
+
+
+def _three_digits(value: float) -> str:
+    """``value`` with three significant digits and no exponent: 1.23, 12.3, 123, 1234."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else str(value)
+    rounded = float(f"{value:.3g}")  # First: 9.996 has one decimal less than it seems.
+    return f"{rounded if abs(rounded) < 1000 else value:.{max(0, 2 - math.floor(math.log10(abs(rounded))))}f}"
+
+
+def _scaled(value: float, step: int, prefixes: tuple[str, ...]) -> tuple[str, str]:
+    """``value`` as three digits and the prefix that goes with them."""
+    index = 0
+    while abs(value) >= step * 0.9995 and index < len(prefixes) - 1:
+        value /= step
+        index += 1
+    return _three_digits(value), prefixes[index]
+
+
+def _plain(number: str) -> str:
+    return number.rstrip("0").rstrip(".") if "." in number else number
+
+
+def format_size(size_bytes: float) -> str:
+    """A block or file size: ``4 KiB``, ``1 GiB``, and ``500 MB`` where it is a round decimal size."""
+    if size_bytes >= 1000 and size_bytes % 1024 and size_bytes % 1000 == 0:
+        return format_bytes(size_bytes)
+    number, prefix = _scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
+    return f"{_plain(number)} {prefix}"
+
+
+def format_bytes(amount: float) -> str:
+    """An amount of bytes in decimal units: ``1.34 GB``."""
+    number, prefix = _scaled(amount, 1000, ("", "k", "M", "G", "T", "P", "E"))
+    return f"{_plain(number)} {prefix}B"
+
+
+def format_bytes_s(rate: float) -> str:
+    """A throughput in decimal units: ``1.34 GB/s``."""
+    number, prefix = _scaled(rate, 1000, ("", "k", "M", "G", "T", "P", "E"))
+    return f"{number} {prefix}B/s"
+
+
+def format_count(count: float) -> str:
+    """A count or rate with a decimal prefix: ``138 k``, ``1.69 M``; below 1000 as it is."""
+    number, prefix = _scaled(count, 1000, ("", "k", "M", "G", "T", "P", "E"))
+    return f"{number} {prefix}".strip() if prefix else _plain(number)
+
+
+def format_value(value: float, unit: str) -> str:
+    """A quantity in its unit, with three digits and a decimal prefix: ``1.34 GB/s``, ``138 k operations/s``."""
+    if unit == "bytes/s":
+        return format_bytes_s(value)
+    if unit == "bytes":
+        return format_bytes(value)
+    if unit == "ns":
+        return format_ns(value)
+    if unit == "s":
+        return format_ns(value * 1e9)
+    if unit in {"", "1"}:
+        return _three_digits(value)
+    number, prefix = _scaled(value, 1000, ("", "k", "M", "G", "T", "P", "E"))
+    return f"{number} {prefix}{unit}" if len(unit) < 8 else f"{number} {prefix} {unit}".replace("  ", " ")
+
+
+def format_ns(ns: float) -> str:
+    """A latency: ``812 ns``, ``7.10 µs``, ``1.23 ms``, ``1.20 s``."""
+    number, prefix = _scaled(ns, 1000, ("ns", "µs", "ms", "s"))
+    return f"{number} {prefix}"
+
+
+def format_duration(seconds: float) -> str:
+    """A time to wait: ``0.5 s``, ``45 s``, ``2 min 5 s``, ``1 h 2 min``."""
+    if seconds < 9.95:
+        return f"{_plain(f'{seconds:.1f}')} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        minutes, rest = divmod(whole, 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, rest = divmod(round(whole / 60), 60)
+    return f"{hours} h {rest} min" if rest else f"{hours} h"
+
+
+def format_share(share: float) -> str:
+    """A share of one as a percentage: ``12.3%``."""
+    return f"{_three_digits(share * 100)}%"
