@@ -1,0 +1,278 @@
+"""Reads curves off an experiment's points: floor, knee, ceiling, best operating point and state."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
+
+from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Knee, Scalability, fit_knee, fit_scalability
+from hwdyno.words import Curve, ExperimentResult, Measurement, OperatingPoint, Parameters, Scalar, Value
+
+__all__ = ["curves_of", "suggest_load"]
+
+QUEUE_LOADS = {
+    "iodepth",
+    "numjobs",
+    "threads",
+    "streams",
+    "concurrency",
+    "accelerators",
+    "read_threads",
+    "read-threads",
+    "clients",
+}
+THREAD_LOADS = {"threads", "numjobs"}
+"""Where the Universal Scalability Law may speak; never for a queue's depth."""
+SIZE_LOADS = {"bs", "block"}
+LEAST_POINTS = 3
+BEST_SHARE = 0.90
+RISING_GAIN = 0.05
+"""A curve is still rising when the last doubling of the load gains more than this."""
+SATURATED_SHARE = 0.95
+FLAT_LATENCY = 1.5
+"""Throughput and latency that both stay level (latency within this factor) mean that the load never arrived."""
+CEILING_SPREAD = 0.25
+"""A ceiling that still rises is given only when its interval is within this share on each side."""
+_NOT_AN_AXIS = {"seed"}
+State = Literal["knee", "still rising", "saturated at the first point", "flat", "unknown"]
+
+
+def curves_of(result: ExperimentResult) -> tuple[Curve, ...]:
+    """One Curve for each combination of the other axes that has at least two loads.
+
+    Points that are invalid stay on the curve, but do not shape its model (unless all are).
+    """
+    series: dict[tuple[tuple[str, Scalar], ...], list[int]] = defaultdict(list)
+    for at, point in enumerate(result.points):
+        load = point.parameters.get(result.load)
+        if isinstance(load, bool) or not isinstance(load, int | float) or load <= 0 or _amount(point, result) <= 0:
+            continue
+        others = sorted((k, v) for k, v in point.parameters.items() if k != result.load and k not in _NOT_AN_AXIS)
+        series[tuple(others)].append(at)
+    found = []
+    for held, indices in series.items():
+        indices.sort(key=lambda at: _load(result.points[at], result.load))
+        if len({_load(result.points[at], result.load) for at in indices}) >= 2:
+            found.append(_curve(result, dict(held), indices))
+    return tuple(found)
+
+
+def suggest_load(curve: Curve, measured: Iterable[float] = ()) -> int | None:
+    """One more load worth measuring: near 90% of the ceiling, unless one within 15% of it was measured.
+
+    None for block sizes (they come in powers of two) and for curves without a knee.
+    """
+    if curve.load_90 is None or curve.state != "knee" or curve.load not in QUEUE_LOADS:
+        return None
+    load = max(1, round(curve.load_90))
+    near = any(abs(math.log(load / other)) < math.log(1.15) for other in measured)
+    return None if near else load
+
+
+def _load(point: Measurement, axis: str) -> float:
+    return float(point.parameters[axis])  # type: ignore[arg-type]
+
+
+def _value(point: Measurement, result: ExperimentResult) -> Value:
+    return point.rate if result.metric == "rate" and point.rate else point.throughput
+
+
+def _amount(point: Measurement, result: ExperimentResult) -> float:
+    return _value(point, result).value
+
+
+def _error(value: Value) -> float | None:
+    """The standard error as a share, from the 95% interval."""
+    if value.low is None or value.high is None or value.value <= 0:
+        return None
+    return (value.high - value.low) / 2 / 1.96 / value.value
+
+
+@dataclass(frozen=True)
+class _Series:
+    """One curve's points in order of load, ready to be fitted."""
+
+    indices: tuple[int, ...]
+    loads: tuple[float, ...]
+    values: tuple[Value, ...]
+    latencies: tuple[float | None, ...]
+    """Mean latency, ns."""
+    operation: float
+    """Throughput over operations a second: bytes an operation, for bytes/s; 1 where that is unknown."""
+
+    @property
+    def amounts(self) -> list[float]:
+        return [value.value for value in self.values]
+
+    def point(self, load: float, amount: float | None = None, note: str = "") -> OperatingPoint:
+        """The place at a load: measured, or read between the points (straight lines in log-log)."""
+        for at, own in enumerate(self.loads):
+            if own == load and amount is None:
+                return OperatingPoint(load, self.values[at].value, self.latencies[at], measured=True, note=note)
+        return OperatingPoint(load, amount or 0.0, self.latency_at(load), measured=False, note=note)
+
+    def latency_at(self, load: float) -> float | None:
+        known = [(n, r) for n, r in zip(self.loads, self.latencies, strict=True) if r]
+        return _between(known, load)
+
+
+def _between(known: Sequence[tuple[float, float]], load: float) -> float | None:
+    """Interpolates in log-log; the nearest end outside; none without points."""
+    if not known:
+        return None
+    if load <= known[0][0]:
+        return known[0][1]
+    for (low, a), (high, b) in pairwise(known):
+        if low <= load <= high:
+            share = 0.0 if high == low else math.log(load / low) / math.log(high / low)
+            return math.exp(math.log(a) * (1 - share) + math.log(b) * share)
+    return known[-1][1]
+
+
+def _curve(result: ExperimentResult, others: Parameters, indices: list[int]) -> Curve:
+    points = result.points
+    fitted = [at for at in indices if points[at].validity != "invalid"]
+    if len({_load(points[at], result.load) for at in fitted}) < min(LEAST_POINTS, len(indices)):
+        fitted = indices
+    rates = [points[at].rate for at in fitted]
+    amounts = [points[at].throughput.value for at in fitted]
+    ratios = [a / rate.value for a, rate in zip(amounts, rates, strict=True) if rate and rate.value > 0]
+    lat = (points[at].latency_ns for at in fitted)
+    series = _Series(
+        indices=tuple(indices),
+        loads=tuple(_load(points[at], result.load) for at in fitted),
+        values=tuple(_value(points[at], result) for at in fitted),
+        latencies=tuple(None if one is None else one.mean for one in lat),
+        operation=sorted(ratios)[len(ratios) // 2] if ratios and result.metric == "throughput" else 1.0,
+    )
+    # Latencies within 2% of the least are the same; the least load among them is the floor.
+    least = min((latency for latency in series.latencies if latency), default=None)
+    floor = next(
+        (n for n, own in zip(series.loads, series.latencies, strict=True) if least and own and own <= 1.02 * least),
+        series.loads[0],
+    )
+    plain = Curve(
+        series=others,
+        load=result.load,
+        points=tuple(indices),
+        unit=series.values[0].unit,
+        model="none",
+        floor=series.point(floor),
+    )
+    if len(set(series.loads)) < LEAST_POINTS or result.load not in QUEUE_LOADS | SIZE_LOADS:
+        return plain
+    errors = [error for error in map(_error, series.values) if error is not None]
+    if len(errors) < len(series.values):
+        errors = []
+    knee = fit_knee(series.loads, series.amounts, errors)
+    usl = None
+    if result.load in THREAD_LOADS and len(set(series.loads)) >= USL_LEAST_POINTS:
+        usl = fit_scalability(series.loads, series.amounts, errors)
+    return _read_off(plain, series, knee, usl)
+
+
+def _read_off(plain: Curve, series: _Series, knee: Knee, usl: Scalability | None) -> Curve:
+    """What the fitted model says: state, ceiling, knee and the best operating point."""
+    least, most = series.loads[0], series.loads[-1]
+    state = _state(series, knee)
+    top = knee.ceiling
+    if usl is not None and usl.b is not None and usl.peak_load is not None and usl.peak_load < most:
+        # It turns down: the ceiling is the peak, and it was passed.
+        reached = usl.ceiling or top.value
+        share = reached / top.value
+        top = Interval(reached, top.low and top.low * share, top.high and top.high * share)
+        state = "knee" if state == "still rising" else state
+    ceiling: Value | None = Value(top.value, plain.unit, top.low, top.high)
+    if state == "still rising" and not _tight(top):
+        ceiling = None
+    sure = state == "knee" or (state == "still rising" and ceiling is not None)
+    load_90, load_95 = (knee.load_for(0.90), knee.load_for(0.95)) if sure else (None, None)
+    at_knee = knee.crossing.value
+    return replace(
+        plain,
+        model="usl" if usl is not None else "block-size" if plain.load in SIZE_LOADS else "queue-knee",
+        parameters=_parameters(plain, series, knee, usl),
+        knee=series.point(at_knee, knee.at(at_knee)) if state == "knee" and least <= at_knee <= most else None,
+        ceiling=ceiling,
+        best=_best(series, knee, state, top.value),
+        load_90=load_90,
+        load_95=load_95,
+        state=state,
+    )
+
+
+def _tight(top: Interval) -> bool:
+    if top.low is None or top.high is None:
+        return False
+    return top.high / top.value - 1 < CEILING_SPREAD and 1 - top.low / top.value < CEILING_SPREAD
+
+
+def _state(series: _Series, knee: Knee) -> State:
+    """Whether the curve has a knee within what was measured."""
+    least, most = series.loads[0], series.loads[-1]
+    if knee.at(most) / knee.at(most / 2) - 1 > RISING_GAIN:
+        return "still rising"
+    if knee.at(least) >= SATURATED_SHARE * knee.ceiling.value or min(series.amounts) >= SATURATED_SHARE * max(
+        series.amounts
+    ):
+        known = [latency for latency in series.latencies if latency]
+        level = len(known) == len(series.loads) and max(known) / min(known) < FLAT_LATENCY
+        return "flat" if level and most / least >= 2 * FLAT_LATENCY else "saturated at the first point"
+    return "knee"
+
+
+def _best(series: _Series, knee: Knee, state: State, top: float) -> OperatingPoint:
+    """The least load that reaches 90% of the ceiling found: a measured one if there is any."""
+    found = max(series.amounts) if state == "still rising" else top
+    reaching = [at for at, amount in enumerate(series.amounts) if amount >= BEST_SHARE * found]
+    if reaching:
+        place = series.point(series.loads[reaching[0]])
+    else:
+        load = knee.load_for(BEST_SHARE)
+        place = series.point(load, knee.at(load))
+    words = [f"{place.throughput / found:.0%} of the {'most measured' if state == 'still rising' else 'ceiling'}"]
+    if series.loads[0] < place.load:
+        words.append(f"{place.throughput / series.amounts[0]:.3g} times {plain_load(series.loads[0])}'s throughput")
+        if place.latency_ns and series.latencies[0]:
+            words[-1] += f" at {place.latency_ns / series.latencies[0]:.3g} times its latency"
+    if place.load < series.loads[-1] and place.latency_ns and series.latencies[-1]:
+        words.append(f"{place.latency_ns / series.latencies[-1]:.0%} of the latency at {plain_load(series.loads[-1])}")
+    return OperatingPoint(place.load, place.throughput, place.latency_ns, place.measured, "; ".join(words))
+
+
+def plain_load(load: float) -> str:
+    """A load as people type it."""
+    return f"{load:.0f}" if load >= 10 or load == round(load) else f"{load:.1f}"
+
+
+def _parameters(plain: Curve, series: _Series, knee: Knee, usl: Scalability | None) -> dict[str, Value]:
+    """The model's numbers under the names of its formula."""
+    scale = series.operation
+    one = knee.one * scale
+    wide = knee.crossing
+    found = {"Xm": _as_value(knee.ceiling, plain.unit), "p": _as_value(knee.p, "1")}
+    if plain.load in SIZE_LOADS:
+        # X = bs / (t0 + bs / B): half of B is reached at n1/2 = t0 B where p is 1.
+        half = knee.load_for(0.5) / wide.value
+        found["B"] = found.pop("Xm")
+        found["t0"] = _as_value(Interval(knee.one), "s")
+        found["n1/2"] = _as_value(
+            Interval(wide.value * half, wide.low and wide.low * half, wide.high and wide.high * half), "B"
+        )
+    else:
+        found["R1"] = _as_value(Interval(one), "s")
+        found["N*"] = _as_value(wide, "1")
+    if usl is not None:
+        found["c"] = _as_value(usl.c, plain.unit)
+        found["a"] = _as_value(usl.a, "1")
+        if usl.b is not None:
+            found["b"] = _as_value(usl.b, "1")
+    return found
+
+
+def _as_value(number: Interval, unit: str) -> Value:
+    return Value(number.value, unit, number.low, number.high)

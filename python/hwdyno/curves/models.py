@@ -1,0 +1,236 @@
+"""The models of a curve, fitted in log space: the knee of a queue, block sizes, and the scalability of threads.
+
+Each fit is robust (soft L1 loss, scale 2%) and gives its intervals from the covariance at the
+optimum. scipy is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hwdyno.statistics import t_quantile
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+NOISE = 0.02
+"""Scale of the soft L1 loss: residuals well above 2% count as outliers."""
+LEAST_P, MOST_P = 1.0, 40.0
+"""p = 1 is the balanced job bound (Zahorjan et al., CACM 1982): no closed queueing network is softer."""
+USL_LEAST_POINTS = 6
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A fitted number with its 95% interval; the ends are none where the data cannot give them."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Knee:
+    """X(N) = [(N/R1)^-p + Xm^-p]^(-1/p): it rises as N/R1 and tends to Xm; they cross at N* = Xm R1.
+
+    p near 1 is a soft knee (independent servers, requests spread at random), p well above 1 a hard
+    one (one shared queue). With N a block size and p = 1 it is X = bs / (t0 + bs / B).
+    """
+
+    ceiling: Interval
+    """Xm."""
+    crossing: Interval
+    """N*."""
+    p: Interval
+
+    @property
+    def one(self) -> float:
+        """R1, in loads per unit of throughput."""
+        return self.crossing.value / self.ceiling.value
+
+    def at(self, load: float) -> float:
+        """Throughput at a load."""
+        p = self.p.value
+        below: float = (1 + (self.crossing.value / load) ** p) ** (-1 / p)
+        return self.ceiling.value * below
+
+    def load_for(self, share: float) -> float:
+        """The load that reaches a share (below 1) of the ceiling."""
+        p = self.p.value
+        return float(self.crossing.value * math.expm1(-p * math.log(share)) ** (-1 / p))
+
+
+@dataclass(frozen=True)
+class Scalability:
+    """Gunther's Universal Scalability Law: X(N) = cN / (1 + a(N-1) + bN(N-1)).
+
+    ``a`` is contention and ``b`` coherence; ``b`` is none where its interval does not exclude 0.
+    """
+
+    c: Interval
+    a: Interval
+    b: Interval | None
+
+    @property
+    def peak_load(self) -> float | None:
+        """Where X is greatest, if it turns down."""
+        if self.b is None or self.a.value >= 1:
+            return None
+        return math.sqrt((1 - self.a.value) / self.b.value)
+
+    @property
+    def ceiling(self) -> float | None:
+        """The most that it reaches: at the peak, or c/a in the limit; none if it grows for ever."""
+        if self.peak_load is not None:
+            return self.at(self.peak_load)
+        return self.c.value / self.a.value if self.a.value > 1e-3 else None
+
+    def at(self, load: float) -> float:
+        """Throughput at a load."""
+        b = self.b.value if self.b else 0.0
+        return self.c.value * load / (1 + self.a.value * (load - 1) + b * load * (load - 1))
+
+    def load_for(self, share: float) -> float | None:
+        """The least load that reaches a share (below 1) of the ceiling."""
+        top = self.ceiling
+        if top is None:
+            return None
+        low, high = 1e-6, self.peak_load or 1e9
+        for _ in range(200):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self.at(middle) < share * top else (low, middle)
+        return high
+
+
+def fit_knee(loads: Sequence[float], throughputs: Sequence[float], errors: Sequence[float] = ()) -> Knee:
+    """Fits the knee to at least three points; ``errors`` are the points' own standard errors (shares), if known."""
+    import numpy as np
+    from scipy.special import expit
+
+    n, x = np.log(np.asarray(loads, float)), np.log(np.asarray(throughputs, float))
+    # A light pull of p towards 2 (one unit of noise a factor of e) decides only what the data leave open.
+    pull = NOISE / 2
+
+    def model(theta: Array) -> tuple[Array, Array]:
+        top, crossing, log_p = theta
+        p = math.exp(log_p)
+        away = crossing - n
+        soft = np.logaddexp(0.0, p * away) / p
+        slope = expit(p * away)
+        return top - soft, np.column_stack((np.ones_like(n), -slope, soft - away * slope))
+
+    def residuals(theta: Array) -> Array:
+        return np.append(model(theta)[0] - x, pull * (theta[2] - math.log(2)))
+
+    def jacobian(theta: Array) -> Array:
+        return np.vstack((model(theta)[1], [0.0, 0.0, pull]))
+
+    top = float(x.max())
+    crossing = float(np.clip(top - (x - n).max(), n.min() - 2, n.max() + 2))
+    lower = [top - 0.5, n.min() - 3, math.log(LEAST_P) - 1e-6]
+    upper = [top + 4, n.max() + 4.5, math.log(MOST_P)]
+    starts = [np.array([top + 0.02, crossing, math.log(p)]) for p in (1.3, 6.0)]
+    theta = _best(residuals, jacobian, starts, (lower, upper))
+    fitted, slopes = model(theta)
+    half = _half_widths(fitted - x, slopes, errors, known=(0.0, 0.0, (pull / NOISE) ** 2))
+    return Knee(
+        ceiling=_interval(theta[0], half[0]), crossing=_interval(theta[1], half[1]), p=_interval(theta[2], half[2])
+    )
+
+
+def fit_scalability(
+    loads: Sequence[float], throughputs: Sequence[float], errors: Sequence[float] = ()
+) -> Scalability | None:
+    """Fits the Universal Scalability Law to at least six points; none for fewer."""
+    if len(loads) < USL_LEAST_POINTS:
+        return None
+    import numpy as np
+
+    n, x = np.asarray(loads, float), np.log(np.asarray(throughputs, float))
+
+    def fit(with_b: bool) -> tuple[Array, list[float | None]]:
+        def parts(theta: Array) -> tuple[Array, Array]:
+            a, b = theta[1], theta[2] if with_b else 0.0
+            below = 1 + a * (n - 1) + b * n * (n - 1)
+            columns = [np.ones_like(n), -(n - 1) / below] + ([-n * (n - 1) / below] if with_b else [])
+            return theta[0] + np.log(n) - np.log(below), np.column_stack(columns)
+
+        start = np.array([float((x - np.log(n)).max()), 0.05] + ([1e-4] if with_b else []))
+        lower = [start[0] - 5, 0.0] + ([0.0] if with_b else [])
+        upper = [start[0] + 5, 2.0] + ([1.0] if with_b else [])
+        theta = _best(lambda t: parts(t)[0] - x, lambda t: parts(t)[1], [start], (lower, upper))
+        fitted, slopes = parts(theta)
+        return theta, _half_widths(fitted - x, slopes, errors)
+
+    theta, half = fit(with_b=True)
+    if half[2] is None or theta[2] - half[2] <= 0:
+        theta, half = fit(with_b=False)
+        b = None
+    else:
+        b = Interval(float(theta[2]), float(theta[2]) - half[2], float(theta[2]) + half[2])
+    a_low, a_high = (None, None) if half[1] is None else (max(0.0, theta[1] - half[1]), theta[1] + half[1])
+    return Scalability(c=_interval(theta[0], half[0]), a=Interval(float(theta[1]), a_low, a_high), b=b)
+
+
+def _best(
+    residuals: Callable[[Array], Array],
+    jacobian: Callable[[Array], Array],
+    starts: Sequence[Array],
+    bounds: tuple[Sequence[float], Sequence[float]],
+) -> Array:
+    """The optimum of the least cost over all starts."""
+    import numpy as np
+    from scipy.optimize import least_squares
+
+    found: Any = None
+    for start in starts:
+        inside = np.clip(start, np.asarray(bounds[0]) + 1e-9, np.asarray(bounds[1]) - 1e-9)
+        one: Any = least_squares(
+            residuals, inside, jac=jacobian, bounds=bounds, loss="soft_l1", f_scale=NOISE, max_nfev=60
+        )
+        if found is None or one.cost < found.cost:
+            found = one
+    solution: Array = found.x
+    return solution
+
+
+def _half_widths(
+    residuals: Array, slopes: Array, errors: Sequence[float], *, known: Sequence[float] = ()
+) -> list[float | None]:
+    """Half of each parameter's 95% interval: from the scatter about the fit or the points' own errors, the greater.
+
+    ``known`` is what is known of each parameter beforehand, as 1 / variance. None throughout where
+    there are no more points than parameters and no errors of the points.
+    """
+    import numpy as np
+
+    spare = len(residuals) - slopes.shape[1]
+    own = math.sqrt(math.fsum(e * e for e in errors) / len(errors)) if errors else 0.0
+    scatter = 0.0
+    if spare > 0:
+        # Outliers beyond the loss's scale are held to it, as the loss itself does.
+        held = residuals**2 / np.sqrt(1 + (residuals / (3 * NOISE)) ** 2)
+        scatter = math.sqrt(float(held.sum()) / spare)
+    noise = max(scatter, own)
+    if noise == 0:
+        return [None] * slopes.shape[1]
+    precision = slopes.T @ slopes / noise**2
+    if known:
+        precision = precision + np.diag(known)
+    spread = np.sqrt(np.maximum(np.diag(np.linalg.pinv(precision)), 0))
+    t = t_quantile(spare if scatter > own else 30)
+    return [float(t * s) for s in spread]
+
+
+def _interval(log_value: float, half: float | None) -> Interval:
+    """Back from log space."""
+    value = math.exp(log_value)
+    if half is None:
+        return Interval(value)
+    return Interval(value, math.exp(log_value - min(half, 50)), math.exp(log_value + min(half, 50)))
