@@ -21,8 +21,9 @@ pub use reading::Reading;
 
 /// Describes the machine as a JSON object (see `survey`), with the storage behind `path`.
 ///
-/// `root` is where `/sys` and `/proc` are looked up: `/` for this machine, or the directory of a
-/// recorded tree, for which nothing is timed and no system call about this machine is made.
+/// `root` is where `/sys` and `/proc` are looked up: `/` for this machine, or a recorded tree (a copied
+/// directory, or a text file as `survey::tree` describes it), for which nothing is timed and no system
+/// call about this machine is made.
 #[must_use]
 pub fn survey(root: &Path, path: Option<&Path>) -> serde_json::Value {
     survey::survey(root, path)

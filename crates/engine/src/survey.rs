@@ -1,11 +1,105 @@
 //! The machine, one file a resource.
+//!
+//! Everything is read below a root, so that a recorded tree of another machine gives what that
+//! machine would say. What cannot be known is `null`, and `unknown` gives the reason by dotted path;
+//! a `null` without a reason means that there is none (no hypervisor, no container).
+//!
+//! Rates of links (`bits_s`) are those at which the wire signals, as the standards name them (SATA
+//! 6 Gbit/s, PCIe 16 GT/s x lanes); what the encoding leaves of them is a ceiling's matter.
 
+pub mod arm_cores;
+pub mod block;
+pub mod conditions;
+pub mod cpu;
+pub mod gpu;
+pub mod link;
+pub mod memory;
+pub mod mounts;
+pub mod network;
+pub mod platform;
+pub mod storage;
+pub mod tree;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{json, Value};
 
+use tree::Tree;
+
 /// See [`crate::survey()`].
 #[must_use]
-pub fn survey(_root: &Path, _path: Option<&Path>) -> Value {
-    json!({})
+pub fn survey(root: &Path, path: Option<&Path>) -> Value {
+    let path = path.map(|path| path.to_string_lossy().into_owned());
+    of_tree(Tree::open(root), path.as_deref())
+}
+
+/// The machine that `tree` describes, with the storage behind `path` (the current directory, or `/` of a record).
+#[must_use]
+pub fn of_tree(tree: Tree, path: Option<&str>) -> Value {
+    let survey = Survey { tree, unknown: Unknown::default() };
+    let conditions = conditions::Before::take(&survey);
+    let mut machine = json!({
+        "hostname": survey.text_or("hostname", "/proc/sys/kernel/hostname"),
+        "board": survey.or("board", platform::board(&survey.tree), "neither DMI nor a device tree names it"),
+        "os": platform::os(&survey),
+        "cpu": cpu::survey(&survey),
+        "memory": memory::survey(&survey),
+        "storage": storage::survey(&survey, path),
+        "nics": network::survey(&survey),
+        "gpus": gpu::survey(&survey),
+        "hypervisor": platform::hypervisor(&survey),
+        "container": platform::container(&survey),
+        "conditions": conditions.finish(&survey),
+    });
+    machine["unknown"] = json!(survey.unknown.0.into_inner());
+    machine
+}
+
+/// A survey under way: where it reads, and what it could not find out.
+pub struct Survey {
+    /// Where `/proc` and `/sys` are.
+    pub tree: Tree,
+    /// What is not known, and why.
+    pub unknown: Unknown,
+}
+
+impl Survey {
+    /// `value`, or `null` with the reason `why` under the dotted path `at`.
+    pub fn or<T: Into<Value>>(&self, at: &str, value: Option<T>, why: &str) -> Value {
+        self.unknown.or(at, value, why)
+    }
+
+    /// A file's text, or `null` with the reason that the file does not exist.
+    #[must_use]
+    pub fn text_or(&self, at: &str, file: &str) -> Value {
+        self.or(at, self.tree.text(file), &format!("{file} is missing or empty"))
+    }
+}
+
+/// The reasons for what is not known, by dotted path.
+#[derive(Default)]
+pub struct Unknown(RefCell<BTreeMap<String, String>>);
+
+impl Unknown {
+    /// `value`, or `null` with a reason.
+    pub fn or<T: Into<Value>>(&self, at: &str, value: Option<T>, why: &str) -> Value {
+        if let Some(value) = value {
+            return value.into();
+        }
+        self.say(at, why);
+        Value::Null
+    }
+
+    /// The reason noted for a path.
+    #[must_use]
+    pub fn reason(&self, at: &str) -> Option<String> {
+        self.0.borrow().get(at).cloned()
+    }
+
+    /// Notes why something is not known.
+    pub fn say(&self, at: &str, why: &str) {
+        self.0.borrow_mut().insert(at.to_string(), why.to_string());
+    }
 }
