@@ -13,6 +13,7 @@ pub mod storage;
 pub mod survey;
 pub mod sys;
 pub mod team;
+pub mod training;
 
 use std::path::Path;
 

@@ -3,4 +3,7 @@
 pub mod affinity;
 pub mod clock_chain;
 pub mod filesystem;
+pub mod page_cache;
+pub mod pause;
+pub mod room;
 pub mod time;

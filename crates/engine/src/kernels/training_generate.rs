@@ -1,0 +1,218 @@
+//! Writes a training data set: in parallel, resumable, of incompressible content, never beyond the room there is.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::json;
+
+use crate::clock::now_ns;
+use crate::histogram::Histogram;
+use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::reading::{CpuTime, Note, Reading};
+use crate::training::dataset::{Layout, FORMATS};
+use crate::training::ledger::Ledger;
+use crate::training::random::mix;
+use crate::training::sink::{Halt, Sink};
+use crate::{cpu_time, sys, team};
+
+/// Room that stays free whatever is asked: a filesystem filled to the brim serves nobody.
+const SPARE: u64 = 256 << 20;
+
+/// See the module.
+pub struct Generate;
+
+/// What says how a data set lies on disk, for this kernel and the loader.
+pub fn layout_parameters() -> Vec<Parameter> {
+    let number = |name, means, unit, max: f64, default: f64| Parameter {
+        name,
+        means,
+        unit,
+        kind: Kind::Number { min: 0.0, max },
+        default: json!(default),
+    };
+    let integer = |name, means, max, default: i64| Parameter {
+        name,
+        means,
+        unit: "",
+        kind: Kind::Integer { min: 0, max },
+        default: json!(default),
+    };
+    let text = |name, means, default| Parameter { name, means, unit: "", kind: Kind::Text, default };
+    vec![
+        text("path", "data folder; the files are below its `train`", serde_json::Value::Null),
+        Parameter {
+            name: "format",
+            means: "format of the files",
+            unit: "",
+            kind: Kind::Choice { choices: FORMATS.iter().map(|(name, _)| *name).collect() },
+            default: json!("npz"),
+        },
+        integer("files", "how many files", 1 << 32, 168),
+        integer("samples_per_file", "samples in each file", 1 << 40, 1),
+        number("record_bytes", "mean size of a sample", "B", 1e12, 146_600_628.0),
+        number("record_bytes_stdev", "standard deviation of that size", "B", 1e12, 0.0),
+        integer("subfolders", "folders that the files are dealt to; 0 for none", 1 << 20, 0),
+        text("prefix", "how file names begin", json!("img")),
+        integer("seed", "seeds sizes and content (DLIO has 10)", i64::from(u32::MAX), 10),
+        integer("row_group", "parquet: rows in a group; 0 for one group", 1 << 40, 0),
+        integer("columns", "parquet: columns that share a row", 10_000, 1),
+    ]
+}
+
+impl Kernel for Generate {
+    fn info(&self) -> KernelInfo {
+        let mut parameters = layout_parameters();
+        parameters.push(Parameter {
+            name: "threads",
+            means: "files written at once; 0 for one a processor",
+            unit: "",
+            kind: Kind::Integer { min: 0, max: 1024 },
+            default: json!(0),
+        });
+        KernelInfo {
+            name: "training_generate",
+            measures: "how fast a training data set is written, file by file, each synced",
+            parameters,
+            pass: vec![("files", "1")],
+        }
+    }
+
+    fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
+        let layout = Layout::of(parameters)?;
+        if layout.record < 1.0 || layout.files == 0 {
+            return Err(Error::usage("a data set needs at least one file, and samples of at least one byte"));
+        }
+        let dimensions = layout.dimensions();
+        let (missing, kept_bytes) = plan(&layout, &dimensions)?;
+        let needed: u64 = missing.iter().map(|&file| layout.size(dimensions[file as usize]).0).sum();
+        room(&layout.folder, needed, &layout)?;
+
+        let threads = match parameters.integer("threads") as usize {
+            0 => sys::affinity::allowed().len().max(1),
+            given => given,
+        }
+        .min(missing.len().max(1));
+        let (ledger, next, full) = (Ledger::new(0.1), AtomicU64::new(0), Stop::new());
+        let start = now_ns();
+        ledger.start(start);
+        let work = |_: &team::Member<'_>| {
+            let (mut buffer, mut histogram, before) = (Vec::new(), Histogram::new(), cpu_time::of_this_thread());
+            while !full.is_set() && !stop.is_set() {
+                let Some(&file) = missing.get(next.fetch_add(1, Ordering::Relaxed) as usize) else { break };
+                let began = now_ns();
+                match one(&layout, file, dimensions[file as usize], &mut buffer, stop) {
+                    Ok(bytes) => {
+                        let now = now_ns();
+                        histogram.record(now - began);
+                        ledger.done(now, 1, bytes);
+                    }
+                    Err(Halt::Stopped) => break,
+                    Err(Halt::Refused(error)) => {
+                        let path = layout.path(file);
+                        ledger.fault(
+                            "write",
+                            error.raw_os_error().unwrap_or(0),
+                            format!("{}: {error}", path.display()),
+                        );
+                        full.set();
+                    }
+                }
+            }
+            (histogram, cpu_time::of_this_thread().since(before))
+        };
+        let members = team::run(threads, &[], work)?;
+        let elapsed_s = (now_ns() - start) as f64 / 1e9;
+
+        let (mut latency, mut cpu) = (Histogram::new(), CpuTime::default());
+        for (histogram, spent) in &members {
+            latency.merge(histogram);
+            cpu += *spent;
+        }
+        let (samples, mut stream) = ledger.samples(elapsed_s, "write");
+        stream.add_latency("total", &latency);
+        let kept = layout.files - missing.len() as u64;
+        let mut reading = Reading {
+            kernel: self.info().name.into(),
+            parameters: parameters.as_json(),
+            elapsed_s,
+            samples,
+            cpu,
+            concurrency_asked: threads as f64,
+            faults: ledger.faults(),
+            interrupted: stop.is_set(),
+            ..Reading::default()
+        };
+        if kept > 0 {
+            reading.notes.push(Note {
+                code: "kept".into(),
+                says: format!("{kept} of {} files were whole already and were kept", layout.files),
+            });
+        }
+        reading.details.insert("kept_files".into(), json!(kept));
+        reading.details.insert("dataset_bytes".into(), json!(kept_bytes + stream.bytes));
+        reading.details.insert("written_files".into(), json!(stream.operations));
+        reading.streams.push(stream);
+        Ok(reading)
+    }
+}
+
+/// Which files are still to be written, and the bytes of those that are whole.
+fn plan(layout: &Layout, dimensions: &[(u32, u32)]) -> Result<(Vec<u64>, u64), Error> {
+    let train = layout.folder.join("train");
+    let folders = match layout.subfolders {
+        0 | 1 => vec![train],
+        count => (0..count).filter_map(|at| layout.path(at).parent().map(Path::to_path_buf)).collect(),
+    };
+    // `valid` stays empty: DLIO refuses a data folder without it
+    for folder in folders.iter().chain([&layout.folder.join("valid")]) {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Error::machine(format!("make {}", folder.display()), &error))?;
+    }
+    let (mut missing, mut kept) = (Vec::new(), 0);
+    for file in 0..layout.files {
+        let (size, exact) = layout.size(dimensions[file as usize]);
+        match std::fs::metadata(layout.path(file)) {
+            // a file gets its name only when it is whole
+            Ok(found) if found.is_file() && (found.len() == size || !exact) => kept += found.len(),
+            Ok(found) => {
+                return Err(Error::Machine(
+                    format!(
+                        "{} has {} bytes where this data set has {size}: it belongs to another one; remove it or \
+                         give another folder",
+                        layout.path(file).display(),
+                        found.len()
+                    ),
+                    Some(libc::EEXIST),
+                ))
+            }
+            Err(_) => missing.push(file),
+        }
+    }
+    Ok((missing, kept))
+}
+
+fn room(folder: &Path, needed: u64, layout: &Layout) -> Result<(), Error> {
+    let free = sys::room::free_bytes(folder)
+        .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
+    if needed + SPARE.min(needed / 20) <= free {
+        return Ok(());
+    }
+    let fits = (layout.files as f64 * free as f64 / needed as f64 * 0.95) as u64;
+    Err(Error::Machine(
+        format!(
+            "the data set needs {:.1} GB more and {} has {:.1} GB free: give a path with more room, or at most {} samples",
+            needed as f64 / 1e9,
+            folder.display(),
+            free as f64 / 1e9,
+            fits * layout.samples,
+        ),
+        Some(libc::ENOSPC),
+    ))
+}
+
+fn one(layout: &Layout, file: u64, dimensions: (u32, u32), buffer: &mut Vec<u8>, stop: &Stop) -> Result<u64, Halt> {
+    let content = mix((u64::from(layout.seed) << 32) ^ mix(file));
+    let mut sink = Sink::create(&layout.path(file), buffer, content, stop)?;
+    layout.write(&mut sink, dimensions)?;
+    sink.finish()
+}

@@ -1,0 +1,12 @@
+//! What the training kernels share: the data set on disk, its formats, and the queue of batches.
+
+pub mod dataset;
+pub mod hdf5;
+pub mod image;
+pub mod ledger;
+pub mod npz;
+pub mod parquet;
+pub mod random;
+pub mod sink;
+pub mod tfrecord;
+pub mod thrift;
