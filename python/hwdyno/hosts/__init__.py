@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Host(Protocol):
-    """A machine that can be described and measured."""
+    """A machine that can be described and measured: ``local`` is this one, ``simulated`` one with a known truth."""
 
     def survey(self, path: Path | None = None) -> dict[str, Any]:
         """Describe the machine, with the storage behind ``path``."""
