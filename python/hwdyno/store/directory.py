@@ -1,0 +1,234 @@
+"""The directory that Runs are kept in, with an index that is only a cache."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sqlite3
+from dataclasses import fields
+from pathlib import Path
+
+from hwdyno.store.document import from_json, to_json
+from hwdyno.store.files import StoreError, cause, write_once
+from hwdyno.store.history import Entry, entry_from, entry_of, unreadable
+from hwdyno.store.journal import Writer, from_journal, is_held
+from hwdyno.words import Run
+
+INDEX_VERSION = 1
+# Two processes may index at once; each write takes milliseconds, so this is never reached unless one hangs.
+BUSY_TIMEOUT_S = 20.0
+
+
+def default_directory() -> Path:
+    """Say where Runs are kept: ``$HWDYNO_HOME``, else ``hwdyno`` below the user's data directory (XDG)."""
+    if home := os.environ.get("HWDYNO_HOME"):
+        return Path(home).expanduser()
+    data = os.environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "hwdyno"
+
+
+class Store:
+    """A directory of Runs. Any number of processes may use it at once."""
+
+    def __init__(self, where: str | Path | None = None) -> None:
+        if isinstance(where, str) and "://" in where:
+            raise StoreError(f"{where}: only directories can keep Runs so far; give a directory")
+        self.directory = default_directory() if where is None else Path(where)
+        self.runs = self.directory / "runs"
+        self.index = self.directory / "index.sqlite"
+
+    def begin(self, run: Run) -> Writer:
+        """Open the journal of a Run: what is known before its first point, whose experiments hold no points yet."""
+        self._make()
+        _check_id(run.id)
+        if self._document(run.id).exists():
+            raise self._taken(run)
+        return Writer(self.runs / f"{run.id}.journal", run, self.save)
+
+    def save(self, run: Run) -> Path:
+        """Store a whole Run in one step and give its document's path.
+
+        Raises ``StoreError`` when there is no room or no right to write, or when another Run has that name.
+        """
+        self._make()
+        _check_id(run.id)
+        path = self._document(run.id)
+        text = to_json(run)
+        try:
+            write_once(path, text)
+        except FileExistsError:
+            if path.read_text() != text:
+                raise self._taken(run) from None
+        except OSError as error:
+            raise StoreError(f"cannot save run {run.id} in {self.runs}: {cause(error)}") from None
+        # The document is what counts; an index that cannot be written is made good by the next history.
+        with contextlib.suppress(StoreError, sqlite3.Error, OSError), contextlib.closing(self._open_index()) as index:
+            self._remember(index, path, entry_of(run, path))
+        return path
+
+    def load(self, name: str | Path) -> Run:
+        """Read a Run by its id, the unique beginning of one, ``last``, or the path of a document or journal.
+
+        Raises ``StoreError`` in one line when there is none or it cannot be read.
+        """
+        path = Path(name)
+        if path.suffix in {".json", ".journal"} or path.parent != Path() or path.is_file():
+            return _read(path)
+        path = self._find(str(name))
+        # A Run that ends right now has its document before its journal goes.
+        return _read(path if path.exists() else self._document(path.stem))
+
+    def history(self) -> list[Entry]:
+        """List every Run, the newest first, those that are cut short or unreadable included."""
+        entries: dict[str, Entry] = {}
+        # Journals first: a Run that ends while they are read then has its document below.
+        for path in self._files(".journal"):
+            verdict = "running" if is_held(path) else "partial"
+            try:
+                entries[path.stem] = entry_of(_read(path), path, verdict)
+            except StoreError as error:
+                if path.exists():
+                    entries[path.stem] = unreadable(path, error)
+        entries |= {Path(entry.path).stem: entry for entry in self._documents()}
+        return sorted(entries.values(), key=lambda entry: entry.id, reverse=True)
+
+    def rebuild(self) -> int:
+        """Make the index again from the documents, remove what finished Runs left over, and count the documents."""
+        # Emptied rather than removed: another process may have it open.
+        try:
+            with contextlib.closing(self._open_index()) as index:
+                index.execute("DELETE FROM runs")
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot rebuild the index {self.index}: {error}") from None
+        for path in self._files(".journal"):
+            if self._document(path.stem).exists() and not is_held(path):
+                path.unlink(missing_ok=True)
+        return len(self._documents())
+
+    def _taken(self, run: Run) -> StoreError:
+        return StoreError(f"run {run.id} is already stored in {self.runs}, and stored Runs never change")
+
+    def _find(self, name: str) -> Path:
+        names = {path.stem: path for suffix in (".journal", ".json") for path in self._files(suffix)}
+        if not names:
+            raise StoreError(f"no runs are stored in {self.runs} yet: `hwdyno run` makes one")
+        if name == "last":
+            return names[max(names)]
+        if name in names:
+            return names[name]
+        found = sorted(known for known in names if known.startswith(name)) if name else []
+        if len(found) == 1:
+            return names[found[0]]
+        if found:
+            some = ", ".join(found[:3])
+            raise StoreError(f"{name} is the beginning of {len(found)} runs ({some} …): give more of it")
+        raise StoreError(f"no run {name} in {self.runs}: `hwdyno history` lists them")
+
+    def _document(self, run_id: str) -> Path:
+        return self.runs / f"{run_id}.json"
+
+    def _files(self, suffix: str) -> list[Path]:
+        try:
+            return sorted(self.runs.glob(f"*{suffix}"))
+        except OSError as error:
+            raise StoreError(f"cannot read {self.runs}: {cause(error)}") from None
+
+    def _make(self) -> None:
+        try:
+            self.runs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot keep Runs in {self.runs}: {cause(error)}; set HWDYNO_HOME elsewhere") from None
+
+    # The index: one row a document, valid as long as the document's size and time are those in the row.
+
+    def _documents(self) -> list[Entry]:
+        files = self._files(".json")
+        if not files:
+            return []
+        with contextlib.closing(self._open_index()) as index:
+            known = {
+                row[0]: (row[1], row[2], row[3]) for row in index.execute("SELECT path, size, time_ns, entry FROM runs")
+            }
+            entries = []
+            for path in files:
+                try:
+                    stat = path.stat()
+                except OSError:
+                    continue
+                size, time_ns, text = known.pop(path.name, (None, None, None))
+                if (size, time_ns) == (stat.st_size, stat.st_mtime_ns) and text is not None:
+                    entries.append(entry_from(text, path))
+                    continue
+                try:
+                    entry = entry_of(_read(path), path)
+                except StoreError as error:
+                    entry = unreadable(path, error)
+                else:
+                    with contextlib.suppress(sqlite3.Error):
+                        self._remember(index, path, entry)
+                entries.append(entry)
+            for gone in known:
+                with contextlib.suppress(sqlite3.Error):
+                    index.execute("DELETE FROM runs WHERE path = ?", (gone,))
+        return entries
+
+    def _remember(self, index: sqlite3.Connection, path: Path, entry: Entry) -> None:
+        stat = path.stat()
+        text = json.dumps({field.name: getattr(entry, field.name) for field in fields(entry)})
+        index.execute(
+            "INSERT OR REPLACE INTO runs (path, size, time_ns, entry) VALUES (?, ?, ?, ?)",
+            (path.name, stat.st_size, stat.st_mtime_ns, text),
+        )
+
+    def _open_index(self) -> sqlite3.Connection:
+        """Open the index; a damaged one is put aside, and one that cannot be written lives in memory."""
+        try:
+            return self._connect(str(self.index))
+        except sqlite3.OperationalError:
+            return self._connect(":memory:")
+        except sqlite3.DatabaseError:
+            with contextlib.suppress(OSError):
+                self.index.unlink(missing_ok=True)
+            try:
+                return self._connect(str(self.index))
+            except sqlite3.Error:
+                return self._connect(":memory:")
+
+    @staticmethod
+    def _connect(name: str) -> sqlite3.Connection:
+        index = sqlite3.connect(name, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+        try:
+            # A network filesystem cannot share WAL's memory: SQLite then stays with its rollback journal by itself.
+            index.execute("PRAGMA journal_mode = WAL")
+            index.execute("PRAGMA synchronous = NORMAL")
+            (version,) = index.execute("PRAGMA user_version").fetchone()
+            if version != INDEX_VERSION:
+                index.execute("BEGIN IMMEDIATE")
+                if version:  # another version's rows mean something else
+                    index.execute("DROP TABLE IF EXISTS runs")
+                index.execute(
+                    "CREATE TABLE IF NOT EXISTS runs (path TEXT PRIMARY KEY, size INTEGER, time_ns INTEGER, entry TEXT)"
+                )
+                index.execute(f"PRAGMA user_version = {INDEX_VERSION}")
+                index.execute("COMMIT")
+        except sqlite3.Error:
+            index.close()
+            raise
+        return index
+
+
+def _read(path: Path) -> Run:
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        raise StoreError(f"{path} does not exist: `hwdyno history` lists the stored runs") from None
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {cause(error)}") from None
+    return from_journal(text, path) if path.suffix == ".journal" else from_json(text, str(path))
+
+
+def _check_id(run_id: str) -> None:
+    if run_id == "last" or not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", run_id):
+        raise StoreError(f"{run_id!r} cannot name a run: use letters, digits, - and _")

@@ -1,0 +1,141 @@
+"""Turns a Run into its JSON document and back, and describes that document in JSON Schema."""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
+from datetime import datetime, timezone
+from functools import cache
+from typing import Any, TypeVar
+
+from hwdyno.store.files import StoreError
+from hwdyno.words import SCHEMA, Run
+
+SCHEMA_ID = "urn:hwdyno:schema:run:1"
+
+T = TypeVar("T")
+
+
+def new_id(now: datetime | None = None) -> str:
+    """Give a Run its name: the UTC time, so that names sort by age, and a few random letters against clashes."""
+    return f"{now or datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+# --- a Run as text
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def word_from(kind: Callable[..., T], plain: Any) -> T:
+    """Make one of the words of what JSON held. Raises ``ValueError`` when it does not fit."""
+    word: T = _adapter(kind).validate_python(plain)
+    return word
+
+
+def plain_of(kind: Callable[..., Any], value: object) -> Any:
+    """Turn one of the words into what JSON can hold. Raises ``StoreError`` for a figure that is not finite."""
+    plain = _adapter(kind).dump_python(value, mode="json", fallback=_native)
+    wrong = next(_not_finite(plain, ""), None)
+    if wrong is not None:
+        raise StoreError(f"{wrong} is not a finite number, and JSON has no word for it: this is a defect, report it")
+    return plain
+
+
+def _native(value: Any) -> Any:
+    """Turn a number of a numerical library into Python's own."""
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+def _not_finite(value: Any, where: str) -> Iterator[str]:
+    if isinstance(value, float) and not math.isfinite(value):
+        yield where.lstrip(".")
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _not_finite(inner, f"{where}.{key}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _not_finite(inner, f"{where}[{index}]")
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def to_json(run: Run, indent: int | None = None) -> str:
+    """Write a Run as its document. Raises ``StoreError`` for a figure that is not finite."""
+    return json.dumps(plain_of(Run, run), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def from_json(text: str | bytes, name: str = "this document") -> Run:
+    """Read a Run from its document; ``name`` stands in the message when it is none.
+
+    Raises ``StoreError`` in one line for text that is not JSON, not a Run, or a Run of a newer schema.
+    """
+    from pydantic import ValidationError
+
+    try:
+        plain = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(
+            f"{name} is not JSON ({_one_line(error)}): it was cut off or is another kind of file"
+        ) from None
+    schema = plain.get("schema") if isinstance(plain, dict) else None
+    if schema != SCHEMA:
+        if isinstance(schema, str) and schema.startswith("hwdyno.run/"):
+            raise StoreError(f"{name} has schema {schema}, this hwdyno reads {SCHEMA}: update hwdyno to read it")
+        raise StoreError(f"{name} is not a Run of hwdyno: it has no schema {SCHEMA}")
+    try:
+        return word_from(Run, plain)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise StoreError(f"{name} is not a valid Run: {where}: {_one_line(first['msg'])}") from None
+
+
+def json_schema() -> dict[str, Any]:
+    """Give the JSON Schema (draft 2020-12) of a Run's document, with the words' own explanations."""
+    schema = _adapter(Run).json_schema(mode="serialization")
+    definitions: dict[str, Any] = schema.setdefault("$defs", {})
+    for name, kind in _words().items():
+        described = definitions.get(name) if name != "Run" else schema
+        if described is not None:
+            _describe(described, kind)
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, "title": "hwdyno Run"}
+    return {**head, **{key: value for key, value in schema.items() if key != "title"}}
+
+
+def _words() -> dict[str, type]:
+    from hwdyno import words
+
+    return {name: kind for name, kind in vars(words).items() if isinstance(kind, type) and is_dataclass(kind)}
+
+
+def _describe(schema: dict[str, Any], kind: type) -> None:
+    """Add what the source says of each field (the string below it) to its part of the schema."""
+    import ast
+    import inspect
+    import textwrap
+
+    schema["description"] = inspect.getdoc(kind) or ""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    for line, following in zip(body.body, body.body[1:], strict=False):
+        if (
+            isinstance(line, ast.AnnAssign)
+            and isinstance(line.target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+        ):
+            schema["properties"][line.target.id]["description"] = inspect.cleandoc(str(following.value.value))
+
+
+def _one_line(error: object) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,83 @@
+"""Sums up a Run in the one line that the history shows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from hwdyno.store.files import StoreError
+from hwdyno.words import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the history."""
+
+    id: str
+    started: str
+    machine: str
+    profile: str
+    study: str
+    verdict: str
+    """``valid``, ``degraded``, ``invalid``, ``partial`` (interrupted or killed), ``running``, ``unreadable``."""
+    points: int
+    headline: tuple[tuple[str, float, str], ...]
+    """The best throughput of each experiment: its name, value and unit."""
+    path: str
+    error: str = ""
+    """Why it cannot be read, in one line."""
+
+
+def verdict_of(run: Run) -> str:
+    """Say in one word how far a Run can be trusted."""
+    if any(finding.severity == "invalid" for finding in run.findings):
+        return "invalid"
+    validities = {point.validity for experiment in run.experiments for point in experiment.points}
+    if validities == {"invalid"}:
+        return "invalid"
+    if run.interrupted:
+        return "partial"
+    return "degraded" if run.degraded or validities - {"valid"} else "valid"
+
+
+def machine_of(run: Run) -> str:
+    """Name a Run's machine in a few words: its host and processor."""
+    machine = run.machine
+    cpu = machine.get("cpu")
+    parts = [machine.get("hostname"), cpu.get("model") if isinstance(cpu, dict) else None]
+    return ", ".join(str(part) for part in parts if part) or "unknown"
+
+
+def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
+    """Sum up a Run; ``verdict`` is given where the document cannot tell, as for one that still goes on."""
+    headline = []
+    for experiment in run.experiments:
+        sound = [point.throughput for point in experiment.points if point.validity != "invalid"]
+        if sound:
+            best = max(sound, key=lambda value: value.value)
+            headline.append((experiment.name, best.value, best.unit))
+    points = sum(len(experiment.points) for experiment in run.experiments)
+    return Entry(
+        id=run.id,
+        started=run.started,
+        machine=machine_of(run),
+        profile=run.profile,
+        study=run.study,
+        verdict=verdict or verdict_of(run),
+        points=points,
+        headline=tuple(headline),
+        path=str(path),
+    )
+
+
+def entry_from(text: str, path: Path) -> Entry:
+    """Read a line back from the index."""
+    plain = json.loads(text)
+    headline = tuple((str(name), float(value), str(unit)) for name, value, unit in plain["headline"])
+    return Entry(**{**plain, "headline": headline, "path": str(path)})
+
+
+def unreadable(path: Path, error: StoreError) -> Entry:
+    """List a document that cannot be read, with the reason."""
+    return Entry(path.stem, "", "", "", "", "unreadable", 0, (), str(path), str(error))
