@@ -61,6 +61,12 @@ impl Histogram {
         Self::default()
     }
 
+    /// Forgets everything; allocates nothing.
+    pub fn clear(&mut self) {
+        self.buckets.fill(0);
+        (self.count, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);
+    }
+
     /// Counts one value.
     #[inline]
     pub fn record(&mut self, value: u64) {

@@ -3,7 +3,8 @@
 use crate::kernel::Kernel;
 
 mod idle;
+mod storage_blocks;
 mod training_generate;
 
 /// Every kernel that the engine has.
-pub static TABLE: &[&dyn Kernel] = &[&idle::Idle, &training_generate::Generate];
+pub static TABLE: &[&dyn Kernel] = &[&idle::Idle, &storage_blocks::StorageBlocks, &training_generate::Generate];

@@ -1,1 +1,14 @@
-//! What the storage kernels share.
+//! What the storage kernels share: access engines behind one small trait, and the loop that drives them.
+
+pub mod access;
+pub mod aio;
+pub mod counters;
+pub mod drive;
+pub mod job;
+pub mod mmap;
+pub mod null;
+pub mod order;
+pub mod pool;
+pub mod psync;
+pub mod record;
+pub mod uring;

@@ -1,9 +1,15 @@
 //! Raw system calls: all `unsafe` but that of the SIMD loops lives below here.
 
 pub mod affinity;
+pub mod aio;
 pub mod clock_chain;
+pub mod files;
 pub mod filesystem;
+pub mod mapping;
+pub mod memory;
 pub mod page_cache;
 pub mod pause;
 pub mod room;
+pub mod ticks;
 pub mod time;
+pub mod uring;

@@ -1,9 +1,42 @@
 //! Threads that are pinned, start their timed region together and are joined with their results.
 
-use std::sync::Barrier;
+use std::cell::Cell;
+use std::io;
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
 use crate::kernel::Error;
+
+/// Where members wait for each other: a barrier that also opens when a member will never come.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    opened: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    awaited: usize,
+    arrived: usize,
+}
+
+impl Gate {
+    fn arrive(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.arrived += 1;
+        if state.arrived >= state.awaited {
+            self.opened.notify_all();
+        }
+        while state.arrived < state.awaited {
+            state = self.opened.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn expect(&self, members: usize) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).awaited = members;
+        self.opened.notify_all();
+    }
+}
 
 /// One member's place in its team.
 pub struct Member<'a> {
@@ -11,14 +44,24 @@ pub struct Member<'a> {
     pub number: usize,
     /// The size of the team.
     pub members: usize,
-    start: &'a Barrier,
+    start: &'a Gate,
+    waited: Cell<bool>,
 }
 
 impl Member<'_> {
-    /// Waits until every member is ready: call it exactly once, when set-up is done and before the
-    /// timed region. A member whose set-up failed must call it as well, or the others wait for ever.
+    /// Waits until every member is ready: call it when set-up is done and before the timed region. From
+    /// the second call on it does nothing; a member that returns without a call counts as ready.
     pub fn wait_for_start(&self) {
-        self.start.wait();
+        if !self.waited.replace(true) {
+            self.start.arrive();
+        }
+    }
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        // One that failed early, or panicked, must not keep the others waiting for ever.
+        self.wait_for_start();
     }
 }
 
@@ -27,36 +70,88 @@ impl Member<'_> {
 /// With `cpus`, member i is pinned to `cpus[i % cpus.len()]`; a machine that refuses to pin is not
 /// an error. Everything that `work` allocates belongs before [`Member::wait_for_start`].
 pub fn run<T: Send>(members: usize, cpus: &[u64], work: impl Fn(&Member<'_>) -> T + Sync) -> Result<Vec<T>, Error> {
-    let start = Barrier::new(members);
+    let gate = Gate::default();
+    let member = |number| Member { number, members, start: &gate, waited: Cell::new(false) };
     if members == 1 {
         // On the caller's own thread: needs no thread where none can be made (qemu-user).
         let before = crate::sys::affinity::get();
         if let Some(&cpu) = cpus.first() {
             let _ = crate::sys::affinity::pin(cpu as usize);
         }
-        let result = work(&Member { number: 0, members, start: &start });
+        let result = work(&member(0));
         if let (false, Some(before)) = (cpus.is_empty(), before) {
             crate::sys::affinity::restore(&before);
         }
         return Ok(vec![result]);
     }
+    gate.expect(members);
     thread::scope(|scope| {
-        let (start, work) = (&start, &work);
-        let handles: Vec<_> = (0..members)
-            .map(|number| {
-                scope.spawn(move || {
-                    if !cpus.is_empty() {
-                        let _ = crate::sys::affinity::pin(cpus[number % cpus.len()] as usize);
-                    }
-                    work(&Member { number, members, start })
-                })
-            })
-            .collect();
-        handles
+        let (member, work) = (&member, &work);
+        let mut refused: Option<io::Error> = None;
+        let mut handles = Vec::with_capacity(members);
+        for number in 0..members {
+            let body = move || {
+                if !cpus.is_empty() {
+                    let _ = crate::sys::affinity::pin(cpus[number % cpus.len()] as usize);
+                }
+                work(&member(number))
+            };
+            match thread::Builder::new().spawn_scoped(scope, body) {
+                Ok(handle) => handles.push(handle),
+                Err(error) => {
+                    // Those that wait already run on, for nothing, so that they can be joined.
+                    gate.expect(number);
+                    refused = Some(error);
+                    break;
+                }
+            }
+        }
+        let results: Result<Vec<T>, Error> = handles
             .into_iter()
             .map(|handle| {
                 handle.join().map_err(|_| Error::Machine("a measuring thread panicked; please report it".into(), None))
             })
-            .collect()
+            .collect();
+        match refused {
+            Some(error) => Err(Error::machine(format!("start {members} threads; ask for fewer"), &error)),
+            None => results,
+        }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn nobody_starts_before_all_are_ready() {
+        let ready = AtomicUsize::new(0);
+        let seen = run(8, &[], |member| {
+            ready.fetch_add(1, Ordering::SeqCst);
+            member.wait_for_start();
+            ready.load(Ordering::SeqCst)
+        });
+        assert_eq!(seen.unwrap(), vec![8; 8]);
+    }
+
+    #[test]
+    fn a_member_that_gives_up_does_not_hold_the_others() {
+        let seen = run(4, &[], |member| {
+            if member.number != 2 {
+                member.wait_for_start();
+            }
+            member.number
+        });
+        assert_eq!(seen.unwrap(), vec![0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_member_that_panics_is_an_error_and_not_a_hang() {
+        let answer = run(3, &[], |member| {
+            assert!(member.number != 1, "planted");
+            member.wait_for_start();
+        });
+        assert!(answer.is_err());
+    }
 }

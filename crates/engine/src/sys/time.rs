@@ -15,10 +15,20 @@ pub fn monotonic_ns() -> u64 {
 /// `getrusage(RUSAGE_THREAD)`: CPU time of the calling thread.
 #[must_use]
 pub fn thread_cpu_time() -> CpuTime {
+    cpu_time(libc::RUSAGE_THREAD)
+}
+
+/// `getrusage(RUSAGE_SELF)`: CPU time of all threads of the process, the kernel's I/O workers for it included.
+#[must_use]
+pub fn process_cpu_time() -> CpuTime {
+    cpu_time(libc::RUSAGE_SELF)
+}
+
+fn cpu_time(who: libc::c_int) -> CpuTime {
     // SAFETY: rusage is plain data for which all zeroes is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is a valid rusage that the call fills.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    unsafe { libc::getrusage(who, &raw mut usage) };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
     CpuTime { user_s: seconds(usage.ru_utime), system_s: seconds(usage.ru_stime) }
 }

@@ -1,0 +1,117 @@
+//! Blocks read from or written to a file, with a number of operations in flight.
+
+use std::path::PathBuf;
+
+use serde_json::{json, Value};
+
+use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::reading::Reading;
+use crate::storage::job::{Engine, Job};
+
+/// See the module.
+pub struct StorageBlocks;
+
+fn parameter(name: &'static str, means: &'static str, unit: &'static str, kind: Kind, default: Value) -> Parameter {
+    Parameter { name, means, unit, kind, default }
+}
+
+fn seconds(name: &'static str, means: &'static str, default: f64) -> Parameter {
+    parameter(name, means, "s", Kind::Number { min: 0.0, max: 604_800.0 }, json!(default))
+}
+
+fn flag(name: &'static str, means: &'static str, default: bool) -> Parameter {
+    parameter(name, means, "", Kind::Flag, json!(default))
+}
+
+fn choice(name: &'static str, means: &'static str, choices: &[&'static str]) -> Parameter {
+    parameter(name, means, "", Kind::Choice { choices: choices.to_vec() }, json!(choices[0]))
+}
+
+fn count(name: &'static str, means: &'static str, min: i64, max: i64, default: i64) -> Parameter {
+    parameter(name, means, "", Kind::Integer { min, max }, json!(default))
+}
+
+fn bytes(name: &'static str, means: &'static str, min: i64, default: i64) -> Parameter {
+    parameter(name, means, "B", Kind::Integer { min, max: i64::MAX }, json!(default))
+}
+
+impl Kernel for StorageBlocks {
+    fn info(&self) -> KernelInfo {
+        KernelInfo {
+            name: "storage_blocks",
+            measures: "blocks read from or written to a file, with a number of operations in flight",
+            parameters: vec![
+                parameter("path", "an existing file (or, to read, a block device)", "", Kind::Text, Value::Null),
+                choice(
+                    "rw",
+                    "direction and order; rw and randrw mix by rwmixread",
+                    &["read", "write", "randread", "randwrite", "rw", "randrw"],
+                ),
+                parameter("rwmixread", "share of reads in a mix", "%", Kind::Integer { min: 0, max: 100 }, json!(50)),
+                parameter("bs", "length of an operation", "B", Kind::Integer { min: 512, max: 1 << 40 }, json!(4096)),
+                count("iodepth", "operations in flight a job", 1, 1024, 1),
+                count("numjobs", "threads, each with its own queue", 1, 1024, 1),
+                choice("ioengine", "how operations reach the file", &["io_uring", "libaio", "psync", "mmap"]),
+                flag("direct", "past the page cache (O_DIRECT), where the filesystem allows it", false),
+                bytes("size", "length of the region used; 0 for all from offset on", 0, 0),
+                bytes("offset", "where the region begins", 0, 0),
+                seconds("runtime", "length of the timed region; 0 for no limit", 1.0),
+                flag("time_based", "go on for all of runtime, pass after pass, instead of ending after one", true),
+                seconds("ramp_time", "run this long before anything is counted", 0.0),
+                seconds("startdelay", "wait this long before the first operation", 0.0),
+                count("seed", "decides the random order and the bytes written", 0, i64::MAX, 1),
+                parameter(
+                    "interval_s",
+                    "length of a sampling interval; doubled when a run has over 4096 of them",
+                    "s",
+                    Kind::Number { min: 0.001, max: 3600.0 },
+                    json!(0.1),
+                ),
+                choice("share", "jobs split the region among them, or each covers it all", &["partition", "whole"]),
+                parameter(
+                    "cpus",
+                    "processors to run on, one job each in turn; empty for any",
+                    "",
+                    Kind::Integers,
+                    json!([]),
+                ),
+                flag("end_fsync", "make durable what was written, inside the timed region", false),
+                flag("drop_cache", "drop the region from the page cache first", false),
+            ],
+            pass: vec![("operations", "1"), ("bytes", "bs")],
+        }
+    }
+
+    fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
+        let rw = parameters.text("rw");
+        let read_percent = match rw {
+            "read" | "randread" => 100,
+            "write" | "randwrite" => 0,
+            _ => parameters.integer("rwmixread"),
+        };
+        let job = Job {
+            path: PathBuf::from(parameters.text("path")),
+            engine: Engine::named(parameters.text("ioengine")),
+            read_percent,
+            random: rw.starts_with("rand"),
+            block: parameters.integer("bs"),
+            depth: parameters.integer("iodepth") as usize,
+            jobs: parameters.integer("numjobs") as usize,
+            direct: parameters.flag("direct"),
+            size: parameters.integer("size"),
+            offset: parameters.integer("offset"),
+            share_whole: parameters.text("share") == "whole",
+            runtime_s: parameters.number("runtime"),
+            time_based: parameters.flag("time_based"),
+            ramp_s: parameters.number("ramp_time"),
+            delay_s: parameters.number("startdelay"),
+            seed: parameters.integer("seed"),
+            interval_s: parameters.number("interval_s"),
+            cpus: parameters.integers("cpus"),
+            end_fsync: parameters.flag("end_fsync"),
+            drop_cache: parameters.flag("drop_cache"),
+        };
+        let reading = job.run(stop)?;
+        Ok(Reading { kernel: "storage_blocks".into(), parameters: parameters.as_json(), ..reading })
+    }
+}

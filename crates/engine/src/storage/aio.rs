@@ -1,0 +1,53 @@
+//! libaio's system calls. On a buffered file the kernel does the whole transfer inside the submission.
+
+use std::fs::File;
+use std::io;
+
+use super::access::{Access, Transfer};
+use super::pool::Pool;
+use crate::sys::aio::Context;
+
+/// See the module.
+pub struct Aio<'a> {
+    context: Context<'a>,
+    file: &'a File,
+}
+
+impl<'a> Aio<'a> {
+    /// A context of its own for this job.
+    pub fn new(file: &'a File, pool: &'a Pool) -> io::Result<Self> {
+        Ok(Self { context: Context::new(pool.slots(), file, pool.region())?, file })
+    }
+}
+
+impl Access for Aio<'_> {
+    const SYNCHRONOUS: bool = false;
+
+    #[inline]
+    fn prepare(&mut self, slot: usize, transfer: &Transfer) {
+        self.context.prepare(slot, transfer.write, transfer.offset, transfer.at, transfer.length);
+    }
+
+    #[inline]
+    fn submit(&mut self) -> io::Result<()> {
+        self.context.submit()
+    }
+
+    #[inline]
+    fn wait(&mut self) -> io::Result<()> {
+        self.context.wait()
+    }
+
+    #[inline]
+    fn completions(&mut self, done: impl FnMut(usize, i64)) {
+        self.context.completions(done);
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn calls(&self) -> u64 {
+        self.context.calls()
+    }
+}

@@ -1,0 +1,253 @@
+//! The measuring loop: keeps a number of operations in flight, clocks them by the batch, writes down all.
+//!
+//! An operation's life is cut at two moments: the call that handed it over returned (*submit* ends), and it
+//! was taken as complete (*complete* ends). It begins when its slot came free, so that at a fixed depth
+//! the latencies of all operations fill the elapsed time without a gap (Little's law holds by construction,
+//! unless the depth asked for was not reached). The clock is read twice a batch, once for a
+//! synchronous engine.
+
+use super::access::{Access, Transfer};
+use super::order::Order;
+use super::pool::Pool;
+use super::record::Record;
+use crate::clock::Clock;
+use crate::kernel::Stop;
+use crate::sys::files::LARGEST_CALL;
+
+/// After so many faults in a row without a success, going on measures nothing.
+const FAULTS_IN_A_ROW: u32 = 1000;
+
+/// When a job begins and ends.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule {
+    /// The clock that the other two are read on.
+    pub clock: Clock,
+    /// Operations complete before this moment are not counted.
+    pub count_from_ns: u64,
+    /// The timed region ends with the first batch complete this long after it began; none for no limit.
+    pub runtime_ns: Option<u64>,
+    /// The timed region includes making durable what was written.
+    pub sync_at_end: bool,
+}
+
+/// Why a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The time was over.
+    Time,
+    /// Every block was visited.
+    Pass,
+    /// It was asked to end.
+    Stopped,
+    /// Too many faults in a row.
+    Faults,
+}
+
+/// One operation's place.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    issued_ns: u64,
+    submitted_ns: u64,
+    /// The piece of it that is in flight.
+    transfer: Transfer,
+    /// Bytes left after that piece.
+    rest: u64,
+    turn: u32,
+}
+
+/// Operations that began and ended together.
+#[derive(Default)]
+struct Together {
+    write: bool,
+    issued_ns: u64,
+    submitted_ns: u64,
+    operations: u32,
+}
+
+/// Runs operations of `order` through `access`, as many at once as `pool` has slots, and writes them down
+/// in `record`. `edge` is called when the timed region begins (`true`) and when it ends
+/// (`false`).
+#[allow(clippy::too_many_lines, reason = "one loop whose parts share all their state")]
+pub fn drive<A: Access>(
+    access: &mut A,
+    order: &mut Order,
+    pool: &Pool,
+    schedule: &Schedule,
+    stop: &Stop,
+    record: &mut Record,
+    mut edge: impl FnMut(&A, bool),
+) -> Ending {
+    let clock = schedule.clock;
+    let depth = pool.slots();
+    let block = pool.block() as u64;
+    let piece = block.min(largest_piece(block));
+    let mut slots = vec![Slot::default(); depth];
+    let mut free: Vec<u32> = (0..depth as u32).rev().collect();
+    let mut batch: Vec<u32> = Vec::with_capacity(depth);
+    let mut again: Vec<u32> = Vec::with_capacity(depth);
+    let mut in_flight = 0_usize;
+    let mut faults_in_a_row = 0_u32;
+    let mut serial = order.seed() | 1;
+
+    let mut now = clock.now();
+    let mut counting = now >= schedule.count_from_ns;
+    if counting {
+        edge(access, true);
+        now = clock.now();
+        record.begin(now);
+    }
+    let end = |now: u64| schedule.runtime_ns.map_or(u64::MAX, |runtime| now.saturating_add(runtime));
+    let mut next_event = if counting { end(now) } else { schedule.count_from_ns };
+    let ending = loop {
+        let mut writing = false;
+        for slot in again.drain(..) {
+            access.prepare(slot as usize, &slots[slot as usize].transfer);
+            in_flight += 1;
+        }
+        while let Some(&number) = free.last() {
+            let Some((offset, write)) = order.next_operation() else { break };
+            free.pop();
+            let slot = &mut slots[number as usize];
+            let at = pool.place(number as usize, slot.turn);
+            slot.turn = slot.turn.wrapping_add(1);
+            if write {
+                serial = serial.wrapping_add(0x9E37_79B9_7F4A_7C15);
+                pool.region().stamp(at, block as usize, offset, serial);
+            }
+            slot.issued_ns = now;
+            slot.rest = block - piece;
+            slot.transfer = Transfer { write, offset, at, length: piece as usize };
+            access.prepare(number as usize, &slot.transfer);
+            batch.push(number);
+            writing = write;
+            in_flight += 1;
+        }
+        if in_flight == 0 {
+            break Ending::Pass;
+        }
+        if access.submit().is_err() {
+            record.fault(writing, libc::EIO);
+            break Ending::Faults;
+        }
+        let submitted = if A::SYNCHRONOUS { now } else { clock.now() };
+        for number in batch.drain(..) {
+            slots[number as usize].submitted_ns = submitted;
+        }
+        if access.wait().is_err() {
+            record.fault(writing, libc::EIO);
+            break Ending::Faults;
+        }
+        now = clock.now().max(now);
+        let mut together = Together::default();
+        access.completions(|number, moved| {
+            in_flight -= 1;
+            let slot = &mut slots[number];
+            if moved == slot.transfer.length as i64 && slot.rest == 0 {
+                faults_in_a_row = 0;
+                free.push(number as u32);
+                if slot.issued_ns != together.issued_ns || slot.transfer.write != together.write {
+                    write_down::<A>(record, &together, now);
+                    together = Together {
+                        write: slot.transfer.write,
+                        issued_ns: slot.issued_ns,
+                        submitted_ns: slot.submitted_ns,
+                        operations: 0,
+                    };
+                }
+                together.operations += 1;
+            } else if go_on(slot, moved, record) {
+                again.push(number as u32);
+            } else {
+                faults_in_a_row += 1;
+                free.push(number as u32);
+            }
+        });
+        write_down::<A>(record, &together, now);
+        record.tick(now);
+        if now >= next_event {
+            if counting {
+                break Ending::Time;
+            }
+            counting = true;
+            order.restart();
+            edge(access, true);
+            now = clock.now();
+            next_event = end(now);
+            record.begin(now);
+        }
+        if stop.is_set() {
+            break Ending::Stopped;
+        }
+        if faults_in_a_row >= FAULTS_IN_A_ROW {
+            break Ending::Faults;
+        }
+    };
+    if !counting {
+        edge(access, true);
+        record.begin(now);
+    }
+    // What is in flight owns its buffer: see it home before anybody frees that.
+    let mut drain = |access: &mut A| {
+        while in_flight > 0 && access.wait().is_ok() {
+            access.completions(|_, _| in_flight -= 1);
+        }
+    };
+    if schedule.sync_at_end {
+        drain(access);
+        if let Err(error) = access.sync() {
+            record.fault(true, error.raw_os_error().unwrap_or(libc::EIO));
+        }
+        record.end(clock.now().max(now));
+        edge(access, false);
+    } else {
+        record.end(now);
+        edge(access, false);
+        drain(access);
+    }
+    ending
+}
+
+#[inline]
+fn write_down<A: Access>(record: &mut Record, together: &Together, now: u64) {
+    if together.operations == 0 {
+        return;
+    }
+    let complete = now.saturating_sub(together.submitted_ns);
+    record.completed(together.write, complete, now.saturating_sub(together.issued_ns), together.operations);
+    if !A::SYNCHRONOUS {
+        let submit = together.submitted_ns.saturating_sub(together.issued_ns);
+        record.submitted(together.write, submit, together.operations);
+    }
+}
+
+/// The longest piece of a block that one system call carries: whole pages, so that direct access stays aligned.
+#[must_use]
+pub fn largest_piece(block: u64) -> u64 {
+    if block <= LARGEST_CALL {
+        block
+    } else {
+        LARGEST_CALL
+    }
+}
+
+/// What follows on a piece that did not end its operation: true if there is a next piece to move, false
+/// if the operation failed.
+#[cold]
+fn go_on(slot: &mut Slot, moved: i64, record: &mut Record) -> bool {
+    let transfer = &mut slot.transfer;
+    let asked = transfer.length as u64;
+    if moved <= 0 {
+        record.fault(transfer.write, (-moved) as i32);
+        return false;
+    }
+    let moved = (moved as u64).min(asked);
+    if moved < asked {
+        record.fault(transfer.write, 0);
+    }
+    let left = asked - moved + slot.rest;
+    transfer.offset += moved;
+    transfer.at += moved as usize;
+    transfer.length = largest_piece(left) as usize;
+    slot.rest = left - transfer.length as u64;
+    left > 0
+}

@@ -1,0 +1,239 @@
+//! What one job writes down while it runs: histograms, progress over time, faults; all in fixed memory.
+
+use crate::histogram::Histogram;
+
+/// Rows of progress that are kept; when they are full, neighbours are added up and intervals double.
+const ROWS: usize = 4096;
+/// Kinds of fault that are told apart.
+const KINDS: usize = 16;
+
+/// One direction's figures.
+#[derive(Debug, Clone, Default)]
+pub struct Direction {
+    /// From the slot's being free until the call that handed the operation over returned; empty where an
+    /// operation is complete when that call returns.
+    pub submit: Histogram,
+    /// From then until the operation was taken as complete.
+    pub complete: Histogram,
+    /// Both together.
+    pub total: Histogram,
+    /// Operations complete in each interval.
+    pub progress: Vec<u64>,
+    now: u64,
+}
+
+/// One kind of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FaultCount {
+    /// The operation wrote.
+    pub write: bool,
+    /// The system's number; 0 for a transfer cut short.
+    pub errno: i32,
+    /// How many times.
+    pub count: u64,
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// Reads, then writes.
+    pub directions: [Direction; 2],
+    /// Faults by kind.
+    pub faults: Vec<FaultCount>,
+    /// Length of an interval, ns: the one asked for, doubled as often as the rows were full.
+    pub interval_ns: u64,
+    /// When the timed region began and ended, by the run's clock.
+    pub began_ns: u64,
+    /// See `began_ns`.
+    pub ended_ns: u64,
+    row_ends_ns: u64,
+    row: usize,
+}
+
+impl Record {
+    /// An empty one; allocates all that it will ever need.
+    #[must_use]
+    pub fn new(interval_ns: u64) -> Self {
+        let direction = || Direction { progress: vec![0; ROWS], ..Direction::default() };
+        Self {
+            directions: [direction(), direction()],
+            faults: Vec::with_capacity(KINDS),
+            interval_ns: interval_ns.max(1),
+            began_ns: 0,
+            ended_ns: 0,
+            row_ends_ns: u64::MAX,
+            row: 0,
+        }
+    }
+
+    /// Begins the timed region: forgets what came before.
+    pub fn begin(&mut self, now_ns: u64) {
+        for direction in &mut self.directions {
+            direction.submit.clear();
+            direction.complete.clear();
+            direction.total.clear();
+            direction.now = 0;
+        }
+        self.faults.clear();
+        self.began_ns = now_ns;
+        self.row_ends_ns = now_ns + self.interval_ns;
+    }
+
+    /// Counts how long handing over took for operations that went together.
+    #[inline]
+    pub fn submitted(&mut self, write: bool, took_ns: u64, operations: u32) {
+        self.directions[usize::from(write)].submit.record_many(took_ns, operations);
+    }
+
+    /// Counts operations that were handed over together and completed together.
+    #[inline]
+    pub fn completed(&mut self, write: bool, complete_ns: u64, total_ns: u64, operations: u32) {
+        let direction = &mut self.directions[usize::from(write)];
+        direction.complete.record_many(complete_ns, operations);
+        direction.total.record_many(total_ns, operations);
+        direction.now += u64::from(operations);
+    }
+
+    /// Closes rows that ended before `now_ns`; the operations since the last call belong to the row of
+    /// `now_ns`, when they were seen to be complete.
+    #[inline]
+    pub fn tick(&mut self, now_ns: u64) {
+        if now_ns >= self.row_ends_ns {
+            self.advance(now_ns);
+        }
+    }
+
+    #[cold]
+    fn advance(&mut self, now_ns: u64) {
+        for direction in &mut self.directions {
+            direction.progress[self.row] += std::mem::take(&mut direction.now);
+        }
+        while now_ns >= self.row_ends_ns {
+            self.row += 1;
+            if self.row == ROWS {
+                for direction in &mut self.directions {
+                    halve(&mut direction.progress);
+                }
+                self.row = ROWS / 2;
+                self.interval_ns *= 2;
+            }
+            self.row_ends_ns = self.began_ns + (self.row as u64 + 1) * self.interval_ns;
+        }
+    }
+
+    /// Counts a fault.
+    #[cold]
+    pub fn fault(&mut self, write: bool, errno: i32) {
+        if let Some(known) = self.faults.iter_mut().find(|fault| fault.write == write && fault.errno == errno) {
+            known.count += 1;
+        } else if self.faults.len() < KINDS {
+            self.faults.push(FaultCount { write, errno, count: 1 });
+        }
+    }
+
+    /// Ends the timed region. The row that it ends in is dropped if it is cut short, unless it is the only one.
+    pub fn end(&mut self, now_ns: u64) {
+        self.ended_ns = now_ns.max(self.began_ns);
+        self.tick(now_ns);
+        for direction in &mut self.directions {
+            direction.progress[self.row] += std::mem::take(&mut direction.now);
+            direction.progress.truncate(self.row.max(1));
+        }
+    }
+
+    /// Adds another job's record to this one; both have ended.
+    pub fn merge(&mut self, mut other: Self) {
+        while self.interval_ns != other.interval_ns {
+            let finer = if self.interval_ns < other.interval_ns { &mut *self } else { &mut other };
+            finer.interval_ns *= 2;
+            for direction in &mut finer.directions {
+                let rows = direction.progress.len();
+                halve(&mut direction.progress);
+                direction.progress.truncate((rows / 2).max(1));
+            }
+        }
+        for (mine, theirs) in self.directions.iter_mut().zip(&other.directions) {
+            mine.submit.merge(&theirs.submit);
+            mine.complete.merge(&theirs.complete);
+            mine.total.merge(&theirs.total);
+            // Rows that not all jobs lived through would look like a drop.
+            mine.progress.truncate(theirs.progress.len());
+            mine.progress.iter_mut().zip(&theirs.progress).for_each(|(mine, theirs)| *mine += theirs);
+        }
+        for fault in other.faults {
+            match self.faults.iter_mut().find(|mine| (mine.write, mine.errno) == (fault.write, fault.errno)) {
+                Some(mine) => mine.count += fault.count,
+                None => self.faults.push(fault),
+            }
+        }
+        self.began_ns = self.began_ns.min(other.began_ns);
+        self.ended_ns = self.ended_ns.max(other.ended_ns);
+    }
+}
+
+/// Adds up neighbours into the lower half, and empties the upper one.
+fn halve(rows: &mut [u64]) {
+    let half = rows.len() / 2;
+    for row in 0..half {
+        rows[row] = rows[2 * row] + rows[2 * row + 1];
+    }
+    rows[half..].fill(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_adds_up_however_long_it_runs() {
+        let mut record = Record::new(10);
+        record.begin(1000);
+        for step in 1..=100_000_u64 {
+            record.completed(step % 4 == 0, 5, 7, 2);
+            record.tick(1000 + step * 5);
+        }
+        record.end(1000 + 500_000);
+        assert_eq!(record.interval_ns, 160);
+        let reads: u64 = record.directions[0].progress.iter().sum();
+        let writes: u64 = record.directions[1].progress.iter().sum();
+        assert_eq!((record.directions[0].total.count(), record.directions[1].total.count()), (150_000, 50_000));
+        // Only what was complete in the last, cut interval may be missing.
+        assert!(200_000 - (reads + writes) < 70, "{reads} + {writes}");
+        let rows = &record.directions[0].progress;
+        assert!(rows[1..rows.len() - 1].iter().all(|&row| (46..=50).contains(&row)), "{rows:?}");
+    }
+
+    #[test]
+    fn merging_folds_the_finer_intervals() {
+        let (mut short, mut long) = (Record::new(10), Record::new(10));
+        for record in [&mut short, &mut long] {
+            record.begin(0);
+        }
+        for step in 1..=40_u64 {
+            short.completed(false, 1, 1, 1);
+            short.tick(step * 10);
+        }
+        short.end(400);
+        for step in 1..=50_000_u64 {
+            long.completed(false, 1, 1, 1);
+            long.tick(step * 10);
+        }
+        long.end(500_000);
+        let interval = long.interval_ns;
+        short.merge(long);
+        assert_eq!(short.interval_ns, interval);
+        assert_eq!(short.directions[0].total.count(), 50_040);
+        assert_eq!(short.ended_ns, 500_000);
+    }
+
+    #[test]
+    fn faults_are_counted_by_kind() {
+        let mut record = Record::new(10);
+        record.begin(0);
+        record.fault(false, 5);
+        record.fault(false, 5);
+        record.fault(true, 28);
+        let counts: Vec<_> = record.faults.iter().map(|fault| (fault.write, fault.errno, fault.count)).collect();
+        assert_eq!(counts, [(false, 5, 2), (true, 28, 1)]);
+    }
+}

@@ -1,0 +1,62 @@
+//! `io_uring`: one ring a job, with the file and the buffers registered.
+
+use std::fs::File;
+use std::io;
+
+use serde_json::{json, Map, Value};
+
+use super::access::{Access, Transfer};
+use super::pool::Pool;
+use crate::sys::uring::Ring;
+
+/// See the module.
+pub struct Uring<'a> {
+    ring: Ring<'a>,
+    file: &'a File,
+}
+
+impl<'a> Uring<'a> {
+    /// Must be made and used by one thread.
+    pub fn new(file: &'a File, pool: &'a Pool) -> io::Result<Self> {
+        Ok(Self { ring: Ring::new(pool.slots() as u32, file, pool.region(), pool.slot_length())?, file })
+    }
+}
+
+impl Access for Uring<'_> {
+    const SYNCHRONOUS: bool = false;
+
+    #[inline]
+    fn prepare(&mut self, slot: usize, transfer: &Transfer) {
+        self.ring.prepare(slot as u32, transfer.write, transfer.offset, transfer.at, transfer.length as u32);
+    }
+
+    #[inline]
+    fn submit(&mut self) -> io::Result<()> {
+        self.ring.submit()
+    }
+
+    #[inline]
+    fn wait(&mut self) -> io::Result<()> {
+        self.ring.wait()
+    }
+
+    #[inline]
+    fn completions(&mut self, done: impl FnMut(usize, i64)) {
+        self.ring.completions(done);
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn calls(&self) -> u64 {
+        self.ring.calls()
+    }
+
+    fn facts(&self, details: &mut Map<String, Value>) {
+        let (file, buffers) = self.ring.registered();
+        details.insert("io_uring_setup".into(), json!(self.ring.setup()));
+        details.insert("io_uring_registered_file".into(), json!(file));
+        details.insert("io_uring_registered_buffers".into(), json!(buffers));
+    }
+}

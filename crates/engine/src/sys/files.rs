@@ -1,0 +1,242 @@
+//! Files as the storage kernels need them: direct opens, transfers by address, extents, cache residency.
+
+use std::ffi::c_int;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use super::memory::Region;
+
+/// What one read or write system call moves at most: 2 GiB less a page (read(2), `MAX_RW_COUNT`).
+pub const LARGEST_CALL: u64 = 0x7FFF_F000;
+
+/// Opens a file that exists, past the page cache if `direct`.
+pub fn open(path: &Path, write: bool, direct: bool) -> io::Result<File> {
+    let flags = if direct { libc::O_DIRECT } else { 0 };
+    OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)
+}
+
+/// Reads `length` bytes at `offset` of the file to `at` in the region: the bytes moved, or minus the errno.
+#[inline]
+#[must_use]
+pub fn read_at(file: &File, region: &Region, at: usize, length: usize, offset: u64) -> i64 {
+    // SAFETY: `address` checked that the range lies inside the region.
+    let moved =
+        unsafe { libc::pread(file.as_raw_fd(), region.address(at, length).cast(), length, offset as libc::off_t) };
+    answer(moved as i64)
+}
+
+/// Writes likewise.
+#[inline]
+#[must_use]
+pub fn write_at(file: &File, region: &Region, at: usize, length: usize, offset: u64) -> i64 {
+    // SAFETY: as in `read_at`.
+    let moved =
+        unsafe { libc::pwrite(file.as_raw_fd(), region.address(at, length).cast(), length, offset as libc::off_t) };
+    answer(moved as i64)
+}
+
+#[inline]
+fn answer(moved: i64) -> i64 {
+    if moved >= 0 {
+        return moved;
+    }
+    -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// What `posix_fadvise` may be told about a file.
+#[derive(Debug, Clone, Copy)]
+pub enum Advice {
+    /// Reads will be in random order: do not read ahead.
+    Random,
+    /// Reads will be in order: read far ahead.
+    Sequential,
+    /// Drop what is cached and clean.
+    DropCache,
+}
+
+/// Advises the system about a part of the file; advice that is refused changes nothing.
+pub fn advise(file: &File, offset: u64, length: u64, advice: Advice) {
+    let advice = match advice {
+        Advice::Random => libc::POSIX_FADV_RANDOM,
+        Advice::Sequential => libc::POSIX_FADV_SEQUENTIAL,
+        Advice::DropCache => libc::POSIX_FADV_DONTNEED,
+    };
+    // SAFETY: takes a descriptor and plain numbers.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), offset as libc::off_t, length as libc::off_t, advice) };
+}
+
+/// Starts writing back a part of the file (`wait` false), or waits until it is written back.
+pub fn write_back(file: &File, offset: u64, length: u64, wait: bool) -> io::Result<()> {
+    let mut flags = libc::SYNC_FILE_RANGE_WRITE;
+    if wait {
+        flags |= libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    }
+    // SAFETY: takes a descriptor and plain numbers.
+    match unsafe { libc::sync_file_range(file.as_raw_fd(), offset as i64, length as i64, flags) } {
+        0 => Ok(()),
+        _ => match io::Error::last_os_error() {
+            // Not on this kind of file (or not under this emulator): the fsync at the end does it all.
+            error if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::ESPIPE | libc::EINVAL)) => Ok(()),
+            error => Err(error),
+        },
+    }
+}
+
+/// Whether the file lies on a filesystem that is nothing but page cache (tmpfs, ramfs): it may take
+/// `O_DIRECT` (tmpfs does since Linux 6.6) but has no device below.
+#[must_use]
+pub fn in_memory_only(file: &File) -> bool {
+    const RAMFS: u32 = 0x8584_58F6; // RAMFS_MAGIC in linux/magic.h
+    filesystem(file).is_some_and(|all| all.f_type as u32 == libc::TMPFS_MAGIC as u32 || all.f_type as u32 == RAMFS)
+}
+
+/// Bytes that a user may still write to the filesystem of the file; none if it does not say.
+#[must_use]
+pub fn free_bytes(file: &File) -> Option<u64> {
+    filesystem(file).map(|all| all.f_bavail * all.f_bsize as u64)
+}
+
+fn filesystem(file: &File) -> Option<libc::statfs> {
+    // SAFETY: statfs is plain data for which all zeroes is a valid value.
+    let mut all: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `all` is a valid statfs that the call fills.
+    (unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut all) } == 0).then_some(all)
+}
+
+/// Bytes of a region of a file by what lies under them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extents {
+    /// Data was written.
+    pub written: u64,
+    /// Allocated, but never written: reads cost no device access.
+    pub unwritten: u64,
+    /// Not even allocated: likewise.
+    pub hole: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved: [u64; 2],
+    flags: u32,
+    reserved_after: [u32; 3],
+}
+
+const EXTENTS_A_CALL: usize = 128;
+
+#[repr(C)]
+struct ExtentMap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    count: u32,
+    reserved: u32,
+    extents: [Extent; EXTENTS_A_CALL],
+}
+
+/// What lies under `[offset, offset + length)` by FIEMAP; none where the filesystem does not say.
+#[must_use]
+pub fn extents(file: &File, offset: u64, length: u64) -> Option<Extents> {
+    const FIEMAP: u64 = 0xC020_660B; // FS_IOC_FIEMAP = _IOWR('f', 11, struct fiemap)
+    const LAST: u32 = 0x1;
+    const UNWRITTEN: u32 = 0x800;
+    let end = offset + length;
+    let mut found = Extents::default();
+    let mut at = offset;
+    while at < end {
+        let mut map = ExtentMap {
+            start: at,
+            length: end - at,
+            flags: 0,
+            mapped: 0,
+            count: EXTENTS_A_CALL as u32,
+            reserved: 0,
+            extents: [Extent::default(); EXTENTS_A_CALL],
+        };
+        // SAFETY: `map` is a valid fiemap with room for `count` extents behind it.
+        if unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP as _, &raw mut map) } < 0 {
+            return None;
+        }
+        let extents = &map.extents[..(map.mapped as usize).min(EXTENTS_A_CALL)];
+        for extent in extents {
+            let (from, to) = (extent.logical.max(at), (extent.logical + extent.length).min(end));
+            if extent.flags & UNWRITTEN == 0 {
+                found.written += to.saturating_sub(from);
+            } else {
+                found.unwritten += to.saturating_sub(from);
+            }
+        }
+        match extents.last() {
+            Some(last) if last.flags & LAST == 0 && last.logical + last.length > at => {
+                at = last.logical + last.length;
+            }
+            _ => break,
+        }
+    }
+    found.hole = length.saturating_sub(found.written + found.unwritten);
+    Some(found)
+}
+
+/// The share (0 to 1) of `[offset, offset + length)` that lies in the page cache, by cachestat(2), or
+/// by mincore(2) over at most 64 samples of 1 MiB; none where neither answers.
+#[must_use]
+pub fn cached_share(file: &File, offset: u64, length: u64) -> Option<f64> {
+    const SYS_CACHESTAT: libc::c_long = 451; // one number on all architectures, as every call since 424
+    if length == 0 {
+        return None;
+    }
+    let range = [offset, length];
+    let mut counts = [0_u64; 5]; // cached, dirty, under writeback, evicted, recently evicted: pages
+                                 // SAFETY: `range` is a cachestat_range and `counts` has the size of a cachestat.
+    let answer = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0_u32) };
+    if answer == 0 {
+        let pages = (offset + length).div_ceil(page_size()) - offset / page_size();
+        return Some((counts[0] as f64 / pages as f64).min(1.0));
+    }
+    sampled_share(file, offset, length)
+}
+
+fn sampled_share(file: &File, offset: u64, length: u64) -> Option<f64> {
+    const SAMPLE: u64 = 1 << 20;
+    let samples = length.div_ceil(SAMPLE).min(64);
+    let (mut cached, mut pages) = (0_u64, 0_u64);
+    for sample in 0..samples {
+        let from = (offset + sample * (length / samples)) / page_size() * page_size();
+        let map =
+            super::mapping::FileMapping::new(file, from, SAMPLE.min(offset + length - from) as usize, false).ok()?;
+        let (inside, of) = map.resident()?;
+        cached += inside;
+        pages += of;
+    }
+    (pages > 0).then(|| cached as f64 / pages as f64)
+}
+
+/// The system's page size.
+#[must_use]
+pub fn page_size() -> u64 {
+    // SAFETY: takes a plain number.
+    (unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).max(4096) as u64
+}
+
+/// The size of a block device; none if the file is none.
+#[must_use]
+pub fn device_size(file: &File) -> Option<u64> {
+    const BLKGETSIZE64: u64 = 0x8008_1272; // _IOR(0x12, 114, size_t) on 64-bit systems
+    let mut size = 0_u64;
+    // SAFETY: `size` is where the call puts eight bytes.
+    let answer: c_int = unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64 as _, &raw mut size) };
+    (answer == 0).then_some(size)
+}
+
+/// The major and minor numbers of a device number.
+#[must_use]
+pub fn major_minor(device: u64) -> (u32, u32) {
+    (libc::major(device), libc::minor(device))
+}
