@@ -24,7 +24,12 @@ ALLOWED: dict[str, set[str]] = {
     "workloads": {"words", "units", "statistics"},
     "hosts": {"words", "units", "statistics", "engine", "workloads"},
     "peers": {"words", "units", "statistics", "formats"},
-    "runner": {"words", "units", "statistics", "sweep", "plan", "experiments", "hosts", "peers", "store", "ceilings"},
+    "measurement": {"words", "units", "statistics"},
+    "workspace": {"words", "units"},
+    "runner": {
+        *("words", "units", "statistics", "measurement", "workspace", "sweep", "plan", "experiments"),
+        *("hosts", "peers", "store", "ceilings"),
+    },
     # at the wall and right of it: a Run file is all they need
     "store": {"words", "units", "statistics"},
     "ceilings": {"words", "units"},
@@ -75,6 +80,7 @@ def test_only_hosts_open_the_engine_and_the_workloads() -> None:
 
 def test_nothing_right_of_the_wall_imports_anything_left_of_it() -> None:
     left = {"engine", "_engine", "sweep", "experiments", "plan", "workloads", "hosts", "peers", "runner"}
+    left |= {"measurement", "workspace"}
     for room in ("store", "ceilings", "curves", "formats", "findings", "report"):
         assert not ALLOWED[room] & left
 

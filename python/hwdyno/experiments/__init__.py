@@ -1,1 +1,67 @@
-"""What can be asked of a machine, one file a resource; an experiment is data."""
+"""What can be asked of a machine, one file a resource: an experiment is data, found by walking this folder."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+
+from hwdyno.sweep import Sweep
+from hwdyno.words import Parameters, UserError
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Experiment:
+    """A question, as data: a kernel, a sweep, the axis of load, the metric, the ceilings that apply."""
+
+    name: str
+    """``resource.question``, such as ``storage.iodepth``."""
+    asks: str
+    kernel: str
+    """How the engine calls the measuring loop."""
+    load: str
+    """The axis that a curve of this experiment runs along."""
+    sweep: Sweep
+    quick: Sweep | None = None
+    """What the quick profile measures instead, where the whole sweep would take too long."""
+    base: Sweep | None = None
+    """On the resource's first experiment: the single point that a sweep from the command line is laid over."""
+    metric: str = "throughput"
+    fixed: Parameters = field(default_factory=dict)
+    """Parameters that every point shares, unless a plan says otherwise."""
+    ceilings: tuple[str, ...] = ()
+    peers: tuple[str, ...] = ()
+    """Reference tools that can measure the same points."""
+    needs: tuple[str, ...] = ()
+    """``data_file``: a laid-out file, given to the kernel as ``path``, with ``size`` bytes."""
+    check: Callable[[Parameters], str | None] | None = None
+    """What is wrong with a point, and what mends it; nothing for a sound one."""
+    default: bool = True
+    """Whether ``hwdyno run`` asks it without being told to."""
+
+    @property
+    def resource(self) -> str:
+        """What it measures: ``storage``, ``memory`` …"""
+        return self.name.partition(".")[0]
+
+
+@cache
+def all() -> tuple[Experiment, ...]:
+    """Every experiment of every file in this folder, in the order written."""
+    found: list[Experiment] = []
+    for module in pkgutil.iter_modules(__path__):
+        names = vars(importlib.import_module(f"{__name__}.{module.name}"))
+        found += [value for value in names.values() if isinstance(value, Experiment)]
+    return tuple(found)
+
+
+def find(name: str) -> tuple[Experiment, ...]:
+    """The experiment called ``name``, or all of the resource called so; raises ``UserError``."""
+    found = tuple(one for one in all() if name in {one.name, one.resource})
+    if not found:
+        resources = dict.fromkeys(one.resource for one in all())
+        known = ", ".join([*resources, *(one.name for one in all())])
+        raise UserError(f"no experiment or resource is called '{name}'; there are: {known}")
+    return found

@@ -1,0 +1,224 @@
+"""What ``run`` and the commands of single resources share: their options, and the way from a Plan to a report."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwdyno.cli.main import BELOW, DEGRADED, INTERRUPTED, OK
+from hwdyno.units import format_bytes, format_duration
+from hwdyno.words import Run
+
+if TYPE_CHECKING:
+    from hwdyno.hosts import Host
+    from hwdyno.peers import Peer
+    from hwdyno.plan import Plan
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that say how to measure and what to do with it."""
+    how = parser.add_argument_group("how to measure")
+    how.add_argument("--profile", metavar="NAME", help="quick, standard or full: how much care to take (default quick)")
+    how.add_argument("--path", type=Path, metavar="DIR", help="where the storage is measured (default: here)")
+    how.add_argument("--peers", action="store_true", default=None, help="run the reference tools in turn with ours")
+    how.add_argument("--seed", type=_seed, metavar="N", help="of the order of points and of random offsets")
+    how.add_argument("--budget", metavar="TIME", help="scale the times so that measuring ends within this, e.g. 10m")
+    how.add_argument(
+        "--ceiling", action="append", default=[], metavar="TEXT", help='a bound that you know: "rated read 400 MB/s"'
+    )
+    what = parser.add_argument_group("what to do with it")
+    what.add_argument("--dry-run", action="store_true", help="list each point, the bytes it will write and its time")
+    what.add_argument("--json", action="store_true", help="print the Run document instead of the report")
+    what.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default ./hwdyno-runs/ID)")
+    what.add_argument("--store", metavar="WHERE", help="where Runs are kept (default $HWDYNO_HOME)")
+    what.add_argument("--no-page", action="store_true", help="write no HTML page")
+    what.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    what.add_argument(
+        "--fail-under",
+        type=_share,
+        metavar="PERCENT",
+        help="exit with 1 if a headline reaches less than this share of its ceiling",
+    )
+
+
+def _seed(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"'{text}' must be a whole number of 0 or more")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    try:
+        percent = float(text.rstrip("%"))
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent <= 100:
+        raise argparse.ArgumentTypeError(f"'{text}' must be a percentage from 0 to 100")
+    return percent / 100
+
+
+def this_machine() -> Host:
+    """The host that points run on."""
+    from hwdyno.hosts.local import Local
+
+    return Local()
+
+
+def command_line(command: str, arguments: Sequence[str] | None = None) -> str:
+    """What was typed, to be typed again."""
+    return shlex.join([*command.split(), *(sys.argv[2:] if arguments is None else arguments)])
+
+
+def perform(plan: Plan, args: argparse.Namespace, host: Host | None = None) -> int:
+    """Measure a plan, keep the Run, report it, and give the exit status."""
+    host = host or this_machine()
+    if args.dry_run:
+        return dry_run(plan, host)
+    from hwdyno import runner
+    from hwdyno.cli import progress
+    from hwdyno.store import Store, new_id
+
+    with progress.shown(args.quiet) as shown:
+        run = runner.run(
+            plan,
+            host,
+            Store(args.store),
+            new_id(),
+            progress=shown,
+            peers=peers_here(plan, shown),
+            explain=lambda run: explained(run, args.ceiling),
+        )
+    show(run, args)
+    return status(run, args.fail_under)
+
+
+def peers_here(plan: Plan, shown: Any) -> list[Peer]:
+    """The plan's peers that are on this machine; the others are named."""
+    if not plan.peers:
+        return []
+    from hwdyno import peers as known
+
+    peers: Any = known
+    wanted = dict.fromkeys(name for planned in plan.experiments for name in planned.experiment.peers)
+    here = []
+    for name in wanted:
+        peer = peers.find(name)
+        if peer.version() is None:
+            shown.says(f"{name} is not here, so there is no reference from it; install it to compare")
+        else:
+            here.append(peer)
+    return here
+
+
+def explained(run: Run, given: Sequence[str] = ()) -> Run:
+    """The Run with its ceilings, curves and findings."""
+    from hwdyno import findings
+
+    explain: Any = getattr(findings, "explain", None)
+    made: Run = explain(run) if explain else run
+    return made
+
+
+def show(run: Run, args: argparse.Namespace) -> None:
+    """Print the report (or the document) on stdout, and write the page."""
+    if args.json:
+        from hwdyno.store import to_json
+
+        sys.stdout.write(to_json(run) + "\n")
+    else:
+        import importlib
+
+        importlib.import_module("hwdyno.report.terminal").print_run(run)
+    sys.stdout.flush()
+    for why in run.degraded:
+        sys.stderr.write(f"degraded: {why}\n")
+    if args.no_page:
+        return
+    import importlib
+
+    html = importlib.import_module("hwdyno.report.page").html
+    directory = args.out or Path("hwdyno-runs") / run.id
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        page = directory / "report.html"
+        page.write_text(html(run), encoding="utf-8")
+    except OSError as error:
+        sys.stderr.write(f"no page: {directory}: {error.strerror}; `hwdyno report {run.id}` tries again\n")
+        return
+    sys.stderr.write(f"report: {page}\nagain:  hwdyno report {run.id}\n")
+
+
+def status(run: Run, fail_under: float | None) -> int:
+    """The exit status that a Run deserves."""
+    if run.interrupted:
+        return INTERRUPTED
+    if run.degraded:
+        return DEGRADED
+    if fail_under is not None and below(run, fail_under):
+        return BELOW
+    return OK
+
+
+def below(run: Run, share: float) -> list[str]:
+    """The metrics whose best point stays below ``share`` of the ceiling that binds it, named."""
+    found = []
+    for experiment in run.experiments:
+        for ceiling in experiment.ceilings:
+            reached = _best(experiment, ceiling.metric, ceiling.unit)
+            if reached is not None and reached < share * ceiling.value:
+                found.append(f"{experiment.name}: {ceiling.metric}")
+    for name in dict.fromkeys(found):
+        sys.stderr.write(f"below {share:.0%}: {name}\n")
+    return found
+
+
+def _best(experiment: Any, metric: str, unit: str) -> float | None:
+    """The most that any point reached of a ceiling's metric, such as ``read_bytes_s``."""
+    direction = metric.partition("_")[0]
+    best = None
+    for point in experiment.points:
+        if unit not in {"bytes/s", "operations/s"} or not point.elapsed_s:
+            continue
+        counted = [s.bytes if unit == "bytes/s" else s.operations for s in point.streams if s.name == direction]
+        if counted and sum(counted):
+            best = max(best or 0.0, sum(counted) / point.elapsed_s)
+    return best
+
+
+def dry_run(plan: Plan, host: Host) -> int:
+    """List each point, the bytes it will write and the time it will take; measures and writes nothing."""
+    from hwdyno.cli.progress import described
+    from hwdyno.plan import WRITE_BYTES_S, listing
+    from hwdyno.workspace import check_place
+
+    if plan.needs_data_file:
+        check_place(plan.path, writes=any(one.writes for one in plan.experiments))
+    lines = listing(plan, _write_speed(host.survey(plan.path)) or WRITE_BYTES_S)
+    out = sys.stdout.write
+    width = max(len(described(line.parameters)) for line in lines)
+    name_width = max(len(line.experiment) for line in lines)
+    for line in lines:
+        writes = f"writes up to {format_bytes(line.writes_bytes)}" if line.writes_bytes else "writes nothing"
+        out(
+            f"{line.experiment:{name_width}}  {described(line.parameters):{width}}  "
+            f"{format_duration(line.takes_s):>8}  {writes}\n"
+        )
+    if plan.needs_data_file:
+        out(f"data file: {format_bytes(plan.data_bytes)} in {plan.path}, removed after\n")
+    total_s, total_bytes = sum(line.takes_s for line in lines), sum(line.writes_bytes for line in lines)
+    out(
+        f"total: {len(lines)} points, {format_duration(total_s)} at least, "
+        f"up to {format_bytes(total_bytes + plan.data_bytes)} written\n"
+    )
+    return OK
+
+
+def _write_speed(machine: dict[str, Any]) -> float | None:
+    """What the link to the disk carries at most, bytes/s, before any encoding; none where it is unknown."""
+    disks = (machine.get("storage") or {}).get("disks") or []
+    speeds = [float((disk.get("link") or {}).get("bits_s") or 0) for disk in disks]
+    return max(speeds) / 8 if speeds and all(speeds) else None

@@ -1,0 +1,132 @@
+"""Shows how far a run is: a live bar with the time left on a terminal, plain lines elsewhere; on stderr."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from hwdyno.runner import Step
+from hwdyno.units import format_count, format_duration, format_ns, format_share, format_size, format_value
+from hwdyno.words import Measurement, Parameters
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+SIZES = {"bs", "block", "size", "stride", "working_set"}
+
+
+def described(parameters: Parameters) -> str:
+    """A point's parameters in a few words: ``randread 4 KiB iodepth 8``."""
+    words = []
+    for name, value in parameters.items():
+        if name == "rw":
+            mix = parameters.get("rwmixread")
+            words.append(f"{value}:{mix}" if mix is not None else str(value))
+        elif name == "rwmixread":
+            continue
+        elif name in SIZES and isinstance(value, int):
+            words.append(format_size(value) if name == "bs" else f"{name} {format_size(value)}")
+        else:
+            words.append(f"{name} {value}")
+    return " ".join(words)
+
+
+def result_line(experiment: str, measurement: Measurement) -> str:
+    """One point's result in one line."""
+    value = measurement.throughput
+    words = [format_value(value.value, value.unit)]
+    if value.low is not None and value.high is not None and value.value:
+        words[0] += f" ± {format_share((value.high - value.low) / 2 / value.value)}"
+    if measurement.rate is not None:
+        words.append(f"{format_count(measurement.rate.value)} IOPS")
+    if measurement.latency_ns is not None:
+        words.append(f"mean {format_ns(measurement.latency_ns.mean)}")
+        words.append(f"p99 {format_ns(measurement.latency_ns.p99)}")
+    if measurement.validity != "valid":
+        words.append(f"{measurement.validity}: {', '.join(measurement.why)}")
+    return f"{experiment}  {described(measurement.parameters)}:  " + ", ".join(words)
+
+
+class Lines:
+    """Progress for a file or a pipe: one line for what happens, one for each point."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def says(self, text: str) -> None:
+        """One line for it."""
+        self._write(text)
+
+    def begins(self, step: Step) -> None:
+        """Nothing: a line for each reading would be too many."""
+
+    def ended(self, experiment: str, measurement: Measurement) -> None:
+        """One line with the point's result."""
+        self._write(result_line(experiment, measurement))
+
+
+class Bar:
+    """Progress for a person at a terminal; drawn only when told, so never while something is timed."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True)
+        self._live: Live | None = None
+
+    def __enter__(self) -> Bar:
+        from rich.live import Live
+
+        # No thread of its own: it would wake up in timed regions.
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.__exit__(None, None, None)
+
+    def says(self, text: str) -> None:
+        """One line above the bar."""
+        self._console.print(text, style="dim", markup=False, highlight=False)
+
+    def begins(self, step: Step) -> None:
+        """Draw the bar as it stands now."""
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        if self._live is None:
+            return
+        grid = Table.grid(padding=(0, 1))
+        left = f"{format_duration(step.left_s)} left" if step.left_s > 0 else "repeating what is not sure yet"
+        doing = Text(f"{step.experiment}  {described(step.parameters)}  repeat {step.repeat}", overflow="ellipsis")
+        bar = ProgressBar(total=step.total, completed=step.done, width=24)
+        grid.add_row(bar, Text(f"{step.done}/{step.total}"), Text(left, style="bold"), doing)
+        self._live.update(grid, refresh=True)
+
+    def ended(self, experiment: str, measurement: Measurement) -> None:
+        """One line with the point's result above the bar."""
+        self._console.print(result_line(experiment, measurement), markup=False, highlight=False, soft_wrap=True)
+
+
+def shown(quiet: bool = False) -> Bar | Lines:
+    """What fits stderr: a bar on a terminal, lines elsewhere, and nothing at all if ``quiet``."""
+    if quiet:
+        return _Quiet()
+    return Bar() if sys.stderr.isatty() else Lines()
+
+
+class _Quiet(Lines):
+    def _write(self, text: str) -> None:
+        pass

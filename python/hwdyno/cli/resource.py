@@ -1,0 +1,97 @@
+"""The commands of single resources: a kernel's parameters as options, and the plan that they make."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hwdyno.cli import common
+from hwdyno.experiments import Experiment
+from hwdyno.words import UserError
+
+if TYPE_CHECKING:
+    from hwdyno.hosts import Host
+    from hwdyno.plan import Plan
+
+_PREFIX = "axis_"
+
+
+def add_axes(parser: argparse.ArgumentParser, kernel: str, leave_out: Collection[str] = ()) -> None:
+    """One option for each of the kernel's parameters; it takes one value or many, such as ``4k,16k`` or ``1..64``."""
+    declaration = common.this_machine().kernels().get(kernel, {"parameters": []})
+    group = parser.add_argument_group("axes", "each takes one value or many: 4k,16k,1M   1..1024   randread,randrw:70")
+    for parameter in declaration["parameters"]:
+        name = parameter["name"]
+        if name in leave_out:
+            continue
+        spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
+        group.add_argument(*spellings, dest=_PREFIX + name, metavar="VALUES", help=_help(parameter))
+    group.add_argument(
+        "--load", metavar="AXIS", help="the axis that curves run along (default: the one with most values)"
+    )
+
+
+def _help(parameter: dict[str, Any]) -> str:
+    """What a parameter means and takes, safe for argparse's own formatting."""
+    takes = ", ".join(map(str, parameter["choices"])) if parameter.get("choices") else ""
+    if not takes and parameter.get("min") is not None:
+        unit = f" {parameter['unit']}" if parameter.get("unit") else ""
+        takes = f"{parameter['min']} to {parameter['max']}{unit}"
+    default = parameter.get("default")
+    told = [parameter["means"], f"({takes})" if takes else ""]
+    told.append(f"[{default}]" if default not in (None, "", []) else "")
+    return " ".join(word for word in told if word).replace("%", "%%")
+
+
+def given_axes(args: argparse.Namespace) -> dict[str, str]:
+    """The axes that were given, as they were typed."""
+    return {
+        name.removeprefix(_PREFIX): value
+        for name, value in vars(args).items()
+        if name.startswith(_PREFIX) and value is not None
+    }
+
+
+def plan_of(resource: str, kernel: str, args: argparse.Namespace, host: Host) -> Plan:
+    """The plan of a resource's command: the questions named, the sweep given, or every question of the resource."""
+    from hwdyno import experiments
+    from hwdyno import plan as plans
+    from hwdyno.units import parse_duration
+
+    given = given_axes(args)
+    chosen: list[tuple[Experiment, Any]]
+    if args.question:
+        chosen = [(one, given) for word in args.question for one in experiments.find(f"{resource}.{word}")]
+    elif given or args.load:
+        chosen = [(own_sweep(resource, kernel), given)]
+    else:
+        chosen = plans.select([resource])
+    profile = args.profile or "quick"
+    whole = not given and not args.question and profile in plans.PROFILES
+    return plans.build(
+        chosen,
+        host.kernels(),
+        profile=profile,
+        path=args.path,
+        load=args.load,
+        peers=bool(args.peers),
+        seed=args.seed,
+        budget_s=parse_duration(args.budget)
+        if args.budget
+        else plans.budget_of(profile, bool(args.peers))
+        if whole
+        else None,
+        command=common.command_line(f"hwdyno {resource}"),
+    )
+
+
+def own_sweep(resource: str, kernel: str) -> Experiment:
+    """The experiment that a resource's axes are laid over: its first one, at a single point."""
+    from hwdyno import experiments
+
+    like = next((one for one in experiments.find(resource) if one.kernel == kernel and one.base is not None), None)
+    if like is None or like.base is None:
+        raise UserError(f"{resource} has no sweep of its own; name a question")
+    return replace(like, name=f"{resource}.sweep", asks="What does the given sweep reach?", sweep=like.base, quick=None)

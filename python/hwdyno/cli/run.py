@@ -1,0 +1,52 @@
+"""``hwdyno run``: characterize this machine, by the default experiments or by a plan file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from hwdyno.cli import common
+from hwdyno.words import UserError
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``hwdyno run``."""
+    parser.add_argument(
+        "plan", nargs="?", type=Path, metavar="PLAN.toml", help="a plan file; without one, the defaults"
+    )
+    parser.add_argument("--only", metavar="NAMES", help="resources or experiments, e.g. storage or storage.iodepth")
+    common.add_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build the plan and perform it."""
+    from hwdyno import plan as plans
+    from hwdyno.units import parse_duration
+
+    host = common.this_machine()
+    command = common.command_line("hwdyno run")
+    only = [name.strip() for name in args.only.split(",") if name.strip()] if args.only is not None else None
+    if args.plan is not None:
+        if only is not None:
+            raise UserError("--only chooses among the default experiments; a plan file names its own")
+        overrides = {
+            "profile": args.profile,
+            "path": None if args.path is None else str(args.path),
+            "peers": args.peers,
+            "seed": args.seed,
+            "budget": args.budget,
+        }
+        return common.perform(plans.from_toml(args.plan, host.kernels(), overrides, command), args, host)
+    profile = args.profile or "quick"
+    budget_s = parse_duration(args.budget) if args.budget else plans.budget_of(profile, bool(args.peers))
+    plan = plans.build(
+        plans.select(only),
+        host.kernels(),
+        profile=profile,
+        path=args.path,
+        peers=bool(args.peers),
+        seed=args.seed,
+        budget_s=budget_s,
+        command=command,
+    )
+    return common.perform(plan, args, host)

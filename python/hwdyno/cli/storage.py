@@ -1,0 +1,28 @@
+"""``hwdyno storage``: any sweep of this storage, each axis an option of the same name."""
+
+from __future__ import annotations
+
+import argparse
+
+from hwdyno.cli import common
+from hwdyno.cli.resource import add_axes, plan_of
+
+KERNEL = "storage_blocks"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``hwdyno storage``."""
+    parser.add_argument(
+        "question",
+        nargs="*",
+        metavar="QUESTION",
+        help="grid, iodepth, blocksize, mix, jobs …; without one, the axes that are given, or all questions",
+    )
+    add_axes(parser, KERNEL, leave_out={"path", "cpus", "seed"})
+    common.add_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build the plan and perform it."""
+    host = common.this_machine()
+    return common.perform(plan_of("storage", KERNEL, args, host), args, host)

@@ -1,0 +1,107 @@
+"""Questions about storage: the numbers that everyone compares, depth, block size, mixes and jobs."""
+
+from __future__ import annotations
+
+from hwdyno.experiments import Experiment
+from hwdyno.sweep import Sweep, powers
+from hwdyno.units import format_size
+from hwdyno.words import Parameters
+
+_KERNEL = "storage_blocks"
+_CEILINGS = ("device_link", "rated")
+_DIRECT: Parameters = {"ioengine": "io_uring", "direct": True}
+
+
+def _nonsense(point: Parameters) -> str | None:
+    """Combinations that would measure something else than what they say (fio #1388: depth on a synchronous engine)."""
+    engine, depth = point.get("ioengine"), point.get("iodepth", 1)
+    if engine in {"psync", "mmap"} and isinstance(depth, int) and depth > 1:
+        return f"{engine} has one operation in flight, so iodepth {depth} means nothing; take --numjobs {depth} instead"
+    if engine == "mmap" and point.get("direct"):
+        return "mmap goes through the page cache, so direct means nothing; take --direct 0"
+    block, jobs, size = point.get("bs"), point.get("numjobs", 1), point.get("size")
+    if isinstance(block, int) and isinstance(jobs, int) and isinstance(size, int) and size < block * jobs:
+        return (
+            f"{jobs} job(s) of {format_size(block)} blocks do not fit into {format_size(size)}; "
+            f"take --size {format_size(block * jobs).replace(' ', '')} or more"
+        )
+    if point.get("direct") and isinstance(block, int) and block % 512:
+        return f"direct I/O moves whole sectors, and bs {block} is no multiple of 512; take --direct 0 or another bs"
+    return None
+
+
+GRID = Experiment(
+    name="storage.grid",
+    asks="What are the numbers that everyone compares?",
+    kernel=_KERNEL,
+    load="iodepth",
+    sweep=Sweep(rw=("read", "write"), bs="1MiB", iodepth=8, numjobs=1)
+    + Sweep(rw=("randread", "randwrite"), bs="4KiB", iodepth=(32, 1), numjobs=1),
+    base=Sweep(rw="randread", bs="4KiB", iodepth=1, numjobs=1),
+    fixed=_DIRECT,
+    ceilings=_CEILINGS,
+    peers=("fio",),
+    needs=("data_file",),
+    check=_nonsense,
+)
+
+IODEPTH = Experiment(
+    name="storage.iodepth",
+    asks="How deep a queue does this storage need, and what does each step cost in latency?",
+    kernel=_KERNEL,
+    load="iodepth",
+    sweep=Sweep(rw="randread", bs="4KiB", iodepth=powers(1, 1024), numjobs=1),
+    quick=Sweep(rw="randread", bs="4KiB", iodepth=powers(1, 256), numjobs=1),
+    fixed=_DIRECT,
+    ceilings=_CEILINGS,
+    peers=("fio",),
+    needs=("data_file",),
+    check=_nonsense,
+)
+
+BLOCKSIZE = Experiment(
+    name="storage.blocksize",
+    asks="From which block size on is the bandwidth of this storage reached?",
+    kernel=_KERNEL,
+    load="bs",
+    sweep=Sweep(rw=("randread", "randwrite"), bs=powers(4096, 4 << 20), iodepth=8, numjobs=1),
+    quick=Sweep(rw="randread", bs=(4096, 16384, 65536, 262144, 1 << 20), iodepth=8, numjobs=1),
+    fixed=_DIRECT,
+    ceilings=_CEILINGS,
+    peers=("fio",),
+    needs=("data_file",),
+    check=_nonsense,
+)
+
+MIX = Experiment(
+    name="storage.mix",
+    asks="What does it cost to read and write at once?",
+    kernel=_KERNEL,
+    load="bs",
+    sweep=Sweep(
+        rw=("randread", "randrw:70", "randrw:50", "randwrite"),
+        bs=(4096, 16384, 32768, 65536, 131072),
+        iodepth=8,
+        numjobs=1,
+    ),
+    quick=Sweep(rw=("randread", "randrw:70", "randrw:50", "randwrite"), bs="4KiB", iodepth=8, numjobs=1),
+    fixed=_DIRECT,
+    ceilings=_CEILINGS,
+    peers=("fio",),
+    needs=("data_file",),
+    check=_nonsense,
+)
+
+JOBS = Experiment(
+    name="storage.jobs",
+    asks="Do more jobs get more out of this storage than one?",
+    kernel=_KERNEL,
+    load="numjobs",
+    sweep=Sweep(rw="randread", bs="4KiB", iodepth=32, numjobs=powers(1, 16)),
+    quick=Sweep(rw="randread", bs="4KiB", iodepth=32, numjobs=powers(1, 4)),
+    fixed=_DIRECT,
+    ceilings=_CEILINGS,
+    peers=("fio",),
+    needs=("data_file",),
+    check=_nonsense,
+)

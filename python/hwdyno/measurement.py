@@ -1,0 +1,257 @@
+"""Turns Readings of one point into a Measurement: counts are summed, whole histograms merged, rates derived."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from hwdyno import statistics
+from hwdyno.statistics import Histogram
+from hwdyno.words import (
+    Concurrency,
+    Fault,
+    Latency,
+    Measurement,
+    Note,
+    Parameters,
+    Samples,
+    Stream,
+    Validity,
+)
+
+Reading = Mapping[str, Any]
+Snapshot = Mapping[str, float]
+
+MOST_SAMPLES = 600
+_RATES = (("flops", "FLOP/s"), ("bytes", "bytes/s"), ("operations", "operations/s"))
+
+
+def unit_of(declaration: Mapping[str, Any] | None, readings: Sequence[Reading] = ()) -> tuple[str, str]:
+    """What throughput counts (``flops``, ``bytes`` or ``operations``) and its unit.
+
+    The kernel's declaration of one pass decides; without one, the first of them that was counted at all.
+    """
+    declared = {str(unit) for unit, _ in (declaration or {}).get("pass", ())}
+    for counted, unit in _RATES:
+        if counted in declared or any(_total(reading, counted) for reading in readings):
+            return counted, unit
+    return "operations", "operations/s"
+
+
+def _total(reading: Reading, counted: str) -> int:
+    return sum(int(stream.get(counted, 0)) for stream in reading.get("streams", ()))
+
+
+def throughput_of(reading: Reading, counted: str) -> float:
+    """Bytes, FLOPs or operations of one Reading over its timed region, per second."""
+    elapsed = float(reading.get("elapsed_s", 0.0))
+    return _total(reading, counted) / elapsed if elapsed > 0 else 0.0
+
+
+def measurement_of(
+    parameters: Parameters,
+    readings: Sequence[Reading],
+    declaration: Mapping[str, Any] | None = None,
+    snapshots: Sequence[tuple[Snapshot, Snapshot]] = (),
+    notes: Sequence[Note] = (),
+) -> Measurement:
+    """One point's Measurement from its repeats; ``snapshots`` are the host's, before and after each.
+
+    A Reading that ended before it did anything tells no rate and counts as no repeat; with nothing else
+    there the Measurement is degraded and its throughput 0.
+    """
+    counted, unit = unit_of(declaration, readings)
+    whole = [one for one in readings if _total(one, "operations") or one.get("elapsed_s", 0) > 0] or list(readings)
+    rates = [throughput_of(one, counted) for one in whole]
+    elapsed = sum(float(one.get("elapsed_s", 0.0)) for one in whole)
+    operations = sum(_total(one, "operations") for one in whole)
+    latency = _latency(whole)
+    faults = _faults(whole)
+    why = tuple(
+        rule
+        for rule, holds in (
+            ("faults", bool(faults)),
+            ("interrupted", any(one.get("interrupted") for one in whole)),
+            ("nothing_done", operations == 0),
+        )
+        if holds
+    )
+    validity: Validity = "degraded" if why else "valid"
+    return Measurement(
+        parameters=dict(parameters),
+        throughput=statistics.interval(rates, unit),
+        rate=None
+        if counted == "operations"
+        else statistics.interval([throughput_of(one, "operations") for one in whole], "operations/s"),
+        latency_ns=None if latency is None else latency.summary(),
+        streams=_streams(whole),
+        samples=_samples(whole, counted),
+        concurrency=_concurrency(whole, operations, elapsed, latency),
+        cpu_user_s=sum(float(one.get("cpu", {}).get("user_s", 0.0)) for one in whole),
+        cpu_system_s=sum(float(one.get("cpu", {}).get("system_s", 0.0)) for one in whole),
+        elapsed_s=elapsed,
+        operations=operations,
+        bytes=sum(_total(one, "bytes") for one in whole),
+        repeats=len(whole),
+        repeat_values=tuple(rates),
+        validity=validity,
+        why=why,
+        counters=_sums(one.get("counters", {}) for one in whole),
+        conditions=conditions_of(snapshots),
+        details=_details(whole),
+        faults=faults,
+        notes=tuple(dict.fromkeys([*_notes(whole), *notes])),
+    )
+
+
+def _histograms(reading: Reading) -> list[tuple[str, str, Histogram]]:
+    """Each of a Reading's histograms with its stream and kind."""
+    return [
+        (stream["name"], kind, Histogram.from_reading(histogram))
+        for stream in reading.get("streams", ())
+        for kind, histogram in stream.get("latency_ns", {}).items()
+    ]
+
+
+def _latency(readings: Sequence[Reading]) -> Histogram | None:
+    """Whole latencies over all directions and repeats; ``complete`` where a kernel has no ``total``."""
+    found = [entry for one in readings for entry in _histograms(one)]
+    for wanted in ("total", "complete"):
+        merged = Histogram()
+        for _, kind, histogram in found:
+            if kind == wanted:
+                merged = merged.merge(histogram)
+        if merged.count:
+            return merged
+    return None
+
+
+def _streams(readings: Sequence[Reading]) -> tuple[Stream, ...]:
+    names = dict.fromkeys(stream["name"] for one in readings for stream in one.get("streams", ()))
+    merged: dict[tuple[str, str], Histogram] = {}
+    for one in readings:
+        for name, kind, histogram in _histograms(one):
+            merged[name, kind] = merged.get((name, kind), Histogram()).merge(histogram)
+    made = []
+    for name in names:
+        same = [stream for one in readings for stream in one["streams"] if stream["name"] == name]
+        latencies: dict[str, Latency] = {
+            kind: histogram.summary()
+            for (owner, kind), histogram in merged.items()
+            if owner == name and histogram.count
+        }
+        made.append(
+            Stream(
+                name=name,
+                operations=sum(int(stream["operations"]) for stream in same),
+                bytes=sum(int(stream.get("bytes", 0)) for stream in same),
+                flops=sum(int(stream.get("flops", 0)) for stream in same),
+                latency_ns=latencies,
+            )
+        )
+    return tuple(made)
+
+
+def _samples(readings: Sequence[Reading], counted: str) -> Samples | None:
+    """Throughput per interval over all repeats, one after the other; the part of an interval at an end is left out."""
+    values: list[float] = []
+    interval_s = 0.0
+    for one in readings:
+        samples = one.get("samples", {})
+        rows = samples.get("bytes" if counted == "bytes" else "operations") or []
+        interval_s = float(samples.get("interval_s") or 0.0)
+        if not rows or interval_s <= 0:
+            continue
+        # FLOPs are sampled as operations: each pass does as many.
+        factor = _total(one, "flops") / max(1, _total(one, "operations")) if counted == "flops" else 1.0
+        whole = int(float(one.get("elapsed_s", 0.0)) / interval_s + 1e-3)
+        totals = [sum(row) for row in zip_longest(*rows, fillvalue=0)][:whole]
+        values += [factor * total / interval_s for total in totals]
+    if not values:
+        return None
+    low, high, cv = min(values), max(values), statistics.coefficient_of_variation(values)
+    average = statistics.mean(values)
+    if len(values) > MOST_SAMPLES:
+        together = -(-len(values) // MOST_SAMPLES)
+        values = [statistics.mean(values[at : at + together]) for at in range(0, len(values), together)]
+        interval_s *= together
+    return Samples(min=low, avg=average, max=high, interval_s=interval_s, cv=cv, values=tuple(values))
+
+
+def _concurrency(
+    readings: Sequence[Reading], operations: int, elapsed: float, latency: Histogram | None
+) -> Concurrency | None:
+    """Operations in flight: as asked for, and by Little's law (L = throughput x latency)."""
+    asked = max((float(one.get("concurrency_asked", 0.0)) for one in readings), default=0.0)
+    if not asked:
+        return None
+    effective = operations / elapsed * latency.mean / 1e9 if latency is not None and elapsed > 0 else None
+    return Concurrency(asked=asked, effective=effective)
+
+
+def _sums(many: Any) -> dict[str, float]:
+    sums: Counter[str] = Counter()
+    for counters in many:
+        sums.update({name: float(value) for name, value in counters.items() if isinstance(value, int | float)})
+    return dict(sums)
+
+
+def _details(readings: Sequence[Reading]) -> dict[str, Any]:
+    """A kernel's own figures: averaged where they are numbers, and the last one's where they are not."""
+    found: dict[str, list[Any]] = {}
+    for one in readings:
+        for name, value in one.get("details", {}).items():
+            found.setdefault(name, []).append(value)
+    return {
+        name: statistics.mean(values)
+        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        else values[-1]
+        for name, values in found.items()
+    }
+
+
+def _faults(readings: Sequence[Reading]) -> tuple[Fault, ...]:
+    counts: Counter[tuple[str, int, str]] = Counter()
+    for one in readings:
+        for fault in one.get("faults", ()):
+            counts[fault["operation"], int(fault["errno"]), fault["says"]] += int(fault["count"])
+    return tuple(Fault(operation, errno, says, count) for (operation, errno, says), count in counts.items())
+
+
+def _notes(readings: Sequence[Reading]) -> list[Note]:
+    """One note a code: the figures in them differ a little from repeat to repeat."""
+    found = {note["code"]: Note(note["code"], note["says"]) for one in readings for note in one.get("notes", ())}
+    return list(found.values())
+
+
+def conditions_of(snapshots: Sequence[tuple[Snapshot, Snapshot]]) -> dict[str, float]:
+    """What stood beside a point: shares (0 to 1) and rates over its repeats, gauges at their worst.
+
+    ``cpu_busy`` is of the whole machine, our own threads included.
+    """
+    if not snapshots:
+        return {}
+    spent: Counter[str] = Counter()
+    for before, after in snapshots:
+        spent.update({name: after[name] - value for name, value in before.items() if name in after})
+    found: dict[str, float] = {}
+    if (total := spent.get("cpu_total_s", 0.0)) > 0:
+        found["cpu_busy"] = min(1.0, max(0.0, 1 - spent["cpu_idle_s"] / total))
+        found["steal"] = max(0.0, spent["cpu_steal_s"] / total)
+    for name in ("swap_in_bytes", "swap_out_bytes"):
+        if name in spent:
+            found[name] = max(0.0, spent[name])
+    first = snapshots[0][0]
+    if "load_1m" in first:
+        found["load_1m"] = first["load_1m"]
+    every = [snapshot for pair in snapshots for snapshot in pair]
+    for name, worst in (("memory_available_bytes", min), ("clock_hz", min), ("temperature_c", max)):
+        values = [snapshot[name] for snapshot in every if name in snapshot]
+        if values:
+            found[name] = worst(values)
+    clocks = [pair[0]["clock_hz"] for pair in snapshots if "clock_hz" in pair[0]]
+    if clocks:
+        found["clock_hz_before"] = clocks[0]
+    return found

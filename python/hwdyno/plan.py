@@ -1,0 +1,418 @@
+"""What is going to be measured: experiments with their points, how long and how often, from options or a TOML file."""
+
+from __future__ import annotations
+
+import importlib
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hwdyno import experiments as catalogue
+from hwdyno.experiments import Experiment
+from hwdyno.sweep import Sweep, parse_axis, parse_value
+from hwdyno.units import parse_duration
+from hwdyno.words import Parameters, Scalar, UserError
+
+Kernels = Mapping[str, Mapping[str, Any]]
+Given = Mapping[str, Any]
+
+# What a reading costs beside its timed region: threads, buffers, opening, and reading the counters.
+OVERHEAD_S = 0.06
+PEER_OVERHEAD_S = 0.8
+PEERS_FACTOR = 2.5
+"""A budget's stretch where each of our readings has a peer's beside it."""
+SHORTEST_S = 0.25
+# No block device of today answers a write sooner.
+LEAST_WRITE_S = 5e-6
+# Where a link's speed is unknown, a listing counts writes at this rate, as an upper bound for one NVMe drive of today.
+WRITE_BYTES_S = 2e9
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How much care a run takes."""
+
+    name: str
+    runtime_s: float
+    """Timed region of one reading."""
+    ramp_s: float
+    target: float
+    """The 95% interval's half width, as a share of the value, at which a point is done."""
+    repeats_min: int
+    repeats_max: int
+    size_bytes: int
+    """Of the data file."""
+    budget_s: float | None = None
+    """The whole run's time, to which the timed regions are scaled; none for as long as it takes."""
+
+
+PROFILES = {
+    "quick": Profile("quick", 1.0, 0.2, 0.10, 3, 5, 1 << 30, budget_s=150.0),
+    "standard": Profile("standard", 5.0, 1.0, 0.05, 3, 10, 4 << 30),
+    "full": Profile("full", 30.0, 5.0, 0.02, 5, 20, 16 << 30),
+}
+
+
+def budget_of(profile: str, peers: bool) -> float | None:
+    """The time that a profile's whole run may take, s; none for as long as it takes."""
+    budget_s = PROFILES[profile].budget_s if profile in PROFILES else None
+    return budget_s * PEERS_FACTOR if budget_s and peers else budget_s
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One experiment with its points, typed and checked against the kernel's declaration."""
+
+    experiment: Experiment
+    points: tuple[Parameters, ...]
+    fixed: Parameters
+    load: str
+
+    @property
+    def writes(self) -> bool:
+        """Whether any point writes into the data file."""
+        return any(write_share({**self.fixed, **point}) > 0 for point in self.points)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a run is told."""
+
+    profile: Profile
+    experiments: tuple[Planned, ...]
+    path: Path
+    peers: bool = False
+    seed: int = 1
+    budget_s: float | None = None
+    command: str = "hwdyno"
+    study: str = ""
+    given: frozenset[str] = frozenset()
+    """Parameters that the user gave: they are never scaled."""
+
+    @property
+    def points(self) -> int:
+        """How many points it has."""
+        return sum(len(one.points) for one in self.experiments)
+
+    @property
+    def needs_data_file(self) -> bool:
+        """Whether a data file has to be laid out."""
+        return any("data_file" in one.experiment.needs for one in self.experiments)
+
+    @property
+    def data_bytes(self) -> int:
+        """How long the data file has to be for every point; 0 if none is needed."""
+        ends = [
+            int(parameters.get("offset") or 0) + int(parameters.get("size") or 0)
+            for planned in self.experiments
+            if "data_file" in planned.experiment.needs
+            for parameters in every(planned)
+        ]
+        return max(ends, default=0)
+
+    @property
+    def least_bytes(self) -> int:
+        """The least data file that the points' blocks and jobs fit into."""
+        return max((least_region(parameters) for one in self.experiments for parameters in every(one)), default=0)
+
+    def with_size(self, size_bytes: int) -> Plan:
+        """This plan on a data file of another size."""
+        return replace(
+            self,
+            experiments=tuple(
+                replace(one, fixed={**one.fixed, "size": size_bytes})
+                if "data_file" in one.experiment.needs and "size" in one.fixed
+                else one
+                for one in self.experiments
+            ),
+        )
+
+
+def every(planned: Planned) -> list[Parameters]:
+    """All parameters of each point."""
+    return [{**planned.fixed, **point} for point in planned.points]
+
+
+def least_region(parameters: Parameters) -> int:
+    """Bytes that one block a job takes."""
+    block, jobs = parameters.get("bs"), parameters.get("numjobs", 1)
+    return block * jobs if isinstance(block, int) and isinstance(jobs, int) else 0
+
+
+def write_share(parameters: Parameters) -> float:
+    """The share of a point's operations that write."""
+    rw = str(parameters.get("rw", ""))
+    if rw in {"rw", "randrw"}:
+        mix = parameters.get("rwmixread")
+        return 1 - float(mix if isinstance(mix, int | float) else 50) / 100
+    return 1.0 if "write" in rw else 0.0
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long and how often a point of this run is read."""
+
+    runtime_s: float
+    ramp_s: float
+    repeats_min: int
+    repeats_max: int
+    says: str = ""
+    """How it was cut to the budget, in a sentence."""
+
+
+def timing(plan: Plan, left_s: float | None) -> Timing:
+    """The profile's times, scaled so that every point's least repeats fit into ``left_s``."""
+    profile = plan.profile
+    # Pairs with a peer are worth what repeats are: the ratio's interval needs as many.
+    whole = Timing(profile.runtime_s, profile.ramp_s, profile.repeats_min, profile.repeats_max)
+    if left_s is None or not plan.points or "runtime" in plan.given:
+        return whole
+    for repeats in range(profile.repeats_min, 0, -1):
+        turns = plan.points * repeats * (2 if plan.peers else 1) + len(plan.experiments)
+        spare = left_s / turns - OVERHEAD_S - (PEER_OVERHEAD_S / 2 if plan.peers else 0)
+        share = spare / (profile.runtime_s + profile.ramp_s)
+        runtime, ramp = profile.runtime_s * min(1.0, share), profile.ramp_s * min(1.0, share)
+        if runtime >= SHORTEST_S or repeats == 1:
+            runtime = max(SHORTEST_S, runtime)
+            cut = f"each reading takes {runtime:.2f} s, {repeats} a point, to end in time" if share < 1 else ""
+            return Timing(runtime, max(0.05, ramp), repeats, max(repeats, profile.repeats_max), cut)
+    return whole
+
+
+def reading_s(planned: Planned, point: Parameters, chosen: Timing, given: frozenset[str]) -> float:
+    """How long one reading of a point takes."""
+    parameters = {**planned.fixed, **point}
+
+    def seconds(name: str, otherwise: float) -> float:
+        value = parameters.get(name)
+        return float(value) if name in given and isinstance(value, int | float) else otherwise
+
+    delay = seconds("startdelay", 0.0)
+    return delay + seconds("ramp_time", chosen.ramp_s) + seconds("runtime", chosen.runtime_s) + OVERHEAD_S
+
+
+@dataclass(frozen=True)
+class Line:
+    """One point of a dry run."""
+
+    experiment: str
+    parameters: Parameters
+    writes_bytes: float
+    """At most, at ``write_bytes_s``."""
+    takes_s: float
+    """At least: a noisy point is repeated."""
+
+
+def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
+    """Every point with the bytes that it will write and the time that it will take."""
+    chosen = timing(plan, plan.budget_s)
+    lines = []
+    for planned in plan.experiments:
+        for point in planned.points:
+            parameters = {**planned.fixed, **point}
+            once = reading_s(planned, point, chosen, plan.given)
+            takes = chosen.repeats_min * (once + (once + PEER_OVERHEAD_S if plan.peers else 0.0))
+            share = write_share(parameters)
+            if parameters.get("time_based", True):
+                writes = share * takes * min(write_bytes_s, _most_bytes_s(parameters))
+            else:
+                writes = share * chosen.repeats_min * float(parameters.get("size") or 0)
+            lines.append(Line(planned.experiment.name, point, writes, takes))
+    return lines
+
+
+def _most_bytes_s(parameters: Parameters) -> float:
+    """What so many blocks in flight can move at most, by the least latency of a write."""
+    in_flight = float(parameters.get("iodepth") or 1) * float(parameters.get("numjobs") or 1)
+    return in_flight * float(parameters.get("bs") or 4096) / LEAST_WRITE_S
+
+
+def build(
+    chosen: Sequence[tuple[Experiment, Given]],
+    kernels: Kernels,
+    *,
+    profile: str = "quick",
+    path: Path | None = None,
+    load: str | None = None,
+    peers: bool = False,
+    seed: int | None = None,
+    budget_s: float | None = None,
+    command: str = "hwdyno",
+    study: str = "",
+) -> Plan:
+    """A plan of experiments, each with the axes and parameters that were given; raises ``UserError`` in one line."""
+    if profile not in PROFILES:
+        raise UserError(f"no profile is called '{profile}'; there are: {', '.join(PROFILES)}")
+    if not chosen:
+        raise UserError("nothing is chosen to be measured; name an experiment or a resource")
+    how = PROFILES[profile]
+    names = [experiment.name for experiment, _ in chosen]
+    if len(set(names)) < len(names):
+        raise UserError(f"an experiment is named twice: {', '.join(sorted({n for n in names if names.count(n) > 1}))}")
+    planned = tuple(_plan_one(experiment, given, kernels, how, load) for experiment, given in chosen)
+    return Plan(
+        profile=how,
+        experiments=planned,
+        path=(path or Path()).absolute(),
+        peers=peers,
+        seed=secrets.randbelow(2**31) if seed is None else seed,
+        budget_s=budget_s,
+        command=command,
+        study=study,
+        given=frozenset(name for _, given in chosen for name in given),
+    )
+
+
+def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profile, load: str | None) -> Planned:
+    declaration = kernels.get(experiment.kernel)
+    if declaration is None:
+        raise UserError(f"{experiment.name} needs the kernel {experiment.kernel}, which this build has not")
+    declared = {str(parameter["name"]): parameter for parameter in declaration["parameters"]}
+    axes = {name: read_axis(value, declared, name, experiment.kernel) for name, value in given.items()}
+    # A shortened sweep is for those who asked for nothing in particular.
+    sweep = experiment.quick if how.name == "quick" and experiment.quick is not None and not axes else experiment.sweep
+    swept = {name: values for name, values in axes.items() if len(values) > 1 or name in sweep.axes}
+    sweep = _typed(sweep.replace(swept), declared, experiment.kernel)
+    of_profile = {"runtime": how.runtime_s, "ramp_time": how.ramp_s, "size": how.size_bytes}
+    fixed: Parameters = {name: value for name, value in of_profile.items() if name in declared}
+    for name, value in experiment.fixed.items():
+        fixed[name] = parse_value(value, declared.get(name), name)
+    fixed |= {name: values[0] for name, values in axes.items() if name not in swept}
+    fixed = {name: value for name, value in fixed.items() if name not in sweep.axes}
+    points = sweep.points()
+    if "size" in fixed and "size" not in given:
+        fixed["size"] = max(int(fixed["size"] or 0), *(least_region({**fixed, **point}) for point in points))
+    for point in points:
+        wrong = experiment.check({**fixed, **point}) if experiment.check else None
+        if wrong:
+            raise UserError(wrong)
+    along = load or (sweep.load_axis(experiment.load) if axes else experiment.load)
+    if along not in sweep.axes:
+        raise UserError(f"--load {along} is no axis of this sweep; take one of: {', '.join(sweep.axes)}")
+    return Planned(experiment, tuple(points), fixed, along)
+
+
+def _known(name: str, declared: Mapping[str, Mapping[str, Any]], kernel: str) -> Mapping[str, Any]:
+    if name not in declared:
+        raise UserError(f"{kernel} has no parameter '{name}'; it has: {', '.join(declared)}")
+    return declared[name]
+
+
+def read_axis(
+    value: Any, declared: Mapping[str, Mapping[str, Any]], name: str, kernel: str = "the kernel"
+) -> tuple[Scalar, ...]:
+    """Values of an axis as text (``1..1024``), one value, or a list of either; typed and held within bounds."""
+    parameter = _known(name, declared, kernel)
+    values: list[Scalar] = []
+    for part in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(part, str):
+            values += parse_axis(part, parameter, name)
+        elif isinstance(part, bool | int | float):
+            values.append(parse_value(part, parameter, name))
+        else:
+            raise UserError(f"{name} = {part!r}: must be a value, or a list of values")
+    if not values:
+        raise UserError(f"{name}: give at least one value")
+    return tuple(dict.fromkeys(values))
+
+
+def _typed(sweep: Sweep, declared: Mapping[str, Mapping[str, Any]], kernel: str) -> Sweep:
+    return Sweep.of_blocks(
+        tuple(
+            {
+                name: tuple(parse_value(value, _known(name, declared, kernel), name) for value in values)
+                for name, values in block.items()
+            }
+            for block in sweep.blocks
+        )
+    )
+
+
+_TOP = {"profile": str, "path": str, "peers": bool, "seed": int, "only": list, "budget": (str, int, float)}
+_TOP_TABLES = {"experiment"}
+_ENTRY = {"name": str, "axes": dict, "kernel": str, "asks": str, "load": str}
+
+
+def from_toml(path: Path, kernels: Kernels, overrides: Given | None = None, command: str = "hwdyno run") -> Plan:
+    """The plan that a TOML file describes; options given beside it win. Raises ``UserError`` in one line."""
+    tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"there is no plan file {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not a TOML file that can be read: {' '.join(str(error).split())}") from None
+    _check_keys(document, _TOP | dict.fromkeys(_TOP_TABLES, list), str(path))
+    told = {**document, **{key: value for key, value in (overrides or {}).items() if value is not None}}
+    entries = document.get("experiment", [])
+    if entries and "only" in document:
+        raise UserError(f"{path}: give either 'only' or [[experiment]] entries, not both")
+    chosen = [one for entry in entries for one in _entry(entry, path)] if entries else select(told.get("only"))
+    try:
+        return build(
+            chosen,
+            kernels,
+            profile=told.get("profile", "quick"),
+            path=None if told.get("path") is None else Path(told["path"]),
+            peers=told.get("peers", False),
+            seed=told.get("seed"),
+            budget_s=parse_duration(told["budget"]) if "budget" in told else None,
+            command=command,
+        )
+    except UserError as error:
+        raise UserError(f"{path}: {str(error).replace('--', '')}") from None
+
+
+def _check_keys(table: Any, known: Mapping[str, Any], where: str) -> None:
+    if not isinstance(table, dict):
+        raise UserError(f"{where}: must be a table")
+    for key, value in table.items():
+        if key not in known:
+            raise UserError(f"{where}: '{key}' is not known; there are: {', '.join(known)}")
+        if not isinstance(value, known[key]) or (known[key] is int and isinstance(value, bool)):
+            raise UserError(f"{where}: {key} = {value!r} is of the wrong type")
+
+
+def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
+    where = f"{path}: [[experiment]]"
+    _check_keys(entry, _ENTRY, where)
+    axes = entry.get("axes", {})
+    if "kernel" not in entry:
+        if "name" not in entry:
+            raise UserError(f"{where} needs a name, such as storage.iodepth")
+        found = catalogue.find(entry["name"])
+        return [(replace(one, load=entry.get("load", one.load)), axes) for one in found]
+    missing = [key for key in ("name", "load") if key not in entry]
+    if missing:
+        raise UserError(f"{where} with a kernel of its own also needs {' and '.join(missing)}")
+    like = next((one for one in catalogue.all() if one.kernel == entry["kernel"]), None)
+    own = Experiment(
+        name=entry["name"],
+        asks=entry.get("asks", f"What does {entry['kernel']} reach over {entry['load']}?"),
+        kernel=entry["kernel"],
+        load=entry["load"],
+        sweep=Sweep(axes),
+        needs=like.needs if like else (),
+        check=like.check if like else None,
+        ceilings=like.ceilings if like else (),
+        peers=like.peers if like else (),
+        fixed=like.fixed if like else {},
+    )
+    return [(own, axes)]
+
+
+def select(names: Sequence[str] | None) -> list[tuple[Experiment, Given]]:
+    """The experiments of these names or resources; without names, those that ``hwdyno run`` asks by itself."""
+    if not names:
+        return [(one, {}) for one in catalogue.all() if one.default]
+    found = dict.fromkeys(one for name in names for one in _by_name(name))
+    return [(one, {}) for one in found]
+
+
+def _by_name(name: str) -> tuple[Experiment, ...]:
+    found = catalogue.find(name)
+    # A resource's name stands for what it asks by default; an experiment's own name for itself.
+    return tuple(one for one in found if one.default or one.name == name) or found

@@ -1,0 +1,84 @@
+"""Makes the data file of a run: as large as asked for, as there is room for, and as there is time for."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+
+from hwdyno.hosts import Host
+from hwdyno.measurement import throughput_of
+from hwdyno.plan import Plan
+from hwdyno.runner.progress import Progress
+from hwdyno.units import format_bytes_s, format_size
+from hwdyno.words import UserError
+from hwdyno.workspace import Workspace, fit
+
+# The first stretch tells how fast the storage takes it, and so how much fits into the budget.
+PROBE_BYTES = 128 << 20
+BUDGET_SHARE = 0.15
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@dataclass
+class Layout:
+    """What became of the data file."""
+
+    size_bytes: int
+    says: str = ""
+    """Why it is smaller than asked for; empty if it is not."""
+    degraded: str = ""
+    """What went wrong on the way; empty if nothing did."""
+    full: bool = False
+    """Whether the filesystem had no more space on the way."""
+    interrupted: bool = False
+
+
+def may_shrink(plan: Plan) -> bool:
+    """Whether the data file's size is hwdyno's to choose."""
+    return not {"size", "offset"} & plan.given
+
+
+def lay_out(plan: Plan, workspace: Workspace, host: Host, progress: Progress) -> Layout:
+    """Write the data file; raises ``UserError`` where not even the smallest one fits."""
+    place, wanted, least = workspace.place, plan.data_bytes, plan.least_bytes
+    size, says = fit(place, wanted, least, may_shrink=may_shrink(plan))
+    made = Layout(size, says)
+    if place.is_device:
+        return made
+    if may_shrink(plan) and plan.budget_s is not None and size > PROBE_BYTES:
+        speed = _write(made, PROBE_BYTES, plan, workspace, host, progress)
+        affordable = max(PROBE_BYTES, least, int(speed * plan.budget_s * BUDGET_SHARE) >> 20 << 20)
+        if speed and affordable < size:
+            made.size_bytes = affordable
+            made.says = (
+                f"the data file has {format_size(affordable)} instead of {format_size(wanted)}: "
+                f"writing at {format_bytes_s(speed)} leaves no time for more"
+            )
+    if not made.interrupted and not made.full:
+        _write(made, made.size_bytes, plan, workspace, host, progress)
+    there = workspace.laid_out_bytes if made.full else made.size_bytes
+    if not made.interrupted and there < made.size_bytes:
+        smaller = there >> 20 << 20
+        if smaller < max(least, 1 << 20):
+            raise UserError(f"--path {place.path}: no space left for the data file; free some or give another --path")
+        made.degraded = (
+            f"the filesystem was full after {format_size(smaller)} of the data file's {format_size(made.size_bytes)}; "
+            "the points were measured on what was there"
+        )
+        made.size_bytes = smaller
+    return made
+
+
+def _write(made: Layout, size: int, plan: Plan, workspace: Workspace, host: Host, progress: Progress) -> float:
+    """Lay out the data file up to ``size``; gives bytes/s, and 0 where it stopped before its end."""
+    progress.says(f"laying out {format_size(size)} of incompressible data in {workspace.place.path}")
+    try:
+        reading = host.run("storage_layout", {"path": str(workspace.data), "size": size, "seed": plan.seed})
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            made.full = True
+            return 0.0
+        raise UserError(f"--path {workspace.place.path}: {error.strerror or error}; give another --path") from None
+    made.full = made.full or any(int(fault["errno"]) in NO_ROOM for fault in reading.get("faults", ()))
+    made.interrupted = made.interrupted or bool(reading.get("interrupted"))
+    return 0.0 if made.interrupted else throughput_of(reading, "bytes")

@@ -1,0 +1,89 @@
+"""One point while it is measured: its readings, its peers' beside them, when it is sure, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hwdyno import statistics
+from hwdyno.measurement import Reading, Snapshot, measurement_of, throughput_of, unit_of
+from hwdyno.peers import Peer
+from hwdyno.plan import Profile
+from hwdyno.units import format_share
+from hwdyno.words import Measurement, Note, Parameters, PeerResult
+
+
+@dataclass
+class PointInWork:
+    """A point of the plan with all that was read of it so far."""
+
+    index: int
+    """In the order of the plan."""
+    parameters: Parameters
+    declaration: Mapping[str, Any] | None = None
+    """Its kernel's."""
+    readings: list[Reading] = field(default_factory=list)
+    snapshots: list[tuple[Snapshot, Snapshot]] = field(default_factory=list)
+    pairs: dict[str, list[tuple[Reading, Any]]] = field(default_factory=dict)
+    """By peer: ours and theirs, taken in turn."""
+    spent_s: float = 0.0
+    done: bool = False
+    measurement: Measurement | None = None
+    peers: list[PeerResult] = field(default_factory=list)
+
+    def half_width(self) -> float | None:
+        """Half of the interval as a share of the throughput; none from fewer than two readings."""
+        counted, unit = unit_of(self.declaration, self.readings)
+        rates = [throughput_of(one, counted) for one in self.readings]
+        return statistics.half_width(statistics.interval(rates, unit)) if len(rates) > 1 else None
+
+    def measured(self, profile: Profile, ended_by: str, notes: Sequence[Note] = ()) -> Measurement:
+        """Its Measurement; ``ended_by`` is ``sure``, ``repeats``, ``time``, or empty where it was cut short."""
+        made = measurement_of(self.parameters, self.readings, self.declaration, self.snapshots, notes)
+        if ended_by not in {"repeats", "time"}:
+            return made
+        half = self.half_width()
+        reached = "one reading tells no interval" if half is None else f"it is within {format_share(half)}"
+        spent = f"all {len(self.readings)} repeats were" if ended_by == "repeats" else "its time was"
+        says = f"the interval should be within {format_share(profile.target)}; {reached} after {spent} spent"
+        return replace(made, notes=(*made.notes, Note("interval_not_reached", says)))
+
+    def beside(self, peer: Peer, version: str, command: str) -> PeerResult | None:
+        """What a peer reached on this point, with the ratio of ours over theirs from the pairs."""
+        counted, unit = unit_of(self.declaration, self.readings)
+        pairs = self.pairs.get(peer.name, [])
+        rates = [(throughput_of(ours, counted), float(theirs.throughput)) for ours, theirs in pairs]
+        rates = [pair for pair in rates if min(pair) > 0]
+        if not rates:
+            return None
+        costs = [
+            (cpu_s_per_operation(ours), theirs.cpu_s / theirs.operations)
+            for ours, theirs in pairs
+            if theirs.cpu_s and theirs.operations and cpu_s_per_operation(ours) > 0
+        ]
+        latencies = [theirs.latency_ns_mean for _, theirs in pairs if theirs.latency_ns_mean]
+        return PeerResult(
+            tool=peer.name,
+            version=version,
+            point=self.index,
+            value=statistics.interval([theirs for _, theirs in rates], unit),
+            ratio=_ratio(rates),
+            pairs=len(rates),
+            latency_ns_mean=statistics.mean(latencies) if latencies else None,
+            cpu_s_per_operation=statistics.mean([theirs for _, theirs in costs]) if costs else None,
+            cpu_ratio=_ratio(costs) if costs else None,
+            command=command,
+            details=dict(pairs[-1][1].details),
+        )
+
+
+def _ratio(pairs: Sequence[tuple[float, float]]) -> Any:
+    return statistics.ratio_interval([ours for ours, _ in pairs], [theirs for _, theirs in pairs])
+
+
+def cpu_s_per_operation(reading: Reading) -> float:
+    """CPU time of our threads an operation, s; 0 where it is not known."""
+    cpu = reading.get("cpu", {})
+    operations = sum(int(stream["operations"]) for stream in reading.get("streams", ()))
+    return (float(cpu.get("user_s", 0.0)) + float(cpu.get("system_s", 0.0))) / operations if operations else 0.0

@@ -1,0 +1,364 @@
+"""One run of one plan: the order of its readings, and what happens when something goes wrong in between."""
+
+from __future__ import annotations
+
+import errno
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any
+
+from hwdyno import __version__
+from hwdyno.hosts import Host
+from hwdyno.measurement import Reading
+from hwdyno.peers import Peer
+from hwdyno.plan import PEER_OVERHEAD_S, Plan, Planned, reading_s, timing
+from hwdyno.runner.layout import lay_out
+from hwdyno.runner.point import PointInWork
+from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
+from hwdyno.runner.signals import terminations_interrupt, uninterrupted
+from hwdyno.words import ExperimentResult, Measurement, Note, Parameters, PeerResult, Run
+from hwdyno.workspace import Place, Workspace, check_place
+
+WARM_UP_S = 0.3
+# After these the storage is gone or full, and more points would only fail likewise.
+_GONE = {errno.ENODEV, errno.ENXIO, errno.EIO, errno.ENOSPC, errno.EROFS, errno.ESTALE, errno.ENOTCONN, errno.EDQUOT}
+
+
+def run(
+    plan: Plan,
+    host: Host,
+    store: Keeper,
+    run_id: str,
+    progress: Progress | None = None,
+    peers: Sequence[Peer] = (),
+    explain: Callable[[Run], Run] = lambda run: run,
+) -> Run:
+    """Measure the plan and keep the Run; what was measured is kept whatever happens in between.
+
+    ``explain`` makes the Run's curves and findings before it is stored. Raises ``UserError`` before
+    anything is measured where the plan cannot be; later on the Run is degraded instead. After the first
+    interrupt the current reading ends early and the Run is partial; after the second it ends at once.
+    """
+    return _Session(plan, host, progress or Silent(), peers).run(store, run_id, explain)
+
+
+class _StopError(Exception):
+    """The rest of an experiment cannot be measured; its text says why."""
+
+
+class _Session:
+    def __init__(self, plan: Plan, host: Host, progress: Progress, peers: Sequence[Peer]) -> None:
+        self.plan, self.host, self.progress = plan, host, progress
+        self.peers = peers
+        self.versions = {peer.name: peer.version() or "" for peer in peers}
+        self.random = random.Random(plan.seed)
+        self.degraded: list[str] = []
+        self.notes: list[Note] = []
+        self.interrupted = False
+        self.workspace: Workspace | None = None
+        self.points = {
+            one.experiment.name: [
+                PointInWork(index, parameters, host.kernels().get(one.experiment.kernel))
+                for index, parameters in enumerate(one.points)
+            ]
+            for one in plan.experiments
+        }
+        self.started = time.monotonic()
+        self.readings = 0
+        self.timing = timing(plan, None)
+
+    def run(self, store: Keeper, run_id: str, explain: Callable[[Run], Run]) -> Run:
+        writes = any(one.writes for one in self.plan.experiments)
+        place = check_place(self.plan.path, writes=writes) if self.plan.needs_data_file else None
+        header = Run(
+            id=run_id,
+            started=_now(),
+            finished=None,
+            machine=self.host.survey(self.plan.path),
+            profile=self.plan.profile.name,
+            command=self.plan.command,
+            experiments=tuple(self._result(one, ()) for one in self.plan.experiments),
+            version=__version__,
+            study=self.plan.study,
+        )
+        with terminations_interrupt():
+            journal = store.begin(header)
+            try:
+                self._measure(place, journal)
+            except KeyboardInterrupt:
+                self.interrupted = True
+            except BaseException:
+                self._close()
+                if not self.readings:
+                    journal.abandon()
+                raise
+            with uninterrupted():
+                self._close()
+                return self._finish(header, journal, explain)
+
+    def _close(self) -> None:
+        if self.workspace is not None:
+            self.workspace.close()
+
+    def _finish(self, header: Run, journal: Journal, explain: Callable[[Run], Run]) -> Run:
+        experiments = tuple(
+            self._result(one, [point for point in self.points[one.experiment.name] if point.readings])
+            for one in self.plan.experiments
+        )
+        done = sum(len(one.points) for one in experiments)
+        if self.interrupted:
+            self.degraded.insert(0, f"interrupted: {done} of {self.plan.points} points were measured")
+        run = replace(
+            header,
+            finished=_now(),
+            experiments=experiments,
+            interrupted=self.interrupted,
+            degraded=tuple(dict.fromkeys(self.degraded)),
+        )
+        try:
+            run = explain(run)
+        except Exception as error:  # A fault in a rule must not cost what was measured.
+            why = f"the findings are missing: {type(error).__name__}: {_says(error)}"
+            run = replace(run, degraded=(*run.degraded, why))
+        journal.finish(run)
+        return run
+
+    def _measure(self, place: Place | None, journal: Journal) -> None:
+        if place is not None:
+            self.workspace = Workspace(place)
+            made = lay_out(self.plan, self.workspace, self.host, self.progress)
+            if made.interrupted:
+                raise KeyboardInterrupt
+            self.plan = self.plan if made.size_bytes >= self.plan.data_bytes else self.plan.with_size(made.size_bytes)
+            self.degraded += [made.degraded] if made.degraded else []
+            if made.says:
+                self.notes.append(Note("data_file_smaller", made.says))
+                self.progress.says(made.says)
+        self.timing = timing(self.plan, self._left_s())
+        if self.timing.says:
+            self.progress.says(self.timing.says)
+        lost = False
+        for planned in self.plan.experiments:
+            on_data_file = "data_file" in planned.experiment.needs
+            if lost and on_data_file:
+                self.degraded.append(f"{planned.experiment.name} was left out: its storage was gone")
+                continue
+            try:
+                self._experiment(planned, journal)
+            except _StopError as stop:
+                self.degraded.append(str(stop))
+                lost = lost or on_data_file
+            if self.interrupted:
+                return
+
+    def _experiment(self, planned: Planned, journal: Journal) -> None:
+        """Read its points in rounds, each round in a new order, until each is sure or has had its share."""
+        points = self.points[planned.experiment.name]
+        self._warm_up(planned, points[0])
+        while open_points := [point for point in points if not point.done]:
+            self.random.shuffle(open_points)
+            for point in open_points:
+                self._read(planned, point, journal)
+                if self.interrupted:
+                    return
+
+    def _warm_up(self, planned: Planned, point: PointInWork) -> None:
+        told = self._parameters(planned, point.parameters, repeat=0)
+        for name, most_s in (("runtime", WARM_UP_S), ("ramp_time", 0.0), ("startdelay", 0.0)):
+            if name in told:
+                told[name] = min(float(told[name] or 0.0), most_s)
+        self.progress.begins(self._step(planned, point))
+        try:
+            reading = self.host.run(planned.experiment.kernel, told)
+        except OSError as error:
+            raise _StopError(f"{planned.experiment.name}: {_says(error)}") from None
+        if reading.get("interrupted"):
+            raise KeyboardInterrupt
+
+    def _read(self, planned: Planned, point: PointInWork, journal: Journal) -> None:
+        """One reading of one point, with its peers' in turn; and the point's end, if it is sure now."""
+        name, begun = planned.experiment.name, time.monotonic()
+        told = self._parameters(planned, point.parameters, repeat=len(point.readings))
+        self.progress.begins(self._step(planned, point))
+        before = self.host.snapshot()
+        try:
+            reading = self.host.run(planned.experiment.kernel, told)
+        except (OSError, ValueError) as error:
+            self.degraded.append(f"{name} at {_at(point.parameters)}: {_says(error)}")
+            self._settle(planned, point, journal, "")
+            if isinstance(error, OSError) and error.errno in _GONE:
+                raise _StopError(f"{name} ended early: {_says(error)}") from None
+            return
+        self.interrupted = bool(reading.get("interrupted"))
+        if self.interrupted and point.readings:
+            return  # Short, and its point has whole ones, which it would only blur.
+        self.readings += 1
+        point.readings.append(reading)
+        point.snapshots.append((before, self.host.snapshot()))
+        gone = _gone(reading)
+        if not self.interrupted and not gone:
+            self._peers_in_turn(planned, point, told)
+        point.spent_s += time.monotonic() - begun
+        ended_by = self._ended_by(point)
+        if gone or self.interrupted or ended_by:
+            self._settle(planned, point, journal, ended_by)
+        elif len(point.readings) == 1:
+            # Kept already now, so that a killed run has every point that was read at all.
+            journal.point(name, self._made(planned, point, ""))
+        if gone:
+            raise _StopError(f"{name} ended early at {_at(point.parameters)}: {gone}")
+
+    def _ended_by(self, point: PointInWork) -> str:
+        """What ends a point: ``sure``, ``repeats`` or ``time``; empty if it goes on."""
+        repeats = len(point.readings)
+        if repeats < self.timing.repeats_min:
+            return ""
+        half = point.half_width()
+        if half is not None and half <= self.plan.profile.target:
+            return "sure"
+        if repeats >= self.timing.repeats_max:
+            return "repeats"
+        left = self._left_s()
+        return "time" if left is not None and left < self._needed_s() + point.spent_s / repeats else ""
+
+    def _left_s(self) -> float | None:
+        spent = time.monotonic() - self.started
+        return None if self.plan.budget_s is None else self.plan.budget_s - spent
+
+    def _needed_s(self) -> float:
+        """Seconds for the least repeats of every point that still lacks them."""
+        return sum(
+            self._turn_s(planned, point) * max(0, self.timing.repeats_min - len(point.readings))
+            for planned in self.plan.experiments
+            for point in self.points[planned.experiment.name]
+            if not point.done
+        )
+
+    def _turn_s(self, planned: Planned, point: PointInWork) -> float:
+        if point.readings:
+            return point.spent_s / len(point.readings)
+        once = reading_s(planned, point.parameters, self.timing, self.plan.given)
+        return once + len(self.peers) * (once + PEER_OVERHEAD_S)
+
+    def _step(self, planned: Planned, point: PointInWork) -> Step:
+        every = [one for points in self.points.values() for one in points if not one.done]
+        left = sum(max(0, self.timing.repeats_min - len(one.readings)) for one in every)
+        total = self.readings + max(1, left)
+        name, repeat = planned.experiment.name, len(point.readings) + 1
+        return Step(name, point.parameters, repeat, self.readings, total, self._needed_s())
+
+    def _parameters(self, planned: Planned, point: Parameters, repeat: int) -> dict[str, Any]:
+        """All that the kernel is told for one reading."""
+        declared = {one["name"] for one in self.host.kernels()[planned.experiment.kernel]["parameters"]}
+        told: dict[str, Any] = {**planned.fixed, **point}
+        for name, value in (("runtime", self.timing.runtime_s), ("ramp_time", self.timing.ramp_s)):
+            if name in told and name not in self.plan.given:
+                told[name] = value
+        if "seed" in declared and "seed" not in told:
+            # Another order each time: one lucky order is no property of the storage.
+            told["seed"] = self.plan.seed + repeat
+        if self.workspace is not None and "data_file" in planned.experiment.needs:
+            told["path"] = str(self.workspace.data)
+        return told
+
+    # --- peers
+
+    def _beside(self, planned: Planned) -> list[Peer]:
+        experiment = planned.experiment
+        return [peer for peer in self.peers if experiment.kernel in peer.kernels and peer.name in experiment.peers]
+
+    def _peers_in_turn(self, planned: Planned, point: PointInWork, told: dict[str, Any]) -> None:
+        for peer in self._beside(planned):
+            self._pair(peer, planned, point, told)
+
+    def _pair(self, peer: Peer, planned: Planned, point: PointInWork, told: dict[str, Any]) -> None:
+        try:
+            theirs = peer.run(planned.experiment.kernel, told)
+        except (OSError, ValueError) as error:
+            self.degraded.append(f"{peer.name} beside {planned.experiment.name}: {_says(error)}")
+            return
+        point.pairs.setdefault(peer.name, []).append((point.readings[-1], theirs))
+
+    def _peer_results(self, planned: Planned, point: PointInWork) -> list[PeerResult]:
+        told = self._parameters(planned, point.parameters, repeat=0)
+        if self.workspace is not None and "path" in told:
+            told["path"] = str(self.plan.path / "data")  # The scratch directory's name would tell nobody anything.
+        made = [
+            point.beside(peer, self.versions[peer.name], " ".join(peer.command(planned.experiment.kernel, told)))
+            for peer in self._beside(planned)
+        ]
+        return [result for result in made if result is not None]
+
+    # --- results
+
+    def _made(self, planned: Planned, point: PointInWork, ended_by: str) -> Measurement:
+        notes = self.notes if "data_file" in planned.experiment.needs else ()
+        return point.measured(self.plan.profile, ended_by, notes)
+
+    def _settle(self, planned: Planned, point: PointInWork, journal: Journal, ended_by: str) -> None:
+        """A point's end: it is stored, if anything was read of it."""
+        point.done = True
+        if not point.readings:
+            return
+        name = planned.experiment.name
+        point.measurement = self._made(planned, point, ended_by)
+        point.peers = self._peer_results(planned, point)
+        journal.point(name, point.measurement)
+        for result in point.peers:
+            journal.peer(name, result)
+        self.progress.ended(name, point.measurement)
+
+    def _result(self, planned: Planned, points: Sequence[PointInWork]) -> ExperimentResult:
+        """The experiment as it stands; its points in the order of the plan."""
+        at = {point.index: index for index, point in enumerate(points)}
+        peers = tuple(replace(result, point=at[result.point]) for point in points for result in point.peers)
+        return ExperimentResult(
+            name=planned.experiment.name,
+            resource=planned.experiment.resource,
+            asks=planned.experiment.asks,
+            load=planned.load,
+            kernel=planned.experiment.kernel,
+            points=tuple(point.measurement or self._made(planned, point, "") for point in points),
+            metric=planned.experiment.metric,
+            peers=peers,
+            planned=len(planned.points),
+            fixed=self._fixed(planned, points),
+            commands=tuple(dict.fromkeys([self.plan.command, *(result.command for result in peers)])),
+        )
+
+    def _fixed(self, planned: Planned, points: Sequence[PointInWork]) -> Parameters:
+        """Every parameter that all points share, defaults included, as the kernel used them."""
+        used = [reading.get("parameters", {}) for point in points for reading in point.readings]
+        swept = {name for point in planned.points for name in point}
+        same: Parameters = dict(planned.fixed)
+        for name, value in used[0].items() if used else ():
+            if name not in swept and all(one.get(name) == value for one in used):
+                same[name] = value if isinstance(value, str | int | float) or value is None else str(value)
+        same["seed"] = self.plan.seed
+        if "data_file" in planned.experiment.needs:
+            same["path"] = str(self.plan.path)
+        return same
+
+
+def _gone(reading: Reading) -> str:
+    """Why no more readings can follow this one, from its faults; empty if they can."""
+    for fault in reading.get("faults", ()):
+        if int(fault["errno"]) in _GONE:
+            return f"{fault['operation']}: {fault['says']} ({fault['count']} times)"
+    return ""
+
+
+def _says(error: Exception) -> str:
+    says = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(str(says).split())
+
+
+def _at(parameters: Parameters) -> str:
+    return " ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")

@@ -1,0 +1,229 @@
+"""The data file that storage points share: made apart from all that is the user's, locked, and removed at the end.
+
+It lies in a directory of its own, whose name is made new each time and never reused, with a lock that
+this process holds. Another run removes it only when the lock is free, so when its owner is dead, and
+only what this module made: nothing of the user's is ever opened for writing or removed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import secrets
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from hwdyno.units import format_bytes, format_size
+from hwdyno.words import UserError
+
+_NAME = re.compile(r"hwdyno-scratch-[0-9a-f]{16}")
+_LOCK, _DATA = "lock", "data"
+_SIGNATURE = b"hwdyno scratch directory: removed by its run, or by the next one if that run died\n"
+# Room that is left for everybody else, and for the Run itself: a full disk breaks more than a benchmark.
+RESERVE_BYTES = 1 << 30
+RESERVE_SHARE = 0.05
+LEAST_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """A directory or block device that can be measured."""
+
+    path: Path
+    device_bytes: int | None = None
+    """Size of a raw block device, which is only ever read; none for a directory."""
+
+    @property
+    def is_device(self) -> bool:
+        """Whether this is a raw block device."""
+        return self.device_bytes is not None
+
+
+def check_place(path: Path, *, writes: bool, reads: bool = True) -> Place:
+    """Hold the path against what the points will do there; raises ``UserError`` in one line."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise UserError(f"--path {path}: there is no such directory; create it or give another one") from None
+    except OSError as error:
+        raise UserError(f"--path {path}: {error.strerror}; give a directory that you can enter") from None
+    if stat.S_ISBLK(mode):
+        if writes:
+            raise UserError(
+                f"--path {path} is a raw device, and hwdyno never writes to one; "
+                "give a directory on it, or only reads (--rw read,randread)"
+            )
+        return Place(path, _device_bytes(path))
+    if not stat.S_ISDIR(mode):
+        raise UserError(f"--path {path} is not a directory; give the directory to measure in")
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UserError(f"--path {path}: {_why_not_writable(path)}; give a directory that you can write to")
+    return Place(path)
+
+
+def _why_not_writable(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        if os.statvfs(path).f_flag & os.ST_RDONLY:
+            return "the filesystem is mounted read-only"
+    return "no permission to write here"
+
+
+def _device_bytes(path: Path) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        mend = "reading a raw device needs root" if error.errno in {errno.EACCES, errno.EPERM} else "is it still there?"
+        raise UserError(f"--path {path}: {error.strerror}; {mend}") from None
+    try:
+        return os.lseek(descriptor, 0, os.SEEK_END)
+    finally:
+        os.close(descriptor)
+
+
+def room(place: Place) -> int:
+    """Bytes that a data file may take here, a reserve left for everybody else."""
+    if place.device_bytes is not None:
+        return place.device_bytes
+    told = os.statvfs(place.path)
+    free = told.f_bavail * told.f_frsize
+    reserve = min(RESERVE_BYTES, int(told.f_blocks * told.f_frsize * RESERVE_SHARE))
+    return max(0, free - reserve)
+
+
+def fit(place: Place, wanted_bytes: int, least_bytes: int, *, may_shrink: bool) -> tuple[int, str]:
+    """The size that the data file gets, and a remark where it is less than wanted; raises ``UserError``.
+
+    It is shrunk to whole MiB, and never below ``least_bytes``.
+    """
+    available = room(place)
+    if available >= wanted_bytes:
+        return wanted_bytes, ""
+    shrunk = available >> 20 << 20
+    what = "the device" if place.is_device else "the filesystem"
+    if may_shrink and shrunk >= max(least_bytes, LEAST_BYTES):
+        says = (
+            f"the data file has {format_size(shrunk)} instead of {format_size(wanted_bytes)}: {what} has no more room"
+        )
+        return shrunk, says
+    needs = max(least_bytes, LEAST_BYTES) if may_shrink else wanted_bytes
+    raise UserError(
+        f"--path {place.path}: {what} has room for {format_bytes(available)} (a reserve is kept) and "
+        f"{format_size(needs)} are needed; free some, take a smaller --size or another --path"
+    )
+
+
+class Workspace:
+    """One run's own directory with its data file; leaves nothing behind, however the run ends."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._lock: int | None = None
+        self._directory: Path | None = None
+        if place.is_device:
+            self.data = place.path
+            return
+        clean_stale(place.path)
+        try:
+            self._directory, self._lock = _claim(place.path)
+        except OSError as error:
+            raise UserError(f"--path {place.path}: {error.strerror}; give a directory that you can write to") from None
+        # Not reached by a kill, for which the next run cleans.
+        atexit.register(self.close)
+        self.data = self._directory / _DATA
+        try:
+            os.close(os.open(self.data, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            self.close()
+            raise UserError(f"--path {place.path}: {error.strerror}; free some room or give another --path") from None
+
+    @property
+    def laid_out_bytes(self) -> int:
+        """How long the data file is by now."""
+        return self.place.device_bytes if self.place.device_bytes is not None else self.data.stat().st_size
+
+    def close(self) -> None:
+        """Remove the data file and its directory; does nothing the second time."""
+        directory, lock = self._directory, self._lock
+        self._directory, self._lock = None, None
+        if directory is not None and lock is not None:
+            _remove(directory, lock)
+            atexit.unregister(self.close)
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _claim(parent: Path) -> tuple[Path, int]:
+    """A new directory with a lock file that this process holds."""
+    while True:
+        directory = parent / f"hwdyno-scratch-{secrets.token_hex(8)}"
+        try:
+            directory.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        path = directory / _LOCK
+        lock = -1
+        try:
+            lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The signature comes after the lock: without it nobody takes the directory for a dead run's.
+            os.write(lock, _SIGNATURE)
+        except OSError:
+            if lock >= 0:
+                os.close(lock)
+            with contextlib.suppress(OSError):
+                path.unlink()
+            with contextlib.suppress(OSError):
+                directory.rmdir()
+            raise
+        return directory, lock
+
+
+def _remove(directory: Path, lock: int) -> None:
+    """Take away what this module made, the lock last, and the directory if nothing else lies in it."""
+    for name in (_DATA, _LOCK):
+        with contextlib.suppress(OSError):
+            (directory / name).unlink()
+    os.close(lock)
+    with contextlib.suppress(OSError):
+        directory.rmdir()
+
+
+def clean_stale(parent: Path) -> list[Path]:
+    """Remove what dead runs of this user left in ``parent``; gives the directories that are gone."""
+    gone = []
+    for directory in sorted(parent.glob("hwdyno-scratch-*")):
+        if not _NAME.fullmatch(directory.name):
+            continue
+        lock = _lock_of_dead(directory)
+        if lock is not None:
+            _remove(directory, lock)
+            gone.append(directory)
+    return gone
+
+
+def _lock_of_dead(directory: Path) -> int | None:
+    """The lock of a dead run's directory, now ours; none if it is alive, not ours, or not of this module."""
+    try:
+        told = directory.lstat()
+        if not stat.S_ISDIR(told.st_mode) or told.st_uid != os.geteuid():
+            return None
+        lock = os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.read(lock, len(_SIGNATURE) + 1) == _SIGNATURE:
+            return lock
+    except OSError:
+        pass  # Held: its run is alive.
+    os.close(lock)
+    return None

@@ -1,0 +1,328 @@
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hwdyno import experiments, plan, runner
+from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
+from hwdyno.sweep import Sweep
+from hwdyno.words import Measurement, PeerResult, Run, UserError
+
+
+class Memory:
+    """A store that keeps everything in lists."""
+
+    def __init__(self) -> None:
+        self.header: Run | None = None
+        self.points: list[tuple[str, Measurement]] = []
+        self.peers: list[tuple[str, PeerResult]] = []
+        self.finished: list[Run] = []
+        self.abandoned = False
+
+    def begin(self, run: Run) -> Memory:
+        self.header = run
+        return self
+
+    def point(self, experiment: str, measurement: Measurement) -> None:
+        self.points.append((experiment, measurement))
+
+    def peer(self, experiment: str, result: PeerResult) -> None:
+        self.peers.append((experiment, result))
+
+    def finish(self, run: Run) -> None:
+        self.finished.append(run)
+
+    def abandon(self) -> None:
+        self.abandoned = True
+
+
+class Tampered(SimulatedHost):
+    """A simulated machine on which something happens at the n-th reading of a point."""
+
+    def __init__(self, machine: SimulatedMachine, happens: Callable[[int, dict[str, Any]], None]) -> None:
+        super().__init__(machine)
+        self.happens = happens
+        self.calls: list[dict[str, Any]] = []
+
+    def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        reading = super().run(kernel, parameters)
+        if kernel == "storage_blocks":
+            self.calls.append(parameters)
+            self.happens(len(self.calls), reading)
+        return reading
+
+
+QUIET = SimulatedMachine(seed=3, noise=0.005)
+
+
+def planned(path: Path, host: SimulatedHost, given: Mapping[str, Any] | None = None, **how: Any) -> plan.Plan:
+    base = experiments.find("storage.iodepth")[0]
+    return plan.build(
+        [(base, {"iodepth": "1,8,64", "size": "256M", **(given or {})})], host.kernels(), path=path, seed=5, **how
+    )
+
+
+def measured(path: Path, host: SimulatedHost, **how: Any) -> tuple[Run, Memory]:
+    store = Memory()
+    return runner.run(planned(path, host, **how), host, store, "run-1"), store
+
+
+def nothing(count: int, reading: dict[str, Any]) -> None:
+    pass
+
+
+def test_points_come_back_in_the_plans_order_though_they_ran_shuffled(tmp_path: Path) -> None:
+    host = Tampered(QUIET, nothing)
+    run, store = measured(tmp_path, host)
+    result = run.experiments[0]
+    assert [point.parameters["iodepth"] for point in result.points] == [1, 8, 64]
+    assert result.planned == 3
+    orders = [[call["iodepth"] for call in host.calls[at : at + 3]] for at in (1, 4, 7)]
+    assert all(sorted(order) == [1, 8, 64] for order in orders)
+    assert orders != [[1, 8, 64]] * 3
+    assert store.finished == [run]
+    assert not run.degraded
+
+
+def test_the_same_seed_gives_the_same_order(tmp_path: Path) -> None:
+    orders = []
+    for _ in range(2):
+        host = Tampered(QUIET, nothing)
+        measured(tmp_path, host)
+        orders.append([call["iodepth"] for call in host.calls])
+    assert orders[0] == orders[1]
+
+
+def test_what_is_true_of_the_machine_is_measured(tmp_path: Path) -> None:
+    host = SimulatedHost(QUIET)
+    run, _ = measured(tmp_path, host)
+    for point in run.experiments[0].points:
+        depth = point.parameters["iodepth"]
+        assert isinstance(depth, int)
+        truth = QUIET.operations_per_s("randread", 100, 4096, depth)
+        assert point.rate is not None
+        assert point.rate.value == pytest.approx(truth, rel=0.02)
+        assert point.throughput.value == pytest.approx(point.rate.value * 4096)
+        assert point.concurrency is not None
+        assert point.concurrency.effective == pytest.approx(depth, rel=0.01)
+        assert point.latency_ns is not None
+        assert point.latency_ns.count == point.operations
+        assert point.repeats == len(point.repeat_values) >= 3
+        assert point.validity == "valid"
+        assert point.samples is not None
+        assert point.samples.min <= point.samples.avg <= point.samples.max
+
+
+def test_a_noisy_point_is_repeated_to_the_cap_and_says_what_it_reached(tmp_path: Path) -> None:
+    run, _ = measured(tmp_path, SimulatedHost(SimulatedMachine(seed=4, noise=0.3)))
+    capped = [point for point in run.experiments[0].points if point.repeats == plan.PROFILES["quick"].repeats_max]
+    assert capped
+    assert any(note.code == "interval_not_reached" for point in capped for note in point.notes)
+
+
+def test_a_point_is_kept_at_its_first_reading_and_at_its_end(tmp_path: Path) -> None:
+    _, store = measured(tmp_path, SimulatedHost(QUIET))
+    assert sorted(point.repeats for _, point in store.points) == [1, 1, 1, 3, 3, 3]
+
+
+def test_nothing_is_left_in_the_directory(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    measured(tmp_path, SimulatedHost(QUIET))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mine"]
+    assert (tmp_path / "mine").read_text() == "precious"
+
+
+def test_an_interrupt_in_a_reading_gives_a_partial_run(tmp_path: Path) -> None:
+    def interrupt(count: int, reading: dict[str, Any]) -> None:
+        reading["interrupted"] = count == 3
+
+    run, store = measured(tmp_path, Tampered(QUIET, interrupt))
+    assert run.interrupted
+    assert run.degraded == ("interrupted: 2 of 3 points were measured",)
+    assert [point.validity for point in run.experiments[0].points].count("degraded") == 1
+    assert store.finished == [run]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_short_reading_does_not_blur_the_whole_ones_of_its_point(tmp_path: Path) -> None:
+    def interrupt(count: int, reading: dict[str, Any]) -> None:
+        reading["interrupted"] = count == 6
+
+    run, _ = measured(tmp_path, Tampered(QUIET, interrupt))
+    assert run.interrupted
+    assert [point.validity for point in run.experiments[0].points] == ["valid"] * 3
+
+
+def test_a_second_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
+    def interrupt(count: int, reading: dict[str, Any]) -> None:
+        if count == 5:
+            raise KeyboardInterrupt
+
+    run, store = measured(tmp_path, Tampered(QUIET, interrupt))
+    assert run.interrupted
+    assert len(run.experiments[0].points) == 3
+    assert store.finished == [run]
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_before_the_first_point_is_a_partial_run_without_points(tmp_path: Path) -> None:
+    def interrupt(count: int, reading: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    run, _ = measured(tmp_path, Tampered(QUIET, interrupt))
+    assert run.interrupted
+    assert run.experiments[0].points == ()
+    assert run.experiments[0].planned == 3
+
+
+def test_a_device_that_vanishes_ends_the_experiment_and_keeps_its_points(tmp_path: Path) -> None:
+    def vanish(count: int, reading: dict[str, Any]) -> None:
+        if count >= 4:
+            raise OSError(errno.ENODEV, "No such device")
+
+    run, store = measured(tmp_path, Tampered(QUIET, vanish))
+    assert not run.interrupted
+    assert any("No such device" in why for why in run.degraded)
+    assert 1 <= len(run.experiments[0].points) <= 3
+    assert store.finished == [run]
+
+
+def test_faults_in_the_timed_region_degrade_the_point(tmp_path: Path) -> None:
+    run, _ = measured(tmp_path, SimulatedHost(SimulatedMachine(seed=3, noise=0.005, short_transfers=2)))
+    point = run.experiments[0].points[0]
+    assert point.validity == "degraded"
+    assert point.why == ("faults",)
+    assert point.faults[0].count == 2 * point.repeats
+
+
+def test_a_full_disk_in_the_timed_region_ends_the_experiment(tmp_path: Path) -> None:
+    def fill(count: int, reading: dict[str, Any]) -> None:
+        if count == 3:
+            reading["faults"] = [{"operation": "write", "errno": errno.ENOSPC, "says": "no space left", "count": 1}]
+
+    run, _ = measured(tmp_path, Tampered(QUIET, fill), given={"rw": "randwrite"})
+    assert any("no space left" in why for why in run.degraded)
+    assert len(run.experiments[0].points) == 2
+
+
+def test_one_refused_point_leaves_the_others(tmp_path: Path) -> None:
+    def refuse(count: int, reading: dict[str, Any]) -> None:
+        if reading["parameters"]["iodepth"] == 64:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    run, _ = measured(tmp_path, Tampered(QUIET, refuse))
+    assert [point.parameters["iodepth"] for point in run.experiments[0].points] == [1, 8]
+    assert run.degraded == ("storage.iodepth at rw=randread bs=4096 iodepth=64 numjobs=1: Cannot allocate memory",)
+
+
+def test_a_fault_in_the_findings_costs_no_point(tmp_path: Path) -> None:
+    def broken(run: Run) -> Run:
+        raise ZeroDivisionError("rule")
+
+    host, store = SimulatedHost(QUIET), Memory()
+    run = runner.run(planned(tmp_path, host), host, store, "run-1", explain=broken)
+    assert len(run.experiments[0].points) == 3
+    assert run.degraded == ("the findings are missing: ZeroDivisionError: rule",)
+
+
+def test_a_full_filesystem_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    host, store = SimulatedHost(SimulatedMachine(free_bytes=10**6)), Memory()
+    with pytest.raises(UserError, match="no space left"):
+        runner.run(planned(tmp_path, host), host, store, "run-1")
+    assert store.abandoned
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_peer_runs_in_turn_and_its_ratio_comes_from_pairs(tmp_path: Path) -> None:
+    class Half:
+        name, kernels = "fio", frozenset({"storage_blocks"})
+
+        def version(self) -> str:
+            return "3.42"
+
+        def command(self, kernel: str, parameters: dict[str, Any]) -> list[str]:
+            return ["fio", f"--iodepth={parameters['iodepth']}"]
+
+        def run(self, kernel: str, parameters: dict[str, Any]) -> Any:
+            rate = QUIET.operations_per_s("randread", 100, 4096, parameters["iodepth"]) / 2
+            return SimpleNamespace(
+                throughput=rate * 4096,
+                unit="bytes/s",
+                rate=rate,
+                latency_ns_mean=1e5,
+                cpu_s=4e-6 * 1000,
+                operations=1000,
+                details={"version": "3.42"},
+            )
+
+    host, store = SimulatedHost(QUIET), Memory()
+    run = runner.run(planned(tmp_path, host, peers=True), host, store, "run-1", peers=[Half()])
+    results = run.experiments[0].peers
+    assert [result.point for result in results] == [0, 1, 2]
+    assert all(result.ratio is not None and result.ratio.value == pytest.approx(2, rel=0.03) for result in results)
+    assert all(result.pairs == point.repeats for result, point in zip(results, run.experiments[0].points, strict=True))
+    assert results[2].command == "fio --iodepth=64"
+    assert len(store.peers) == 3
+
+
+def test_a_peer_that_fails_degrades_the_run_and_no_more(tmp_path: Path) -> None:
+    class Dead:
+        name, kernels = "fio", frozenset({"storage_blocks"})
+
+        def version(self) -> str:
+            return "3.42"
+
+        def command(self, kernel: str, parameters: dict[str, Any]) -> list[str]:
+            return ["fio"]
+
+        def run(self, kernel: str, parameters: dict[str, Any]) -> Any:
+            raise OSError(errno.EPIPE, "fio ended with status 1")
+
+    host = SimulatedHost(QUIET)
+    run = runner.run(planned(tmp_path, host, peers=True), host, Memory(), "run-1", peers=[Dead()])
+    assert run.degraded == ("fio beside storage.iodepth: fio ended with status 1",)
+    assert len(run.experiments[0].points) == 3
+    assert run.experiments[0].peers == ()
+
+
+def test_conditions_stand_beside_each_point(tmp_path: Path) -> None:
+    machine = SimulatedMachine(seed=3, steal=0.2, load_before=1.5)
+    run, _ = measured(tmp_path, SimulatedHost(machine))
+    conditions = run.experiments[0].points[0].conditions
+    assert conditions["steal"] == pytest.approx(0.2)
+    assert conditions["load_1m"] == 1.5
+    assert 0 <= conditions["cpu_busy"] <= 1
+
+
+def test_the_shared_parameters_are_told_once_with_the_place_and_the_seed(tmp_path: Path) -> None:
+    run, _ = measured(tmp_path, SimulatedHost(QUIET))
+    fixed = run.experiments[0].fixed
+    assert fixed["path"] == str(tmp_path)
+    assert fixed["seed"] == 5
+    assert fixed["direct"] is True
+    assert fixed["size"] == 256 << 20
+    assert "iodepth" not in fixed
+
+
+def test_every_experiment_of_the_catalogue_runs(tmp_path: Path) -> None:
+    host, store = SimulatedHost(QUIET), Memory()
+    chosen = [(one, {}) for one in experiments.all() if one.kernel in host.kernels()]
+    made = plan.build(chosen, host.kernels(), path=tmp_path, budget_s=150.0, seed=1)
+    run = runner.run(made, host, store, "run-1")
+    assert not run.degraded
+    assert all(len(result.points) == result.planned > 0 for result in run.experiments)
+
+
+def test_a_mix_is_a_point_with_its_share_apart(tmp_path: Path) -> None:
+    host = SimulatedHost(QUIET)
+    made = planned(tmp_path, host, given={"rw": "randrw:70", "iodepth": "8"})
+    run = runner.run(made, host, Memory(), "run-1")
+    point = run.experiments[0].points[0]
+    assert point.parameters["rw"] == "randrw"
+    assert point.parameters["rwmixread"] == 70
+    assert [stream.name for stream in point.streams] == ["read", "write"]
+    assert Sweep(rw="randrw:70").points()[0]["rwmixread"] == 70
