@@ -4,7 +4,9 @@ use crate::kernel::Kernel;
 
 mod idle;
 mod storage_blocks;
+mod storage_layout;
 mod training_generate;
 
 /// Every kernel that the engine has.
-pub static TABLE: &[&dyn Kernel] = &[&idle::Idle, &storage_blocks::StorageBlocks, &training_generate::Generate];
+pub static TABLE: &[&dyn Kernel] =
+    &[&idle::Idle, &storage_blocks::StorageBlocks, &storage_layout::StorageLayout, &training_generate::Generate];

@@ -5,10 +5,13 @@ pub mod aio;
 pub mod counters;
 pub mod drive;
 pub mod job;
+pub mod layout;
 pub mod mmap;
 pub mod null;
 pub mod order;
 pub mod pool;
 pub mod psync;
 pub mod record;
+#[cfg(test)]
+mod scratch;
 pub mod uring;

@@ -93,10 +93,28 @@ pub fn in_memory_only(file: &File) -> bool {
     filesystem(file).is_some_and(|all| all.f_type as u32 == libc::TMPFS_MAGIC as u32 || all.f_type as u32 == RAMFS)
 }
 
-/// Bytes that a user may still write to the filesystem of the file; none if it does not say.
-#[must_use]
-pub fn free_bytes(file: &File) -> Option<u64> {
-    filesystem(file).map(|all| all.f_bavail * all.f_bsize as u64)
+/// The holes in the first `end` bytes of a file, each as its beginning and end; empty where the
+/// filesystem keeps none.
+pub fn holes(file: &File, end: u64) -> io::Result<Vec<(u64, u64)>> {
+    let seek = |from: u64, what: c_int| {
+        // SAFETY: takes a descriptor and plain numbers.
+        match unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, what) } {
+            at if at >= 0 => Ok(Some(at as u64)),
+            _ => match io::Error::last_os_error() {
+                error if error.raw_os_error() == Some(libc::ENXIO) => Ok(None), // none up to the file's end
+                error => Err(error),
+            },
+        }
+    };
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < end {
+        let Some(from) = seek(at, libc::SEEK_HOLE)?.filter(|&from| from < end) else { break };
+        let to = seek(from, libc::SEEK_DATA)?.unwrap_or(end).min(end);
+        found.push((from, to));
+        at = to;
+    }
+    Ok(found)
 }
 
 fn filesystem(file: &File) -> Option<libc::statfs> {
