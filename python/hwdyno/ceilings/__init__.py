@@ -1,0 +1,37 @@
+"""What the hardware could deliver at most: from its links, from makers' figures, or as given, each with its formula.
+
+Metrics: ``read_bytes_s`` and ``write_bytes_s`` bound one direction, ``total_bytes_s`` both together,
+``randread_4k_iops`` and ``randwrite_4k_iops`` random operations of 4 KiB or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hwdyno.ceilings.bounds import Bound, applies, bound_for, bound_of, bounds_for
+from hwdyno.ceilings.given import parse_given
+from hwdyno.ceilings.stack import Stack
+from hwdyno.words import Ceiling
+
+__all__ = ["Bound", "applies", "bound_for", "bound_of", "bounds_for", "ceilings_of", "parse_given", "why_none"]
+
+
+def ceilings_of(
+    machine: Mapping[str, Any], resource: str = "storage", given: Iterable[Ceiling | str] = ()
+) -> tuple[Ceiling, ...]:
+    """The ceilings of one resource of a Machine, and those given beside them.
+
+    Raises ``UserError`` for one given as text that cannot be read.
+    """
+    found = _stack(machine).ceilings if resource == "storage" else ()
+    return (*found, *(parse_given(one) if isinstance(one, str) else one for one in given))
+
+
+def why_none(machine: Mapping[str, Any], resource: str = "storage") -> tuple[str, ...]:
+    """A sentence for each ceiling that one would expect and that cannot be stated."""
+    return tuple(dict.fromkeys(_stack(machine).reasons)) if resource == "storage" else ()
+
+
+def _stack(machine: Mapping[str, Any]) -> Stack:
+    return Stack(machine.get("storage") or {}, machine.get("unknown") or {})

@@ -1,0 +1,94 @@
+"""Which ceiling bounds which measurement, and at what throughput."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hwdyno.units import format_value, parse_size
+from hwdyno.words import Ceiling, CeilingClass, Scalar, UserError
+
+RATED_BLOCK_BYTES = 4096
+"""Makers rate operations a second at this size; a larger block cannot be moved more often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a ceiling lets one measurement reach at most, in the unit of its throughput."""
+
+    ceiling: Ceiling
+    value: float
+    unit: str
+    formula: str
+
+
+def read_share(parameters: Mapping[str, Scalar]) -> float | None:
+    """The share of bytes that is read (0 to 1) by ``rw`` and ``rwmixread``; none where there is no ``rw``."""
+    rw = parameters.get("rw")
+    if not isinstance(rw, str):
+        return None
+    pattern, _, mix = rw.partition(":")
+    if pattern in {"read", "randread"}:
+        return 1.0
+    if pattern in {"write", "randwrite"}:
+        return 0.0
+    percent = float(mix) if mix.isdigit() else parameters.get("rwmixread")
+    return float(percent) / 100 if isinstance(percent, int | float) else 0.5
+
+
+def block_bytes(parameters: Mapping[str, Scalar]) -> int | None:
+    """The block size ``bs`` in bytes; none where there is none."""
+    bs = parameters.get("bs")
+    try:
+        return parse_size(bs) if isinstance(bs, str | int) and not isinstance(bs, bool) else None
+    except UserError:
+        return None
+
+
+def bound_of(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> Bound | None:
+    """What ``ceiling`` lets a measurement with these parameters reach; none where it says nothing of it.
+
+    A bound of reads alone lets a mix that reads a share r reach 1/r of it, and so for writes.
+    """
+    share = read_share(parameters)
+    metric, value, formula = ceiling.metric, ceiling.value, ceiling.formula
+    if share is None:
+        named = metric.startswith(("read", "write", "rand"))
+        return None if named else Bound(ceiling, value, ceiling.unit, formula)
+    if ceiling.unit == "operations/s":
+        size = block_bytes(parameters)
+        random = str(parameters.get("rw")).startswith("rand") or metric.startswith("total")
+        if size is None or size < RATED_BLOCK_BYTES or not random:
+            return None
+        value *= size
+        formula += f"; × {size} B = {format_value(value, 'bytes/s')}"
+    elif ceiling.unit != "bytes/s":
+        return None
+    direction = next((d for d in ("read", "write", "total") if metric.removeprefix("rand").startswith(d)), None)
+    part = {"read": share, "write": 1 - share, "total": 1.0}.get(direction or "", 0.0)
+    if not part:
+        return None
+    if part < 1:
+        value /= part
+        formula += f"; {part:.0%} of the bytes are {'read' if direction == 'read' else 'written'}: / {part:g} = "
+        formula += format_value(value, "bytes/s")
+    return Bound(ceiling, value, "bytes/s", formula)
+
+
+def applies(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> bool:
+    """Whether the ceiling says anything of a measurement with these parameters (its axes and what is fixed)."""
+    return bound_of(ceiling, parameters) is not None
+
+
+def bounds_for(ceilings: Iterable[Ceiling], parameters: Mapping[str, Scalar]) -> tuple[Bound, ...]:
+    """Every bound of a measurement with these parameters, the tightest first."""
+    found = (bound_of(ceiling, parameters) for ceiling in ceilings)
+    return tuple(sorted((bound for bound in found if bound), key=lambda bound: bound.value))
+
+
+def bound_for(
+    ceilings: Iterable[Ceiling], parameters: Mapping[str, Scalar], kind: CeilingClass | None = None
+) -> Bound | None:
+    """The tightest bound of a measurement, of one class or of any."""
+    of_kind = (ceiling for ceiling in ceilings if kind in {None, ceiling.kind})
+    return next(iter(bounds_for(of_kind, parameters)), None)

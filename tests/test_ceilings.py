@@ -1,0 +1,298 @@
+"""Ceilings: a link's arithmetic, the catalogue that never takes the wrong drive, RAID, and what a person gives."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hwdyno.ceilings import applies, bound_for, bound_of, ceilings_of, parse_given, why_none
+from hwdyno.ceilings.links import of_link
+from hwdyno.ceilings.rated import catalogue, of_disk
+from hwdyno.words import Ceiling, UserError
+
+SATA = {"type": "sata", "bits_s": 6_000_000_000, "generation": 3}
+
+
+def pcie(generation: int, lanes: int, **more: Any) -> dict[str, Any]:
+    return {"type": "pcie", "generation": generation, "lanes": lanes, "bits_s": 1, **more}
+
+
+def disk(name: str, model: str | None = None, size: float | None = None, **link: Any) -> dict[str, Any]:
+    return {"name": name, "model": model, "size_bytes": size, "link": link or SATA}
+
+
+def machine(disks: list[dict[str, Any]], chain: list[dict[str, Any]] | None = None, **unknown: str) -> dict[str, Any]:
+    return {"storage": {"disks": disks, "chain": chain or []}, "unknown": unknown}
+
+
+def value(ceilings: tuple[Ceiling, ...], metric: str, kind: str = "physical") -> float | None:
+    found = [c.value for c in ceilings if (c.metric, c.kind) == (metric, kind)]
+    assert len(found) <= 1, f"two ceilings for {metric}"
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize(
+    ("link", "megabytes_s"),
+    [
+        (pcie(1, 1), 250),
+        (pcie(2, 4), 2000),
+        (pcie(3, 4), 3938.46),
+        (pcie(4, 4), 7876.92),
+        (pcie(5, 4), 15753.85),
+        (pcie(6, 4), 30250),
+        (pcie(4, 4, upstream={"generation": 3, "lanes": 2, "bits_s": 16e9, "address": "0000:01:00.0"}), 1969.23),
+        (SATA, 600),
+        ({"type": "sata", "bits_s": 1_500_000_000}, 150),
+        ({"type": "sas", "bits_s": 24_000_000_000, "lanes": 2}, 2400),
+        ({"type": "sas", "bits_s": 22_500_000_000, "lanes": 1}, 2400),
+        ({"type": "usb", "bits_s": 480_000_000}, 53.248),
+        ({"type": "usb", "bits_s": 12_000_000}, 1.216),
+        ({"type": "usb", "bits_s": 5_000_000_000, "lanes": 1}, 500),
+        ({"type": "usb", "bits_s": 10_000_000_000, "lanes": 1}, 1212.12),
+        ({"type": "usb", "bits_s": 10_000_000_000, "lanes": 2}, 1000),
+        ({"type": "usb", "bits_s": 20_000_000_000, "lanes": 2}, 2424.24),
+        ({"type": "mmc", "bits_s": 3_200_000_000, "lanes": 8, "clock_hz": 200_000_000, "mode": "mmc HS400"}, 400),
+        ({"type": "network", "bits_s": 25_000_000_000, "nic": "eth0"}, 3125),
+    ],
+)
+def test_a_link_carries_what_its_standard_says(link: dict[str, Any], megabytes_s: float) -> None:
+    rate = of_link(link)
+    assert rate is not None
+    assert math.isclose(rate.bytes_s, megabytes_s * 1e6, rel_tol=1e-5)
+    assert "=" in rate.formula and rate.source and rate.label
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        {},
+        {"type": "none", "bits_s": None},
+        {"type": "pcie", "bits_s": 5, "generation": 9, "lanes": 4},
+        {"type": "pcie", "bits_s": 5, "generation": 3, "lanes": None},
+        {"type": "usb", "bits_s": 1_500_000},
+        {"type": "network", "bits_s": 10, "nic": "lo"},
+        {"type": "sata", "bits_s": None},
+        {"type": "sata", "bits_s": "fast"},
+    ],
+)
+def test_no_ceiling_from_a_link_that_is_not_known(link: dict[str, Any]) -> None:
+    assert of_link(link) is None
+
+
+def test_the_catalogue_names_its_sources_and_no_drive_twice() -> None:
+    drives = catalogue()
+    assert len({d.name.rsplit(" ", 2)[0] for d in drives}) >= 29
+    assert all(d.source and d.figures and d.interface for d in drives)
+    assert len({d.pattern.pattern for d in drives}) == len(drives)
+    for drive in drives:  # a maker's figure cannot pass its own interface
+        limit = {"SATA": 600e6, "PCIe 3": 3.94e9, "PCIe 4": 7.88e9, "PCIe 5": 15.8e9, "USB 3": 500e6}
+        most = next(value for start, value in limit.items() if drive.interface.startswith(start))
+        assert all(v <= most for k, v in drive.figures.items() if k.endswith("bytes_s")), drive.name
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "name"),
+    [
+        ("Samsung SSD 990 PRO 2TB", 2_000_398_934_016, "Samsung 990 PRO 2 TB"),
+        ("Samsung SSD 990 PRO with Heatsink 1TB", 1_000_204_886_016, "Samsung 990 PRO 1 TB"),
+        ("SAMSUNG MZQL21T9HCJR-00A07", 1_920_383_410_176, "Samsung PM9A3 U.2 1.92 TB"),
+        ("INTEL SSDPF2KE016T8", 1_600_321_314_816, "Intel SSD D7-P5600 1.6 TB"),
+        ("WDC  WD10EZEX-08WN4A0", 1_000_204_886_016, "Western Digital WD Blue HDD 1 TB"),
+        ("CT1000P3PSSD8", 1_000_204_886_016, "Crucial P3 Plus 1 TB"),
+        ("CT1000P3SSD8", 1_000_204_886_016, "Crucial P3 1 TB"),
+        ("APPLE SSD SM256E", 251_000_193_024, "Apple SSD SM256E 251 GB"),
+        ("ST9250610NS", 250_059_350_016, "Seagate Constellation.2 HDD 250 GB"),
+        ("samsung ssd 870 evo 1tb", None, "Samsung 870 EVO 1 TB"),
+    ],
+)
+def test_a_known_drive_is_found(model: str, size: float | None, name: str) -> None:
+    found = of_disk({"model": model, "size_bytes": size})
+    assert found is not None and found.name == name
+
+
+@pytest.mark.parametrize(
+    ("model", "size"),
+    [
+        ("Samsung SSD 990 EVO Plus 2TB", 2_000_398_934_016),  # a relative
+        ("Samsung SSD 990 PRO", None),  # which capacity?
+        ("Samsung SSD 870", 1_000_204_886_016),  # cut by SCSI at 16 characters
+        ("Samsung SSD 970 EVO 1TB", 1_000_204_886_016),  # not the Plus
+        ("Samsung SSD 990 PRO 2TB", 1_000_204_886_016),  # not its capacity
+        ("SAMSUNG MZ1L21T9HCLS-00A07", 1_920_383_410_176),  # the M.2 PM9A3 is slower
+        ("Micron_7400_MTFDKBG1T9TDZ", 1_920_383_410_176),
+        ("My Samsung SSD 990 PRO 2TB", None),
+        ("CT1000P3PSSD8X", None),
+        ("QEMU HARDDISK", 1e11),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_no_figure_is_better_than_a_wrong_one(model: str | None, size: float | None) -> None:
+    assert of_disk({"model": model, "size_bytes": size}) is None
+
+
+def test_each_row_of_the_catalogue_is_found_by_no_other_rows_model() -> None:
+    for drive in catalogue():
+        plain = drive.pattern.pattern.replace(r"\d*", "13").replace(".*", "X")
+        for group, pick in (("( with Heatsink)?", ""), ("( HS)?", ""), ("(INTEL|SOLIDIGM)", "INTEL"), ("(-X)?", "")):
+            plain = plain.replace(group, pick)
+        for group, pick in (("(SEAGATE )?", ""), ("[A-Z1-9]", "1"), ("[BC]", "C"), ("[14]", "1"), ("[35]", "3")):
+            plain = plain.replace(group, pick)
+        hits = [d.name for d in catalogue() if d.is_it(plain, drive.capacity_bytes)]
+        assert hits == [drive.name], plain
+
+
+def test_a_disk_has_its_links_and_its_makers_ceilings() -> None:
+    one = machine([disk("nvme0n1", "Samsung SSD 980 PRO 1TB", 1_000_204_886_016, **pcie(3, 4))])
+    found = ceilings_of(one, given=("rated read 400 MB/s",))
+    assert value(found[:-1], "read_bytes_s") == pytest.approx(3.93846e9, rel=1e-5)
+    assert value(found[:-1], "total_bytes_s") is None, "PCI Express carries both directions at once"
+    assert value(found[:-1], "read_bytes_s", "rated") == 7e9
+    assert value(found, "randwrite_4k_iops", "rated") == 1e6
+    assert found[-1].value == 400e6
+    assert why_none(one) == ()
+    assert ceilings_of(one, "memory") == ()
+
+
+def test_a_virtual_disk_has_none_and_says_why() -> None:
+    one = machine(
+        [{"name": "vda", "model": None, "link": {"type": "none", "bits_s": None}}],
+        **{"storage.disks.0.link.bits_s": "a hypervisor's disk", "storage.disks.0.model": "it states none"},
+    )
+    assert ceilings_of(one) == ()
+    assert why_none(one) == (
+        "no ceiling from the link of vda: a hypervisor's disk",
+        "no maker's figures for vda: it states none",
+    )
+
+
+def test_a_machine_without_storage_has_a_reason() -> None:
+    assert ceilings_of({}) == ()
+    assert len(why_none({})) == 1
+    assert why_none({"storage": {"disks": []}, "unknown": {"storage.disks": "tmpfs lies in memory"}}) == (
+        "tmpfs lies in memory",
+    )
+
+
+def stacked(kind: str, level: str | None, disks: int) -> dict[str, Any]:
+    layer = {"name": "md0", "kind": kind, "detail": "", "on": [f"sd{i}1" for i in range(disks)]}
+    if level:
+        layer["level"] = level
+    parts = [{"name": f"sd{i}1", "kind": "partition", "detail": "", "on": [f"sd{i}"]} for i in range(disks)]
+    top = {"name": "vg-data", "kind": "lvm", "detail": "", "on": ["md0"]}
+    drives = [disk(f"sd{i}", "Samsung SSD 870 EVO 1TB", 1_000_204_886_016) for i in range(disks)]
+    return machine(drives, [top, layer, *parts])
+
+
+@pytest.mark.parametrize(
+    ("level", "disks", "read", "write", "total", "small_writes"),
+    [
+        ("raid0", 3, 1800e6, 1800e6, 1800e6, 264e3),
+        ("raid1", 2, 1200e6, 600e6, 1200e6, 88e3),
+        ("raid10", 4, 2400e6, 1200e6, 2400e6, 176e3),
+        ("raid5", 4, 2400e6, 1800e6, 2400e6, 176e3),
+        ("raid6", 6, 3600e6, 2400e6, 3600e6, 176e3),
+        ("linear", 2, 1200e6, 1200e6, 1200e6, 176e3),
+    ],
+)
+def test_raid_lets_through_what_its_level_says(
+    level: str, disks: int, read: float, write: float, total: float, small_writes: float
+) -> None:
+    found = ceilings_of(stacked("raid", level, disks))
+    assert value(found, "read_bytes_s") == pytest.approx(read)
+    assert value(found, "write_bytes_s") == pytest.approx(write)
+    assert value(found, "total_bytes_s") == pytest.approx(total)
+    assert value(found, "randwrite_4k_iops", "rated") == pytest.approx(small_writes)
+    assert value(found, "randread_4k_iops", "rated") == pytest.approx(98e3 * disks)
+
+
+def test_a_stack_that_does_not_say_how_it_spreads_has_no_ceiling() -> None:
+    for one in (stacked("lvm", None, 2), stacked("raid", "raid42", 2)):
+        assert ceilings_of(one) == ()
+    assert "md0 (lvm)" in " ".join(why_none(stacked("lvm", None, 2)))
+
+
+def test_unlike_members_are_summed_one_by_one() -> None:
+    one = stacked("raid", "raid0", 2)
+    one["storage"]["disks"][1]["link"] = {"type": "sata", "bits_s": 3_000_000_000}
+    found = ceilings_of(one)
+    assert value(found, "read_bytes_s") == pytest.approx(900e6)
+    assert "+" in next(c.formula for c in found if c.metric == "read_bytes_s")
+
+
+def test_a_chain_that_goes_in_a_circle_ends() -> None:
+    layers = [{"name": "a", "kind": "x", "on": ["b"]}, {"name": "b", "kind": "x", "on": ["a"]}]
+    assert ceilings_of(machine([disk("sda")], [{"name": "top", "kind": "x", "on": ["a"]}, *layers])) == ()
+
+
+def test_a_mix_is_bounded_by_each_direction_and_by_a_shared_wire() -> None:
+    duplex = ceilings_of(machine([disk("nvme0n1", **pcie(3, 4))]))
+    shared = ceilings_of(machine([disk("sda")]))
+    mix = {"rw": "randrw", "rwmixread": 70, "bs": 4096}
+    bound = bound_for(duplex, mix)
+    assert bound is not None and bound.value == pytest.approx(3.93846e9 / 0.7, rel=1e-5)
+    bound = bound_for(shared, {"rw": "randrw:70", "bs": "4k"})
+    assert bound is not None and bound.value == pytest.approx(600e6)
+    bound = bound_for(duplex, {"rw": "rw", "bs": "1M"})
+    assert bound is not None and bound.value == pytest.approx(2 * 3.93846e9, rel=1e-5)
+
+
+def test_each_direction_has_its_own_bound() -> None:
+    read, write = parse_given("rated read 400 MB/s"), parse_given("rated write 240 MB/s")
+    assert applies(read, {"rw": "randread", "bs": "4k"}) and not applies(read, {"rw": "write", "bs": "4k"})
+    assert applies(write, {"rw": "randwrite"}) and not applies(write, {"rw": "read"})
+    bound = bound_for((read, write), {"rw": "write"}, kind="physical")
+    assert bound is None
+    assert not applies(read, {"operation": "triad"}), "memory has no rw"
+
+
+def test_rated_operations_bound_random_blocks_of_4_kib_and_more() -> None:
+    rated = parse_given("rated randread 1000k IOPS")
+    bound = bound_of(rated, {"rw": "randread", "bs": "4k"})
+    assert bound is not None and bound.value == 4.096e9 and bound.unit == "bytes/s"
+    assert not applies(rated, {"rw": "read", "bs": "4k"})
+    assert not applies(rated, {"rw": "randread", "bs": 512})
+    assert not applies(rated, {"rw": "randread"})
+    assert not applies(parse_given("physical 3 GFLOP/s"), {"rw": "read", "bs": "4k"})
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "kind", "amount", "unit"),
+    [
+        ("rated read 400 MB/s", "read_bytes_s", "rated", 400e6, "bytes/s"),
+        ("physical 3.94 GB/s", "total_bytes_s", "physical", 3.94e9, "bytes/s"),
+        ("rated randread 1000k IOPS", "randread_4k_iops", "rated", 1e6, "operations/s"),
+        ("Rated Random-Write 130 kIOPS", "randwrite_4k_iops", "rated", 130e3, "operations/s"),
+        ("reference write 240 MiB/s", "write_bytes_s", "reference", 240 * 2**20, "bytes/s"),
+        ("physical 10Gbit/s", "total_bytes_s", "physical", 1.25e9, "bytes/s"),
+        ("read 2,5 GB/s", "read_bytes_s", "rated", 2.5e9, "bytes/s"),
+        ("physical 73.28 GFLOP/s", "flop_s", "physical", 73.28e9, "FLOP/s"),
+        ("1e6 IOPS", "total_operations_s", "rated", 1e6, "operations/s"),
+    ],
+)
+def test_a_given_ceiling_is_read(text: str, metric: str, kind: str, amount: float, unit: str) -> None:
+    found = parse_given(text)
+    assert (found.metric, found.kind, found.unit) == (metric, kind, unit)
+    assert found.value == pytest.approx(amount)
+    assert text in found.formula
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "rated",
+        "fast",
+        "rated read 400",
+        "rated read -1 MB/s",
+        "read 0 MB/s",
+        "400 parsecs",
+        "read 3 GFLOP/s",
+        "4 MB",
+    ],
+)
+def test_what_is_no_ceiling_is_one_line(text: str) -> None:
+    with pytest.raises(UserError) as error:
+        parse_given(text)
+    assert "\n" not in str(error.value) and "'rated read 400 MB/s'" in str(error.value)
