@@ -12,7 +12,7 @@ from typing import Literal
 from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Knee, Scalability, fit_knee, fit_scalability
 from hwdyno.words import Curve, ExperimentResult, Measurement, OperatingPoint, Parameters, Scalar, Value
 
-__all__ = ["curves_of", "suggest_load"]
+__all__ = ["BEST_SHARE", "QUEUE_LOADS", "SIZE_LOADS", "curves_of", "plain_load", "suggest_load"]
 
 QUEUE_LOADS = {
     "iodepth",

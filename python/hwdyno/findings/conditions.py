@@ -1,0 +1,248 @@
+"""Whether the conditions held while a point ran: steadiness, throttling, load, steal, swap, clock, intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hwdyno.findings.rule import Case, Verdict, as_number, half_interval, percent, quantity, seconds, told
+from hwdyno.statistics import fold, line_moves, mean, median, outliers
+from hwdyno.units import format_bytes, format_count
+from hwdyno.words import Measurement
+
+LOAD_A_CORE = 0.1
+STEAL = 0.02
+SWAP_BYTES_S = 1e6
+CLOCK_DROP = 0.03
+THROTTLE_DROP = 0.10
+DRIFT = 0.10
+"""SNIA PTS: a steady line moves by at most 10% of the mean."""
+RANGE = 0.20
+"""SNIA PTS: steady rounds lie within 20% of their mean."""
+TARGETS = {"quick": 0.10, "standard": 0.05, "full": 0.02}
+"""Half-width of the interval that each profile repeats for."""
+LEAST_SAMPLES = 8
+SURE = 3.5
+"""How many standard errors a step or a drift must stand out by."""
+
+
+def over_time(point: Measurement) -> list[float]:
+    """How throughput went in the course of a run: the samples, averaged over the repeats place by place."""
+    values = point.samples.values if point.samples is not None else ()
+    repeats = max(1, point.repeats)
+    if repeats > 1 and len(values) % repeats == 0 and len(values) // repeats >= LEAST_SAMPLES:
+        each = len(values) // repeats
+        return [mean(values[at::each]) for at in range(each)]
+    return list(values)
+
+
+def step_down(values: Sequence[float]) -> tuple[int, float] | None:
+    """Where throughput steps down for good, and by what share: none unless a step explains it better than a line."""
+    count = len(values)
+    if count < LEAST_SAMPLES or mean(values) <= 0:
+        return None
+    centre, moves = mean(values), line_moves(values)
+    middle = (count - 1) / 2
+    line = math.fsum((v - centre * (1 + moves * (at - middle) / (count - 1))) ** 2 for at, v in enumerate(values))
+    sums, squares = [0.0], [0.0]
+    for value in values:
+        sums.append(sums[-1] + value)
+        squares.append(squares[-1] + value * value)
+
+    def scatter(low: int, high: int) -> float:
+        return max(0.0, squares[high] - squares[low] - (sums[high] - sums[low]) ** 2 / (high - low))
+
+    edge = max(2, count // 10)
+    at = min(range(edge, count - edge + 1), key=lambda k: scatter(0, k) + scatter(k, count))
+    left = scatter(0, at) + scatter(at, count)
+    before, after = sums[at] / at, (sums[count] - sums[at]) / (count - at)
+    drop = 1 - after / before if before > 0 else 0.0
+    error = math.sqrt(left / (count - 2) * (1 / at + 1 / (count - at))) / before if before > 0 else 1.0
+    if drop <= THROTTLE_DROP or drop <= SURE * error or left > 0.5 * line:
+        return None
+    return at, drop
+
+
+def unsteady(values: Sequence[float]) -> str | None:
+    """What moves more than SNIA's window allows, beyond what the scatter of the samples explains; none if steady."""
+    count = len(values)
+    if count < LEAST_SAMPLES or mean(values) <= 0:
+        return None
+    moves, centre = line_moves(values), mean(values)
+    middle = (count - 1) / 2
+    left = math.fsum((v - centre * (1 + moves * (at - middle) / (count - 1))) ** 2 for at, v in enumerate(values))
+    error = math.sqrt(12 * left / (count - 2) / count) / centre
+    if abs(moves) > DRIFT and abs(moves) > SURE * error:
+        return f"it {'fell' if moves < 0 else 'rose'} by {percent(abs(moves))} from start to end"
+    rounds = fold(values, 5)
+    spread = (max(rounds) - min(rounds)) / centre
+    # Scatter from one sample to the next, in which slow swings cancel.
+    steps = [b - a for a, b in pairwise(values)]
+    noise = math.sqrt(math.fsum(step * step for step in steps) / len(steps) / 2)
+    expected = noise / math.sqrt(count / 5) / centre
+    if spread > RANGE and spread > 5 * expected:
+        return f"its fifths lie {percent(spread)} of the mean apart"
+    return None
+
+
+def throttled(case: Case) -> Verdict | None:
+    """Throughput steps down in mid-run and stays there: heat, a full write cache, or a spent burst budget."""
+    values = over_time(case.point)
+    step = step_down(values)
+    if step is None or case.point.samples is None:
+        return None
+    at, drop = step
+    when = at * case.point.samples.interval_s
+    before, after = mean(values[:at]), mean(values[at:])
+    unit = case.point.throughput.unit
+    return Verdict(
+        "warning",
+        f"{case.label}: after {seconds(when)} throughput fell by {percent(drop)}, from {quantity(before, unit)} to "
+        f"{quantity(after, unit)}, and stayed there: the drive throttles (heat), its write cache is full, or a burst "
+        f"budget is spent.",
+        {"at_s": when, "drop": drop, "before": before, "after": after, "unit": unit},
+        f"Measure longer to see the sustained rate, and watch the drive's temperature: {case.command(runtime=60)}",
+        weight=drop,
+    )
+
+
+def not_steady(case: Case) -> Verdict | None:
+    """The run did not settle: by SNIA's window, and beyond what the scatter of its samples explains."""
+    values = over_time(case.point)
+    if step_down(values) is not None:
+        return None
+    why = unsteady(values)
+    if why is None or case.point.samples is None:
+        return None
+    low, high, unit = min(values), max(values), case.point.throughput.unit
+    return Verdict(
+        "warning",
+        f"{case.label}: not steady: {why} ({quantity(low, unit)} to {quantity(high, unit)} over the samples).",
+        {"least": low, "most": high, "unit": unit, "moves": line_moves(values), "cv": case.point.samples.cv},
+        f"Warm it up and measure longer: {case.command(ramp_time=10, runtime=60)}",
+        weight=(high - low) / max(high, 1e-30),
+    )
+
+
+def interval_not_reached(case: Case) -> Verdict | None:
+    """The 95% interval is wider than the profile repeats for."""
+    half, target = half_interval(case.point.throughput), TARGETS.get(case.run.profile)
+    if half is None or target is None or case.imported or half <= target:
+        return None
+    return Verdict(
+        "warning" if half > 2 * target else "info",
+        f"{case.label}: {quantity(case.point.throughput)} is known within {percent(half)} after {case.point.repeats} "
+        f"repeats; the profile {case.run.profile} aims at {percent(target)}.",
+        {"half_width": half, "target": target, "repeats": case.point.repeats},
+        "Quiet the machine, or give it more time: "
+        f"{case.command()} --profile {'full' if case.run.profile == 'standard' else 'standard'}",
+        weight=half,
+    )
+
+
+def steal(case: Case) -> Verdict | None:
+    """The hypervisor gave this machine's processors to others."""
+    share = case.point.conditions.get("steal", 0.0)
+    if share <= STEAL:
+        return None
+    return Verdict(
+        "warning",
+        f"{case.label}: the hypervisor took {percent(share)} of the CPU time for others while this ran.",
+        {"steal": share, "tolerance": STEAL},
+        f"Measure again at a quieter time, or on a dedicated host: {case.command()}",
+        weight=share,
+    )
+
+
+def swapping(case: Case) -> Verdict | None:
+    """The machine swapped while the point ran."""
+    conditions = case.point.conditions
+    moved = conditions.get("swap_in_bytes", 0.0) + conditions.get("swap_out_bytes", 0.0)
+    if case.point.elapsed_s <= 0 or moved / case.point.elapsed_s <= SWAP_BYTES_S:
+        return None
+    return Verdict(
+        "warning",
+        f"{case.label}: the machine swapped {format_bytes(moved)} while this ran, which loads the storage and waits "
+        f"for it.",
+        {"swapped_bytes": moved, "elapsed_s": case.point.elapsed_s},
+        f"Free some memory (see `free -h`), then: {case.command()}",
+        weight=moved,
+    )
+
+
+def clock_dropped(case: Case) -> Verdict | None:
+    """The processor's clock fell by more than 3% while a point ran that the CPU has a part in."""
+    before, least = case.point.conditions.get("clock_hz_before"), case.point.conditions.get("clock_hz")
+    of_the_cpu = case.result.resource in {"memory", "compute"}
+    if not before or not least or not (of_the_cpu or (case.cpu_share or 0) > 0.5):
+        return None
+    drop = 1 - least / before
+    if drop <= CLOCK_DROP:
+        return None
+    return Verdict(
+        "warning" if of_the_cpu else "info",
+        f"{case.label}: the processor's clock fell by {percent(drop)}, from {before / 1e9:.2f} to {least / 1e9:.2f} "
+        f"GHz: it throttles (heat or a power limit).",
+        {"before_hz": before, "least_hz": least, "drop": drop},
+        f"Fix the clock (governor performance, turbo off) or let it cool, then: {case.command()}",
+        weight=drop,
+    )
+
+
+def load_before(case: Case) -> Verdict | None:
+    """Others were at work on the machine before the first point."""
+    load = as_number(told(case.run.machine, "conditions", "load_1m"))
+    if load is None or case.threads is None or load / case.threads <= LOAD_A_CORE:
+        return None
+    return Verdict(
+        "warning",
+        f"Before the first point the machine's load was {load:.2g} on {case.threads} processors "
+        f"({load / case.threads:.2g} a processor; {LOAD_A_CORE:g} is quiet): others were at work.",
+        {"load_1m": load, "threads": case.threads, "limit_a_thread": LOAD_A_CORE},
+        "See who with `top`, wait for it to end, then run it again: " + (case.run.command or "hwdyno run"),
+    )
+
+
+def link_below_its_best(case: Case) -> list[Verdict]:
+    """A disk's link runs slower or narrower than both its ends can."""
+    found = []
+    for at, disk in enumerate(told(case.run.machine, "storage", "disks") or []):
+        link = told(case.run.machine, "storage", "disks", at, "link") or {}
+        now = [link.get("generation"), link.get("lanes")]
+        best = [link.get("generation_max"), link.get("lanes_max")]
+        if link.get("type") != "pcie" or not all(isinstance(value, int | float) for value in [*now, *best]):
+            continue
+        share = 2.0 ** (now[0] - best[0]) * now[1] / best[1]
+        if share < 0.99:
+            found.append(
+                Verdict(
+                    "warning",
+                    f"{disk.get('name', 'The disk')}: its link runs at PCIe {now[0]}.0 x{now[1]} and could run at "
+                    f"PCIe {best[0]}.0 x{best[1]}: about {percent(share)} of its best.",
+                    {"generation": now[0], "lanes": now[1], "generation_max": best[0], "lanes_max": best[1]},
+                    "Look at the slot (lanes wired), the riser and the firmware's link setting: lspci -vv",
+                    resource="storage",
+                )
+            )
+    return found
+
+
+def outlying_repeats(case: Case) -> Verdict | None:
+    """Repeats that lie far off the others are named, never dropped."""
+    values = case.point.repeat_values
+    far = outliers(values) if len(values) >= 5 else ()
+    if not far:
+        return None
+    unit, centre = case.point.throughput.unit, median(values)
+    worst = max(far, key=lambda at: abs(values[at] - centre))
+    if abs(values[worst] / centre - 1) < 0.05:
+        return None
+    return Verdict(
+        "info",
+        f"{case.label}: {len(far)} of {format_count(len(values))} repeats {'lies' if len(far) == 1 else 'lie'} far off "
+        f"the others: {quantity(values[worst], unit)} against a median of {quantity(centre, unit)}.",
+        {"outliers": [values[at] for at in far], "median": centre, "unit": unit},
+        f"It counts in the interval; if it comes back, look for a timer or a background job: {case.command()}",
+        weight=abs(values[worst] / centre - 1),
+    )

@@ -1,0 +1,133 @@
+"""What kind of device it is: the cost of mixing reads and writes, spinning or solid state."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+
+from hwdyno.findings.rule import Case, Verdict, percent, read_share_of, told
+from hwdyno.units import format_count, format_ns
+from hwdyno.words import Measurement, Parameters
+
+LEAST_PENALTY = 0.05
+SPINNING_NS = 3e6
+"""A random read at depth 1 waits half a turn at least on average: 2.0 ms at 15000 rpm, and a seek of 1 ms or more."""
+SOLID_NS = 1e6
+
+
+def _error(point: Measurement) -> float:
+    """The standard error of throughput as a share; 2% where it is not known."""
+    value = point.throughput
+    if value.low is None or value.high is None or value.value <= 0:
+        return 0.02
+    return (value.high - value.low) / 2 / 1.96 / value.value
+
+
+def mix_penalty(case: Case) -> list[Verdict]:
+    """A mix of reads and writes gives less than taking turns would: the harmonic mean of both, by their shares."""
+    groups: dict[tuple[object, ...], dict[float, int]] = defaultdict(dict)
+    for at, point in enumerate(case.result.points):
+        parameters: Parameters = {**case.result.fixed, **point.parameters}
+        share, rw = read_share_of(parameters), str(parameters.get("rw") or "")
+        if share is None or point.validity == "invalid" or point.throughput.value <= 0:
+            continue
+        others = tuple(sorted((k, str(v)) for k, v in point.parameters.items() if k not in {"rw", "rwmixread", "seed"}))
+        groups[rw.startswith("rand"), others][share] = at
+    found = []
+    for by_share in groups.values():
+        found += list(_penalties(case, by_share))
+    if not found:
+        return []
+    # One sentence an experiment and order: the worst mix, and where the penalty is gone.
+    worst = max(found, key=lambda verdict: verdict.weight)
+    more = f" {len(found)} mixes of this sweep cost more than taking turns." if len(found) > 1 else ""
+    return [
+        Verdict(
+            worst.severity,
+            worst.says + more,
+            {**worst.evidence, "all": [verdict.evidence for verdict in found]},
+            worst.advice,
+            worst.weight,
+            tuple(at for verdict in found for at in verdict.points),
+        )
+    ]
+
+
+def _penalties(case: Case, by_share: dict[float, int]) -> Iterator[Verdict]:
+    if not {0.0, 1.0} <= set(by_share):
+        return
+    points = case.result.points
+    reads, writes = points[by_share[1.0]], points[by_share[0.0]]
+    for share, at in by_share.items():
+        if share in {0.0, 1.0}:
+            continue
+        mixed = points[at]
+        expected = 1 / (share / reads.throughput.value + (1 - share) / writes.throughput.value)
+        penalty = 1 - mixed.throughput.value / expected
+        half = 1.96 * math.sqrt(_error(mixed) ** 2 + _error(reads) ** 2 + _error(writes) ** 2) * (1 - penalty)
+        if penalty <= LEAST_PENALTY or penalty - half <= 0:
+            continue
+        one = Case(case.run, case.result, at)
+        yield Verdict(
+            "info",
+            f"{one.label}: mixing costs {percent(penalty)} ({percent(max(0.0, penalty - half))} to "
+            f"{percent(penalty + half)}): it gives {percent(mixed.throughput.value / reads.throughput.value)} of pure "
+            f"reads' and {percent(mixed.throughput.value / writes.throughput.value)} of pure writes' throughput, and "
+            f"taking turns would give {percent(expected / reads.throughput.value)} of the reads'.",
+            {
+                "penalty": penalty,
+                "low": penalty - half,
+                "high": penalty + half,
+                "read_share": share,
+                "parameters": dict(mixed.parameters),
+            },
+            "Keep writes apart in time or on another drive where latency counts, or use larger blocks: "
+            + one.command(bs="4k,16k,64k,128k"),
+            weight=penalty,
+            points=(at,),
+        )
+
+
+def spinning_or_solid(case: Case) -> Verdict | None:
+    """Whether a disk spins, from what a random read costs alone and against sequential reads, held against its word."""
+    alone: tuple[float, str, int, Case] | None = None
+    sequential = 0.0
+    for result in case.run.experiments:
+        if result.resource != "storage":
+            continue
+        for at in range(len(result.points)):
+            one = Case(case.run, result, at)
+            size, rw = one.number("bs"), str(one.parameter("rw") or "")
+            if one.point.validity == "invalid" or not one.direct or not size:
+                continue
+            if rw == "read":
+                sequential = max(sequential, one.point.throughput.value)
+            depth = (one.number("iodepth") or 1) * one.jobs
+            latency = one.point.latency_ns
+            if rw == "randread" and depth == 1 and size <= 8192 and latency and not (alone and alone[0] <= latency.p50):
+                alone = (latency.p50, one.label, at, one)
+    if alone is None:
+        return None
+    median_ns, label, at, one = alone
+    ratio = sequential / one.point.throughput.value if sequential and one.point.throughput.value else None
+    claims = told(case.run.machine, "storage", "disks", 0, "rotational")
+    kind = "spinning" if median_ns >= SPINNING_NS else "solid state" if median_ns <= SOLID_NS else "undecided"
+    if kind == "undecided":
+        return None
+    compared = f", and sequential reads are {format_count(float(f'{ratio:.2g}'))} times as fast" if ratio else ""
+    agrees = ""
+    if isinstance(claims, bool):
+        word = "spinning" if claims else "solid state"
+        agrees = f"; the kernel says {word} too" if word == kind else f", although the kernel says {word}"
+    return Verdict(
+        "info",
+        f"The storage is {kind}: a random read alone ({label}) takes {format_ns(median_ns)}{compared}{agrees}.",
+        {"median_ns": median_ns, "sequential_ratio": ratio, "rotational": claims, "verdict": kind},
+        "Nothing to do."
+        if not isinstance(claims, bool) or claims == (kind == "spinning")
+        else "A virtual or cached disk often claims to spin; its scheduler may be set for one: "
+        "cat /sys/block/*/queue/rotational",
+        points=(at,),
+        resource="storage",
+    )

@@ -1,0 +1,156 @@
+"""Why not double? The first resource above 90% utilisation while a point ran is its limiter (Gregg's active benchmarking)."""
+
+from __future__ import annotations
+
+from hwdyno.findings.laws import measured_for
+from hwdyno.findings.rule import Case, Verdict, load_words, percent, quantity
+from hwdyno.units import format_ns
+from hwdyno.words import Curve, ExperimentResult, Measurement, Run
+
+BUSY = 0.90
+"""Utilisation above which a resource counts as the limiter."""
+_MEASURES_THE_CPU = {"memory", "compute"}
+
+
+def client_bound(case: Case) -> Verdict | None:
+    """The measuring threads' own CPU is the limit, so the device was not."""
+    share = case.cpu_share
+    if share is None or share <= BUSY or case.result.resource in _MEASURES_THE_CPU or case.result.kernel == "idle":
+        return None
+    point = case.point
+    spent = (point.cpu_user_s or 0) + (point.cpu_system_s or 0)
+    each = f", {format_ns(spent / point.operations * 1e9)} an operation" if point.operations else ""
+    cached = not case.direct and case.result.resource == "storage"
+    return Verdict(
+        "info" if cached else "warning",
+        f"{case.label}: client-bound: the measuring threads used {percent(share)} of their "
+        f"{'core' if case.jobs == 1 else 'cores'}{each}, so this is what the CPU can issue, not what the device can do.",
+        {"cpu_share": share, "limit": BUSY, "jobs": case.jobs},
+        f"Spread the load over more jobs: {case.command(numjobs=max(2, round(case.jobs * 2)))}"
+        if case.threads is None or case.jobs < case.threads
+        else f"All {case.threads} processors are at work; take larger blocks: {case.command(bs='128k')}",
+        weight=share,
+    )
+
+
+def why_not_double(
+    measurement: Measurement, *, run: Run | None = None, experiment: ExperimentResult | None = None
+) -> str:
+    """One sentence on what keeps a point from twice its throughput.
+
+    The first above 90% of what it can do, in this order: a physical ceiling, the tool's own CPU, the
+    machine's CPU, CPU time stolen, the device (busy, with a queue that throughput no longer answers to).
+    Then what was asked for: too little in flight. If none is, it says so, with what was measured.
+    """
+    run = run or Run(
+        id="", started="", finished=None, machine={}, profile="", command="",
+        experiments=(experiment,) if experiment else (),
+    )  # fmt: skip
+    if experiment is None or measurement not in experiment.points:
+        experiment = ExperimentResult("", "", "", "", "", (measurement,))
+    case = Case(run, experiment, experiment.points.index(measurement))
+    if measurement.validity == "invalid" and measurement.why:
+        return f"This point does not count ({', '.join(measurement.why).replace('_', ' ')}), so it has no limiter."
+    seen: list[tuple[str, float]] = []
+    for limiter in (_ceiling, _client, _machine):
+        sentence = limiter(case, seen)
+        if sentence:
+            return sentence
+    curve = _curve_of(case)
+    return _device(case, curve, seen) or _asked(case, curve) or _nothing(seen)
+
+
+def _ceiling(case: Case, seen: list[tuple[str, float]]) -> str:
+    bounds = [(c, value / c.value) for c in case.result.ceilings if c.kind == "physical" and c.value > 0
+              and (value := measured_for(case, c)) is not None]  # fmt: skip
+    if not bounds:
+        return ""
+    ceiling, share = max(bounds, key=lambda one: one[1])
+    name = ceiling.label or "the link"
+    seen.append((name, share))
+    if share <= BUSY:
+        return ""
+    return f"Because {name} is {percent(share)} full: it carries {quantity(ceiling.value, ceiling.unit)} at most."
+
+
+def _client(case: Case, seen: list[tuple[str, float]]) -> str:
+    share = case.cpu_share
+    if share is None or case.result.resource in _MEASURES_THE_CPU:
+        return ""
+    seen.append(("the tool's own CPU", share))
+    if share <= BUSY:
+        return ""
+    cores = "the core" if case.jobs == 1 else f"the {min(case.jobs, case.threads or case.jobs):.0f} cores"
+    return (
+        f"Because {cores} that the measuring threads run on {'is' if case.jobs == 1 else 'are'} {percent(share)} busy."
+    )
+
+
+def _machine(case: Case, seen: list[tuple[str, float]]) -> str:
+    busy, stolen = case.point.conditions.get("cpu_busy"), case.point.conditions.get("steal")
+    if busy is not None:
+        seen.append(("the machine's CPU", busy))
+    if stolen is not None and stolen > 0.1:
+        return f"Because the hypervisor took {percent(stolen)} of the CPU time for others."
+    if busy is not None and busy > BUSY and case.result.resource != "compute":
+        return f"Because the machine's processors were {percent(busy)} busy, this tool's threads among others."
+    return ""
+
+
+def _curve_of(case: Case) -> Curve | None:
+    return next((curve for curve in case.result.curves if case.at in curve.points), None)
+
+
+def _device(case: Case, curve: Curve | None, seen: list[tuple[str, float]]) -> str:
+    """A device that is busy all the time is full only if more in flight brings no more."""
+    point = case.point
+    busy_s = point.counters.get("device_busy_s")
+    busy = min(1.0, busy_s / point.elapsed_s) if busy_s is not None and point.elapsed_s > 0 else None
+    if busy is not None:
+        seen.append(("the device", busy))
+    if curve is None or curve.ceiling is None or curve.state in {"still rising", "unknown"}:
+        return ""
+    value = point.rate if case.result.metric == "rate" and point.rate else point.throughput
+    share = value.value / curve.ceiling.value if curve.ceiling.value > 0 else 0.0
+    if share < BUSY:
+        return ""
+    state = f", busy {percent(busy)} of the time," if busy is not None else ""
+    return (
+        f"Because the device{state} is at its ceiling: {percent(share)} of {quantity(curve.ceiling)}; a higher "
+        f"{curve.load} adds latency and no throughput."
+    )
+
+
+def _asked(case: Case, curve: Curve | None) -> str:
+    """Too little was asked for."""
+    point, latency = case.point, case.point.latency_ns
+    if curve is not None and curve.load in {"iodepth", "numjobs", "threads", "streams"}:
+        best = max(curve.points, key=lambda at: case.result.points[at].throughput.value)
+        most = case.result.points[best]
+        gain = most.throughput.value / point.throughput.value if point.throughput.value > 0 else 1.0
+        load = most.parameters.get(curve.load)
+        if gain > 1 / BUSY and isinstance(load, int | float):
+            waits = f" and each takes {format_ns(latency.mean)}" if latency else ""
+            return (
+                f"Because only {case.asked or 1:.0f} {'is' if (case.asked or 1) == 1 else 'are'} in flight{waits}: "
+                f"{load_words(curve.load, load)} gives {gain:.2g} times as much."
+            )
+    if case.asked == 1 and latency:
+        return (
+            f"Because one operation at a time is asked for, and each takes {format_ns(latency.mean)}: more in flight "
+            f"would give more."
+        )
+    return ""
+
+
+def _nothing(seen: list[tuple[str, float]]) -> str:
+    if not seen:
+        return "Nothing that could tell was measured."
+    parts = ", ".join(f"{name} {percent(share)}" for name, share in seen)
+    busy = [name for name, share in seen if share > BUSY]
+    if busy == ["the device"]:
+        return (
+            f"The device had work all the time ({parts}), but whether more in flight would give more was not measured: "
+            f"sweep the depth to see."
+        )
+    return f"Nothing measured was above 90% ({parts}): the limit lies where this tool does not look."

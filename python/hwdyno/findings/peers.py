@@ -1,0 +1,70 @@
+"""How far our figures and a reference tool's agree, from pairs run in turn."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from hwdyno.findings.rule import Case, Verdict
+from hwdyno.statistics import geometric_mean, ratio_interval
+from hwdyno.words import PeerResult, Value
+
+AGREES = 0.03
+FAR = 0.10
+
+
+def peer_ratio(case: Case) -> list[Verdict]:
+    """Ours over theirs, one finding a tool: the geometric mean over the points, and the point that is furthest off."""
+    by_tool: dict[str, list[PeerResult]] = defaultdict(list)
+    for peer in case.result.peers:
+        ratio = peer.ratio
+        if ratio is not None and ratio.value > 0 and 0 <= peer.point < len(case.result.points):
+            by_tool[f"{peer.tool} {peer.version}".strip()].append(peer)
+    return [_compared(case, tool, peers) for tool, peers in by_tool.items()]
+
+
+def _compared(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
+    ratios = [peer.ratio for peer in peers if peer.ratio is not None]
+    overall = ratio_interval([ratio.value for ratio in ratios], [1.0] * len(ratios))
+    if len(ratios) == 1:
+        overall = ratios[0]
+    at = max(range(len(ratios)), key=lambda k: _off(ratios[k]))
+    worst, where = ratios[at], Case(case.run, case.result, peers[at].point)
+    cpu = [peer.cpu_ratio.value for peer in peers if peer.cpu_ratio is not None and peer.cpu_ratio.value > 0]
+    costs = f"; an operation costs {geometric_mean(cpu):.2g} of its CPU time" if cpu else ""
+    far = [peer.point for peer, ratio in zip(peers, ratios, strict=True) if _differs(ratio)]
+    interval = f" ({overall.low:.3g} to {overall.high:.3g})" if overall.low is not None and overall.high else ""
+    count = f"over {len(ratios)} points" if len(ratios) > 1 else f"at {where.label}"
+    says = f"{case.result.name}: we measure {overall.value:.3g}{interval} of what {tool} does {count}{costs}"
+    if far:
+        says += f"; furthest off is {where.label} at {worst.value:.3g}"
+    else:
+        says += ", so both agree"
+    low = [ratio for ratio in ratios if _differs(ratio) and ratio.value < 1 - FAR]
+    return Verdict(
+        "warning" if low else "info",
+        f"{says}.",
+        {
+            "tool": tool,
+            "ratio": overall.value,
+            "low": overall.low,
+            "high": overall.high,
+            "pairs": sum(peer.pairs for peer in peers),
+            "furthest": worst.value,
+            "cpu_ratio": geometric_mean(cpu) if cpu else None,
+        },
+        f"Look at the point alone, with more repeats: {where.command()} --peers --profile full"
+        if far
+        else "Nothing to do.",
+        points=tuple(far) or tuple(peer.point for peer in peers),
+    )
+
+
+def _off(ratio: Value) -> float:
+    return max(ratio.value, 1 / ratio.value)
+
+
+def _differs(ratio: Value) -> bool:
+    """Whether the interval leaves out everything within 3% of one; without an interval, 10% off."""
+    if ratio.low is None or ratio.high is None:
+        return abs(ratio.value - 1) > FAR
+    return ratio.high < 1 - AGREES or ratio.low > 1 + AGREES

@@ -1,0 +1,245 @@
+"""What the curves say: knee, ceiling, best operating point, still rising, saturated, and best combinations."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from hwdyno.curves import BEST_SHARE, QUEUE_LOADS, SIZE_LOADS, plain_load
+from hwdyno.findings.rule import (
+    Case,
+    Verdict,
+    as_number,
+    at_place,
+    label_of,
+    load_words,
+    percent,
+    quantity,
+)
+from hwdyno.units import format_ns, format_size
+from hwdyno.words import Curve, Measurement, OperatingPoint, Scalar
+
+
+def _ends(case: Case, curve: Curve, best: OperatingPoint) -> dict[str, float]:
+    """The best operating point as a ratio to both ends of the curve."""
+    found = {}
+    for name, at in (("first", curve.points[0]), ("last", curve.points[-1])):
+        point = case.result.points[at]
+        value = point.rate if case.result.metric == "rate" and point.rate else point.throughput
+        if value.value > 0:
+            found[f"throughput_to_{name}"] = best.throughput / value.value
+        if best.latency_ns and point.latency_ns and point.latency_ns.mean:
+            found[f"latency_to_{name}"] = best.latency_ns / point.latency_ns.mean
+        found[f"{name}_load"] = as_number(point.parameters.get(curve.load)) or 0.0
+    return found
+
+
+def _against_ends(ends: dict[str, float], load: float, axis: str) -> str:
+    """Those ratios in words."""
+    words = []
+    if ends.get("first_load", load) < load and "throughput_to_first" in ends:
+        text = f"{ends['throughput_to_first']:.2g} times the throughput"
+        if "latency_to_first" in ends:
+            text += f" and {ends['latency_to_first']:.2g} times the latency"
+        words.append(f"{text} of {load_words(axis, ends['first_load'])}")
+    if ends.get("last_load", load) > load and "latency_to_last" in ends:
+        words.append(
+            f"{percent(ends['throughput_to_last'])} of the throughput at {percent(ends['latency_to_last'])} of the "
+            f"latency of {load_words(axis, ends['last_load'])}"
+        )
+    return "; ".join(words)
+
+
+def _evidence(case: Case, curve: Curve) -> dict[str, object]:
+    ceiling = curve.ceiling
+    return {
+        "state": curve.state,
+        "unit": curve.unit,
+        **({"ceiling": ceiling.value, "low": ceiling.low, "high": ceiling.high} if ceiling else {}),
+        **{name: value.value for name, value in curve.parameters.items()},
+        "load_90": curve.load_90,
+        "load_95": curve.load_95,
+        **(_ends(case, curve, curve.best) if curve.best else {}),
+        **({"best_load": curve.best.load, "best_measured": curve.best.measured} if curve.best else {}),
+    }
+
+
+def knee(case: Case) -> Verdict | None:
+    """Where a queue's curve bends: its floor, its ceiling, and the least load that is enough."""
+    curve = case.curve
+    if curve is None or curve.load not in QUEUE_LOADS or curve.state != "knee":
+        return None
+    if curve.ceiling is None or curve.best is None:
+        return None
+    best, axis = curve.best, curve.load
+    crossing = curve.parameters.get("N*")
+    bends = f"the knee lies at {load_words(axis, crossing.value)}" if crossing else "there is a knee"
+    if crossing and crossing.low is not None and crossing.high is not None:
+        bends += f" ({plain_load(crossing.low)} to {plain_load(crossing.high)})"
+    ends = _ends(case, curve, best)
+    compared = _against_ends(ends, best.load, axis)
+    modelled = "" if best.measured else " (read off the model)"
+    floor = f", from a floor of {format_ns(curve.floor.latency_ns)}" if curve.floor and curve.floor.latency_ns else ""
+    return Verdict(
+        "info",
+        f"{case.label}: {bends} and the ceiling is {quantity(curve.ceiling)}{floor}. "
+        f"{load_words(axis, best.load)[:1].upper()}{load_words(axis, best.load)[1:]}{modelled} is enough: "
+        f"{at_place(best, curve.unit)}{', ' + compared if compared else ''}.",
+        _evidence(case, curve),
+        f"Run the workload at {load_words(axis, best.load)}; to look closer at the bend: "
+        + case.command(**{axis: ",".join(_around(curve.load_90 or best.load))}),
+    )
+
+
+def _around(load: float) -> list[str]:
+    """Loads just about one of interest."""
+    return [str(value) for value in sorted({max(1, round(load * share)) for share in (0.7, 0.85, 1, 1.2, 1.4)})]
+
+
+def still_rising(case: Case) -> Verdict | None:
+    """The last doubling of the load still gained more than 5%: the ceiling was not seen."""
+    curve = case.curve
+    if curve is None or curve.state != "still rising" or curve.load not in QUEUE_LOADS | SIZE_LOADS:
+        return None
+    last = case.result.points[curve.points[-1]]
+    reached = last.rate if case.result.metric == "rate" and last.rate else last.throughput
+    load = as_number(last.parameters.get(curve.load)) or 0
+    heading = f"; it heads for {quantity(curve.ceiling)}" if curve.ceiling else ""
+    next_loads = f"{load:.0f}..{load * 8:.0f}"
+    if curve.load in QUEUE_LOADS - {"threads"}:
+        next_loads = f"{load:.0f}..{min(1024, load * 8):.0f}"
+    at_most = load >= 1024 and curve.load in {"iodepth", "numjobs"}
+    return Verdict(
+        "info",
+        f"{case.label}: still rising at {load_words(curve.load, load)} ({quantity(reached)}): its last doubling gained "
+        f"more than 5%{heading}.",
+        _evidence(case, curve),
+        f"Add jobs: {case.command(numjobs=4)}" if at_most else f"Go on: {case.command(**{curve.load: next_loads})}",
+    )
+
+
+def saturated(case: Case) -> Verdict | None:
+    """The first load already reaches the ceiling: more load only adds latency."""
+    curve = case.curve
+    if curve is None or curve.state != "saturated at the first point" or curve.best is None:
+        return None
+    first = curve.best
+    last = case.result.points[curve.points[-1]]
+    load = as_number(last.parameters.get(curve.load)) or 0
+    grown = ""
+    if first.latency_ns and last.latency_ns:
+        grown = f": at {load_words(curve.load, load)} latency is {last.latency_ns.mean / first.latency_ns:.2g} times"
+    ceiling = quantity(curve.ceiling) if curve.ceiling else quantity(first.throughput, curve.unit)
+    return Verdict(
+        "info",
+        f"{case.label}: {load_words(curve.load, first.load)} already reaches the ceiling of {ceiling}; more only adds "
+        f"latency{grown}.",
+        _evidence(case, curve),
+        f"Keep to {load_words(curve.load, first.load)}: {case.command(**{curve.load: plain_load(first.load)})}",
+    )
+
+
+def load_without_effect(case: Case) -> Verdict | None:
+    """Neither throughput nor latency answers to the load: it never arrives at the device."""
+    curve = case.curve
+    if curve is None or curve.state != "flat" or curve.load not in QUEUE_LOADS:
+        return None
+    first, last = (
+        as_number(case.result.points[at].parameters.get(curve.load)) or 0 for at in (curve.points[0], curve.points[-1])
+    )
+    ceiling = quantity(curve.ceiling) if curve.ceiling else ""
+    return Verdict(
+        "info",
+        f"{case.label}: from {load_words(curve.load, first)} to {plain_load(last)} neither throughput ({ceiling}) nor "
+        f"latency moves, so the load never arrives: something before the device lets one operation through at a time.",
+        _evidence(case, curve),
+        f"Compare with jobs instead of depth: {case.command(iodepth=1, numjobs='1..16')}",
+    )
+
+
+def best_block_size(case: Case) -> Verdict | None:
+    """The least block size that reaches 90% of the bandwidth, and where half of it is reached."""
+    curve = case.curve
+    if curve is None or curve.load not in SIZE_LOADS or curve.ceiling is None or curve.best is None:
+        return None
+    if curve.state not in {"knee", "saturated at the first point"}:
+        return None
+    best, half = curve.best, curve.parameters.get("n1/2")
+    halfway = f"; half of it comes at {format_size(round(half.value))}" if half else ""
+    compared = _against_ends(_ends(case, curve, best), best.load, curve.load)
+    return Verdict(
+        "info",
+        f"{case.label}: the best block size is {format_size(best.load)}{'' if best.measured else ' (by the model)'}, "
+        f"the least that reaches {percent(BEST_SHARE)} of the ceiling of {quantity(curve.ceiling)}{halfway}. There: "
+        f"{at_place(best, curve.unit)}{', ' + compared if compared else ''}.",
+        _evidence(case, curve),
+        f"Read and write in blocks of {format_size(best.load)} or more: {case.command(bs=format_size(best.load))}"
+        if best.measured
+        else f"Measure there: {case.command(bs=str(1 << max(9, round(best.load).bit_length())))}",
+    )
+
+
+_LOADS = ("threads", "numjobs", "iodepth", "streams")
+
+
+def best_combination(case: Case) -> list[Verdict]:
+    """Of a grid of loads and block sizes, the least that reaches 90% of the most found."""
+    points = case.result.points
+    axes = [
+        axis
+        for axis in (*_LOADS, "bs", "block")
+        if len({as_number(point.parameters.get(axis)) for point in points if axis in point.parameters} - {None}) > 1
+    ]
+    if len(axes) < 2:
+        return []
+    groups: dict[tuple[tuple[str, Scalar], ...], list[int]] = defaultdict(list)
+    for at, point in enumerate(points):
+        if point.validity != "invalid" and point.throughput.value > 0:
+            others = sorted((k, v) for k, v in point.parameters.items() if k not in axes and k != "seed")
+            groups[tuple(others)].append(at)
+    return [
+        verdict
+        for others, group in groups.items()
+        if len(group) >= 4 and (verdict := _combination(case, dict(others), axes, group)) is not None
+    ]
+
+
+def _combination(case: Case, others: dict[str, Scalar], axes: list[str], group: list[int]) -> Verdict | None:
+    points = case.result.points
+    top = max(group, key=lambda at: points[at].throughput.value)
+    enough = [at for at in group if points[at].throughput.value >= BEST_SHARE * points[top].throughput.value]
+
+    def cost(at: int) -> tuple[float, float, float]:
+        in_flight, size = 1.0, 0.0
+        for axis in axes:
+            value = as_number(points[at].parameters.get(axis)) or 1.0
+            if axis in _LOADS:
+                in_flight *= value
+            else:
+                size = value
+        # Bytes in flight first: they are what the load costs in memory and in latency.
+        return in_flight * max(size, 1.0), in_flight, size
+
+    best = min(enough, key=cost)
+
+    def words(at: int) -> str:
+        return " x ".join(load_words(a, as_number(points[at].parameters.get(a)) or 0) for a in axes)
+
+    chosen: Measurement = points[best]
+    latency = f" at {format_ns(chosen.latency_ns.mean)}" if chosen.latency_ns else ""
+    share = chosen.throughput.value / points[top].throughput.value
+    against = "the most of all" if best == top else f"{percent(share)} of the most, which {words(top)} gives"
+    name = label_of(others) if others else case.result.name
+    changes: dict[str, Scalar] = {axis: points[best].parameters.get(axis) for axis in axes}
+    return Verdict(
+        "info",
+        f"{name}: the best combination is {words(best)}: {quantity(chosen.throughput)}{latency}, {against}.",
+        {
+            "best": changes,
+            "throughput": chosen.throughput.value,
+            "unit": chosen.throughput.unit,
+            "share": share,
+            "most": {axis: points[top].parameters.get(axis) for axis in axes},
+        },
+        f"Use it: {Case(case.run, case.result, best).command()}",
+        points=(best,),
+    )

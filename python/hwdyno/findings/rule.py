@@ -1,0 +1,294 @@
+"""What a rule sees (a Case) and what it answers (a Verdict), with the words that all rules share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hwdyno.units import format_count, format_duration, format_ns, format_size, format_value, parse_size
+from hwdyno.words import Curve, ExperimentResult, Measurement, OperatingPoint, Run, Scalar, Severity, UserError, Value
+
+Scope = Literal["point", "curve", "experiment", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a rule found. ``weight`` says which of several alike speaks for all; greater is graver."""
+
+    severity: Severity
+    says: str
+    evidence: dict[str, Any]
+    advice: str
+    weight: float = 0.0
+    points: tuple[int, ...] = ()
+    resource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: its name, what it looks at, its function, and whether a warning degrades its points."""
+
+    name: str
+    scope: Scope
+    check: Callable[[Case], Verdict | Sequence[Verdict] | None]
+    degrades: bool = False
+
+
+@dataclass(frozen=True)
+class Case:
+    """A Run and the part of it that a rule is asked about."""
+
+    run: Run
+    result: ExperimentResult = field(
+        default_factory=lambda: ExperimentResult(name="", resource="", asks="", load="", kernel="", points=())
+    )
+    at: int = -1
+    curve: Curve | None = None
+
+    @property
+    def point(self) -> Measurement:
+        """The point asked about."""
+        return self.result.points[self.at]
+
+    @property
+    def imported(self) -> bool:
+        """Whether the Run was made from somebody else's table."""
+        return bool(self.run.imported_from)
+
+    @property
+    def tolerance(self) -> float:
+        """How far rounding may carry a law: 1% for our own figures, 5% for a published table."""
+        return 0.05 if self.imported else 0.01
+
+    def parameter(self, name: str, default: Scalar = None) -> Scalar:
+        """A parameter of the point, or of the whole experiment."""
+        value = self.point.parameters.get(name) if self.at >= 0 else None
+        if value is None and self.curve is not None:
+            value = self.curve.series.get(name)
+        return self.result.fixed.get(name, default) if value is None else value
+
+    def number(self, name: str) -> float | None:
+        """A parameter that is a number, or a size written out; none if it is neither."""
+        return as_number(self.parameter(name))
+
+    @property
+    def direct(self) -> bool:
+        """Whether direct I/O was asked for, and not refused."""
+        return as_flag(self.parameter("direct")) and all(note.code != "direct_refused" for note in self.point.notes)
+
+    @property
+    def read_share(self) -> float | None:
+        """Share of reads in the point's operations: from the streams, or by its parameters."""
+        operations = {stream.name: stream.operations for stream in self.point.streams}
+        if set(operations) & {"read", "write"} and sum(operations.values()):
+            return operations.get("read", 0) / sum(operations.values())
+        return read_share_of({**self.result.fixed, **self.point.parameters})
+
+    @property
+    def random(self) -> bool:
+        """Whether the order is random."""
+        return str(self.parameter("rw", "")).startswith("rand")
+
+    @property
+    def asked(self) -> float | None:
+        """Operations asked to be in flight."""
+        if self.point.concurrency is not None and self.point.concurrency.asked:
+            return self.point.concurrency.asked
+        depth = self.number("iodepth")
+        return None if depth is None else depth * (self.number("numjobs") or 1)
+
+    @property
+    def effective(self) -> float | None:
+        """Operations in flight by Little's law: throughput x latency."""
+        if self.point.concurrency is not None and self.point.concurrency.effective:
+            return self.point.concurrency.effective
+        rate = operations_per_s(self.point)
+        if rate is None or self.point.latency_ns is None or not self.point.latency_ns.mean:
+            return None
+        return rate * self.point.latency_ns.mean / 1e9
+
+    @property
+    def jobs(self) -> float:
+        """Measuring threads."""
+        return self.number("numjobs") or self.number("threads") or 1
+
+    @property
+    def cpu_share(self) -> float | None:
+        """CPU time of the measuring threads as a share of the cores that they could use."""
+        return cpu_share_of(self.point, self.jobs, self.threads)
+
+    @property
+    def threads(self) -> int | None:
+        """Processors of the machine, if it tells."""
+        threads = told(self.run.machine, "cpu", "threads")
+        return threads if isinstance(threads, int) and threads > 0 else None
+
+    @property
+    def label(self) -> str:
+        """The point in the field's words: ``randread 4 KiB, iodepth 32``."""
+        parameters = self.point.parameters if self.at >= 0 else self.curve.series if self.curve is not None else {}
+        shown = {"rw": self.parameter("rw"), "bs": self.parameter("bs"), **parameters}
+        return label_of(shown, self._one_valued() - {"rw", "bs", self.result.load})
+
+    def _one_valued(self) -> set[str]:
+        """Axes that have one value throughout the experiment: saying it each time tells nothing."""
+        names = {name for point in self.result.points for name in point.parameters}
+        return {n for n in names if len({str(point.parameters.get(n)) for point in self.result.points}) == 1}
+
+    def command(self, **changes: Scalar) -> str:
+        """What to type to measure this point or curve again, with changes."""
+        base = dict(self.point.parameters if self.at >= 0 else self.curve.series if self.curve is not None else {})
+        if self.at < 0 and self.curve is not None and self.result.load not in changes:
+            loads = [as_number(self.result.points[at].parameters.get(self.result.load)) for at in self.curve.points]
+            base[self.result.load] = ",".join(_typed(self.result.load, load) for load in loads if load is not None)
+        return command_of(self.result.resource, {**base, **changes})
+
+
+def told(machine: Mapping[str, Any], *path: str | int) -> Any:
+    """A value of the machine's description by its path; none where any part of it is missing."""
+    found: Any = machine
+    for part in path:
+        if isinstance(part, int):
+            if not isinstance(found, list) or len(found) <= part:
+                return None
+        elif not isinstance(found, Mapping):
+            return None
+        found = found[part] if isinstance(part, int) else found.get(part)
+    return found
+
+
+def as_number(value: Scalar) -> float | None:
+    """A number as it is or as people type a size; none for anything else."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return float(value)
+    try:
+        return float(parse_size(value))
+    except UserError:
+        return None
+
+
+def as_flag(value: Scalar) -> bool:
+    """Whether a flag is set, however it is written."""
+    return str(value).lower() in {"1", "true", "yes", "on"}
+
+
+def read_share_of(parameters: Mapping[str, Scalar]) -> float | None:
+    """Share of reads by ``rw`` (``randrw:70`` too) and ``rwmixread``; none if they do not tell."""
+    word, _, share = str(parameters.get("rw") or "").partition(":")
+    given = as_number(share or parameters.get("rwmixread"))
+    pure = {"read": 1.0, "write": 0.0}.get(word.removeprefix("rand"))
+    if pure is not None:
+        return pure
+    if given is not None:
+        return given / 100
+    return 0.5 if word in {"rw", "randrw", "readwrite"} else None
+
+
+def operations_per_s(point: Measurement) -> float | None:
+    """Operations a second; none where only bytes are known."""
+    if point.rate is not None:
+        return point.rate.value
+    return point.throughput.value if point.throughput.unit == "operations/s" else None
+
+
+def cpu_share_of(point: Measurement, jobs: float, threads: int | None) -> float | None:
+    """CPU time as a share of what ``jobs`` threads could have had; none where it was not measured."""
+    if point.cpu_user_s is None or point.cpu_system_s is None or point.elapsed_s <= 0:
+        return None
+    cores = min(jobs, threads) if threads else jobs
+    return (point.cpu_user_s + point.cpu_system_s) / (point.elapsed_s * max(1.0, cores))
+
+
+def half_interval(value: Value) -> float | None:
+    """Half the interval as a share of the value."""
+    if value.low is None or value.high is None or value.value <= 0:
+        return None
+    return (value.high - value.low) / 2 / value.value
+
+
+def quantity(value: Value | float, unit: str = "") -> str:
+    """A quantity with its interval, if it has one: ``1.34 GB/s (1.30 to 1.38)``."""
+    if not isinstance(value, Value):
+        return _said(value, unit)
+    if value.low is None or value.high is None:
+        return _said(value.value, value.unit)
+    return f"{_said(value.value, value.unit)} ({_said(value.low, value.unit)} to {_said(value.high, value.unit)})"
+
+
+def _said(value: float, unit: str) -> str:
+    return f"{format_count(value)} IOPS" if unit == "operations/s" else format_value(value, unit)
+
+
+def percent(share: float) -> str:
+    """A share in whole percent, or with a digit more below ten."""
+    return f"{share:.0%}" if abs(share) >= 0.0995 or share == 0 else f"{share:.1%}"
+
+
+def load_words(axis: str, load: float) -> str:
+    """A load with its axis: ``iodepth 32``, ``4 jobs``, ``16 KiB blocks``."""
+    if axis in {"bs", "block"}:
+        return f"{format_size(load)} blocks"
+    number = f"{load:.0f}" if load >= 10 or load == round(load) else f"{load:.1f}"
+    if axis == "numjobs":
+        return f"{number} job{'' if load == 1 else 's'}"
+    return f"{number} {axis}" if axis in {"threads", "streams"} else f"{axis} {number}"
+
+
+def label_of(parameters: Mapping[str, Scalar], left_out: set[str] | frozenset[str] = frozenset()) -> str:
+    """Parameters in the field's words."""
+    words: list[str] = []
+    rw = parameters.get("rw")
+    if rw is not None:
+        mix = parameters.get("rwmixread")
+        words.append(f"{rw} {mix}%" if str(rw) in {"rw", "randrw"} and mix is not None else str(rw))
+    elif parameters.get("rwmixread") is not None:
+        words.append(f"{parameters['rwmixread']}% reads")
+    bs = as_number(parameters.get("bs"))
+    if bs is not None:
+        words.append(format_size(bs))
+    rest = []
+    for name, value in parameters.items():
+        if value is None or name in left_out or name in {"rw", "rwmixread", "bs", "seed", "path"}:
+            continue
+        number = as_number(value)
+        known = name in {"iodepth", "numjobs", "threads", "streams"} and number is not None
+        rest.append(load_words(name, number) if known and number is not None else f"{name} {value}")
+    return ", ".join(filter(None, [" ".join(words), *rest])) or "the point"
+
+
+def command_of(resource: str, parameters: Mapping[str, Scalar]) -> str:
+    """The command line that measures these parameters."""
+    given = dict(parameters)
+    share = given.pop("rwmixread", None)
+    if share is not None and str(given.get("rw")) in {"rw", "randrw"}:
+        given["rw"] = f"{given['rw']}:{share}"
+    hidden = {"seed", "path", "cpus"}
+    options = [f"--{name.replace('_', '-')} {_typed(name, v)}" for name, v in given.items() if name not in hidden]
+    return " ".join(["hwdyno", resource or "run", *options])
+
+
+def _typed(name: str, value: Scalar) -> str:
+    """A value as people type it: 4k, 1M, true as 1."""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, int | float) and name in {"bs", "block", "size", "offset"}:
+        for suffix, unit in (("G", 1 << 30), ("M", 1 << 20), ("k", 1 << 10)):
+            if value >= unit and value % unit == 0:
+                return f"{value // unit:.0f}{suffix}"
+    if isinstance(value, float) and value == int(value):
+        return str(int(value))
+    return str(value)
+
+
+def at_place(place: OperatingPoint, unit: str) -> str:
+    """Throughput and latency of an operating point."""
+    latency = f" at {format_ns(place.latency_ns)}" if place.latency_ns else ""
+    return f"{quantity(place.throughput, unit)}{latency}"
+
+
+def seconds(value: float) -> str:
+    """A time."""
+    return format_duration(value)

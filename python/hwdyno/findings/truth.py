@@ -1,0 +1,182 @@
+"""Whether a point measured what it says: caches, files never written, depths never reached, faults."""
+
+from __future__ import annotations
+
+from hwdyno.findings.rule import Case, Verdict, as_flag, as_number, percent
+from hwdyno.units import format_bytes, format_count
+
+CACHED = 0.02
+"""Bytes issued and bytes at the device's counters agree within 2% for direct I/O."""
+NEVER_WRITTEN = 0.01
+SHORT_OF_DEPTH = 0.03
+DEEPLY_SHORT = 0.10
+GRAVE_FAULTS = 0.01
+SYNCHRONOUS = {"psync", "sync", "pvsync", "pvsync2", "vsync", "mmap"}
+
+
+def never_written(case: Case) -> float:
+    """Share of the file that has no written block, 0 where that is not known."""
+    details = case.point.details
+    missing = sum(as_number(details.get(name)) or 0.0 for name in ("extent_unwritten_bytes", "extent_hole_bytes"))
+    written = as_number(details.get("extent_written_bytes"))
+    size = missing + written if written is not None else as_number(details.get("size_bytes")) or case.number("size")
+    return min(1.0, missing / size) if size and missing else 0.0
+
+
+def unwritten_file(case: Case) -> Verdict | None:
+    """Reads of blocks that were never written are answered by the filesystem, at memory's speed."""
+    share = never_written(case)
+    if share <= NEVER_WRITTEN or not case.read_share:
+        return None
+    hole = as_number(case.point.details.get("extent_hole_bytes")) or 0.0
+    unwritten = as_number(case.point.details.get("extent_unwritten_bytes")) or 0.0
+    kind = "holes (a sparse file)" if hole > unwritten else "preallocated but never written"
+    return Verdict(
+        "invalid" if share > 0.1 else "warning",
+        f"{case.label}: {percent(share)} of the file is {kind}, so the filesystem answers such reads itself and the "
+        f"device is never asked.",
+        {"share": share, "extent_unwritten_bytes": unwritten, "extent_hole_bytes": hole},
+        f"Write the file once in full, or let hwdyno lay out its own: {case.command()}",
+        weight=share,
+    )
+
+
+def missed_device(case: Case) -> tuple[float, str, float, float] | None:
+    """Share of the bytes of one direction that the device never saw: (share, direction, issued, at the device)."""
+    point, found = case.point, []
+    for stream in point.streams:
+        name = f"device_{stream.name}_bytes"
+        if name not in point.counters:
+            name = f"process_{stream.name}_bytes"
+        if stream.name not in {"read", "write"} or name not in point.counters or stream.bytes <= 0:
+            continue
+        seen = point.counters[name]
+        found.append((1 - seen / stream.bytes, stream.name, float(stream.bytes), seen))
+    return max(found, default=None)
+
+
+def page_cache(case: Case) -> Verdict | None:
+    """Bytes that were issued but never reached the device came from, or stayed in, a cache."""
+    missed = missed_device(case)
+    if missed is None:
+        return None
+    share, direction, issued, seen = missed
+    # Blocks never written explain as much of it, and are another rule's.
+    if share - never_written(case) <= CACHED:
+        return None
+    came = "came from the page cache" if direction == "read" else "stayed in the page cache"
+    says = f"{case.label}: {percent(share)} of the {format_bytes(issued)} {came}: the device moved {format_bytes(seen)}"
+    evidence = {"cached_share": share, "direction": direction, "issued_bytes": issued, "device_bytes": seen}
+    if case.direct:
+        return Verdict(
+            "invalid" if share > 0.5 else "warning",
+            f"{says}, although direct I/O was asked for.",
+            evidence,
+            "See whether the filesystem honours O_DIRECT (overlay, ZFS and FUSE may not), and take --path on another: "
+            + case.command(),
+            weight=share,
+        )
+    return Verdict(
+        "info",
+        f"{says}; this is the speed of memory as much as of the storage.",
+        evidence,
+        f"To measure the device: {case.command(direct=True)}",
+        weight=share,
+    )
+
+
+def _submit_share(case: Case) -> float | None:
+    """Share of the whole latency that was spent in the submitting call."""
+    parts = [(s.operations, s.latency_ns["submit"].mean, s.latency_ns["total"].mean) for s in case.point.streams
+             if {"submit", "total"} <= set(s.latency_ns)]  # fmt: skip
+    total = sum(n * whole for n, _, whole in parts)
+    return sum(n * submit for n, submit, _ in parts) / total if total else None
+
+
+def _device_depth(case: Case) -> float | None:
+    """Mean operations at the device: weighted time in its queue over elapsed time."""
+    queue = case.point.counters.get("device_queue_s")
+    return queue / case.point.elapsed_s if queue is not None and case.point.elapsed_s > 0 else None
+
+
+def _pretended_depth(case: Case) -> str | None:
+    """Why a depth above one cannot be reached with this engine."""
+    depth, engine = case.number("iodepth"), str(case.parameter("ioengine", ""))
+    if not depth or depth <= 1:
+        return None
+    if engine in SYNCHRONOUS:
+        return f"{engine} has one operation in flight a job, whatever the depth"
+    used = case.point.details.get("direct_used", case.parameter("direct"))
+    if engine == "libaio" and used is not None and not as_flag(used):
+        return "buffered libaio is synchronous: each submission waits for its operation"
+    return None
+
+
+def synchronous_engine(case: Case) -> Verdict | None:
+    """A depth asked of an engine that is synchronous: buffered libaio, psync, mmap."""
+    why = _pretended_depth(case)
+    if why is None:
+        return None
+    depth = case.number("iodepth") or 1
+    submit, at_device = _submit_share(case), _device_depth(case)
+    seen = [
+        f"{percent(submit)} of each operation's time is spent in the submitting call" if submit is not None else "",
+        f"{at_device:.1f} operations were at the device on average" if at_device is not None else "",
+    ]
+    seen_words = " and ".join(word for word in seen if word)
+    return Verdict(
+        "warning",
+        f"{case.label}: {why}{'; ' + seen_words if seen_words else ''}, not {depth:.0f}.",
+        {"iodepth": depth, "submit_share": submit, "device_depth": at_device, "effective": case.effective},
+        f"Take an engine that queues: {case.command(ioengine='io_uring')}",
+        weight=depth,
+    )
+
+
+def depth_not_reached(case: Case) -> Verdict | None:
+    """Fewer operations in flight than asked for, by Little's law; the effective depth is printed."""
+    asked, effective = case.asked, case.effective
+    if not asked or not effective or asked / case.jobs <= 1 or _pretended_depth(case):
+        return None
+    short = 1 - effective / asked
+    if short <= max(SHORT_OF_DEPTH, case.tolerance):
+        return None
+    return Verdict(
+        "warning" if short > DEEPLY_SHORT else "info",
+        f"{case.label}: {asked:.0f} operations were asked to be in flight, but only {effective:.1f} were "
+        f"(Little's law), so this is a point of depth {effective:.0f}.",
+        {"asked": asked, "effective": effective, "short": short, "tolerance": SHORT_OF_DEPTH},
+        f"See the queue's nr_requests and the tool's own CPU, or spread the depth over jobs: "
+        f"{case.command(numjobs=max(2, round(case.jobs * 2)))}",
+        weight=short,
+    )
+
+
+def faults(case: Case) -> Verdict | None:
+    """Operations that failed or came short."""
+    count = sum(fault.count for fault in case.point.faults)
+    if not count:
+        return None
+    share = count / max(1, case.point.operations + count)
+    kinds = ", ".join(f"{fault.count} x {fault.operation}: {fault.says}" for fault in case.point.faults)
+    return Verdict(
+        "invalid" if share > GRAVE_FAULTS else "warning",
+        f"{case.label}: {format_count(count)} of {format_count(case.point.operations)} operations failed or came short "
+        f"({kinds}).",
+        {"faults": count, "operations": case.point.operations, "share": share},
+        f"Look at dmesg and at the drive's health (smartctl -a), then: {case.command()}",
+        weight=share,
+    )
+
+
+def direct_refused(case: Case) -> Verdict | None:
+    """The filesystem refused direct I/O, so that the page cache stood in between."""
+    note = next((note for note in case.point.notes if note.code == "direct_refused"), None)
+    if note is None:
+        return None
+    return Verdict(
+        "warning",
+        f"{case.label}: direct I/O was not possible, so this went through the page cache: {note.says}.",
+        {"note": note.says},
+        "Take --path on a filesystem that can do direct I/O (ext4, XFS, btrfs), or say --direct 0 and mean it.",
+    )
