@@ -209,18 +209,18 @@ def link_below_its_best(case: Case) -> list[Verdict]:
     found = []
     for at, disk in enumerate(told(case.run.machine, "storage", "disks") or []):
         link = told(case.run.machine, "storage", "disks", at, "link") or {}
-        now = [link.get("generation"), link.get("lanes")]
-        best = [link.get("generation_max"), link.get("lanes_max")]
-        if link.get("type") != "pcie" or not all(isinstance(value, int | float) for value in [*now, *best]):
+        names = ("generation", "lanes", "generation_max", "lanes_max")
+        now, lanes, best, lanes_best = (as_number(link.get(name)) for name in names)
+        if link.get("type") != "pcie" or not now or not lanes or not best or not lanes_best:
             continue
-        share = 2.0 ** (now[0] - best[0]) * now[1] / best[1]
+        share = 2.0 ** (now - best) * lanes / lanes_best
         if share < 0.99:
             found.append(
                 Verdict(
                     "warning",
-                    f"{disk.get('name', 'The disk')}: its link runs at PCIe {now[0]}.0 x{now[1]} and could run at "
-                    f"PCIe {best[0]}.0 x{best[1]}: about {percent(share)} of its best.",
-                    {"generation": now[0], "lanes": now[1], "generation_max": best[0], "lanes_max": best[1]},
+                    f"{disk.get('name', 'The disk')}: its link runs at PCIe {now:g}.0 x{lanes:g} and could run at "
+                    f"PCIe {best:g}.0 x{lanes_best:g}: about {percent(share)} of its best.",
+                    {"generation": now, "lanes": lanes, "generation_max": best, "lanes_max": lanes_best},
                     "Look at the slot (lanes wired), the riser and the firmware's link setting: lspci -vv",
                     resource="storage",
                 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from hwdyno.ceilings import Bound, bounds_for
 from hwdyno.findings.rule import Case, Verdict, as_number, operations_per_s, percent, quantity
 from hwdyno.units import format_bytes_s, format_count, format_ns, format_size
-from hwdyno.words import Ceiling
+from hwdyno.words import CeilingClass, Value
 
 LITTLE = 0.03
 """Own figures keep Little's law within 3%; a published table, which rounds, within 5%."""
 CEILING_ROUNDING = 0.01
+FAR_ABOVE_RATED = 1.2
 
 
 def little(case: Case) -> Verdict | None:
@@ -54,64 +56,33 @@ def rate_times_size(case: Case) -> Verdict | None:
     )
 
 
-def measured_for(case: Case, ceiling: Ceiling) -> float | None:
-    """What the point reached of the ceiling's metric (``read_bytes_s``, ``write_operations_s``, …); none if nothing.
-
-    Directions are bounded apart: a link carries as much one way whatever it carries the other.
-    """
-    point, metric = case.point, ceiling.metric
-    words = metric.split("_")
-    direction = next((word for word in ("read", "write") if word in words), None)
-    order = next((word for word in ("random", "rand", "sequential", "seq") if word in words), None)
-    if order is not None and order.startswith("rand") != case.random:
-        return None
-    # A rated number of operations is of 4 KiB at random, where it does not say otherwise.
-    if ceiling.kind == "rated" and "operations" in metric and order is None:
-        size = case.number("bs")
-        if not case.random or (size is not None and size < 4096):
-            return None
-    of_bytes = "bytes" in words or ceiling.unit == "bytes/s"
-    of_operations = "operations" in words or "iops" in words or ceiling.unit == "operations/s"
-    if not of_bytes and not of_operations:
-        return point.throughput.value if ceiling.unit == point.throughput.unit and metric in _WHOLE else None
-    if direction is not None and point.streams and point.elapsed_s > 0:
-        own = [stream for stream in point.streams if stream.name == direction]
-        return sum(s.bytes if of_bytes else s.operations for s in own) / point.elapsed_s if own else None
-    share = 1.0 if direction is None else case.read_share
-    if share is None:
-        # An old table that does not tell its direction holds against the ceilings of both.
-        share = 1.0
-    elif direction == "write":
-        share = 1 - share
-    value = point.throughput.value if point.throughput.unit == ceiling.unit else None
-    if value is None and of_operations:
-        value = operations_per_s(point)
-    return value * share if value and share else None
-
-
-_WHOLE = {"throughput", "flops_s", "flop_s", "operations_s", "bytes_s"}
+def against_ceilings(case: Case, kind: CeilingClass) -> list[tuple[float, Bound, Value]]:
+    """The point against each ceiling of a class that bounds it: (measured / bound, bound, measured)."""
+    point = case.point
+    parameters = {**case.result.fixed, **point.parameters}
+    if parameters.get("rw") is None and parameters.get("rwmixread") is not None:
+        parameters["rw"] = "rw"
+    found = []
+    for bound in bounds_for((c for c in case.result.ceilings if c.kind == kind), parameters):
+        measured = next((v for v in (point.throughput, point.rate) if v is not None and v.unit == bound.unit), None)
+        if measured is not None and bound.value > 0:
+            found.append((measured.value / bound.value, bound, measured))
+    return found
 
 
 def physical_ceiling(case: Case) -> Verdict | None:
     """Nothing exceeds what the hardware can carry: above it the point is invalid."""
-    over = [(value / c.value, c, value) for c, value in _above(case, "physical") if value > c.value]
-    if not over:
+    over = _above(case, "physical")
+    if over is None:
         return None
-    ratio, ceiling, value = max(over, key=lambda one: one[0])
+    ratio, bound, measured = over
     cause, test = _likely_cause(case)
     return Verdict(
         "invalid",
-        f"{case.label}: {quantity(value, ceiling.unit)} is {percent(ratio - 1)} above what "
-        f"{ceiling.label or 'the hardware'} can carry, {quantity(ceiling.value, ceiling.unit)} ({ceiling.formula}); "
+        f"{case.label}: {quantity(measured)} is {percent(ratio - 1)} above what "
+        f"{bound.ceiling.label or 'the hardware'} can carry, {quantity(bound.value, bound.unit)} ({bound.formula}); "
         f"{cause}.",
-        {
-            "measured": value,
-            "ceiling": ceiling.value,
-            "unit": ceiling.unit,
-            "metric": ceiling.metric,
-            "formula": ceiling.formula,
-            "ratio": ratio,
-        },
+        _evidence(over),
         test,
         weight=ratio,
     )
@@ -119,34 +90,42 @@ def physical_ceiling(case: Case) -> Verdict | None:
 
 def rated_exceeded(case: Case) -> Verdict | None:
     """Above a maker's figure is legal, and worth a word."""
-    over = [(value / c.value, c, value) for c, value in _above(case, "rated")]
-    if not over:
+    over = _above(case, "rated")
+    if over is None:
         return None
-    ratio, ceiling, value = max(over, key=lambda one: one[0])
+    ratio, bound, measured = over
     return Verdict(
         "info",
-        f"{case.label}: {quantity(value, ceiling.unit)} is {ratio:.2g} times the maker's "
-        f"{quantity(ceiling.value, ceiling.unit)} ({ceiling.source or ceiling.label}).",
-        {"measured": value, "rated": ceiling.value, "unit": ceiling.unit, "metric": ceiling.metric, "ratio": ratio},
-        "Above 1.2 times, suspect a cache: see whether the device's own counters moved as far."
-        if ratio > 1.2
+        f"{case.label}: {quantity(measured)} is {ratio:.3g} times the maker's figure of "
+        f"{quantity(bound.value, bound.unit)} ({bound.ceiling.source or bound.ceiling.label or bound.formula}).",
+        _evidence(over),
+        f"That far above, suspect a cache and go past it: {case.command(direct=True, size='64G')}"
+        if ratio > FAR_ABOVE_RATED
         else "Makers round down; nothing to do.",
         weight=ratio,
     )
 
 
-def _above(case: Case, kind: str) -> list[tuple[Ceiling, float]]:
-    """The ceilings of a class that the point lies above by more than rounding, surely so where it has an interval."""
-    value = case.point.throughput
-    sure = value.low / value.value if value.low is not None and value.value > 0 else 1.0
-    found = []
-    for ceiling in case.result.ceilings:
-        if ceiling.kind != kind or ceiling.value <= 0:
-            continue
-        reached = measured_for(case, ceiling)
-        if reached is not None and reached * sure > ceiling.value * (1 + CEILING_ROUNDING):
-            found.append((ceiling, reached))
-    return found
+def _evidence(over: tuple[float, Bound, Value]) -> dict[str, object]:
+    ratio, bound, measured = over
+    return {
+        "measured": measured.value,
+        "ceiling": bound.value,
+        "unit": bound.unit,
+        "metric": bound.ceiling.metric,
+        "formula": bound.formula,
+        "ratio": ratio,
+    }
+
+
+def _above(case: Case, kind: CeilingClass) -> tuple[float, Bound, Value] | None:
+    """The ceiling that the point exceeds most, by more than rounding, and with its whole interval if it has one."""
+    over = []
+    for ratio, bound, measured in against_ceilings(case, kind):
+        sure = measured.value if measured.low is None else measured.low
+        if sure > bound.value * (1 + CEILING_ROUNDING):
+            over.append((ratio, bound, measured))
+    return max(over, key=lambda one: one[0], default=None)
 
 
 def _likely_cause(case: Case) -> tuple[str, str]:

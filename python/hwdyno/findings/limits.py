@@ -1,10 +1,11 @@
-"""Why not double? The first resource above 90% utilisation while a point ran is its limiter (Gregg's active benchmarking)."""
+"""Why not double? The first resource above 90% utilisation is a point's limiter (Gregg's active benchmarking)."""
 
 from __future__ import annotations
 
-from hwdyno.findings.laws import measured_for
-from hwdyno.findings.rule import Case, Verdict, load_words, percent, quantity
-from hwdyno.units import format_ns
+from hwdyno.curves import SIZE_LOADS
+from hwdyno.findings.laws import against_ceilings
+from hwdyno.findings.rule import Case, Verdict, as_number, load_words, percent, quantity, times
+from hwdyno.units import format_ns, format_size
 from hwdyno.words import Curve, ExperimentResult, Measurement, Run
 
 BUSY = 0.90
@@ -24,7 +25,7 @@ def client_bound(case: Case) -> Verdict | None:
     return Verdict(
         "info" if cached else "warning",
         f"{case.label}: client-bound: the measuring threads used {percent(share)} of their "
-        f"{'core' if case.jobs == 1 else 'cores'}{each}, so this is what the CPU can issue, not what the device can do.",
+        f"{'core' if case.jobs == 1 else 'cores'}{each}, so this is what the CPU can issue, not the device's limit.",
         {"cpu_share": share, "limit": BUSY, "jobs": case.jobs},
         f"Spread the load over more jobs: {case.command(numjobs=max(2, round(case.jobs * 2)))}"
         if case.threads is None or case.jobs < case.threads
@@ -61,16 +62,14 @@ def why_not_double(
 
 
 def _ceiling(case: Case, seen: list[tuple[str, float]]) -> str:
-    bounds = [(c, value / c.value) for c in case.result.ceilings if c.kind == "physical" and c.value > 0
-              and (value := measured_for(case, c)) is not None]  # fmt: skip
-    if not bounds:
+    share, bound, _ = max(against_ceilings(case, "physical"), key=lambda one: one[0], default=(0.0, None, None))
+    if bound is None:
         return ""
-    ceiling, share = max(bounds, key=lambda one: one[1])
-    name = ceiling.label or "the link"
+    name = bound.ceiling.label or "the link"
     seen.append((name, share))
     if share <= BUSY:
         return ""
-    return f"Because {name} is {percent(share)} full: it carries {quantity(ceiling.value, ceiling.unit)} at most."
+    return f"Because {name} is {percent(share)} full: it carries {quantity(bound.value, bound.unit)} at most."
 
 
 def _client(case: Case, seen: list[tuple[str, float]]) -> str:
@@ -81,9 +80,8 @@ def _client(case: Case, seen: list[tuple[str, float]]) -> str:
     if share <= BUSY:
         return ""
     cores = "the core" if case.jobs == 1 else f"the {min(case.jobs, case.threads or case.jobs):.0f} cores"
-    return (
-        f"Because {cores} that the measuring threads run on {'is' if case.jobs == 1 else 'are'} {percent(share)} busy."
-    )
+    verb = "is" if case.jobs == 1 else "are"
+    return f"Because {cores} that the measuring threads run on {verb} {percent(share)} busy."
 
 
 def _machine(case: Case, seen: list[tuple[str, float]]) -> str:
@@ -97,20 +95,30 @@ def _machine(case: Case, seen: list[tuple[str, float]]) -> str:
     return ""
 
 
-def _curve_of(case: Case) -> Curve | None:
-    return next((curve for curve in case.result.curves if case.at in curve.points), None)
+def _curve_of(case: Case) -> tuple[ExperimentResult, Curve] | None:
+    """The curve that a point lies on: its own experiment's, or another's that holds all else as the point does."""
+    own = next((curve for curve in case.result.curves if case.at in curve.points), None)
+    if own is not None and own.ceiling is not None:
+        return case.result, own
+    for result in case.run.experiments:
+        for curve in result.curves:
+            same = all(str(case.parameter(name)) == str(value) for name, value in curve.series.items())
+            if result.resource == case.result.resource and same and case.number(curve.load) and curve.ceiling:
+                return result, curve
+    return None if own is None else (case.result, own)
 
 
-def _device(case: Case, curve: Curve | None, seen: list[tuple[str, float]]) -> str:
+def _device(case: Case, found: tuple[ExperimentResult, Curve] | None, seen: list[tuple[str, float]]) -> str:
     """A device that is busy all the time is full only if more in flight brings no more."""
     point = case.point
     busy_s = point.counters.get("device_busy_s")
     busy = min(1.0, busy_s / point.elapsed_s) if busy_s is not None and point.elapsed_s > 0 else None
     if busy is not None:
         seen.append(("the device", busy))
+    curve = found[1] if found else None
     if curve is None or curve.ceiling is None or curve.state in {"still rising", "unknown"}:
         return ""
-    value = point.rate if case.result.metric == "rate" and point.rate else point.throughput
+    value = point.rate if found and found[0].metric == "rate" and point.rate else point.throughput
     share = value.value / curve.ceiling.value if curve.ceiling.value > 0 else 0.0
     if share < BUSY:
         return ""
@@ -121,19 +129,27 @@ def _device(case: Case, curve: Curve | None, seen: list[tuple[str, float]]) -> s
     )
 
 
-def _asked(case: Case, curve: Curve | None) -> str:
+def _asked(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str:
     """Too little was asked for."""
     point, latency = case.point, case.point.latency_ns
-    if curve is not None and curve.load in {"iodepth", "numjobs", "threads", "streams"}:
-        best = max(curve.points, key=lambda at: case.result.points[at].throughput.value)
-        most = case.result.points[best]
+    result, curve = found if found else (case.result, None)
+    if curve is not None:
+        points = [result.points[at] for at in curve.points]
+        at_best = [one for one in points if curve.best and one.parameters.get(curve.load) == curve.best.load]
+        most = at_best[0] if at_best else max(points, key=lambda one: one.throughput.value)
         gain = most.throughput.value / point.throughput.value if point.throughput.value > 0 else 1.0
-        load = most.parameters.get(curve.load)
-        if gain > 1 / BUSY and isinstance(load, int | float):
+        load = as_number(most.parameters.get(curve.load))
+        if gain > 1 / BUSY and load is not None and curve.load in SIZE_LOADS:
+            return (
+                f"Because operations of {format_size(case.number(curve.load) or 0)} are too small to fill it: "
+                f"{load_words(curve.load, load)} move {times(gain)} times as much."
+            )
+        if gain > 1 / BUSY and load is not None:
+            asked = case.asked or 1
             waits = f" and each takes {format_ns(latency.mean)}" if latency else ""
             return (
-                f"Because only {case.asked or 1:.0f} {'is' if (case.asked or 1) == 1 else 'are'} in flight{waits}: "
-                f"{load_words(curve.load, load)} gives {gain:.2g} times as much."
+                f"Because only {asked:.0f} {'is' if asked == 1 else 'are'} in flight{waits}: "
+                f"{load_words(curve.load, load)} gives {times(gain)} times as much."
             )
     if case.asked == 1 and latency:
         return (
@@ -150,7 +166,7 @@ def _nothing(seen: list[tuple[str, float]]) -> str:
     busy = [name for name, share in seen if share > BUSY]
     if busy == ["the device"]:
         return (
-            f"The device had work all the time ({parts}), but whether more in flight would give more was not measured: "
-            f"sweep the depth to see."
+            f"The device had work all the time ({parts}), but whether it could do more at once was not measured: sweep "
+            f"the depth to see."
         )
     return f"Nothing measured was above 90% ({parts}): the limit lies where this tool does not look."

@@ -14,6 +14,7 @@ from hwdyno.findings.rule import (
     load_words,
     percent,
     quantity,
+    times,
 )
 from hwdyno.units import format_ns, format_size
 from hwdyno.words import Curve, Measurement, OperatingPoint, Scalar
@@ -37,9 +38,9 @@ def _against_ends(ends: dict[str, float], load: float, axis: str) -> str:
     """Those ratios in words."""
     words = []
     if ends.get("first_load", load) < load and "throughput_to_first" in ends:
-        text = f"{ends['throughput_to_first']:.2g} times the throughput"
+        text = f"{times(ends['throughput_to_first'])} times the throughput"
         if "latency_to_first" in ends:
-            text += f" and {ends['latency_to_first']:.2g} times the latency"
+            text += f" and {times(ends['latency_to_first'])} times the latency"
         words.append(f"{text} of {load_words(axis, ends['first_load'])}")
     if ends.get("last_load", load) > load and "latency_to_last" in ends:
         words.append(
@@ -81,9 +82,8 @@ def knee(case: Case) -> Verdict | None:
     floor = f", from a floor of {format_ns(curve.floor.latency_ns)}" if curve.floor and curve.floor.latency_ns else ""
     return Verdict(
         "info",
-        f"{case.label}: {bends} and the ceiling is {quantity(curve.ceiling)}{floor}. "
-        f"{load_words(axis, best.load)[:1].upper()}{load_words(axis, best.load)[1:]}{modelled} is enough: "
-        f"{at_place(best, curve.unit)}{', ' + compared if compared else ''}.",
+        f"{case.label}: {bends}, under a ceiling of {quantity(curve.ceiling)}{floor}; {load_words(axis, best.load)}"
+        f"{modelled} is enough: {at_place(best, curve.unit)}{', ' + compared if compared else ''}.",
         _evidence(case, curve),
         f"Run the workload at {load_words(axis, best.load)}; to look closer at the bend: "
         + case.command(**{axis: ",".join(_around(curve.load_90 or best.load))}),
@@ -127,7 +127,7 @@ def saturated(case: Case) -> Verdict | None:
     load = as_number(last.parameters.get(curve.load)) or 0
     grown = ""
     if first.latency_ns and last.latency_ns:
-        grown = f": at {load_words(curve.load, load)} latency is {last.latency_ns.mean / first.latency_ns:.2g} times"
+        grown = f": at {load_words(curve.load, load)} latency is {times(last.latency_ns.mean / first.latency_ns)} times"
     ceiling = quantity(curve.ceiling) if curve.ceiling else quantity(first.throughput, curve.unit)
     return Verdict(
         "info",
@@ -169,12 +169,12 @@ def best_block_size(case: Case) -> Verdict | None:
     return Verdict(
         "info",
         f"{case.label}: the best block size is {format_size(best.load)}{'' if best.measured else ' (by the model)'}, "
-        f"the least that reaches {percent(BEST_SHARE)} of the ceiling of {quantity(curve.ceiling)}{halfway}. There: "
+        f"the least that reaches {percent(BEST_SHARE)} of the ceiling of {quantity(curve.ceiling)}{halfway}; it gives "
         f"{at_place(best, curve.unit)}{', ' + compared if compared else ''}.",
         _evidence(case, curve),
-        f"Read and write in blocks of {format_size(best.load)} or more: {case.command(bs=format_size(best.load))}"
+        f"Read and write in blocks of {format_size(best.load)} or more: {case.command(bs=best.load)}"
         if best.measured
-        else f"Measure there: {case.command(bs=str(1 << max(9, round(best.load).bit_length())))}",
+        else f"Measure there: {case.command(bs=1 << max(9, round(best.load).bit_length()))}",
     )
 
 

@@ -227,6 +227,11 @@ def percent(share: float) -> str:
     return f"{share:.0%}" if abs(share) >= 0.0995 or share == 0 else f"{share:.1%}"
 
 
+def times(ratio: float) -> str:
+    """A ratio in two digits, without an exponent: ``2.1``, ``120``, ``4.5 k``."""
+    return format_count(float(f"{ratio:.2g}"))
+
+
 def load_words(axis: str, load: float) -> str:
     """A load with its axis: ``iodepth 32``, ``4 jobs``, ``16 KiB blocks``."""
     if axis in {"bs", "block"}:

@@ -23,7 +23,7 @@ MEMORY_OPERATIONS_S = 1.5e6
 IDLE_NS = 12
 
 # The shape of latencies: quantiles of a log-normal with sigma 0.25, as shares of the mean.
-_SHAPE_BINS = 48
+_SHAPE_BINS = 24
 _SIGMA = 0.25
 
 
