@@ -2,36 +2,72 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+from hwdyno.words import UserError
+
+PEERS = ("fio",)
+"""Each is the file ``peers/<name>.py`` whose ``PEER`` fills the protocol."""
 
 
-class PeerReading(Protocol):
+@dataclass(frozen=True, slots=True)
+class PeerReading:
     """What a peer reached on one point."""
 
     throughput: float
     unit: str
     rate: float | None
+    """Operations per second, where throughput is something else."""
     latency_ns_mean: float | None
     cpu_s: float | None
+    """CPU time that it spent in all, user and system."""
     operations: int
-    details: Mapping[str, Any]
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Peer(Protocol):
     """A reference tool that can stand beside kernels of ours."""
 
-    name: str
-    kernels: frozenset[str]
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        ...
+
+    @property
+    def kernels(self) -> frozenset[str]:
+        """Our kernels that it can stand beside."""
+        ...
 
     def version(self) -> str | None:
         """Its version; none if it is not here."""
         ...
 
-    def command(self, kernel: str, parameters: dict[str, Any]) -> list[str]:
+    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+        """Why it cannot measure this point, in a sentence; none if it can."""
+        ...
+
+    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
         """What to type to run it on this point."""
         ...
 
-    def run(self, kernel: str, parameters: dict[str, Any]) -> PeerReading:
-        """Run it once on this point."""
+    def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
+        """Run it once on this point.
+
+        Raises ``UserError`` for a point that it cannot measure, and ``OSError`` when it failed; one line each.
+        """
         ...
+
+
+def find(name: str) -> Peer:
+    """The peer called so. Raises ``UserError``."""
+    if name not in PEERS:
+        raise UserError(f"no reference tool is called '{name}'; there are: {', '.join(PEERS)}")
+    return cast(Peer, importlib.import_module(f"hwdyno.peers.{name}").PEER)
+
+
+def all() -> tuple[Peer, ...]:
+    """Every peer, here or not."""
+    return tuple(find(name) for name in PEERS)

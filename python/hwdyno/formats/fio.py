@@ -1,0 +1,292 @@
+"""Reads the JSON that fio 3 writes (``--output-format=json`` or ``json+``) into a Run.
+
+What the fields mean is in fio's manual, "Interpreting the output"; ``bw_min``, ``bw_mean`` and ``bw_max``
+are KiB/s, ``bw_bytes`` is bytes/s, run times are ms and CPU shares percent of ``job_runtime``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from hwdyno.formats import fio_options as options
+from hwdyno.formats.fio_latency import Spread, coarse_quantiles, latency_of, spread_of
+from hwdyno.formats.fio_options import number
+from hwdyno.words import (
+    Concurrency,
+    ExperimentResult,
+    Fault,
+    Latency,
+    Measurement,
+    Note,
+    Run,
+    Samples,
+    Stream,
+    UserError,
+    Value,
+)
+
+NAME = "fio-json"
+DIRECTIONS = ("read", "write", "trim")
+# fio averages bandwidth over this unless bwavgtime says otherwise.
+SAMPLE_S = 0.5
+
+
+def recognizes(text: str) -> bool:
+    """Whether this looks like fio's JSON."""
+    return '"fio version"' in text[:65536]
+
+
+def parse(text: str, name: str = "fio's output") -> dict[str, Any]:
+    """Find the JSON document in what fio printed: notes and warnings may stand before and after it.
+
+    Raises ``UserError`` in one line when there is none.
+    """
+    decoder = json.JSONDecoder()
+    start = text.find("{")
+    while start >= 0:
+        try:
+            document, _ = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            document = None
+        if isinstance(document, dict) and ("fio version" in document or "jobs" in document):
+            return document
+        # A document begins its line; a brace inside a note does not.
+        following = text.find("\n{", start)
+        start = following + 1 if following >= 0 else -1
+    raise UserError(f"{name} holds no JSON of fio: run fio with --output-format=json")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job of fio, or several equal ones that ran together (``numjobs``)."""
+
+    name: str
+    group: int
+    options: dict[str, Any]
+    parts: tuple[Mapping[str, Any], ...]
+    """fio's own records: one for a whole group, or one for each of the equal jobs."""
+
+
+def jobs_of(document: Mapping[str, Any], name: str = "fio's output") -> list[Job]:
+    """List the jobs of a document, the equal ones together. Raises ``UserError`` when it has none."""
+    raw = document.get("jobs")
+    if raw is None:
+        raw = document.get("client_stats")  # client and server
+    if not isinstance(raw, list) or not all(isinstance(job, dict) for job in raw):
+        raise UserError(f"{name} has no list of jobs: is it whole?")
+    shared = document.get("global options")
+    shared = shared if isinstance(shared, dict) else {}
+    together: dict[str, Job] = {}
+    for job in raw:
+        own = job.get("job options")
+        given = {**shared, **(own if isinstance(own, dict) else {})}
+        title = str(job.get("jobname", ""))
+        if title == "All clients":
+            continue
+        group = int(number(job, "groupid"))
+        key = json.dumps([title, group, given], sort_keys=True, default=str)
+        known = together.get(key)
+        together[key] = Job(title, group, given, (*(known.parts if known else ()), job))
+    if not together:
+        raise UserError(f"{name} has no jobs: fio ended before the first")
+    return list(together.values())
+
+
+def measurement_of(job: Job) -> Measurement:
+    """Make a Measurement of a job; what fio cannot tell is absent, and said in its notes."""
+    parameters = options.parameters_of(job.options, len(job.parts))
+    notes: list[Note] = []
+    streams, spreads, bandwidth, rate, elapsed_s = [], [], 0.0, 0.0, 0.0
+    active = [(d, [part[d] for part in job.parts if isinstance(part.get(d), dict)]) for d in DIRECTIONS]
+    active = [(direction, rows) for direction, rows in active if sum(number(row, "total_ios") for row in rows) > 0]
+    for direction, rows in active:
+        kinds = {kind: spread_of(rows, field) for kind, field in _KINDS.items()}
+        total = _total(kinds, notes)
+        spreads.append(total)
+        streams.append(
+            Stream(
+                name=direction,
+                operations=int(sum(number(row, "total_ios") for row in rows)),
+                bytes=int(sum(number(row, "io_bytes") for row in rows)),
+                latency_ns={
+                    kind: latency
+                    for kind, spread in {**kinds, "total": total}.items()
+                    if (latency := latency_of(spread)) is not None
+                },
+            )
+        )
+        bandwidth += sum(_bandwidth(row) for row in rows)
+        rate += sum(number(row, "iops") for row in rows)
+        elapsed_s = max(elapsed_s, *(number(row, "runtime") / 1e3 for row in rows))
+    latency = _latency(spreads, job.parts, notes)
+    faults = _faults(job.parts)
+    effective = rate * latency.mean / 1e9 if latency is not None else None
+    asked = float(number(parameters, "iodepth", 1) * number(parameters, "numjobs", 1))
+    return Measurement(
+        parameters=parameters,
+        throughput=Value(bandwidth, "bytes/s"),
+        rate=Value(rate, "operations/s"),
+        latency_ns=latency,
+        streams=tuple(streams),
+        samples=_samples([row for _, rows in active for row in rows], len(active)),
+        concurrency=Concurrency(asked, effective),
+        cpu_user_s=_cpu_s(job.parts, "usr_cpu"),
+        cpu_system_s=_cpu_s(job.parts, "sys_cpu"),
+        elapsed_s=elapsed_s,
+        operations=sum(stream.operations for stream in streams),
+        bytes=sum(stream.bytes for stream in streams),
+        repeats=1,
+        repeat_values=(bandwidth,),
+        validity="degraded" if faults or not streams else "valid",
+        why=("tool-error",) if faults else () if streams else ("nothing-measured",),
+        details={"jobname": job.name, "context_switches": int(sum(number(part, "ctx") for part in job.parts))},
+        faults=faults,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+_KINDS = {"submit": "slat", "complete": "clat", "total": "lat"}
+
+
+def _total(kinds: Mapping[str, Spread], notes: list[Note]) -> Spread:
+    """The whole latency; its percentiles are completion's where fio gave only those (its default)."""
+    total, complete = kinds["total"], kinds["complete"]
+    if total.quantiles or total.histogram or not (complete.quantiles or complete.histogram):
+        return total
+    submit = kinds["submit"].mean
+    notes.append(
+        Note(
+            "percentiles_of_completion",
+            f"fio gave percentiles of completion alone; submission's mean of {submit:.0f} ns is added to them",
+        )
+    )
+    return total.with_shape_of(complete, submit)
+
+
+def _latency(spreads: list[Spread], parts: Iterable[Mapping[str, Any]], notes: list[Note]) -> Latency | None:
+    if not spreads:
+        return None
+    both = spreads[0]
+    for spread in spreads[1:]:
+        both = both.merge(spread)
+    latency = latency_of(both)
+    if latency is None and both.count:
+        coarse = coarse_quantiles(parts)
+        if coarse:
+            notes.append(
+                Note("coarse_percentiles", "percentiles are the upper edges of fio's coarse latency distribution")
+            )
+            latency = latency_of(both.with_quantiles(coarse))
+    return latency
+
+
+def _bandwidth(row: Mapping[str, Any]) -> float:
+    return number(row, "bw_bytes") or number(row, "bw") * 1024
+
+
+def _samples(rows: list[Mapping[str, Any]], directions: int) -> Samples | None:
+    """Sum over the equal jobs; the extremes of a mix's two directions need not fall together, so it has none."""
+    if directions != 1 or any(number(row, "bw_samples") < 1 for row in rows):
+        return None
+    low, mean, high, spread = (
+        sum(number(row, key) for row in rows) * 1024 for key in ("bw_min", "bw_mean", "bw_max", "bw_dev")
+    )
+    counted = min(number(row, "bw_samples") for row in rows)
+    if mean <= 0:
+        return None
+    return Samples(low, mean, high, SAMPLE_S, spread / mean if counted >= 3 else None)
+
+
+def _cpu_s(parts: Iterable[Mapping[str, Any]], key: str) -> float:
+    return sum(number(part, "job_runtime") / 1e3 * number(part, key) / 100 for part in parts)
+
+
+def _faults(parts: Iterable[Mapping[str, Any]]) -> tuple[Fault, ...]:
+    counts: dict[int, int] = {}
+    for part in parts:
+        code = int(number(part, "error")) or int(number(part, "first_error"))
+        if code:
+            counts[code] = counts.get(code, 0) + max(1, int(number(part, "total_err")))
+    return tuple(Fault("job", code, _strerror(code), count) for code, count in counts.items())
+
+
+def _strerror(code: int) -> str:
+    try:
+        return os.strerror(code)
+    except (ValueError, OverflowError):
+        return "unknown error"
+
+
+def read(text: str, name: str) -> Run:
+    """Make a Run of fio's JSON. The same file gives the same Run, its id included."""
+    document = parse(text, name)
+    jobs = jobs_of(document, name)
+    points = [measurement_of(job) for job in jobs]
+    crowded = {job.group for job in jobs if sum(other.group == job.group for other in jobs) > 1}
+    points = [_beside_others(point) if job.group in crowded else point for job, point in zip(jobs, points, strict=True)]
+    ended = _time(document)
+    began = ended - timedelta(seconds=min(sum(point.elapsed_s for point in points), 1e9)) if ended else None
+    digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
+    degraded = [
+        f"fio's job {job.name} failed: {p.faults[0].says}" for job, p in zip(jobs, points, strict=True) if p.faults
+    ]
+    return Run(
+        id=f"fio-{f'{ended:%Y%m%d-%H%M%S}' if ended else 'undated'}-{digest}",
+        started=began.isoformat() if began else "",
+        finished=ended.isoformat() if ended else None,
+        machine=_machine(document),
+        profile="imported",
+        command=f"fio ({name})",
+        experiments=(
+            ExperimentResult(
+                name="storage.fio",
+                resource="storage",
+                asks="What did fio measure?",
+                load=options.load_of([point.parameters for point in points]),
+                kernel="storage_blocks",
+                points=tuple(points),
+                planned=len(points),
+            ),
+        ),
+        degraded=tuple(degraded),
+        version=str(document.get("fio version", "")),
+        imported_from=NAME,
+    )
+
+
+def _beside_others(point: Measurement) -> Measurement:
+    from dataclasses import replace
+
+    says = "it ran at the same time as other jobs of its group (no stonewall between them)"
+    return replace(point, notes=(*point.notes, Note("ran_beside_others", says)))
+
+
+def _time(document: Mapping[str, Any]) -> datetime | None:
+    stamp = number(document, "timestamp_ms") / 1e3 or number(document, "timestamp")
+    try:
+        return datetime.fromtimestamp(stamp, timezone.utc) if stamp > 1e9 else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _machine(document: Mapping[str, Any]) -> dict[str, Any]:
+    used = document.get("disk_util")
+    names = (
+        [str(disk["name"]) for disk in used if isinstance(disk, dict) and disk.get("name")]
+        if isinstance(used, list)
+        else []
+    )
+    why = "fio's JSON does not tell"
+    return {
+        "hostname": None,
+        "cpu": None,
+        "memory": None,
+        "storage": {"disks": [{"name": name} for name in names]},
+        "unknown": {"hostname": why, "cpu": why, "memory": why},
+    }

@@ -1,0 +1,94 @@
+"""Reads the values of fio's options as fio means them, and says which of them are axes of a sweep."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hwdyno.words import Parameters, Scalar
+
+# What fio takes where nothing was said (fio's manual, 3.33).
+DEFAULTS: dict[str, Scalar] = {
+    "rw": "read",
+    "bs": 4096,
+    "iodepth": 1,
+    "numjobs": 1,
+    "ioengine": "psync",
+    "direct": False,
+}
+AXES = ("rw", "bs", "iodepth", "numjobs", "ioengine", "direct", "size", "rwmixread", "offset", "rate", "rate_iops")
+ALIASES = {"readwrite": "rw", "blocksize": "bs", "mem": "iomem"}
+LOADS = ("iodepth", "bs", "numjobs")
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i?)b?)?", re.IGNORECASE)
+
+
+def number(record: Mapping[str, Any], key: str, default: float = 0.0) -> float:
+    """Give a count or rate of a record: finite and not negative, else ``default``."""
+    value = record.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return default
+    try:
+        value = float(value)
+    except OverflowError:
+        return default
+    return value if math.isfinite(value) and value >= 0 else default
+
+
+def size(text: object, kb_base: int = 1024) -> Scalar:
+    """Read a size as fio does: with kb_base 1024, its default, ``4k`` and ``4kb`` are 4096 and ``4kib`` is 4000.
+
+    What is no single size (a range, a list, a percentage) stays as it was written.
+    """
+    written = str(text).strip()
+    parts = {part for part in re.split(r"[,:-]", written) if part}
+    match = _SIZE.fullmatch(parts.pop()) if len(parts) == 1 else None
+    if match is None:
+        return written
+    amount, prefix, reverse = match.groups()
+    base = kb_base if not reverse else (1000 if kb_base == 1024 else 1024)
+    factor = base ** ("kmgtp".index(prefix.lower()) + 1) if prefix else 1
+    value = float(amount) * factor
+    return int(value) if value < 2**63 else written
+
+
+def parameters_of(given: Mapping[str, Any], entries: int) -> Parameters:
+    """Give the axes' values of a job by our names; ``entries`` is how many records of equal jobs fio wrote."""
+    options = {ALIASES.get(name, name): value for name, value in given.items()}
+    kb_base = 1000 if str(options.get("kb_base")) == "1000" else 1024
+    found: Parameters = dict(DEFAULTS)
+    for name in AXES:
+        if name not in options:
+            continue
+        value = options[name]
+        if name == "direct":
+            found[name] = str(value) not in {"0", "false"}
+        elif name in {"bs", "size", "offset"}:
+            found[name] = size(value, kb_base)
+        elif name in {"iodepth", "numjobs", "rwmixread", "rate_iops"}:
+            found[name] = int(value) if str(value).isdecimal() and len(str(value)) < 10 else str(value)
+        else:
+            found[name] = str(value)
+    if "buffered" in options and "direct" not in options:
+        found["direct"] = str(options["buffered"]) in {"0", "false"}
+    if found["rw"] in {"readwrite", "rw", "randrw"}:
+        found["rw"] = "rw" if found["rw"] == "readwrite" else found["rw"]
+        write = options.get("rwmixwrite", "")
+        if "rwmixread" not in found:
+            found["rwmixread"] = 100 - int(write) if str(write).isdecimal() and len(str(write)) < 4 else 50
+    else:
+        found.pop("rwmixread", None)
+    if found["numjobs"] == 1 and entries > 1:
+        found["numjobs"] = entries
+    return found
+
+
+def load_of(points: Sequence[Parameters]) -> str:
+    """Say along which axis these points are a curve: the one with most values that are numbers."""
+
+    def values(axis: str) -> int:
+        return len({point.get(axis) for point in points if isinstance(point.get(axis), int)})
+
+    return max(LOADS, key=values)

@@ -1,0 +1,201 @@
+"""Runs fio, storage's reference tool, on a point of ours: the same file, the same region, the same load."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hwdyno.formats import fio as fio_json
+from hwdyno.peers import PeerReading
+from hwdyno.words import Fault, UserError
+
+# Start, opening, a flush at the end: what fio takes beside its timed region, with ample room.
+GRACE_S = 30.0
+# fio holds iodepth blocks a job in memory; above this it would swap or be killed rather than measure.
+LARGEST_BUFFERS_BYTES = 2 << 30
+# fio's own limit for one block is 4 GiB; one system call moves at most 2 GiB - 4 KiB, and fio stops at a short one.
+LARGEST_BLOCK_BYTES = (2 << 30) - 4096
+
+
+class Fio:
+    """fio, found on the path or named by ``HWDYNO_FIO``."""
+
+    name = "fio"
+    kernels = frozenset({"storage_blocks"})
+
+    def version(self) -> str | None:
+        """Its version, such as ``fio-3.33``; none if it is not here."""
+        program = _program()
+        return _version(program) if program else None
+
+    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+        """Why fio cannot measure this point; none if it can."""
+        if kernel not in self.kernels:
+            return f"fio has nothing to set beside {kernel}"
+        block, depth, jobs = (int(parameters.get(name, 1)) for name in ("bs", "iodepth", "numjobs"))
+        if block > LARGEST_BLOCK_BYTES:
+            return f"a block of {block} bytes is more than one system call moves, and fio does not split it"
+        if block * depth * jobs > LARGEST_BUFFERS_BYTES:
+            return f"fio would need {block * depth * jobs >> 20} MiB of buffers"
+        if parameters.get("time_based", True) and not float(parameters.get("runtime", 0)) > 0:
+            return "a point without an end cannot be run beside ours"
+        return None
+
+    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
+        """What to type; fio neither makes, grows, truncates nor removes the file, whatever the point asks."""
+        given = dict(parameters)
+        rw, engine = str(given.get("rw", "read")), str(given.get("ioengine", "io_uring"))
+        jobs, block = int(given.get("numjobs", 1)), int(given.get("bs", 4096))
+        options: dict[str, object] = {
+            "name": "point",
+            # fio splits names at colons.
+            "filename": str(given.get("path", "")).replace("\\", "\\\\").replace(":", "\\:"),
+            "allow_file_create": 0,
+            "fallocate": "none",
+            "rw": rw,
+            "bs": block,
+            "iodepth": int(given.get("iodepth", 1)),
+            "numjobs": jobs,
+            "ioengine": engine,
+            "direct": int(bool(given.get("direct", False))),
+            "randrepeat": 0,
+            "invalidate": int(bool(given.get("drop_cache", False))),
+        }
+        if rw in {"rw", "randrw"}:
+            options["rwmixread"] = int(given.get("rwmixread", 50))
+        size, offset = int(given.get("size", 0)), int(given.get("offset", 0))
+        if jobs > 1 and size and given.get("share", "partition") == "partition":
+            size = size // jobs // block * block
+            options["offset_increment"] = size
+        if size:
+            options["size"] = size
+        if offset:
+            options["offset"] = offset
+        for name in ("runtime", "ramp_time", "startdelay"):
+            if seconds := float(given.get(name, 0)):
+                options[name] = f"{round(seconds * 1e3)}ms"
+        if seed := int(given.get("seed", 0)):
+            options["randseed"] = seed
+        if cpus := given.get("cpus"):
+            options["cpus_allowed"] = ",".join(str(cpu) for cpu in cpus)
+            options["cpus_allowed_policy"] = "split"
+        if given.get("end_fsync"):
+            options["end_fsync"] = 1
+        flags = ["--norandommap", "--group_reporting", "--thread"]
+        if given.get("time_based", True):
+            flags.append("--time_based")
+        return ["fio", *(f"--{name}={value}" for name, value in options.items()), *flags, "--output-format=json"]
+
+    def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
+        """Run fio once on this point, on a file that is there and long enough."""
+        why = self.unsupported(kernel, parameters)
+        if why:
+            raise UserError(why)
+        program = _program()
+        if program is None:
+            raise FileNotFoundError("fio is not here: install it, or name it by HWDYNO_FIO")
+        _check_file(parameters)
+        timeout_s = GRACE_S + 3 * sum(float(parameters.get(name, 0)) for name in ("runtime", "ramp_time", "startdelay"))
+        out, err, status = _finished([program, *self.command(kernel, parameters)[1:]], timeout_s)
+        return reading_of(out, err, status)
+
+
+PEER = Fio()
+
+
+def reading_of(out: str, err: str, status: int) -> PeerReading:
+    """Read what fio printed. Raises ``OSError`` with fio's own complaint, in one line, when it failed."""
+    complaint = _complaint(err) or _complaint(out)
+    try:
+        document = fio_json.parse(out)
+        jobs = fio_json.jobs_of(document)
+    except UserError as error:
+        raise OSError(f"fio failed: {complaint or error}") from None
+    points = [fio_json.measurement_of(job) for job in jobs]
+    faults = [fault for point in points for fault in point.faults]
+    operations = sum(point.operations for point in points)
+    if status or faults or not operations:
+        raise OSError(f"fio failed: {complaint or _fault(faults) or 'it measured nothing'}")
+    point = points[0]
+    user_s, system_s = point.cpu_user_s or 0.0, point.cpu_system_s or 0.0
+    latency_ns = sum((s.latency_ns["total"].mean * s.operations for s in point.streams if "total" in s.latency_ns), 0.0)
+    details: dict[str, Any] = {"cpu_user_s": user_s, "cpu_system_s": system_s, "elapsed_s": point.elapsed_s}
+    if point.latency_ns is not None:
+        details |= {"latency_ns_p50": point.latency_ns.p50, "latency_ns_p99": point.latency_ns.p99}
+    details |= {f"{s.name}_bytes_s": s.bytes / point.elapsed_s for s in point.streams if point.elapsed_s}
+    return PeerReading(
+        throughput=point.throughput.value,
+        unit=point.throughput.unit,
+        rate=point.rate.value if point.rate else None,
+        latency_ns_mean=latency_ns / point.operations or None,
+        cpu_s=user_s + system_s,
+        operations=point.operations,
+        details=details,
+    )
+
+
+def _fault(faults: list[Fault]) -> str:
+    return f"{faults[0].says.lower()} (errno {faults[0].errno})" if faults else ""
+
+
+def _complaint(text: str) -> str:
+    """What fio said went wrong: its first line that begins with its name, without the place in its source."""
+    for line in text.splitlines():
+        if match := re.match(r"fio: (?!this platform)(.+)", line.strip()):
+            return re.sub(r"(file:)?\S+\.c:\d+,? ?", "", match[1])[:200]
+    return ""
+
+
+@cache
+def _version(program: str) -> str | None:
+    try:
+        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
+
+
+def _program() -> str | None:
+    return shutil.which(os.environ.get("HWDYNO_FIO") or "fio")
+
+
+def _check_file(parameters: Mapping[str, Any]) -> None:
+    """fio lays a file out where it is too short, and would write over whatever path it is given: see to both."""
+    path = Path(str(parameters.get("path", "")))
+    if not path.is_file():
+        raise UserError(f"{path} is no regular file; fio is run on the laid-out data file alone")
+    end = int(parameters.get("offset", 0)) + int(parameters.get("size", 0))
+    if path.stat().st_size < end:
+        raise UserError(f"{path} has {path.stat().st_size} bytes and the point needs {end}; fio would grow it")
+
+
+def _finished(command: list[str], timeout_s: float) -> tuple[str, str, int]:
+    """Run to the end, away from the terminal's Ctrl-C: whatever ends us ends fio, with all its jobs."""
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise OSError(f"fio cannot be started: {error.strerror}") from None
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise OSError(f"fio had not ended after {timeout_s:.0f} s, so it was killed") from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return out, err, process.returncode

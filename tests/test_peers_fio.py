@@ -1,0 +1,177 @@
+"""fio is run on just our point, harms no file, and its failures are one line."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hwdyno import peers
+from hwdyno.peers import fio
+from hwdyno.words import UserError
+
+DATA = Path(__file__).parent / "data" / "fio"
+KERNEL = "storage_blocks"
+FIO = peers.find("fio")
+
+needs_fio = pytest.mark.skipif(
+    FIO.version() is None and os.environ.get("HWDYNO_REQUIRE_PEERS") != "1", reason="fio is not here"
+)
+
+
+def options(**parameters: Any) -> dict[str, str]:
+    """What fio is told, by option."""
+    words = FIO.command(KERNEL, {"path": "/data", **parameters})
+    assert words[0] == "fio"
+    return {name: value for name, _, value in (word.removeprefix("--").partition("=") for word in words[1:])}
+
+
+def test_the_same_point_in_fios_words() -> None:
+    told = options(
+        rw="randrw", rwmixread=70, bs=16384, iodepth=8, ioengine="libaio", direct=True, size=1 << 20, offset=4096,
+        runtime=1.5, ramp_time=0.25, seed=7, numjobs=1, cpus=[0, 1],
+    )  # fmt: skip
+    expected = {
+        "filename": "/data", "rw": "randrw", "rwmixread": "70", "bs": "16384", "iodepth": "8", "ioengine": "libaio",
+        "direct": "1", "size": "1048576", "offset": "4096", "runtime": "1500ms", "ramp_time": "250ms", "randseed": "7",
+        "numjobs": "1", "cpus_allowed": "0,1", "time_based": "", "norandommap": "", "randrepeat": "0",
+        "group_reporting": "", "output-format": "json",
+    }  # fmt: skip
+    assert {name: told.get(name) for name in expected} == expected
+
+
+def test_fio_never_makes_or_grows_a_file() -> None:
+    told = options(rw="randwrite")
+    assert (told["allow_file_create"], told["fallocate"]) == ("0", "none")
+    assert not {"unlink", "overwrite", "create_on_open"} & told.keys()
+
+
+def test_a_mix_is_said_only_of_mixes() -> None:
+    assert "rwmixread" not in options(rw="randread", rwmixread=70)
+
+
+def test_jobs_share_the_region_as_ours_do() -> None:
+    told = options(numjobs=4, size=1 << 20, bs=4096)
+    assert (told["size"], told["offset_increment"]) == (str(1 << 18), str(1 << 18))
+    told = options(numjobs=4, size=1 << 20, bs=4096, share="whole")
+    assert told["size"] == str(1 << 20) and "offset_increment" not in told
+
+
+def test_a_colon_in_the_path_is_no_second_file() -> None:
+    assert options(path="/mnt/a:b/data")["filename"] == "/mnt/a\\:b/data"
+
+
+def test_an_unfinished_pass_is_not_time_based() -> None:
+    assert "time_based" not in options(time_based=False)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"bs": 4 << 30, "runtime": 1}, "one system call"),
+        ({"bs": 1 << 30, "iodepth": 4, "runtime": 1}, "of buffers"),
+        ({"runtime": 0}, "without an end"),
+    ],
+)
+def test_points_that_fio_cannot_measure(parameters: dict[str, Any], says: str) -> None:
+    assert says in (FIO.unsupported(KERNEL, parameters) or "")
+    with pytest.raises(UserError, match=says):
+        FIO.run(KERNEL, parameters)
+
+
+def test_it_stands_beside_storage_alone() -> None:
+    assert "nothing to set beside memory_copy" in (FIO.unsupported("memory_copy", {}) or "")
+
+
+def test_what_it_reads_is_what_fio_said() -> None:
+    reading = fio.reading_of("note: hello\n" + (DATA / "randrw-json-plus.json").read_text(), "", 0)
+    assert reading.throughput == 279121326 + 120306189
+    assert reading.rate == pytest.approx(68144.855145 + 29371.628372)
+    assert reading.operations == 68213 + 29401
+    assert reading.cpu_s == pytest.approx(2.0 * (0.053 + 0.2335))
+    mean = (154943.709865 * 68213 + 174675.280739 * 29401) / reading.operations
+    assert reading.latency_ns_mean == pytest.approx(mean)
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "says"),
+    [
+        ("", "fio: file:ioengines.c:134, func=dlopen, error=x\nfio: engine foo not loadable", "fio failed: "),
+        ("", "", "no JSON of fio"),
+        ((DATA / "randrw-json-plus.json").read_text().replace('"error": 0', '"error": 22'), "", "invalid argument"),
+        ((DATA / "randrw-json-plus.json").read_text().replace('"total_ios"', '"x"'), "", "measured nothing"),
+    ],
+)
+def test_a_failure_is_one_line(out: str, err: str, says: str) -> None:
+    with pytest.raises(OSError, match=says) as caught:
+        fio.reading_of(out, err, 1)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_fio_is_no_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HWDYNO_FIO", str(tmp_path / "none"))
+    assert FIO.version() is None
+    with pytest.raises(FileNotFoundError, match="install it"):
+        FIO.run(KERNEL, {"path": "/data", "runtime": 1})
+
+
+def stand_in(path: Path, script: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_a_fio_that_hangs_is_killed_with_its_children(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_bytes(b"x" * 4096)
+    mark = tmp_path / "children"
+    script = stand_in(tmp_path / "fio", f'sleep 60 & echo $! > "{mark}"; sleep 60')
+    monkeypatch.setenv("HWDYNO_FIO", str(script))
+    monkeypatch.setattr(fio, "GRACE_S", 0.3)
+    with pytest.raises(OSError, match="so it was killed"):
+        FIO.run(KERNEL, {"path": str(data), "size": 4096, "runtime": 0.01})
+    child = int(mark.read_text())
+    for _ in range(100):
+        if not Path(f"/proc/{child}").exists() or " Z " in Path(f"/proc/{child}/stat").read_text():
+            return
+        time.sleep(0.02)
+    raise AssertionError("its child lives on")
+
+
+@pytest.mark.parametrize("parameters", [{"path": "none"}, {"path": "."}, {"path": "data", "size": 8192}])
+def test_a_file_that_fio_would_make_or_grow_is_refused(
+    parameters: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HWDYNO_FIO", str(stand_in(tmp_path / "fio", "exit 0")))
+    (tmp_path / "data").write_bytes(b"x" * 4096)
+    with pytest.raises(UserError, match=r"laid-out data file alone|would grow it"):
+        FIO.run(KERNEL, {"runtime": 1, **parameters, "path": str(tmp_path / parameters["path"])})
+
+
+@pytest.mark.peer("fio")
+@needs_fio
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"rw": "randread", "iodepth": 8, "numjobs": 2},
+        {"rw": "randrw", "rwmixread": 70, "ioengine": "libaio", "iodepth": 4},
+        {"rw": "write", "bs": 65536, "ioengine": "psync"},
+        {"rw": "randread", "ioengine": "mmap"},
+    ],
+)
+def test_fio_itself_leaves_the_file_as_long_as_it_was(parameters: dict[str, Any], tmp_path: Path) -> None:
+    data = tmp_path / "da:ta"
+    data.write_bytes(os.urandom(1 << 20))
+    before = data.stat()
+    told = {"ioengine": "libaio", "path": str(data), "size": 1 << 19, "offset": 1 << 19, "runtime": 0.2, **parameters}
+    tail = data.read_bytes()[: 1 << 19]
+    reading = FIO.run(KERNEL, told)
+    after = data.stat()
+    assert (after.st_size, after.st_ino) == (before.st_size, before.st_ino)
+    assert data.read_bytes()[: 1 << 19] == tail, "outside the region nothing changes"
+    assert [path.name for path in tmp_path.iterdir()] == ["da:ta"]
+    assert reading.operations > 0 and reading.throughput > 0
+    assert (FIO.version() or "").startswith("fio-")
