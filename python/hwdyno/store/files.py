@@ -8,8 +8,10 @@ import os
 import secrets
 from pathlib import Path
 
+from hwdyno.words import UserError
 
-class StoreError(Exception):
+
+class StoreError(UserError):
     """What the store could not do: one line with the cause and what mends it."""
 
 
