@@ -3,10 +3,17 @@
 use crate::kernel::Kernel;
 
 mod idle;
+mod memory_bandwidth;
 mod storage_blocks;
 mod storage_layout;
 mod training_generate;
 
-/// Every kernel that the engine has.
-pub static TABLE: &[&dyn Kernel] =
-    &[&idle::Idle, &storage_blocks::StorageBlocks, &storage_layout::StorageLayout, &training_generate::Generate];
+/// Every kernel that the engine has, each on a line of its own.
+#[rustfmt::skip]
+pub static TABLE: &[&dyn Kernel] = &[
+    &idle::Idle,
+    &memory_bandwidth::MemoryBandwidth,
+    &storage_blocks::StorageBlocks,
+    &storage_layout::StorageLayout,
+    &training_generate::Generate,
+];

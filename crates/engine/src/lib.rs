@@ -8,6 +8,7 @@ pub mod cpu_time;
 pub mod histogram;
 pub mod kernel;
 pub mod kernels;
+pub mod memory;
 pub mod reading;
 pub mod storage;
 pub mod survey;

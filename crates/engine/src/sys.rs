@@ -8,6 +8,7 @@ pub mod filesystem;
 pub mod mapping;
 pub mod memory;
 pub mod page_cache;
+pub mod pages;
 pub mod pause;
 pub mod room;
 pub mod ticks;

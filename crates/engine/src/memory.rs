@@ -1,0 +1,15 @@
+//! What the memory kernels share: pages and first touch, the order of visits, the SIMD loops that move
+//! bytes, the traffic that a thread makes with them, and the pointer chase.
+
+pub mod crew;
+pub mod operation;
+pub mod places;
+mod portable;
+#[cfg(target_arch = "aarch64")]
+#[path = "memory/neon.rs"]
+mod simd;
+#[cfg(target_arch = "x86_64")]
+#[path = "memory/x86.rs"]
+mod simd;
+pub mod traffic;
+pub mod work;

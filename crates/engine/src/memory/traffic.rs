@@ -1,0 +1,506 @@
+//! The memory traffic of one thread: its arrays, the loop over them, the count of what was moved, and
+//! the proof afterwards that it was.
+
+// Arrays are aligned to 64 bytes.
+#![allow(clippy::cast_ptr_alignment)]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use super::operation::{loop_of, Isa, Job, Loop, Primitive, SCALAR, WRITTEN};
+use super::places::Places;
+use super::work::Work;
+use crate::clock::now_ns;
+use crate::sys::pages::Mapping;
+
+/// A dense walk goes by pieces of this size: a multiple of every mix's pattern (6 and 4 lines) and of
+/// the period of the values.
+const PIECE: u64 = 768 << 10;
+/// Turns that one call of a loop takes at most; a multiple of every mix's pattern.
+const TURNS: usize = 240;
+/// What one batch moves, about: 20 µs and more, so that a look at the clock costs nothing.
+const BATCH_BYTES: u64 = 256 << 10;
+/// Words after which the arrays' values repeat.
+const PERIOD: usize = 64;
+/// Arrays begin this much further into their pages, one after the other, so that a load does not wait
+/// for an older store to the same offset of another page (4 KiB aliasing).
+const SKEW: u64 = 17 * 64;
+
+/// One thread's arrays and its place in them. Everything is allocated and touched by [`Traffic::new`].
+pub struct Traffic {
+    work: Work,
+    mapping: Mapping,
+    job: Job,
+    whole: Loop,
+    /// For mixes by turns: (loop for reads, loop for updates).
+    turns: Option<(Loop, Loop)>,
+    places: Places,
+    /// Bytes at each place in one call, and between places.
+    block: u64,
+    stride: u64,
+    turns_a_call: u64,
+    calls_a_batch: u64,
+    reads: Box<[u64; TURNS]>,
+    updates: Box<[u64; TURNS]>,
+    /// Blocks that were read only, or in a mix of any kind visited; and blocks that were updated.
+    visited: u64,
+    updated: u64,
+}
+
+/// What was moved so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes loaded, as the loop's source says.
+    pub read: u64,
+    /// Bytes stored.
+    pub written: u64,
+    /// Bytes that the hardware must move for a set beyond its caches: whole lines, and a read of each
+    /// line that is stored through the caches without having been loaded (write-allocate).
+    pub line: u64,
+    /// Floating-point operations.
+    pub flops: u64,
+}
+
+/// What was found when the arrays were looked at afterwards.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Verdict {
+    /// Words that were held against what they must be.
+    pub checked: u64,
+    /// Words that were not; a wrong sum of reads counts as one.
+    pub wrong: u64,
+}
+
+fn source(number: usize, word: usize) -> f64 {
+    (1 + number + ((word * (2 * number + 1)) % PERIOD)) as f64
+}
+
+fn first(word: usize) -> u64 {
+    (-((1 + word % PERIOD) as f64)).to_bits()
+}
+
+/// Waits about `cycles` cycles: a chain of as many dependent decrements.
+#[inline]
+fn spin(cycles: u64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a register is counted down; nothing else is touched.
+    unsafe {
+        std::arch::asm!("2:", "sub {n}, 1", "jnz 2b", n = inout(reg) cycles.max(1) => _, options(nomem, nostack));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("2:", "subs {n}, {n}, #1", "b.ne 2b", n = inout(reg) cycles.max(1) => _, options(nomem, nostack));
+    }
+}
+
+impl Traffic {
+    /// Maps, fills and so first touches the arrays; `key` varies the random order between threads.
+    ///
+    /// # Errors
+    /// What the system says when memory, pages or node are refused.
+    pub fn new(work: Work, isa: Isa, key: u64) -> io::Result<Self> {
+        let arrays = work.primitive.arrays();
+        let array_bytes = work.array_bytes();
+        let (block, stride) = if work.dense() {
+            let unit = if work.primitive.mixed().is_some() { 64 * work.primitive.unrolled_lines() } else { 64 };
+            let piece = if array_bytes >= PIECE { PIECE } else { (array_bytes / unit * unit).max(64) };
+            (piece, piece)
+        } else {
+            (work.block, work.stride)
+        };
+        let count = array_bytes / stride;
+        let step = array_bytes + SKEW;
+        let mapping = Mapping::new((step * arrays as u64) as usize, work.pages, work.node)?;
+        let base = |number: usize| mapping.start().wrapping_add(number * step as usize);
+        let touches_a = work.primitive != Primitive::Read;
+        let words = (array_bytes / 8) as usize;
+        for number in 0..arrays {
+            // SAFETY: array `number` begins inside the mapping, is aligned to 64 bytes and has `words` words.
+            let array = unsafe { std::slice::from_raw_parts_mut(base(number).cast::<u64>(), words) };
+            let mut pattern = [0; PERIOD];
+            for (word, value) in pattern.iter_mut().enumerate() {
+                *value = match (touches_a, number) {
+                    (true, 0) => first(word),
+                    (true, _) => source(number - 1, word).to_bits(),
+                    (false, _) => source(number, word).to_bits(),
+                };
+            }
+            for chunk in array.chunks_mut(PERIOD) {
+                chunk.copy_from_slice(&pattern[..chunk.len()]);
+            }
+        }
+        let b = if touches_a { usize::from(work.primitive.sources() > 0) } else { 0 };
+        let missing = || io::Error::from(io::ErrorKind::Unsupported);
+        let (reads, updates) = (Box::new([0; TURNS]), Box::new([0; TURNS]));
+        let whole = loop_of(work.primitive, isa, block).ok_or_else(missing)?;
+        let turns = if work.by_turns() {
+            loop_of(Primitive::Read, isa, block).zip(loop_of(Primitive::Update, isa, block))
+        } else {
+            None
+        };
+        let turns_a_call = if work.delay > 0 { 1 } else { (BATCH_BYTES / block).clamp(1, TURNS as u64) };
+        let calls_a_batch = if work.delay > 0 {
+            (100_000 / (work.delay + 20 + block / 8)).clamp(1, 1000)
+        } else {
+            (BATCH_BYTES / (block * turns_a_call)).max(1)
+        };
+        Ok(Self {
+            work,
+            job: Job {
+                a: base(0),
+                b: base(b),
+                c: base((b + 1).min(arrays - 1)),
+                d: base((b + 2).min(arrays - 1)),
+                offsets: std::ptr::null(),
+                count: 0,
+                bytes: block,
+                sum: 0,
+            },
+            mapping,
+            whole,
+            turns,
+            places: Places::new(count, work.random, key),
+            block,
+            stride,
+            turns_a_call,
+            calls_a_batch,
+            reads,
+            updates,
+            visited: 0,
+            updated: 0,
+        })
+    }
+
+    /// The memory that it works on.
+    #[must_use]
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Does one batch: some 20 µs of traffic or more, without a look at the clock.
+    #[inline]
+    pub fn batch(&mut self) {
+        for _ in 0..self.calls_a_batch {
+            self.call();
+        }
+    }
+
+    #[inline]
+    fn call(&mut self) {
+        let (count, stride) = (self.places.count(), self.stride);
+        let (mut reading, mut updating, mut left) = (0, 0, self.turns_a_call);
+        let (period, only_read) = match self.turns {
+            Some(_) => self.work.primitive.mixed().map_or((1, 1), |(reads, updates)| (reads + updates, reads)),
+            None => (1, 1),
+        };
+        while left > 0 {
+            let mut taken = 0;
+            let (reads, updates) = (&mut self.reads, &mut self.updates);
+            // A place that is none is written and overwritten by the next, so that no branch is mispredicted.
+            if period == 1 {
+                self.places.take(left, |_, place| {
+                    reads[reading] = place * stride;
+                    reading += usize::from(place < count);
+                    taken += 1;
+                });
+            } else {
+                self.places.take(left, |turn, place| {
+                    let exists = usize::from(place < count);
+                    if turn % period < only_read {
+                        reads[reading] = place * stride;
+                        reading += exists;
+                    } else {
+                        updates[updating] = place * stride;
+                        updating += exists;
+                    }
+                    taken += 1;
+                });
+            }
+            left -= taken;
+        }
+        let (first, second) = self.turns.unwrap_or((self.whole, self.whole));
+        self.visited += reading as u64;
+        self.updated += updating as u64;
+        for (which, offsets, count) in [(first, &self.reads, reading), (second, &self.updates, updating)] {
+            if count > 0 {
+                self.job.offsets = offsets.as_ptr();
+                self.job.count = count as u64;
+                // SAFETY: every offset is a place below `count` times the stride, and a block is no longer
+                // than the stride, so that all blocks lie in the arrays; `new` took a loop that is here.
+                unsafe { which(&mut self.job) };
+            }
+        }
+        if self.work.delay > 0 && reading + updating > 0 {
+            spin(self.work.delay);
+        }
+    }
+
+    /// Visits of a block of the size that was asked for.
+    #[must_use]
+    pub fn visits(&self) -> u64 {
+        (self.visited + self.updated) * (self.block / self.work.block.min(self.block))
+    }
+
+    /// What was moved so far.
+    #[must_use]
+    pub fn moved(&self) -> Moved {
+        let primitive = self.work.primitive;
+        // In a gapless walk a line is fetched once for all its blocks; else each visit fetches whole lines.
+        let rounded = if self.stride < 64 && !self.work.random { self.block } else { self.block.max(64) };
+        if self.turns.is_some() {
+            return Moved {
+                read: (self.visited + self.updated) * self.block,
+                written: self.updated * self.block,
+                line: (self.visited + 2 * self.updated) * rounded,
+                flops: 0,
+            };
+        }
+        if primitive.mixed().is_some() {
+            let lines = self.block / 64;
+            let updated = (0..lines).filter(|&line| primitive.updates_line(line, lines)).count() as u64 * 64;
+            let (read, written) = (self.visited * self.block, self.visited * updated);
+            return Moved { read, written, line: read + written, flops: 0 };
+        }
+        let loads = primitive.sources() as u64 + u64::from(primitive == Primitive::Update);
+        let stores = u64::from(primitive != Primitive::Read);
+        Moved {
+            read: self.visited * self.block * loads,
+            written: self.visited * self.block * stores,
+            line: self.visited * rounded * (loads + stores + u64::from(primitive.write_allocates())),
+            flops: self.visited * self.block / 8 * primitive.flops(),
+        }
+    }
+
+    /// Holds every word of `a`, and the sum of all words read, against what the visits must have left.
+    #[must_use]
+    pub fn verify(&self) -> Verdict {
+        let primitive = self.work.primitive;
+        let mut verdict = Verdict::default();
+        let mut sum = 0_u64;
+        let block_words = (self.block / 8) as usize;
+        let stride_words = (self.stride / 8) as usize;
+        let lines = self.block / 64;
+        let mut before = [0; PERIOD];
+        let mut after = [0; PERIOD];
+        let mut sources = [0_u64; PERIOD];
+        for word in 0..PERIOD {
+            let (b, c) = (source(0, word), source(1, word));
+            before[word] = first(word);
+            after[word] = match primitive {
+                Primitive::Copy | Primitive::NtCopy => b,
+                Primitive::Scale | Primitive::NtScale => SCALAR * b,
+                Primitive::Add | Primitive::NtAdd => b + c,
+                Primitive::Triad | Primitive::NtTriad => b + SCALAR * c,
+                _ => WRITTEN,
+            }
+            .to_bits();
+            let read = match primitive {
+                Primitive::Read => 1,
+                _ if primitive.non_temporal() => primitive.sources(),
+                _ => 0,
+            };
+            let sums =
+                matches!(primitive, Primitive::Read | Primitive::NtMix11 | Primitive::NtMix21 | Primitive::NtMix31);
+            sources[word] = (0..if sums { read } else { 0 })
+                .fold(0, |total: u64, number| total.wrapping_add(source(number, word).to_bits()));
+        }
+        let period_sum = sources.iter().fold(0_u64, |total, &value| total.wrapping_add(value));
+        let words = (self.work.array_bytes() / 8) as usize;
+        // SAFETY: `a` (or, for a read, `b` under the same address) has this many words.
+        let array = unsafe { std::slice::from_raw_parts(self.job.a.cast::<u64>(), words) };
+        let mut hold = |at: usize, value: u64| {
+            verdict.checked += 1;
+            verdict.wrong += u64::from(array[at] != value);
+        };
+        for place in 0..self.places.count() {
+            let visits = self.places.visits(place);
+            let begin = place as usize * stride_words;
+            if primitive == Primitive::Read {
+                for word in begin..begin + block_words {
+                    hold(word, source(0, word).to_bits());
+                }
+            } else if primitive.mixed().is_some() || primitive == Primitive::Update {
+                let turn_updates = self.turns.is_some() && {
+                    let (reads, updates) = primitive.mixed().unwrap_or((0, 1));
+                    self.places.turn_of(place) % (reads + updates) >= reads
+                };
+                for word in begin..begin + block_words {
+                    let updated = match self.turns {
+                        Some(_) => turn_updates,
+                        None => primitive.updates_line((word - begin) as u64 / 8, lines),
+                    };
+                    if updated {
+                        hold(word, first(word).wrapping_add(visits));
+                    } else {
+                        hold(word, first(word));
+                        sum = sum.wrapping_add(first(word).wrapping_mul(visits));
+                    }
+                }
+            } else {
+                let pattern = if visits > 0 { &after } else { &before };
+                for word in begin..begin + block_words {
+                    hold(word, pattern[word % PERIOD]);
+                }
+            }
+            if period_sum != 0 {
+                let whole = period_sum.wrapping_mul((block_words / PERIOD) as u64);
+                let once = (begin..begin + block_words % PERIOD)
+                    .fold(whole, |total, word| total.wrapping_add(sources[word % PERIOD]));
+                sum = sum.wrapping_add(once.wrapping_mul(visits));
+            }
+            for word in begin + block_words..begin + stride_words {
+                hold(word, if primitive == Primitive::Read { source(0, word).to_bits() } else { first(word) });
+            }
+        }
+        verdict.checked += 1;
+        verdict.wrong += u64::from(sum != self.job.sum);
+        verdict
+    }
+}
+
+type Settled = BTreeMap<(Primitive, bool, u64, u64), Isa>;
+
+/// The instructions for `work`: those asked for, or the fastest of three short timings, taken in turn,
+/// on arrays of the same size up to 64 MiB; settled once for each kind of work.
+///
+/// # Errors
+/// As [`Traffic::new`].
+pub fn settle(work: Work) -> io::Result<Isa> {
+    static SETTLED: Mutex<Settled> = Mutex::new(BTreeMap::new());
+    let candidates = Isa::wide();
+    if let Some(isa) = work.isa {
+        return Ok(isa);
+    }
+    if work.block < 64 && !work.dense() {
+        return Ok(Isa::Scalar);
+    }
+    let trial = Work { working_set: work.working_set.min(64 << 20), delay: 0, ..work };
+    let trial = if trial.array_bytes() < trial.stride { work } else { trial };
+    let key = (work.primitive, work.random, work.block, trial.working_set.ilog2().into());
+    if let Some(&isa) = SETTLED.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return Ok(isa);
+    }
+    let mut best = (candidates.last().copied().unwrap_or(Isa::Scalar), 0.0);
+    if candidates.len() > 1 {
+        let mut traffics = Vec::new();
+        for &isa in &candidates {
+            traffics.push((isa, Traffic::new(trial, isa, 1)?));
+        }
+        for _ in 0..3 {
+            for (isa, traffic) in &mut traffics {
+                let (begun, before) = (now_ns(), traffic.visits());
+                while now_ns() - begun < 4_000_000 {
+                    traffic.batch();
+                }
+                let rate = (traffic.visits() - before) as f64 / (now_ns() - begun) as f64;
+                if rate > best.1 {
+                    best = (*isa, rate);
+                }
+            }
+        }
+    }
+    SETTLED.lock().unwrap_or_else(PoisonError::into_inner).insert(key, best.0);
+    Ok(best.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::pages::Pages;
+
+    fn work(primitive: Primitive, random: bool, stride: u64, block: u64, working_set: u64) -> Work {
+        Work { primitive, isa: None, random, working_set, stride, block, delay: 0, pages: Pages::Base, node: None }
+    }
+
+    fn sets() -> Vec<Isa> {
+        let mut sets = Isa::wide();
+        sets.push(Isa::Scalar);
+        sets
+    }
+
+    /// (random, stride, block, working set): dense, within a piece and over several; gaps; blocks
+    /// shorter than a line, of lines, longer than a mix's pattern; counts that are no power of two.
+    const SHAPES: [(bool, u64, u64, u64); 9] = [
+        (false, 64, 64, 20 << 10),
+        (false, 8, 8, 5 << 20),
+        (false, 256, 64, 300_000),
+        (false, 32, 32, 64 << 10),
+        (true, 64, 64, 100_000),
+        (true, 8, 8, 50_000),
+        (true, 256, 256, 200_000),
+        (true, 512, 64, 200_000),
+        (true, 6400, 6400, 500_000),
+    ];
+
+    #[test]
+    fn every_loop_leaves_what_it_must_in_every_shape() {
+        for primitive in Primitive::ALL {
+            for isa in sets() {
+                for (random, stride, block, bytes) in SHAPES {
+                    let mut traffic = Traffic::new(work(primitive, random, stride, block, bytes), isa, 3).unwrap();
+                    for batches in [1, 2, 3] {
+                        (0..batches).for_each(|_| traffic.call());
+                        let verdict = traffic.verify();
+                        assert!(verdict.checked > 1);
+                        assert_eq!(verdict.wrong, 0, "{primitive:?} {isa:?} {random} {stride} {block} {bytes}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_corrupted_word_is_found() {
+        for primitive in Primitive::ALL {
+            let mut traffic = Traffic::new(work(primitive, true, 64, 64, 100_000), sets()[0], 3).unwrap();
+            traffic.batch();
+            // SAFETY: the third word of the first array.
+            unsafe { *traffic.job.a.cast::<u64>().add(2) ^= 1 << 40 };
+            assert!(traffic.verify().wrong > 0, "{primitive:?}");
+        }
+    }
+
+    #[test]
+    fn a_read_that_was_left_out_is_found() {
+        for primitive in [Primitive::Read, Primitive::NtMix21, Primitive::Mix31] {
+            let mut traffic = Traffic::new(work(primitive, false, 64, 64, 100_000), sets()[0], 3).unwrap();
+            traffic.batch();
+            traffic.job.sum = traffic.job.sum.wrapping_sub(source(0, 5).to_bits());
+            assert_eq!(traffic.verify().wrong, 1, "{primitive:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_counted_as_stream_counts_and_as_the_hardware_moves() {
+        // Ten calls over one piece of 4 KiB an array.
+        let count = |primitive: Primitive, random, stride, block| {
+            let bytes = 4096 * primitive.arrays() as u64;
+            let mut traffic = Traffic::new(work(primitive, random, stride, block, bytes), Isa::Scalar, 3).unwrap();
+            while traffic.visits() < 4096 / stride {
+                traffic.call();
+            }
+            let (moved, passes) = (traffic.moved(), traffic.visits() as f64 / (4096 / stride) as f64);
+            [moved.read, moved.written, moved.line, moved.flops].map(|value| (value as f64 / passes).round() as u64)
+        };
+        assert_eq!(count(Primitive::Read, false, 64, 64), [4096, 0, 4096, 0]);
+        assert_eq!(count(Primitive::Copy, false, 64, 64), [4096, 4096, 12288, 0]);
+        assert_eq!(count(Primitive::Triad, false, 64, 64), [8192, 4096, 16384, 1024]);
+        assert_eq!(count(Primitive::NtTriad, false, 64, 64), [8192, 4096, 12288, 1024]);
+        assert_eq!(count(Primitive::Update, false, 64, 64), [4096, 4096, 8192, 0]);
+        assert_eq!(count(Primitive::Mix21, true, 64, 64), [4096, 2048, 6144, 0]);
+        assert_eq!(count(Primitive::Mix41, true, 64, 64), [4096, 1024, 5120, 0]);
+        assert_eq!(count(Primitive::NtMix21, false, 64, 64), [8192, 4096, 12288, 0]);
+        assert_eq!(count(Primitive::Read, true, 8, 8), [4096, 0, 32768, 0]);
+        assert_eq!(count(Primitive::Read, false, 256, 64), [1024, 0, 1024, 0]);
+    }
+
+    #[test]
+    fn a_delay_changes_no_result() {
+        let mut slow = work(Primitive::Mix21, true, 64, 64, 100_000);
+        slow.delay = 50;
+        let mut traffic = Traffic::new(slow, settle(slow).unwrap(), 3).unwrap();
+        traffic.batch();
+        assert_eq!(traffic.verify().wrong, 0);
+    }
+}
