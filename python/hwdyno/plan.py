@@ -86,6 +86,8 @@ class Plan:
     path: Path
     peers: bool = False
     seed: int = 1
+    ceilings: tuple[str, ...] = ()
+    """Bounds that the user knows, as ``rated read 400 MB/s``."""
     budget_s: float | None = None
     command: str = "hwdyno"
     study: str = ""
@@ -242,6 +244,7 @@ def build(
     budget_s: float | None = None,
     command: str = "hwdyno",
     study: str = "",
+    ceilings: Sequence[str] = (),
 ) -> Plan:
     """A plan of experiments, each with the axes and parameters that were given; raises ``UserError`` in one line."""
     if profile not in PROFILES:
@@ -262,6 +265,7 @@ def build(
         budget_s=budget_s,
         command=command,
         study=study,
+        ceilings=tuple(ceilings),
         given=frozenset(name for _, given in chosen for name in given),
     )
 
@@ -331,7 +335,15 @@ def _typed(sweep: Sweep, declared: Mapping[str, Mapping[str, Any]], kernel: str)
     )
 
 
-_TOP = {"profile": str, "path": str, "peers": bool, "seed": int, "only": list, "budget": (str, int, float)}
+_TOP = {
+    "profile": str,
+    "path": str,
+    "peers": bool,
+    "seed": int,
+    "only": list,
+    "budget": (str, int, float),
+    "ceilings": list,
+}
 _TOP_TABLES = {"experiment"}
 _ENTRY = {"name": str, "axes": dict, "kernel": str, "asks": str, "load": str}
 
@@ -361,6 +373,7 @@ def from_toml(path: Path, kernels: Kernels, overrides: Given | None = None, comm
             seed=told.get("seed"),
             budget_s=parse_duration(told["budget"]) if "budget" in told else None,
             command=command,
+            ceilings=told.get("ceilings", ()),
         )
     except UserError as error:
         raise UserError(f"{path}: {str(error).replace('--', '')}") from None

@@ -90,7 +90,7 @@ def perform(plan: Plan, args: argparse.Namespace, host: Host | None = None) -> i
             new_id(),
             progress=shown,
             peers=peers_here(plan, shown),
-            explain=lambda run: explained(run, args.ceiling),
+            explain=explained,
         )
     show(run, args)
     return status(run, args.fail_under)
@@ -114,8 +114,8 @@ def peers_here(plan: Plan, shown: Any) -> list[Peer]:
     return here
 
 
-def explained(run: Run, given: Sequence[str] = ()) -> Run:
-    """The Run with its ceilings, curves and findings."""
+def explained(run: Run) -> Run:
+    """The Run with its curves and findings."""
     from hwdyno import findings
 
     explain: Any = getattr(findings, "explain", None)

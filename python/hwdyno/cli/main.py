@@ -125,7 +125,7 @@ def _explain(error: Exception) -> int:
     from hwdyno.words import UserError
 
     says = " ".join(str(error).split())
-    if isinstance(error, UserError) or type(error).__name__ == "UsageError":
+    if isinstance(error, UserError) or type(error).__name__ in {"UsageError", "StoreError"}:
         _complain(says)
     elif isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""

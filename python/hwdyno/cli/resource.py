@@ -77,6 +77,7 @@ def plan_of(resource: str, kernel: str, args: argparse.Namespace, host: Host) ->
         path=args.path,
         load=args.load,
         peers=bool(args.peers),
+        ceilings=args.ceiling,
         seed=args.seed,
         budget_s=parse_duration(args.budget)
         if args.budget

@@ -35,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
             "peers": args.peers,
             "seed": args.seed,
             "budget": args.budget,
+            "ceilings": args.ceiling or None,
         }
         return common.perform(plans.from_toml(args.plan, host.kernels(), overrides, command), args, host)
     profile = args.profile or "quick"
@@ -45,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
         profile=profile,
         path=args.path,
         peers=bool(args.peers),
+        ceilings=args.ceiling,
         seed=args.seed,
         budget_s=budget_s,
         command=command,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from hwdyno.sweep import Sweep
-from hwdyno.words import Parameters, UserError
+from hwdyno.words import CeilingClass, Parameters, UserError
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,7 +31,8 @@ class Experiment:
     metric: str = "throughput"
     fixed: Parameters = field(default_factory=dict)
     """Parameters that every point shares, unless a plan says otherwise."""
-    ceilings: tuple[str, ...] = ()
+    ceilings: tuple[CeilingClass, ...] = ()
+    """The classes of its resource's ceilings that apply; all of them if none is named."""
     peers: tuple[str, ...] = ()
     """Reference tools that can measure the same points."""
     needs: tuple[str, ...] = ()

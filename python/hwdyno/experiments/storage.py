@@ -5,10 +5,10 @@ from __future__ import annotations
 from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep, powers
 from hwdyno.units import format_size
-from hwdyno.words import Parameters
+from hwdyno.words import CeilingClass, Parameters
 
 _KERNEL = "storage_blocks"
-_CEILINGS = ("device_link", "rated")
+_CEILINGS: tuple[CeilingClass, ...] = ("physical", "rated")
 _DIRECT: Parameters = {"ioengine": "io_uring", "direct": True}
 
 

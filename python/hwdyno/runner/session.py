@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hwdyno import __version__
+from hwdyno.ceilings import ceilings_of, parse_given
 from hwdyno.hosts import Host
 from hwdyno.measurement import Reading
 from hwdyno.peers import Peer
@@ -19,7 +20,8 @@ from hwdyno.runner.layout import lay_out
 from hwdyno.runner.point import PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
-from hwdyno.words import ExperimentResult, Measurement, Note, Parameters, PeerResult, Run
+from hwdyno.store import StoreError
+from hwdyno.words import Ceiling, ExperimentResult, Measurement, Note, Parameters, PeerResult, Run
 from hwdyno.workspace import Place, Workspace, check_place
 
 WARM_UP_S = 0.3
@@ -66,6 +68,9 @@ class _Session:
             ]
             for one in plan.experiments
         }
+        self.kept: dict[str, list[int]] = {}
+        """By experiment: which points the journal holds, in its order."""
+        self.ceilings: dict[str, tuple[Ceiling, ...]] = {}
         self.started = time.monotonic()
         self.readings = 0
         self.timing = timing(plan, None)
@@ -73,11 +78,22 @@ class _Session:
     def run(self, store: Keeper, run_id: str, explain: Callable[[Run], Run]) -> Run:
         writes = any(one.writes for one in self.plan.experiments)
         place = check_place(self.plan.path, writes=writes) if self.plan.needs_data_file else None
+        begun = _now()
+        machine = self.host.survey(self.plan.path)
+        self.ceilings = {
+            one.experiment.name: tuple(
+                ceiling
+                for ceiling in ceilings_of(machine, one.experiment.resource)
+                if not one.experiment.ceilings or ceiling.kind in one.experiment.ceilings
+            )
+            + tuple(map(parse_given, self.plan.ceilings))
+            for one in self.plan.experiments
+        }
         header = Run(
             id=run_id,
-            started=_now(),
+            started=begun,
             finished=None,
-            machine=self.host.survey(self.plan.path),
+            machine=machine,
             profile=self.plan.profile.name,
             command=self.plan.command,
             experiments=tuple(self._result(one, ()) for one in self.plan.experiments),
@@ -116,14 +132,17 @@ class _Session:
             finished=_now(),
             experiments=experiments,
             interrupted=self.interrupted,
-            degraded=tuple(dict.fromkeys(self.degraded)),
+            degraded=(*self.degraded, *_refused(experiments)),
         )
         try:
             run = explain(run)
         except Exception as error:  # A fault in a rule must not cost what was measured.
             why = f"the findings are missing: {type(error).__name__}: {_says(error)}"
             run = replace(run, degraded=(*run.degraded, why))
-        journal.finish(run)
+        try:
+            journal.finish(run)
+        except StoreError as error:
+            run = replace(run, degraded=(*run.degraded, f"the Run could not be kept: {_says(error)}"))
         return run
 
     def _measure(self, place: Place | None, journal: Journal) -> None:
@@ -133,7 +152,8 @@ class _Session:
             if made.interrupted:
                 raise KeyboardInterrupt
             self.plan = self.plan if made.size_bytes >= self.plan.data_bytes else self.plan.with_size(made.size_bytes)
-            self.degraded += [made.degraded] if made.degraded else []
+            if made.degraded:
+                self._degrade(made.degraded)
             if made.says:
                 self.notes.append(Note("data_file_smaller", made.says))
                 self.progress.says(made.says)
@@ -144,12 +164,12 @@ class _Session:
         for planned in self.plan.experiments:
             on_data_file = "data_file" in planned.experiment.needs
             if lost and on_data_file:
-                self.degraded.append(f"{planned.experiment.name} was left out: its storage was gone")
+                self._degrade(f"{planned.experiment.name} was left out: its storage was gone")
                 continue
             try:
                 self._experiment(planned, journal)
             except _StopError as stop:
-                self.degraded.append(str(stop))
+                self._degrade(str(stop))
                 lost = lost or on_data_file
             if self.interrupted:
                 return
@@ -187,7 +207,7 @@ class _Session:
         try:
             reading = self.host.run(planned.experiment.kernel, told)
         except (OSError, ValueError) as error:
-            self.degraded.append(f"{name} at {_at(point.parameters)}: {_says(error)}")
+            self._degrade(f"{name} at {_at(point.parameters)}: {_says(error)}")
             self._settle(planned, point, journal, "")
             if isinstance(error, OSError) and error.errno in _GONE:
                 raise _StopError(f"{name} ended early: {_says(error)}") from None
@@ -207,7 +227,7 @@ class _Session:
             self._settle(planned, point, journal, ended_by)
         elif len(point.readings) == 1:
             # Kept already now, so that a killed run has every point that was read at all.
-            journal.point(name, self._made(planned, point, ""))
+            self._keep(journal, name, point, self._made(planned, point, ""))
         if gone:
             raise _StopError(f"{name} ended early at {_at(point.parameters)}: {gone}")
 
@@ -278,7 +298,7 @@ class _Session:
         try:
             theirs = peer.run(planned.experiment.kernel, told)
         except (OSError, ValueError) as error:
-            self.degraded.append(f"{peer.name} beside {planned.experiment.name}: {_says(error)}")
+            self._degrade(f"{peer.name} beside {planned.experiment.name}: {_says(error)}")
             return
         point.pairs.setdefault(peer.name, []).append((point.readings[-1], theirs))
 
@@ -306,10 +326,25 @@ class _Session:
         name = planned.experiment.name
         point.measurement = self._made(planned, point, ended_by)
         point.peers = self._peer_results(planned, point)
-        journal.point(name, point.measurement)
-        for result in point.peers:
-            journal.peer(name, result)
+        self._keep(journal, name, point, point.measurement)
         self.progress.ended(name, point.measurement)
+
+    def _keep(self, journal: Journal, name: str, point: PointInWork, measurement: Measurement) -> None:
+        """Store a point as it stands; a store that fails costs the safety of the Run, not the Run."""
+        kept = self.kept.setdefault(name, [])
+        if point.index not in kept:
+            kept.append(point.index)
+        try:
+            journal.point(name, measurement)
+            for result in point.peers:
+                journal.peer(name, replace(result, point=kept.index(point.index)))
+        except StoreError as error:
+            self._degrade(f"points could not be kept as they ended: {_says(error)}")
+
+    def _degrade(self, why: str) -> None:
+        if why not in self.degraded:
+            self.degraded.append(why)
+            self.progress.says(why)
 
     def _result(self, planned: Planned, points: Sequence[PointInWork]) -> ExperimentResult:
         """The experiment as it stands; its points in the order of the plan."""
@@ -323,6 +358,7 @@ class _Session:
             kernel=planned.experiment.kernel,
             points=tuple(point.measurement or self._made(planned, point, "") for point in points),
             metric=planned.experiment.metric,
+            ceilings=self.ceilings.get(planned.experiment.name, ()),
             peers=peers,
             planned=len(planned.points),
             fixed=self._fixed(planned, points),
@@ -341,6 +377,14 @@ class _Session:
         if "data_file" in planned.experiment.needs:
             same["path"] = str(self.plan.path)
         return same
+
+
+def _refused(experiments: Sequence[ExperimentResult]) -> list[str]:
+    """A sentence if the filesystem refused direct I/O: what was measured is then memory as much as storage."""
+    points = [point for one in experiments for point in one.points]
+    count = sum(any(note.code == "direct_refused" for note in point.notes) for point in points)
+    told = f"the filesystem refused direct I/O, so {count} of {len(points)} points went through the page cache"
+    return [told] if count else []
 
 
 def _gone(reading: Reading) -> str:

@@ -54,7 +54,7 @@ class Writer:
         self._names.add(result.name)
 
     def point(self, experiment: str, measurement: Measurement) -> None:
-        """Store one point as it ends."""
+        """Store one point as it ends; a later state of the same point takes its place."""
         self._known(experiment)
         self._append({"experiment": experiment, "point": plain_of(Measurement, measurement)})
 
@@ -134,7 +134,7 @@ def from_journal(text: bytes, path: Path) -> Run:
             experiment = experiments[record["experiment"]]
             if "point" in record:
                 point = word_from(Measurement, record["point"])
-                experiment = replace(experiment, points=(*experiment.points, point))
+                experiment = replace(experiment, points=_with(experiment.points, point))
             else:
                 peer = word_from(PeerResult, record["peer"])
                 experiment = replace(experiment, peers=(*experiment.peers, peer))
@@ -159,3 +159,9 @@ def is_held(path: Path) -> bool:
     except OSError:
         return False
     return False
+
+
+def _with(points: tuple[Measurement, ...], point: Measurement) -> tuple[Measurement, ...]:
+    """The points with this one, in the place of an earlier state of itself where there is one."""
+    same = [index for index, earlier in enumerate(points) if earlier.parameters == point.parameters]
+    return (*points[: same[0]], point, *points[same[0] + 1 :]) if same else (*points, point)
