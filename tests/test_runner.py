@@ -244,10 +244,13 @@ def test_a_peer_runs_in_turn_and_its_ratio_comes_from_pairs(tmp_path: Path) -> N
         def version(self) -> str:
             return "3.42"
 
-        def command(self, kernel: str, parameters: dict[str, Any]) -> list[str]:
+        def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+            return None
+
+        def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
             return ["fio", f"--iodepth={parameters['iodepth']}"]
 
-        def run(self, kernel: str, parameters: dict[str, Any]) -> Any:
+        def run(self, kernel: str, parameters: Mapping[str, Any]) -> Any:
             rate = QUIET.operations_per_s("randread", 100, 4096, parameters["iodepth"]) / 2
             return SimpleNamespace(
                 throughput=rate * 4096,
@@ -276,10 +279,13 @@ def test_a_peer_that_fails_degrades_the_run_and_no_more(tmp_path: Path) -> None:
         def version(self) -> str:
             return "3.42"
 
-        def command(self, kernel: str, parameters: dict[str, Any]) -> list[str]:
+        def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+            return None
+
+        def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
             return ["fio"]
 
-        def run(self, kernel: str, parameters: dict[str, Any]) -> Any:
+        def run(self, kernel: str, parameters: Mapping[str, Any]) -> Any:
             raise OSError(errno.EPIPE, "fio ended with status 1")
 
     host = SimulatedHost(QUIET)

@@ -100,9 +100,8 @@ def peers_here(plan: Plan, shown: Any) -> list[Peer]:
     """The plan's peers that are on this machine; the others are named."""
     if not plan.peers:
         return []
-    from hwdyno import peers as known
+    from hwdyno import peers
 
-    peers: Any = known
     wanted = dict.fromkeys(name for planned in plan.experiments for name in planned.experiment.peers)
     here = []
     for name in wanted:
@@ -118,9 +117,7 @@ def explained(run: Run) -> Run:
     """The Run with its curves and findings."""
     from hwdyno import findings
 
-    explain: Any = getattr(findings, "explain", None)
-    made: Run = explain(run) if explain else run
-    return made
+    return findings.explain(run)
 
 
 def show(run: Run, args: argparse.Namespace) -> None:

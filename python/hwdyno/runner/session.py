@@ -286,12 +286,14 @@ class _Session:
 
     # --- peers
 
-    def _beside(self, planned: Planned) -> list[Peer]:
-        experiment = planned.experiment
-        return [peer for peer in self.peers if experiment.kernel in peer.kernels and peer.name in experiment.peers]
+    def _beside(self, planned: Planned, told: dict[str, Any]) -> list[Peer]:
+        """The peers that can measure this point."""
+        kernel = planned.experiment.kernel
+        fit = [peer for peer in self.peers if kernel in peer.kernels and peer.name in planned.experiment.peers]
+        return [peer for peer in fit if peer.unsupported(kernel, told) is None]
 
     def _peers_in_turn(self, planned: Planned, point: PointInWork, told: dict[str, Any]) -> None:
-        for peer in self._beside(planned):
+        for peer in self._beside(planned, told):
             self._pair(peer, planned, point, told)
 
     def _pair(self, peer: Peer, planned: Planned, point: PointInWork, told: dict[str, Any]) -> None:
@@ -308,7 +310,7 @@ class _Session:
             told["path"] = str(self.plan.path / "data")  # The scratch directory's name would tell nobody anything.
         made = [
             point.beside(peer, self.versions[peer.name], " ".join(peer.command(planned.experiment.kernel, told)))
-            for peer in self._beside(planned)
+            for peer in self._beside(planned, told)
         ]
         return [result for result in made if result is not None]
 
