@@ -1,0 +1,63 @@
+//! Runs every kernel once with small parameters on one thread and checks what it hands back.
+//!
+//! It has no test harness, because that makes a thread for each test, and under qemu-user, where the
+//! aarch64 build is checked, making a thread hangs. A kernel without a check here fails the test.
+
+use std::path::PathBuf;
+
+use hwdyno_engine::{kernels, run, Stop};
+use serde_json::{json, Value};
+
+type Check = (&'static str, fn(&Scratch) -> Value, fn(&Value) -> Result<(), String>);
+
+/// One line a check: the kernel, its parameters, and what its reading must hold.
+const CHECKS: &[Check] = &[("idle", |_| json!({"runtime": 0.01}), |reading| counted(reading))];
+
+fn counted(reading: &Value) -> Result<(), String> {
+    let faults = reading["faults"].as_array().map_or(0, Vec::len);
+    if faults > 0 {
+        return Err(format!("faults: {}", reading["faults"]));
+    }
+    let operations: u64 =
+        reading["streams"].as_array().into_iter().flatten().filter_map(|stream| stream["operations"].as_u64()).sum();
+    if operations == 0 {
+        return Err("nothing was counted".into());
+    }
+    Ok(())
+}
+
+/// A directory of this test's own, removed at its end.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn main() {
+    let scratch = Scratch(std::env::temp_dir().join(format!("hwdyno-one-thread-{}", std::process::id())));
+    std::fs::create_dir_all(&scratch.0).expect("a directory below the temporary directory");
+    let (mut passed, mut failed) = (0, 0);
+    let mut report = |name: &str, result: Result<(), String>| match result {
+        Ok(()) => passed += 1,
+        Err(why) => {
+            failed += 1;
+            println!("{name} FAILED: {why}");
+        }
+    };
+    for (kernel, parameters, check) in CHECKS {
+        let result = run(kernel, &parameters(&scratch), &Stop::new())
+            .map_err(|error| error.to_string())
+            .and_then(|reading| serde_json::to_value(reading).map_err(|error| error.to_string()))
+            .and_then(|reading| check(&reading));
+        report(kernel, result);
+    }
+    for info in kernels() {
+        let checked = CHECKS.iter().any(|(name, ..)| *name == info.name);
+        report(info.name, if checked { Ok(()) } else { Err("no check in CHECKS".into()) });
+    }
+    drop(scratch);
+    println!("one_thread: {passed} passed, {failed} failed");
+    std::process::exit(i32::from(failed > 0));
+}

@@ -1,0 +1,81 @@
+"""The border between Python and the engine: three verbs, errors mapped, the lock released, a true stub."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from hwdyno import engine
+
+
+def test_the_stub_says_what_the_bridge_has() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "hwdyno._engine", "--ignore-missing-stub"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MYPYPATH": "python"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_kernel_declares_itself_in_full() -> None:
+    for name, kernel in engine.kernels().items():
+        assert kernel["measures"], name
+        assert kernel["pass"], name
+        for parameter in kernel["parameters"]:
+            assert parameter["means"], (name, parameter["name"])
+            assert parameter["type"] in {"integer", "number", "choice", "text", "flag", "integers"}
+
+
+def test_an_unknown_kernel_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(engine.UsageError, match=r"no kernel is called 'nonsense'; there are: idle"):
+        engine.run("nonsense", {})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"runtim": 1}, "idle has no parameter 'runtim'"),
+        ({"runtime": "long"}, "runtime = \"long\": must be a number"),
+        ({"runtime": -1}, "runtime = -1: must be 0.001 to"),
+    ],
+)
+def test_a_wrong_parameter_is_named_before_anything_runs(parameters: dict[str, object], says: str) -> None:
+    with pytest.raises(engine.UsageError) as error:
+        engine.run("idle", parameters)
+    assert says in str(error.value)
+
+
+def test_the_interpreter_runs_on_while_a_kernel_does() -> None:
+    ticks = 0
+    done = threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not done.is_set():
+            ticks += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    before = ticks
+    engine.run("idle", {"runtime": 0.3})
+    during = ticks - before
+    done.set()
+    thread.join()
+    assert during > 20, "the lock was held"
+
+
+def test_the_first_interrupt_ends_the_run_with_what_it_has() -> None:
+    killer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    killer.start()
+    reading = engine.run("idle", {"runtime": 30.0})
+    assert reading["interrupted"]
+    assert 0.1 < reading["elapsed_s"] < 10
+    assert reading["streams"][0]["operations"] > 0
