@@ -10,8 +10,24 @@ use serde_json::{json, Value};
 
 type Check = (&'static str, fn(&Scratch) -> Value, fn(&Value) -> Result<(), String>);
 
-/// One line a check: the kernel, its parameters, and what its reading must hold.
-const CHECKS: &[Check] = &[("idle", |_| json!({"runtime": 0.01}), |reading| counted(reading))];
+/// One line a check: the kernel, its parameters, and what its reading must hold. Order matters: what
+/// a later check reads, an earlier one wrote.
+const CHECKS: &[Check] = &[
+    ("idle", |_| json!({"runtime": 0.01}), counted),
+    ("storage_layout", |scratch| json!({"path": scratch.file("data"), "size": 1 << 20}), counted),
+    ("storage_blocks", |scratch| blocks(scratch, "randread", "psync"), counted),
+    ("storage_blocks", |scratch| blocks(scratch, "randwrite", "psync"), counted),
+    ("storage_blocks", |scratch| blocks(scratch, "read", "mmap"), counted),
+    (
+        "training_generate",
+        |scratch| json!({"path": scratch.file("set"), "files": 2, "record_bytes": 5000.0, "threads": 1}),
+        counted,
+    ),
+];
+
+fn blocks(scratch: &Scratch, rw: &str, ioengine: &str) -> Value {
+    json!({"path": scratch.file("data"), "rw": rw, "ioengine": ioengine, "size": 1 << 20, "time_based": false})
+}
 
 fn counted(reading: &Value) -> Result<(), String> {
     let faults = reading["faults"].as_array().map_or(0, Vec::len);
@@ -28,6 +44,12 @@ fn counted(reading: &Value) -> Result<(), String> {
 
 /// A directory of this test's own, removed at its end.
 struct Scratch(PathBuf);
+
+impl Scratch {
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
 
 impl Drop for Scratch {
     fn drop(&mut self) {
