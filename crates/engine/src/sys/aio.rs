@@ -133,9 +133,9 @@ impl<'a> Context<'a> {
         Ok(())
     }
 
-    /// Waits until `at_least` transfers, or all in flight, are complete.
+    /// Waits until at least one transfer is complete.
     #[inline]
-    pub fn wait(&mut self, at_least: usize) -> io::Result<()> {
+    pub fn wait(&mut self) -> io::Result<()> {
         if !self.batch.is_empty() {
             self.submit()?;
         }
@@ -146,7 +146,7 @@ impl<'a> Context<'a> {
                 libc::syscall(
                     libc::SYS_io_getevents,
                     self.id,
-                    at_least.min(self.in_flight) as i64,
+                    1_i64,
                     self.events.len() as i64,
                     self.events.as_mut_ptr(),
                     std::ptr::null_mut::<libc::timespec>(),

@@ -1,0 +1,61 @@
+"""``hwdyno report``: shows a Run again, or writes its page, pictures and tables."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+DEGRADED = 3
+LATEST = "-"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The options of ``hwdyno report``."""
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        nargs="?",
+        default=LATEST,
+        help="a run's id, the path of a run's file, or - for the latest",
+    )
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write the page: one file that needs nothing else")
+    for kind in ("png", "svg", "pdf"):
+        parser.add_argument(f"--{kind}", metavar="DIR", type=Path, help=f"write every chart as {kind.upper()} into DIR")
+    tables = parser.add_mutually_exclusive_group()
+    tables.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
+    tables.add_argument("--csv", action="store_true", help="print one line a point as CSV, in base units")
+    parser.add_argument(
+        "--store", metavar="DIR", type=Path, help="where runs are kept (default: $HWDYNO_HOME, or your data directory)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make what was asked for; the terminal's report unless that was something else."""
+    from hwdyno.report.verdict import verdict_of
+    from hwdyno.store import Store
+
+    document = Store(args.store).load("last" if args.run == LATEST else args.run)
+    made: list[Path] = []
+    if args.html is not None:
+        from hwdyno.report.page import html
+
+        args.html.write_text(html(document), encoding="utf-8")
+        made.append(args.html)
+    for kind in ("png", "svg", "pdf"):
+        directory = getattr(args, kind)
+        if directory is not None:
+            from hwdyno.report import images
+
+            made += images.write(document, directory, kind)
+    if args.markdown or args.csv:
+        from hwdyno.report import tables
+
+        sys.stdout.write(tables.markdown(document) if args.markdown else tables.csv_text(document))
+        for path in made:
+            sys.stderr.write(f"report  {path}\n")
+    else:
+        from hwdyno.report.terminal import print_run
+
+        print_run(document, made)
+    return 0 if verdict_of(document).status == "valid" else DEGRADED

@@ -1,0 +1,172 @@
+"""The report held against the twelve rules of Hoefler & Belli (Scientific Benchmarking, SC'15)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hwdyno.words import Measurement, Run
+
+Holds = Literal["yes", "partly", "no", "not asked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: whether it holds for this Run, and why."""
+
+    number: int
+    asks: str
+    holds: Holds
+    why: str
+
+
+def audit(run: Run) -> list[Rule]:
+    """All twelve rules, judged by what this Run holds."""
+    points = [point for experiment in run.experiments for point in experiment.points]
+    made = [_speedup(run), _subset(run, points), _mean(points), _ratios(run), _intervals(points), _normality(points)]
+    made += [_comparison(run), _percentiles(points), _setup(run), _timing(run, points), _bounds(run), _lines(run)]
+    return [Rule(number, *rest) for number, rest in enumerate(made, start=1)]
+
+
+_Judged = tuple[str, Holds, str]
+
+
+def _speedup(run: Run) -> _Judged:
+    asks = "A speed-up names its base case, in absolute figures"
+    if any(curve.load in {"threads", "numjobs", "streams"} for e in run.experiments for curve in e.curves):
+        return (
+            asks,
+            "yes",
+            "Scaling is shown as absolute throughput; the base case is the least load measured, a row of its own.",
+        )
+    return asks, "not asked", "No speed-up is reported."
+
+
+def _subset(run: Run, points: list[Measurement]) -> _Judged:
+    asks = "A subset of the plan is explained"
+    planned = sum(max(experiment.planned, len(experiment.points)) for experiment in run.experiments)
+    if planned > len(points) or run.interrupted:
+        missing = f"{planned - len(points)} of {planned} planned points are missing"
+        return (
+            asks,
+            "partly" if run.degraded else "no",
+            f"{missing}: {' '.join(run.degraded) or 'no reason is recorded.'}",
+        )
+    return asks, "yes", "Every point of the plan is in the raw data; none was dropped."
+
+
+def _mean(points: list[Measurement]) -> _Judged:
+    asks = "Costs by the arithmetic mean, rates by the harmonic mean"
+    if not any(point.repeats > 1 for point in points):
+        return asks, "not asked", "Each point was measured once: nothing is averaged over repeats."
+    return asks, "yes", "Rates of repeats are averaged by the harmonic mean, times by the arithmetic mean."
+
+
+def _ratios(run: Run) -> _Judged:
+    asks = "Ratios are not averaged"
+    if not any(experiment.peers for experiment in run.experiments):
+        return asks, "not asked", "No ratio between tools is reported."
+    return asks, "yes", "Each ratio to a peer stands alone; over pairs it is the geometric mean."
+
+
+def _intervals(points: list[Measurement]) -> _Judged:
+    asks = "What varies has a confidence interval"
+    having = sum(point.throughput.low is not None and point.throughput.high is not None for point in points)
+    if not points:
+        return asks, "not asked", "Nothing was measured."
+    holds: Holds = "yes" if having == len(points) else "partly" if having else "no"
+    return asks, holds, f"{having} of {len(points)} points carry a 95% interval."
+
+
+def _normality(points: list[Measurement]) -> _Judged:
+    asks = "No distribution is taken for normal unchecked"
+    whole = sum(bool(point.latency_ns and point.latency_ns.histogram) for point in points)
+    if whole:
+        return (
+            asks,
+            "yes",
+            (
+                f"{whole} of {len(points)} points keep the whole latency distribution; "
+                "means of repeats use Student's t and say how many there were."
+            ),
+        )
+    return asks, "no", "Only summaries of the distributions are known."
+
+
+def _comparison(run: Run) -> _Judged:
+    asks = "Comparisons are statistically sound"
+    peers = [peer for experiment in run.experiments for peer in experiment.peers]
+    if not peers:
+        return asks, "not asked", "Nothing is compared with another tool in this run."
+    sound = sum(peer.ratio is not None and peer.ratio.low is not None for peer in peers)
+    holds: Holds = "yes" if sound == len(peers) else "partly" if sound else "no"
+    return (
+        asks,
+        holds,
+        f"{sound} of {len(peers)} comparisons ran in turn on the same point and give the ratio's interval.",
+    )
+
+
+def _percentiles(points: list[Measurement]) -> _Judged:
+    asks = "The right centre and percentiles are shown"
+    having = sum(point.latency_ns is not None for point in points)
+    if not having:
+        return asks, "not asked", "No latencies were recorded."
+    return (
+        asks,
+        "yes",
+        "Median, p90, p99 and maximum stand beside the mean, p99.9 from 10,000 operations on; none is an average.",
+    )
+
+
+def _setup(run: Run) -> _Judged:
+    asks = "All factors, levels and the set-up are documented"
+    unknown = run.machine.get("unknown")
+    count = len(unknown) if isinstance(unknown, dict) else 0
+    if not run.machine:
+        return asks, "no", "The machine is not described in this result."
+    if not run.command:
+        return asks, "partly", "The command is not recorded."
+    known = "machine, parameters, conditions and commands are below"
+    return (
+        asks,
+        "partly" if count else "yes",
+        f"The {known}; {count} facts are unknown, with the reason." if count else f"The {known}.",
+    )
+
+
+def _timing(run: Run, points: list[Measurement]) -> _Judged:
+    asks = "Parallel time measurement and synchronisation are described"
+    if run.imported_from:
+        return asks, "no", f"The result was imported from {run.imported_from}, which does not say."
+    if not points:
+        return asks, "not asked", "Nothing was measured."
+    return (
+        asks,
+        "yes",
+        "Jobs start together at a barrier; rates count what all did in one shared timed region, by a monotonic clock.",
+    )
+
+
+def _bounds(run: Run) -> _Judged:
+    asks = "Upper performance bounds are shown"
+    bounded = sum(bool(experiment.ceilings) for experiment in run.experiments)
+    if not run.experiments:
+        return asks, "not asked", "Nothing was measured."
+    holds: Holds = "yes" if bounded == len(run.experiments) else "partly" if bounded else "no"
+    return (
+        asks,
+        holds,
+        f"{bounded} of {len(run.experiments)} experiments have a ceiling, each with its class and formula.",
+    )
+
+
+def _lines(run: Run) -> _Judged:
+    asks = "Points are joined only where interpolation is valid"
+    if not any(len(experiment.points) > 1 for experiment in run.experiments):
+        return asks, "not asked", "There is nothing to join."
+    return (
+        asks,
+        "yes",
+        "Lines follow the fitted model, or join three or more neighbours on a scale of quantities; words get bars.",
+    )

@@ -1,0 +1,103 @@
+"""Every chart of a Run, described once as an Altair chart; the page, the pictures and the paper all draw these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hwdyno.report import plots
+from hwdyno.report.rows import Series, is_number, label_of, load_of, series_of, varying
+from hwdyno.words import ExperimentResult, Run
+
+MOST_SERIES = 8
+"""Lines that one chart may hold: more cannot be told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart by its name (fit for a file), with what it shows in a sentence."""
+
+    name: str
+    experiment: int
+    """Index of its experiment in the Run."""
+    title: str
+    caption: str
+    chart: Any
+    """The ``altair.LayerChart``: no size, no colours of its own."""
+    sets: dict[str, list[dict[str, Any]]]
+    """Its rows by name."""
+
+    def spec(self) -> dict[str, Any]:
+        """The Vega-Lite document, with its rows and without a size, a title or colours."""
+        # Unchecked: Altair checked each part when it was made, and a check of the whole costs as much again.
+        made: dict[str, Any] = self.chart.to_dict(validate=False, context={"pre_transform": False})
+        made.pop("config", None)
+        return {**made, "datasets": self.sets}
+
+
+def charts_of(run: Run) -> list[Chart]:
+    """All charts of a Run, in the order of its experiments; none for a point alone."""
+    return [chart for at in range(len(run.experiments)) for chart in _of_experiment(run, at)]
+
+
+def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
+    experiment = run.experiments[at]
+    if not experiment.points:
+        return
+    stem = "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in experiment.name
+    )
+    stem = f"{at + 1}-{stem.strip('-')[:40] or 'experiment'}"
+
+    def made(kind: str, drawn: plots.Drawn | None, part: str = "") -> Iterator[Chart]:
+        if drawn is not None:
+            title = f"{drawn.title}: {part}" if part else drawn.title
+            yield Chart(f"{stem}-{kind}", at, title, drawn.caption, drawn.chart, drawn.sets)
+
+    chosen = plots.chosen_points(experiment)
+    grid = experiment.name.endswith(".grid")
+    if not grid:
+        for number, (part, group) in enumerate(parted(experiment)):
+            suffix = f"-{number + 1}" if part else ""
+            for kind, draw in _kinds(experiment, group):
+                yield from made(kind + suffix, draw(experiment, group), part)
+    yield from made("percentiles", plots.percentiles(experiment, chosen))
+    yield from made("samples", plots.samples(experiment, chosen))
+
+
+Draw = Callable[[ExperimentResult, list[Series]], "plots.Drawn | None"]
+
+
+def _kinds(experiment: ExperimentResult, group: list[Series]) -> list[tuple[str, Draw]]:
+    """Lines where the load is a quantity with enough values to follow, bars where it is a word."""
+    loads = {load_of(experiment, at) for series in group for at in series.points}
+    if len(loads) >= 3 and all(is_number(load) for load in loads):
+        return [("throughput", plots.throughput), ("latency", plots.latency), ("tradeoff", plots.tradeoff)]
+    if sum(len(series.points) for series in group) < 2:
+        return []
+    return [("throughput", plots.throughput_bars), ("latency", plots.latency_bars)]
+
+
+def parted(experiment: ExperimentResult) -> list[tuple[str, list[Series]]]:
+    """The series in groups of at most eight, parted by the axes of fewest values; the words tell the groups apart."""
+    series = series_of(experiment)
+    if len(series) <= MOST_SERIES:
+        return [("", series)]
+    names = varying([one.parameters for one in series])
+    # The axis with most values below the limit stays inside a chart; the others part the charts.
+    counts = {name: len({repr(one.parameters.get(name)) for one in series}) for name in names}
+    inside = max((name for name in names if counts[name] <= MOST_SERIES), key=lambda name: counts[name], default="")
+    outside = [name for name in names if name != inside]
+    groups: dict[str, list[Series]] = {}
+    for one in series:
+        groups.setdefault(label_of(one.parameters, outside), []).append(one)
+    result = []
+    for words, members in groups.items():
+        for start in range(0, len(members), MOST_SERIES):
+            some = [
+                replace(one, label=label_of(one.parameters, [inside])) for one in members[start : start + MOST_SERIES]
+            ]
+            more = f"from series {start + 1}" if len(members) > MOST_SERIES else ""
+            result.append((" · ".join(filter(None, [words, more])) or "all", some))
+    return result

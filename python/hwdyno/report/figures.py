@@ -1,0 +1,122 @@
+"""Numbers as a reader wants them: one unit a column, three or four digits, intervals beside the value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hwdyno import units
+from hwdyno.words import Scalar, Value
+
+NONE = "–"
+"""Stands for what was not measured or cannot be known."""
+
+SIZE_PARAMETERS = frozenset({"bs", "block", "block_size", "size", "offset", "working_set", "working-set", "stride"})
+"""Parameters that count bytes, shown in powers of two as their option takes them."""
+
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What to divide by, and the name of the unit that this gives."""
+
+    divisor: float
+    unit: str
+
+    def number(self, value: float | None) -> str:
+        """The value in this unit, without the unit's name."""
+        return NONE if value is None else number(value / self.divisor)
+
+    def said(self, value: float | None) -> str:
+        """The value with the unit's name."""
+        return NONE if value is None else f"{self.number(value)} {self.unit}".rstrip()
+
+    def interval(self, value: Value) -> str:
+        """``low … high`` in this unit; empty where there is no interval."""
+        if value.low is None or value.high is None:
+            return ""
+        return f"{self.number(value.low)} … {self.number(value.high)}"
+
+
+def number(value: float) -> str:
+    """Three to four significant digits, thousands parted by commas."""
+    size = abs(value)
+    if size >= 100 or value == 0:
+        return f"{value:,.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    if size >= 1:
+        return f"{value:.2f}"
+    return f"{value:.3g}"
+
+
+def scale_for(values: Iterable[float | None], unit: str, resource: str = "") -> Scale:
+    """One scale for a whole column or axis, chosen by its largest value.
+
+    ``MB/s`` up to 10 GB/s, as the field's tools have it; storage counts ``operations/s`` as IOPS.
+    """
+    top = max((abs(value) for value in values if value is not None), default=0.0)
+    if unit == "operations/s":
+        if resource == "storage":
+            return Scale(1.0, "IOPS")
+        return Scale(1e6, "M operations/s") if top >= 1e7 else Scale(1.0, "operations/s")
+    if unit == "bytes/s":
+        if top >= 1e10:
+            return Scale(1e9, "GB/s")
+        return Scale(1e6, "MB/s") if top >= 1e5 else Scale(1e3, "kB/s")
+    if unit in {"s", "ns"}:
+        base = 1.0 if unit == "s" else 1e-9
+        for size, name in _TIMES:
+            if top * base >= size:
+                return Scale(size / base, name)
+        return Scale(1e-9 / base, "ns")
+    if unit in {"ratio", ""}:
+        return Scale(1.0, "")
+    for size, prefix in _PREFIXES:
+        if top >= size:
+            return Scale(size, prefix + unit)
+    return Scale(1.0, unit)
+
+
+def said(value: Value, resource: str = "") -> str:
+    """One value alone with its unit, such as ``3,410 MB/s``."""
+    return scale_for([value.value], value.unit, resource).said(value.value)
+
+
+def latency_scale(values_ns: Iterable[float | None]) -> Scale:
+    """µs for storage-like latencies, ms from 10 ms on, ns below 10 µs."""
+    top = max((value for value in values_ns if value is not None), default=0.0)
+    if top >= 1e8:
+        return Scale(1e6, "ms")
+    return Scale(1e3, "µs") if top >= 2e3 else Scale(1.0, "ns")
+
+
+def size(count: float, *, short: bool = False) -> str:
+    """Bytes as ``4 KiB``, or ``4K`` where there is little room."""
+    said_ = units.format_size(count)
+    return said_.replace("iB", "").replace(" ", "") if short else said_
+
+
+def parameter(name: str, value: Scalar, *, short: bool = False) -> str:
+    """A parameter's value as its reader writes it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)) and name in SIZE_PARAMETERS:
+        return size(value, short=short)
+    if value is None:
+        return NONE
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def percent(share: float | None) -> str:
+    """A share as whole percent, one digit below 10%."""
+    if share is None:
+        return NONE
+    return f"{share * 100:.0f}%" if share >= 0.0995 else f"{share * 100:.1f}%"
+
+
+def printable(text: str) -> str:
+    """Text without control characters: a foreign name must not steer the reader's terminal."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

@@ -1,0 +1,145 @@
+"""The machine as rows for a reader: what is known, and what is not with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hwdyno import units
+from hwdyno.report import figures
+
+_GROUPS = {
+    "os": "System",
+    "cpu": "Processor",
+    "memory": "Memory",
+    "storage": "Storage",
+    "nics": "Network",
+    "gpus": "GPU",
+    "hypervisor": "Hypervisor",
+    "container": "Container",
+    "conditions": "Conditions",
+}
+_SECTION_OF_LONG_LISTS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line: a name, what is known of it, and where nothing is, why."""
+
+    name: str
+    says: str
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Facts of one part of the machine."""
+
+    title: str
+    facts: tuple[Fact, ...]
+
+
+def machine_of(machine: dict[str, Any]) -> list[Group]:
+    """The machine's parts in a fixed order, then whatever else the survey held; empty parts are left out."""
+    unknown = machine.get("unknown")
+    reasons = {str(path): str(why) for path, why in unknown.items()} if isinstance(unknown, dict) else {}
+    parts: dict[str, list[Fact]] = {}
+    keys = [key for key in _GROUPS if key in machine]
+    keys += [key for key in machine if key not in _GROUPS and key != "unknown"]
+    used: set[str] = set()
+    for key in keys:
+        title = _GROUPS.get(key, "Host" if not isinstance(machine[key], (dict, list)) else _words(key))
+        parts.setdefault(title, []).extend(_facts(machine[key], key, key, reasons, used, top=True))
+    for path, why in reasons.items():
+        if path not in used:
+            part = path.partition(".")[0].partition("[")[0]
+            name = _words(path[len(part) :].lstrip(".") or part)
+            parts.setdefault(_GROUPS.get(part, _words(part)), []).append(Fact(name, "", why))
+    return [Group(title, tuple(facts)) for title, facts in parts.items() if facts]
+
+
+def _facts(
+    value: Any, path: str, name: str, reasons: dict[str, str], used: set[str], *, top: bool = False
+) -> Iterator[Fact]:
+    label = _words(name)
+    if value is None:
+        if path in reasons:
+            used.add(path)
+            yield Fact(label, "", reasons[path])
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _facts(inner, f"{path}.{key}", str(key) if top else f"{name} {key}", reasons, used)
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        for at, item in enumerate(value):
+            if _one_line(item):
+                yield Fact(f"{_words(name)} {at + 1}" if len(value) > 1 else _words(name), _one_line(item))
+                yield from _missing(f"{path}[{at}]", reasons, used)
+            else:
+                yield from _facts(item, f"{path}[{at}]", "" if top else name, reasons, used, top=True)
+    elif isinstance(value, list):
+        if value:
+            yield Fact(label, _listed(value))
+    else:
+        yield Fact(label, _said(name, value))
+
+
+def _missing(path: str, reasons: dict[str, str], used: set[str]) -> Iterator[Fact]:
+    for key, why in reasons.items():
+        if key.startswith(path + "."):
+            used.add(key)
+            yield Fact(_words(key[len(path) + 1 :].replace(".", " ")), "", why)
+
+
+def _one_line(item: Any) -> str:
+    """A small record in one line: a cache, a link of the storage chain, a NUMA node; empty for larger ones."""
+    if not isinstance(item, dict) or any(isinstance(value, dict) for value in item.values()):
+        return ""
+    said = [
+        f"{_words(str(key))} {_said(str(key), value)}" for key, value in item.items() if value not in (None, "", [])
+    ]
+    return ", ".join(said)
+
+
+def _listed(values: list[Any]) -> str:
+    if (
+        len(values) > 3
+        and all(isinstance(value, int) for value in values)
+        and values == list(range(values[0], values[-1] + 1))
+    ):
+        return f"{values[0]} to {values[-1]}"
+    shown = [str(value) for value in values[:_SECTION_OF_LONG_LISTS]]
+    left = len(values) - len(shown)
+    return ", ".join(shown) + (f" and {left} more" if left else "")
+
+
+def _words(name: str) -> str:
+    for suffix in ("_bytes_s", "_bits_s", "_bytes", "_hz", "_c", "_share"):
+        if name.endswith(suffix):
+            name = name[: -len(suffix)]
+            break
+    return name.replace("clock_hz", "clock").replace("bits_s", "rate").replace("_", " ").strip()
+
+
+def _said(name: str, value: Any) -> str:
+    """A value in the unit that its name ends with."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return _listed(value)
+    if not isinstance(value, (int, float)):
+        return str(value)
+    last = name.rpartition(" ")[2]
+    if "bits_s" in last:
+        return units.format_value(value, "bit/s")
+    if last.endswith("bytes_s"):
+        return units.format_bytes_s(value)
+    if last.endswith("bytes"):
+        return units.format_size(value)
+    if last.endswith("_hz") or " clock_hz " in f" {name} ":
+        return units.format_value(value, "Hz")
+    if last.endswith("_c"):
+        return f"{value:g} °C"
+    if last.endswith("_share"):
+        return figures.percent(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

@@ -1,0 +1,287 @@
+"""The report as one HTML file that needs nothing else: works offline, light and dark, on paper and on a phone."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hwdyno import units
+from hwdyno.report import figures, plots, tables, theme
+from hwdyno.report.audit import audit
+from hwdyno.report.charts import Chart, charts_of
+from hwdyno.report.machine import machine_of
+from hwdyno.report.rows import Row, rows_of
+from hwdyno.report.verdict import ranked, verdict_of
+from hwdyno.words import ExperimentResult, Run, Value
+
+CHARTS_IN_SIGHT = 6
+"""Charts of one experiment that stand open; the others wait in folds, one a part of the sweep."""
+MOST_EVIDENCE = 400
+"""Characters of one piece of evidence: whole histograms and lists stay in the raw data."""
+
+_WEB = Path(__file__).parent / "web"
+
+
+def html(run: Run) -> str:
+    """The whole page. Every name from the machine or a foreign file is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["tight"] = _tight
+    return environment.get_template("page.html.j2").render(_context(run))
+
+
+def _context(run: Run) -> dict[str, Any]:
+    charts = charts_of(run)
+    rows = rows_of(run)
+    text = run_json(run)
+    experiments = [
+        _experiment(experiment, at, charts) for at, experiment in enumerate(run.experiments) if experiment.points
+    ]
+    machine = machine_of(run.machine)
+    links = [("figures", "Figures", rows), ("findings", "Findings", run.findings), *_experiment_links(experiments)]
+    links += [("machine", "Machine", machine), ("method", "Method", True), ("data", "Data", True)]
+    stem = "".join(letter for letter in run.id if letter.isascii() and (letter.isalnum() or letter in "-_"))[:60]
+    host = str(run.machine.get("hostname") or "") or (
+        f"from {run.imported_from}" if run.imported_from else "this machine"
+    )
+    return {
+        "title": f"{host}, {run.started[:10]} – hwdyno",
+        "version": run.version,
+        "id": run.id,
+        "schema": run.schema,
+        "css": theme.css() + (_WEB / "page.css").read_text(),
+        "script": (_WEB / "page.js").read_text(),
+        "vega": vega(),
+        "links": [{"id": name, "says": says} for name, says, there in links if there],
+        "verdict": verdict_of(run),
+        "heading": _heading(run, host),
+        "grid": _grid(run, rows),
+        "grid_note": _grid_note(rows),
+        "findings": [_finding(finding) for finding in ranked(run.findings)],
+        "experiments": experiments,
+        "machine": machine,
+        "rules": audit(run),
+        "commands": _commands(run),
+        "run_json": embedded(text),
+        "raw_size": units.format_bytes(len(text)),
+        "file_name": f"hwdyno-{stem or 'run'}.json",
+        "specs_json": embedded(json.dumps([_spec(chart) for chart in charts], separators=(",", ":"))),
+        "themes_json": embedded(json.dumps({"page": theme.config(page=True), "paper": theme.config()})),
+    }
+
+
+def _tight(text: str) -> str:
+    """Keeps a number and its unit on one line."""
+    return re.sub(r"(?<=\d) (?=[A-Za-zµ%])", "\N{NO-BREAK SPACE}", text)
+
+
+def run_json(run: Run) -> str:
+    """The Run's document."""
+    from hwdyno.store import to_json
+
+    return to_json(run)
+
+
+def _spec(chart: Chart) -> dict[str, Any]:
+    spec = chart.spec()
+    # An address that nothing follows; without it the page holds none of its own.
+    spec.pop("$schema", None)
+    return spec
+
+
+def embedded(text: str) -> str:
+    """JSON that no parser of HTML can end early: ``<``, ``>`` and ``&`` stand as their escapes."""
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+@cache
+def vega() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one script of 0.9 MB; vl-convert carries them."""
+    import vl_convert
+
+    script = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+    return script.replace("</script", "<\\/script")
+
+
+def _heading(run: Run, host: str) -> list[str]:
+    cpu = run.machine.get("cpu")
+    model = str(cpu.get("model") or "") if isinstance(cpu, dict) else ""
+    storage = run.machine.get("storage")
+    path = str(storage.get("path") or "") if isinstance(storage, dict) else ""
+    said = [
+        host,
+        model,
+        path,
+        run.started[:16].replace("T", " "),
+        _took(run),
+        f"{run.profile} profile" if run.profile else "",
+    ]
+    said += [
+        f"study {run.study}" if run.study else "",
+        f"imported from {run.imported_from}" if run.imported_from else "",
+    ]
+    return [one for one in said if one]
+
+
+def _took(run: Run) -> str:
+    from datetime import datetime
+
+    try:
+        began, ended = datetime.fromisoformat(run.started), datetime.fromisoformat(run.finished or "")
+        return units.format_duration((ended - began).total_seconds())
+    except (ValueError, TypeError):
+        return ""
+
+
+def _quantity(value: Value, resource: str, *, interval: bool = True) -> dict[str, str]:
+    scale = figures.scale_for([value.value], value.unit, resource)
+    return {
+        "number": scale.number(value.value),
+        "unit": scale.unit,
+        "interval": scale.interval(value) if interval else "",
+    }
+
+
+def _grid(run: Run, rows: list[Row]) -> list[dict[str, Any]]:
+    parts: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        made = parts.setdefault(
+            id(row.experiment), {"name": row.experiment.name, "asks": row.experiment.asks, "rows": []}
+        )
+        made["rows"].append(_grid_row(run, row))
+    return list(parts.values())
+
+
+def _grid_row(run: Run, row: Row) -> dict[str, Any]:
+    point, resource = row.measurement, row.experiment.resource
+    latency = point.latency_ns
+    made: dict[str, Any] = {
+        "label": row.label,
+        "validity": point.validity,
+        "measured": _quantity(point.throughput, resource),
+        "rate": _quantity(point.rate, resource, interval=False) if point.rate else None,
+        "latency": None,
+        "peer": None,
+        "ceiling": None,
+        "no_ceiling": _why_no_ceiling(run, row),
+        "percent": figures.percent(row.share) if row.share is not None else "",
+        "bar": f"{min(1.0, row.share or 0.0) * 100:.1f}",
+        "over": row.share is not None and row.share > 1 and row.ceiling is not None and row.ceiling.kind == "physical",
+        "why": row.why_not_double,
+    }
+    if latency:
+        scale = figures.latency_scale([latency.mean])
+        tail = f"p99 {scale.number(latency.p99)}" if latency.count else ""
+        made["latency"] = {"number": scale.number(latency.mean), "unit": scale.unit, "interval": tail}
+    if row.peer:
+        made["peer"] = _quantity(row.peer.value, resource, interval=False)
+        ratio = f": ours is {tables.ratio_words(row.peer.ratio)}" if row.peer.ratio else ""
+        made["peer_says"] = f"{row.peer.tool} {row.peer.version}{ratio}"
+    if row.ceiling:
+        made["ceiling"] = _quantity(Value(row.ceiling.value, row.ceiling.unit), resource)
+        label = f"{row.ceiling.label}: " if row.ceiling.label and row.ceiling.label != row.ceiling.kind else ""
+        formula = row.ceiling.source if row.ceiling.formula in {"", "as rated"} else row.ceiling.formula
+        made["ceiling_says"] = f"{row.ceiling.kind}, {label}{formula}"
+        made["ceiling_source"] = row.ceiling.source
+    return made
+
+
+def _why_no_ceiling(run: Run, row: Row) -> str:
+    """Why the machine gives no bound, as the survey has it."""
+    if any(ceiling for ceiling in row.experiment.ceilings):
+        return figures.NONE
+    unknown = run.machine.get("unknown")
+    reasons = unknown.items() if isinstance(unknown, dict) else ()
+    found = next((str(why) for path, why in reasons if path.startswith(row.experiment.resource) and "link" in path), "")
+    return f"unknown: {found}" if found else "unknown"
+
+
+def _grid_note(rows: list[Row]) -> str:
+    peers = dict.fromkeys(f"{row.peer.tool} {row.peer.version}" for row in rows if row.peer)
+    return f"{' and '.join(peers)} ran in turn with hwdyno on the same points." if peers else ""
+
+
+def _finding(finding: Any) -> dict[str, Any]:
+    evidence = [(str(name), _evidence(value)) for name, value in finding.evidence.items()]
+    return {
+        "severity": finding.severity,
+        "says": finding.says,
+        "advice": finding.advice,
+        "rule": finding.rule,
+        "experiment": finding.experiment,
+        "evidence": evidence,
+    }
+
+
+def _evidence(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= MOST_EVIDENCE else text[:MOST_EVIDENCE] + " …"
+
+
+def _experiment_links(experiments: list[dict[str, Any]]) -> list[tuple[str, str, Any]]:
+    if len(experiments) > 5:
+        return [(experiments[0]["id"], "Experiments", True)]
+    return [(part["id"], part["name"].rpartition(".")[2][:24], True) for part in experiments]
+
+
+def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> dict[str, Any]:
+    curves = tables.curves_table(experiment)
+    chosen = plots.chosen_points(experiment)
+    shown = [tables.distribution_table(experiment, chosen)] if len(experiment.points) > 1 else []
+    whole = tables.points_table(experiment)
+    own = [
+        {"index": index, "name": chart.name, "title": chart.title, "caption": chart.caption}
+        for index, chart in enumerate(charts)
+        if chart.experiment == at
+    ]
+    return {
+        "id": f"experiment-{at + 1}",
+        "name": experiment.name,
+        "asks": experiment.asks or experiment.name,
+        "fixed": [(name, figures.parameter(name, value)) for name, value in experiment.fixed.items()],
+        "curve_heads": curves.heads if curves else (),
+        "curves": curves.rows if curves else (),
+        "charts": _folds(own),
+        "tables": [
+            *({"caption": table.caption, "heads": table.heads, "rows": table.rows, "fold": ""} for table in shown),
+            {"caption": whole.caption, "heads": whole.heads, "rows": whole.rows, "fold": whole.caption},
+        ],
+        "remarks": _remarks(experiment),
+    }
+
+
+def _folds(charts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first charts in the open, and the rest folded away: a page of a thousand points must open at once."""
+    groups = [{"fold": "", "charts": charts[:CHARTS_IN_SIGHT]}]
+    if charts[CHARTS_IN_SIGHT:]:
+        groups.append({"fold": f"{len(charts) - CHARTS_IN_SIGHT} more charts", "charts": charts[CHARTS_IN_SIGHT:]})
+    return [group for group in groups if group["charts"]]
+
+
+def _remarks(experiment: ExperimentResult) -> list[str]:
+    """What the kernels remarked, and faults, each once with how many points it touched."""
+    counts: dict[str, int] = {}
+    for point in experiment.points:
+        said = {note.says for note in point.notes} | {f"{fault.operation}: {fault.says}" for fault in point.faults}
+        for one in said:
+            counts[one] = counts.get(one, 0) + 1
+    many = len(experiment.points)
+    return [one if count == many else f"{one} ({count} of {many} points)" for one, count in counts.items()]
+
+
+def _commands(run: Run) -> list[dict[str, Any]]:
+    groups = [("This run", [run.command])]
+    for experiment in run.experiments:
+        groups.append((experiment.name, list(experiment.commands)))
+        for tool in dict.fromkeys(peer.tool for peer in experiment.peers):
+            lines = dict.fromkeys(peer.command for peer in experiment.peers if peer.tool == tool)
+            groups.append((f"{experiment.name}, {tool}", list(lines)))
+    return [{"title": title, "lines": kept} for title, lines in groups if (kept := [line for line in lines if line])]

@@ -1,0 +1,348 @@
+"""The rows behind each chart: scaled numbers to draw, and the exact ones with units to read in a tooltip."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from hwdyno.report import figures
+from hwdyno.report.figures import Scale, latency_scale, scale_for
+from hwdyno.report.rows import Series, bounds, direction, in_unit, is_number, load_of, parameters_of, point_label
+from hwdyno.statistics import Histogram
+from hwdyno.words import Curve, ExperimentResult, Latency, Measurement
+
+Rows = list[dict[str, Any]]
+
+QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999)
+LEAST_BEYOND = 10
+"""Operations that must lie beyond a quantile for it to be shown: p99.9 from 10^4 on."""
+FAR = 1.7
+"""A ceiling this many times above all that was measured is told in words: drawn, it would flatten the curve."""
+STEPS_PER_OCTAVE = 8
+
+
+def wide(values: Iterable[float | None]) -> bool:
+    """Whether values span so much that only a log axis shows them all."""
+    known = [value for value in values if value is not None and value > 0]
+    return bool(known) and max(known) / min(known) > 20
+
+
+def _load(experiment: ExperimentResult, at: int) -> Any:
+    load = load_of(experiment, at)
+    return load if is_number(load) else None
+
+
+def _shared(experiment: ExperimentResult, at: int, series: Series) -> dict[str, Any]:
+    point = experiment.points[at]
+    latency = point.latency_ns
+    rate = point.rate
+    return {
+        "series": series.label,
+        "load": _load(experiment, at),
+        "tip_load": figures.parameter(experiment.load, load_of(experiment, at)),
+        "tip_throughput": _with_interval(point, point.throughput.unit, experiment.resource),
+        "tip_rate": _with_interval(point, rate.unit, experiment.resource) if rate else figures.NONE,
+        "tip_latency": _latency_words(latency),
+        "tip_validity": point.validity + (f" ({', '.join(point.why)})" if point.why else ""),
+        "validity": point.validity,
+    }
+
+
+def _with_interval(point: Measurement, unit: str, resource: str) -> str:
+    value = in_unit(point, unit)
+    if value is None:
+        return figures.NONE
+    scale = scale_for([value.value], unit, resource)
+    interval = scale.interval(value)
+    return f"{scale.said(value.value)} ({interval})" if interval else scale.said(value.value)
+
+
+def _latency_words(latency: Latency | None) -> str:
+    if latency is None:
+        return figures.NONE
+    scale = latency_scale([latency.mean])
+    return f"mean {scale.said(latency.mean)}, p50 {scale.said(latency.p50)}, p99 {scale.said(latency.p99)}"
+
+
+def measured(experiment: ExperimentResult, group: list[Series], unit: str) -> tuple[Rows, Scale]:
+    """One row a point: ``y`` with ``low`` and ``high``."""
+    values = [in_unit(experiment.points[at], unit) for series in group for at in series.points]
+    scale = scale_for((value.value for value in values if value), unit, experiment.resource)
+    rows = []
+    for series in group:
+        for at in series.points:
+            value = in_unit(experiment.points[at], unit)
+            if value is None:
+                continue
+            y = value.value / scale.divisor
+            low = value.low / scale.divisor if value.low is not None else y
+            high = value.high / scale.divisor if value.high is not None else y
+            known = value.low is not None and value.high is not None
+            rows.append({**_shared(experiment, at, series), "y": y, "low": low, "high": high, "interval": known})
+    return rows, scale
+
+
+def latencies(experiment: ExperimentResult, group: list[Series]) -> tuple[Rows, Scale]:
+    """One row a point with a latency: ``y`` its mean, ``p50`` and ``p99``."""
+    found = [
+        (series, at, latency)
+        for series in group
+        for at in series.points
+        if (latency := experiment.points[at].latency_ns) is not None
+    ]
+    scale = latency_scale(latency.mean for _, _, latency in found)
+    rows = [
+        {
+            **_shared(experiment, at, series),
+            "y": latency.mean / scale.divisor,
+            "p50": latency.p50 / scale.divisor,
+            "p99": latency.p99 / scale.divisor,
+        }
+        for series, at, latency in found
+        if latency.mean > 0
+    ]
+    return rows, scale
+
+
+def tradeoffs(experiment: ExperimentResult, group: list[Series], unit: str) -> tuple[Rows, Scale, Scale]:
+    """One row a point that has both: ``x`` throughput, ``y`` mean latency; ``name`` its load where there is room."""
+    rows, y_scale = latencies(experiment, group)
+    with_x, x_scale = measured(experiment, group, unit)
+    across = {(row["series"], row["load"]): row["y"] for row in with_x}
+    kept = [{**row, "x": across[row["series"], row["load"]]} for row in rows if (row["series"], row["load"]) in across]
+    for row in kept:
+        row["name"] = row["tip_load"] if len(group) <= 2 else ""
+    return kept, x_scale, y_scale
+
+
+def model_at(curve: Curve, load: float) -> float | None:
+    """The fitted model's throughput at a load, in the curve's unit; none without a fit.
+
+    A queue: X = Xm (1 + (N*/N)^p)^(-1/p). Block sizes: the same, whose half lies at n1/2. Threads:
+    X = cN / (1 + a(N-1) + bN(N-1)) (Gunther's Universal Scalability Law).
+    """
+    given = {name: value.value for name, value in curve.parameters.items()}
+    try:
+        if curve.model == "usl":
+            b = given.get("b", 0.0)
+            return given["c"] * load / (1 + given["a"] * (load - 1) + b * load * (load - 1))
+        if curve.model == "block-size":
+            p = given["p"]
+            crossing = given["n1/2"] * math.expm1(p * math.log(2)) ** (1 / p)
+            return float(given["B"] * (1 + (crossing / load) ** p) ** (-1 / p))
+        if curve.model == "queue-knee":
+            p = given["p"]
+            return float(given["Xm"] * (1 + (given["N*"] / load) ** p) ** (-1 / p))
+    except (KeyError, OverflowError, ZeroDivisionError):
+        pass
+    return None
+
+
+def lines(group: list[Series], rows: Rows, scale: Scale) -> tuple[Rows, str]:
+    """The fitted curve where there is one; else neighbours joined, from three quantities on.
+
+    A line claims that what lies between two points is known to lie on it (Hoefler & Belli, rule 12).
+    """
+    made: Rows = []
+    kind = ""
+    for series in group:
+        own = [row for row in rows if row["series"] == series.label]
+        loads = sorted(row["load"] for row in own)
+        curve = series.curve
+        if len(loads) < 3 or loads[0] <= 0:
+            continue
+        if curve is not None and model_at(curve, loads[0]) is not None:
+            kind = "model"
+            for load in _between(loads):
+                value = model_at(curve, load)
+                if value is not None:
+                    made.append({"series": series.label, "load": load, "y": value / scale.divisor})
+        else:
+            kind = kind or "joined"
+            made += [{"series": series.label, "load": row["load"], "y": row["y"]} for row in own]
+    return made, kind
+
+
+def _between(loads: list[float]) -> list[float]:
+    steps = [loads[0]]
+    for low, high in pairwise(loads):
+        count = max(1, round(STEPS_PER_OCTAVE * math.log2(high / low)))
+        steps += [low * (high / low) ** (step / count) for step in range(1, count + 1)]
+    return steps
+
+
+def marks(group: list[Series], rows: Rows, scale: Scale) -> Rows:
+    """The knee and the load for 90% of each fitted curve, within what was measured, with their words where they fit."""
+    fitted = [
+        (series, series.curve) for series in group if series.curve is not None and series.curve.ceiling is not None
+    ]
+    made: Rows = []
+    for at, (series, curve) in enumerate(fitted):
+        loads = [row["load"] for row in rows if row["series"] == series.label]
+        places = [(curve.knee.load, f"knee {curve.knee.load:.3g}")] if curve.knee else []
+        if curve.load_90 is not None:
+            places.append((curve.load_90, f"90% at {curve.load_90:.3g}"))
+        places.sort()
+        top = max(row["y"] for row in rows)
+        for side, (load, text) in zip(("right", "left"), places, strict=False):
+            y = model_at(curve, load)
+            if y is None or not min(loads) <= load <= max(loads):
+                continue
+            # Close to the left edge words would run out of the chart.
+            side = "left" if load < 2 * min(loads) else side
+            made.append(
+                {
+                    "series": series.label,
+                    "load": load,
+                    "y": y / scale.divisor,
+                    "zero": 0.0,
+                    "align": side,
+                    "text": text if len(fitted) <= 3 else "",
+                    "text_y": top * (0.04 + 0.065 * at),
+                }
+            )
+    return made
+
+
+def ceilings(
+    experiment: ExperimentResult, group: list[Series], unit: str, scale: Scale, top: float
+) -> tuple[Rows, list[str]]:
+    """The ceilings that bound a series of this chart: those near enough to draw, and the others in words.
+
+    A ceiling in bytes/s is carried over to operations/s where all points have one block size.
+    """
+    parameters = [parameters_of(experiment, experiment.points[at]) for series in group for at in series.points]
+    blocks = {one.get("bs") for one in parameters}
+    block = blocks.pop() if len(blocks) == 1 else None
+    directions = {direction(one) for one in parameters}
+    near: dict[tuple[float, str], dict[str, Any]] = {}
+    far: list[str] = []
+    for ceiling in experiment.ceilings:
+        if not any(bounds(ceiling, one) for one in parameters):
+            continue
+        value = ceiling.value
+        if ceiling.unit != unit:
+            if ceiling.unit != "bytes/s" or unit != "operations/s" or not isinstance(block, (int, float)) or not block:
+                continue
+            value /= block
+        label = ceiling.label or ceiling.kind
+        if len(directions) > 1 and ceiling.metric.startswith(("read_", "write_")):
+            label = f"{label} ({ceiling.metric.partition('_')[0]})"
+        text = f"{label}: {scale.said(value)}"
+        if value / scale.divisor > FAR * top:
+            bare = f"{ceiling.label or ceiling.kind}, {scale.said(value)}"
+            if bare not in far:
+                far.append(bare)
+            continue
+        near.setdefault(
+            (value, text),
+            {
+                "y": value / scale.divisor,
+                "text": text,
+                "tip_class": ceiling.kind,
+                "tip_formula": ceiling.formula,
+                "tip_source": ceiling.source,
+            },
+        )
+    return list(near.values()), far
+
+
+def peers(experiment: ExperimentResult, group: list[Series], unit: str, scale: Scale) -> Rows:
+    """What the peers reached on this chart's points, in its unit."""
+    rows = []
+    of_point = {at: series for series in group for at in series.points}
+    for peer in experiment.peers:
+        series = of_point.get(peer.point)
+        if series is None:
+            continue
+        ours = experiment.points[peer.point]
+        value = peer.value.value
+        if peer.value.unit != unit:
+            shown = in_unit(ours, unit)
+            base = in_unit(ours, peer.value.unit)
+            if shown is None or base is None or base.value == 0:
+                continue
+            value *= shown.value / base.value
+        ratio = figures.NONE
+        if peer.ratio is not None:
+            spread = Scale(1.0, "").interval(peer.ratio)
+            ratio = f"{peer.ratio.value:.3f}" + (f" ({spread})" if spread else "")
+        rows.append(
+            {
+                "series": series.label,
+                "load": _load(experiment, peer.point),
+                "y": value / scale.divisor,
+                "tip_load": figures.parameter(experiment.load, load_of(experiment, peer.point)),
+                "tip_peer": f"{peer.tool} {peer.version}: {scale.said(value)}",
+                "tip_ratio": ratio,
+            }
+        )
+    return rows
+
+
+@lru_cache(maxsize=4096)
+def _unpacked(packed: str) -> Histogram:
+    return Histogram.unpack(packed)
+
+
+def quantiles_of(latency: Latency) -> list[tuple[float, float]]:
+    """(quantile, ns) from the whole histogram, or from the summary where that is all there is."""
+    if latency.histogram:
+        histogram = _unpacked(latency.histogram)
+        return [(q, float(histogram.quantile(q))) for q in QUANTILES if latency.count * (1 - q) >= LEAST_BEYOND - 1e-6]
+    known = [(0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99)]
+    return known + ([(0.999, latency.p999)] if latency.p999 is not None else [])
+
+
+def quantiles(experiment: ExperimentResult, points: list[int]) -> tuple[Rows, Scale]:
+    """Rows of ``tail`` = 1 / (1 - quantile) and ``y`` latency."""
+    found = [(at, quantiles_of(latency)) for at in points if (latency := experiment.points[at].latency_ns) is not None]
+    scale = latency_scale(pairs[-1][1] for _, pairs in found if pairs)
+    rows = []
+    for at, pairs in found:
+        label = point_label(experiment, at)
+        for quantile, ns in pairs:
+            if ns <= 0:
+                continue
+            rows.append(
+                {
+                    "series": label,
+                    "tail": round(1 / (1 - quantile), 6),
+                    "y": ns / scale.divisor,
+                    "tip_share": f"{quantile * 100:.6g}%",
+                    "tip_latency": scale.said(ns),
+                }
+            )
+    return rows, scale
+
+
+def over_time(experiment: ExperimentResult, points: list[int]) -> tuple[Rows, str]:
+    """Rows of ``time`` and ``y``, and the unit; the last interval has a row at its end too."""
+    found = [
+        (at, samples) for at in points if (samples := experiment.points[at].samples) is not None and samples.values
+    ]
+    if not found:
+        return [], ""
+    unit = experiment.points[found[0][0]].throughput.unit
+    scale = scale_for([value for _, samples in found for value in samples.values], unit, experiment.resource)
+    rows = []
+    for at, samples in found:
+        label = point_label(experiment, at)
+        spread = " … ".join(scale.number(value) for value in (samples.min, samples.avg, samples.max)) + f" {scale.unit}"
+        for step, value in enumerate(samples.values):
+            time = step * samples.interval_s
+            rows.append(
+                {
+                    "series": label,
+                    "time": round(time, 6),
+                    "y": value / scale.divisor,
+                    "tip_time": f"{time:.3g} s",
+                    "tip_value": scale.said(value),
+                    "tip_range": spread,
+                }
+            )
+        rows.append({**rows[-1], "time": round(len(samples.values) * samples.interval_s, 6)})
+    return rows, scale.unit

@@ -1,0 +1,234 @@
+"""The grid's rows and the charts' series: which points a Run is judged by, and what stands beside each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hwdyno.findings import why_not_double
+from hwdyno.report import figures
+from hwdyno.words import Ceiling, Curve, ExperimentResult, Measurement, Parameters, PeerResult, Run, Scalar, Value
+
+MOST_ROWS = 12
+"""Headline rows that one experiment other than a grid may have."""
+
+_METRIC_UNITS = {"bytes_s": "bytes/s", "operations_s": "operations/s", "flop_s": "FLOP/s", "flops": "FLOP/s"}
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points that differ in the load alone, in order of load."""
+
+    label: str
+    parameters: Parameters
+    points: tuple[int, ...]
+    curve: Curve | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One headline: a measurement, and all that it is held against."""
+
+    label: str
+    experiment: ExperimentResult
+    point: int
+    measurement: Measurement
+    peer: PeerResult | None
+    ceiling: Ceiling | None
+    """The tightest that applies."""
+    share: float | None
+    """Measured over ceiling."""
+    why_not_double: str
+
+
+def parameters_of(experiment: ExperimentResult, point: Measurement) -> Parameters:
+    """What the point was measured with, what all points share included."""
+    return {**experiment.fixed, **point.parameters}
+
+
+def varying(sets: Sequence[Parameters]) -> list[str]:
+    """The parameters that have more than one value among ``sets``, in their order."""
+    names = dict.fromkeys(name for parameters in sets for name in parameters)
+    return [name for name in names if len({repr(parameters.get(name)) for parameters in sets}) > 1]
+
+
+def label_of(parameters: Parameters, names: Iterable[str]) -> str:
+    """Words that tell one series or point from another: ``randread · 4 KiB · iodepth 8``."""
+    said = []
+    for name in names:
+        if name not in parameters:
+            continue
+        text = figures.parameter(name, parameters[name])
+        bare = name in figures.SIZE_PARAMETERS or isinstance(parameters[name], str)
+        said.append(text if bare else f"{name} {text}")
+    return " · ".join(said)
+
+
+def grid_label(parameters: Parameters) -> str:
+    """A storage point's name in the words of CrystalDiskMark, without its direction; empty for other points."""
+    rw, block = parameters.get("rw"), parameters.get("bs")
+    if not isinstance(rw, str) or not isinstance(block, (int, float)):
+        return ""
+    pattern = "RND" if rw.startswith("rand") else "SEQ"
+    depth, jobs = parameters.get("iodepth", 1), parameters.get("numjobs", 1)
+    return f"{pattern}{figures.size(block, short=True)} Q{depth}T{jobs}"
+
+
+def direction(parameters: Parameters) -> str:
+    """``read``, ``write``, ``mix 70% read``, or empty where the point has no direction."""
+    words = str(parameters.get("rw", ""))
+    plain = {"read": "read", "randread": "read", "write": "write", "randwrite": "write"}
+    if words in plain:
+        return plain[words]
+    if words.startswith(("rw", "randrw")):
+        share = words.partition(":")[2] or parameters.get("rwmixread", 50)
+        return f"mix {share}% read"
+    return ""
+
+
+def point_label(experiment: ExperimentResult, point: int) -> str:
+    """A point's name among those of its experiment."""
+    parameters = parameters_of(experiment, experiment.points[point])
+    short = grid_label(parameters)
+    if short:
+        way = direction(parameters) or str(parameters["rw"])
+        others = [name for name in varying([p.parameters for p in experiment.points]) if name not in _GRID_NAMES]
+        return " · ".join(filter(None, [f"{short} {way}", label_of(parameters, others)]))
+    names = varying([p.parameters for p in experiment.points]) or list(experiment.points[point].parameters)
+    return label_of(experiment.points[point].parameters, names) or experiment.name
+
+
+_GRID_NAMES = {"rw", "rwmixread", "bs", "iodepth", "numjobs"}
+
+
+def load_of(experiment: ExperimentResult, point: int) -> Scalar:
+    """The point's value on the axis of load."""
+    return parameters_of(experiment, experiment.points[point]).get(experiment.load)
+
+
+def is_number(value: Scalar) -> bool:
+    """Whether a parameter is a quantity (true and false are not)."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def series_of(experiment: ExperimentResult) -> list[Series]:
+    """The experiment's curves, then the points that belong to none, parted by all axes but the load."""
+    groups: list[tuple[Parameters, tuple[int, ...], Curve | None]] = [
+        (curve.series, curve.points, curve) for curve in experiment.curves if curve.points
+    ]
+    taken = {at for _, points, _ in groups for at in points}
+    loose: dict[str, tuple[Parameters, list[int]]] = {}
+    for at, point in enumerate(experiment.points):
+        if at not in taken:
+            rest = {name: value for name, value in point.parameters.items() if name != experiment.load}
+            loose.setdefault(repr(rest), (rest, []))[1].append(at)
+    groups += [(rest, tuple(points), None) for rest, points in loose.values()]
+    names = varying([parameters for parameters, _, _ in groups])
+
+    def key(at: int) -> tuple[bool, float, str]:
+        load = load_of(experiment, at)
+        return (not is_number(load), float(load) if is_number(load) and load is not None else 0.0, str(load))
+
+    return [
+        Series(
+            label_of(parameters, names or parameters) or experiment.name,
+            parameters,
+            tuple(sorted(points, key=key)),
+            curve,
+        )
+        for parameters, points, curve in groups
+    ]
+
+
+def unit_of(experiment: ExperimentResult) -> str:
+    """The unit that the experiment is judged in."""
+    for curve in experiment.curves:
+        return curve.unit
+    if experiment.metric in {"rate", "iops", "operations_s"} and all(point.rate for point in experiment.points):
+        return "operations/s"
+    return experiment.points[0].throughput.unit if experiment.points else ""
+
+
+def in_unit(measurement: Measurement, unit: str) -> Value | None:
+    """The measurement's throughput or rate, whichever has ``unit``."""
+    if measurement.throughput.unit == unit:
+        return measurement.throughput
+    return measurement.rate if measurement.rate is not None and measurement.rate.unit == unit else None
+
+
+def split_metric(ceiling: Ceiling) -> tuple[str, str]:
+    """A ceiling's direction (``read``, ``write`` or empty for both) and unit."""
+    for direction_ in ("read", "write"):
+        if ceiling.metric.startswith(direction_ + "_"):
+            return direction_, _METRIC_UNITS.get(ceiling.metric[len(direction_) + 1 :], ceiling.unit)
+    return "", _METRIC_UNITS.get(ceiling.metric, ceiling.unit)
+
+
+def bounds(ceiling: Ceiling, parameters: Parameters) -> bool:
+    """Whether the ceiling bounds a point with these parameters: one of its direction, or any if it has none."""
+    wanted, _ = split_metric(ceiling)
+    return not wanted or direction(parameters) == wanted
+
+
+def tightest(experiment: ExperimentResult, point: int) -> tuple[Ceiling | None, float | None]:
+    """The ceiling that leaves the least room above the point, and measured over ceiling.
+
+    What a peer reached is a ceiling only where no link and no maker gives one.
+    """
+    measurement = experiment.points[point]
+    parameters = parameters_of(experiment, measurement)
+    best: tuple[bool, float, Ceiling] | None = None
+    for ceiling in experiment.ceilings:
+        value = in_unit(measurement, ceiling.unit)
+        if value is None or ceiling.value <= 0 or not bounds(ceiling, parameters):
+            continue
+        ranked = (ceiling.kind != "reference", value.value / ceiling.value, ceiling)
+        if best is None or ranked[:2] > best[:2]:
+            best = ranked
+    return (best[2], best[1]) if best else (None, None)
+
+
+def peer_of(experiment: ExperimentResult, point: int) -> PeerResult | None:
+    """What the first peer that measured this point reached."""
+    return next((peer for peer in experiment.peers if peer.point == point), None)
+
+
+def headline_points(experiment: ExperimentResult) -> list[int]:
+    """All points of a grid; of a sweep, one a series: the best operating point, or the fastest valid one."""
+    if experiment.name.endswith(".grid"):
+        return list(range(len(experiment.points)))
+    unit = unit_of(experiment)
+
+    def reached(at: int) -> float:
+        value = in_unit(experiment.points[at], unit)
+        return value.value if value and experiment.points[at].validity != "invalid" else -1.0
+
+    chosen = []
+    for series in series_of(experiment):
+        best = series.curve.best if series.curve else None
+        at_best = [at for at in series.points if best and load_of(experiment, at) == best.load]
+        chosen.append(at_best[0] if at_best else max(series.points, key=reached))
+    if len(chosen) > MOST_ROWS:
+        chosen = sorted(chosen, key=reached, reverse=True)[:MOST_ROWS]
+    return chosen
+
+
+def rows_of(run: Run) -> list[Row]:
+    """The grid: headline rows of every experiment, grids first."""
+    rows = []
+    for experiment in sorted(run.experiments, key=lambda e: not e.name.endswith(".grid")):
+        for point in headline_points(experiment):
+            ceiling, share = tightest(experiment, point)
+            rows.append(
+                Row(
+                    label=point_label(experiment, point),
+                    experiment=experiment,
+                    point=point,
+                    measurement=experiment.points[point],
+                    peer=peer_of(experiment, point),
+                    ceiling=ceiling,
+                    share=share,
+                    why_not_double=why_not_double(experiment.points[point], run=run, experiment=experiment),
+                )
+            )
+    return rows

@@ -1,0 +1,281 @@
+"""A Run's tables: rows of text with the unit in each head, as Markdown for people and CSV for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hwdyno.report import figures
+from hwdyno.report.plotdata import quantiles_of
+from hwdyno.report.rows import Row, parameters_of, point_label, rows_of, series_of, unit_of, varying
+from hwdyno.report.verdict import ranked, verdict_of
+from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Run, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Heads with their units, and rows of text."""
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def _whole(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> Table:
+    """A table without the columns in which nothing is known."""
+    listed = [tuple(row) for row in rows]
+    kept = [at for at in range(len(heads)) if at == 0 or any(row[at] not in {figures.NONE, ""} for row in listed)]
+    return Table(caption, tuple(heads[at] for at in kept), tuple(tuple(row[at] for at in kept) for row in listed))
+
+
+def points_table(experiment: ExperimentResult) -> Table:
+    """Every point: parameters, throughput, rate, latencies, concurrency, CPU time an operation, validity."""
+    points = experiment.points
+    names = varying([point.parameters for point in points]) or list(points[0].parameters) if points else []
+    unit = points[0].throughput.unit if points else ""
+    scale = figures.scale_for([point.throughput.value for point in points], unit, experiment.resource)
+    rates = [point.rate for point in points if point.rate]
+    rate = figures.scale_for(
+        [one.value for one in rates], rates[0].unit if rates else "operations/s", experiment.resource
+    )
+    latency = figures.latency_scale(point.latency_ns.mean if point.latency_ns else None for point in points)
+    heads = [*names, scale.unit, f"95% interval, {scale.unit}", rate.unit]
+    heads += [f"{word}, {latency.unit}" for word in ("mean", "p50", "p90", "p99", "p99.9", "max")]
+    heads += ["in flight", "CPU, µs/operation", "repeats", "validity"]
+    rows = []
+    for point in points:
+        parameters = parameters_of(experiment, point)
+        cells = [figures.parameter(name, parameters.get(name)) for name in names]
+        cells += [scale.number(point.throughput.value), scale.interval(point.throughput) or figures.NONE]
+        cells.append(rate.number(point.rate.value if point.rate else None))
+        cells += [latency.number(value) for value in _latencies(point.latency_ns)]
+        cells += [_effective(point), _cpu(point), str(point.repeats), point.validity]
+        rows.append(cells)
+    return _whole(heads, rows, f"All {len(points)} points")
+
+
+def _latencies(latency: Latency | None) -> tuple[float | None, ...]:
+    if latency is None:
+        return (None,) * 6
+    return (latency.mean, latency.p50, latency.p90, latency.p99, latency.p999, latency.max)
+
+
+def _effective(point: Measurement) -> str:
+    if point.concurrency is None or point.concurrency.effective is None:
+        return figures.NONE
+    return figures.number(point.concurrency.effective)
+
+
+def _cpu(point: Measurement) -> str:
+    if point.cpu_user_s is None or point.cpu_system_s is None or not point.operations:
+        return figures.NONE
+    return figures.number((point.cpu_user_s + point.cpu_system_s) / point.operations * 1e6)
+
+
+def distribution_table(experiment: ExperimentResult, points: Sequence[int]) -> Table:
+    """Latency percentiles, and the least, average and greatest throughput over time, of some points."""
+    some = [experiment.points[at] for at in points]
+    latency = figures.latency_scale(point.latency_ns.p50 if point.latency_ns else None for point in some)
+    sampled = [point.samples for point in some if point.samples]
+    unit = some[0].throughput.unit if some else ""
+    scale = figures.scale_for([samples.max for samples in sampled], unit, experiment.resource)
+    shares = (0.5, 0.9, 0.99, 0.999, 0.9999)
+    heads = ["point", *(f"p{share * 100:.6g}, {latency.unit}" for share in shares), f"max, {latency.unit}"]
+    heads += [f"{word} over time, {scale.unit}" for word in ("min", "avg", "max")] + ["variation"]
+    rows = []
+    for at in points:
+        point = experiment.points[at]
+        known = dict(quantiles_of(point.latency_ns)) if point.latency_ns else {}
+        cells = [point_label(experiment, at), *(latency.number(known.get(share)) for share in shares)]
+        cells.append(latency.number(point.latency_ns.max if point.latency_ns else None))
+        samples = point.samples
+        cells += [
+            scale.number(value) for value in ((samples.min, samples.avg, samples.max) if samples else (None,) * 3)
+        ]
+        cells.append(figures.percent(samples.cv) if samples else figures.NONE)
+        rows.append(cells)
+    return _whole(heads, rows, "Latency percentiles, and throughput over time")
+
+
+def curves_table(experiment: ExperimentResult) -> Table | None:
+    """The operating points read off each curve; none without curves."""
+    series = [one for one in series_of(experiment) if one.curve is not None]
+    if not series:
+        return None
+    unit = unit_of(experiment)
+    tops = [one.curve.ceiling.value for one in series if one.curve and one.curve.ceiling]
+    tops += [one.curve.best.throughput for one in series if one.curve and one.curve.best]
+    scale = figures.scale_for(tops, unit, experiment.resource)
+    load = experiment.load
+    heads = ["series", "shape", f"floor, {load}: latency", f"knee, {load}", f"90%, {load}", f"95%, {load}"]
+    heads += [f"tends to, {scale.unit}", "95% interval", f"best, {load}", f"there, {scale.unit}", "latency there"]
+    rows = []
+    for one in series:
+        curve = one.curve
+        assert curve is not None
+        rows.append([one.label, curve.state, *_operating(experiment, curve, scale)])
+    return _whole(heads, rows, "Operating points")
+
+
+def _operating(experiment: ExperimentResult, curve: Curve, scale: figures.Scale) -> list[str]:
+    def place(point: OperatingPoint | None) -> str:
+        return load(point.load) if point else figures.NONE
+
+    def load(value: float | None) -> str:
+        if value is None:
+            return figures.NONE
+        if experiment.load in figures.SIZE_PARAMETERS:
+            return figures.size(value)
+        return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+    floor, best = curve.floor, curve.best
+    return [
+        f"{place(floor)}: {_ns(floor.latency_ns)}" if floor else figures.NONE,
+        place(curve.knee),
+        load(curve.load_90),
+        load(curve.load_95),
+        scale.number(curve.ceiling.value if curve.ceiling else None),
+        (scale.interval(curve.ceiling) if curve.ceiling else "") or figures.NONE,
+        place(best),
+        scale.number(best.throughput if best else None),
+        _ns(best.latency_ns if best else None),
+    ]
+
+
+def _ns(value: float | None) -> str:
+    return figures.latency_scale([value]).said(value)
+
+
+def grid_table(rows: Sequence[Row]) -> Table:
+    """The headline figures beside reference and ceiling, each cell with its unit, since resources mix here."""
+    heads = ("test", "measured", "95% interval", "rate", "mean latency", "reference", "ratio", "ceiling", "of ceiling")
+    made = [[row.label, *grid_cells(row)] for row in rows]
+    return _whole(heads, made, "Figures")
+
+
+def grid_cells(row: Row) -> list[str]:
+    """Measured, interval, rate, latency, reference, ratio, ceiling and share of one headline."""
+    point, resource = row.measurement, row.experiment.resource
+    scale = figures.scale_for([point.throughput.value], point.throughput.unit, resource)
+    peer, ceiling = row.peer, row.ceiling
+    bound = figures.NONE
+    if ceiling:
+        figure = figures.said(Value(ceiling.value, ceiling.unit), resource)
+        bound = f"{figure} ({ceiling.kind}: {ceiling.label or ceiling.formula})"
+    return [
+        scale.said(point.throughput.value),
+        scale.interval(point.throughput) or figures.NONE,
+        figures.said(point.rate, resource) if point.rate else figures.NONE,
+        _ns(point.latency_ns.mean if point.latency_ns else None),
+        f"{figures.said(peer.value, resource)} ({peer.tool} {peer.version})" if peer else figures.NONE,
+        ratio_words(peer.ratio) if peer and peer.ratio else figures.NONE,
+        bound,
+        figures.percent(row.share),
+    ]
+
+
+def ratio_words(ratio: Value) -> str:
+    """``1.013 × (0.998 … 1.029)``."""
+    spread = f" ({ratio.low:.3f} … {ratio.high:.3f})" if ratio.low is not None and ratio.high is not None else ""
+    return f"{ratio.value:.3f} ×{spread}"
+
+
+def markdown(run: Run) -> str:
+    """The report as Markdown: verdict, figures, findings, operating points and all points."""
+    verdict = verdict_of(run)
+    parts = [f"# {_plain(verdict.says)}", _plain(f"{verdict.more}\n\n{verdict.status}: {verdict.tally}.".strip())]
+    rows = rows_of(run)
+    if rows:
+        parts += ["## Figures", _markdown_table(grid_table(rows))]
+        parts += [f"- **{_plain(row.label)}**: {_plain(row.why_not_double)}" for row in rows if row.why_not_double]
+    if run.findings:
+        parts.append("## Findings")
+        parts += [
+            f"- **{f.severity}** ({_plain(f.rule)}): {_plain(f.says)} {_plain(f.advice)}".rstrip()
+            for f in ranked(run.findings)
+        ]
+    for experiment in run.experiments:
+        parts.append(f"## {_plain(experiment.name)}: {_plain(experiment.asks)}")
+        curves = curves_table(experiment)
+        parts += [_markdown_table(table) for table in (curves, points_table(experiment)) if table and table.rows]
+    parts.append(_plain(f"Run {run.id}, hwdyno {run.version}, {run.started}: `{run.command}`"))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _plain(text: str) -> str:
+    """Text that cannot turn into markup where Markdown is shown as HTML."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _markdown_table(table: Table) -> str:
+    def line(cells: Iterable[str]) -> str:
+        return "| " + " | ".join(_plain(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    rule = "| " + " | ".join("---" if at == 0 else "---:" for at in range(len(table.heads))) + " |"
+    return "\n".join([line(table.heads), rule, *map(line, table.rows)])
+
+
+CSV_HEADS = (
+    "experiment",
+    "point",
+    "throughput",
+    "throughput_low",
+    "throughput_high",
+    "throughput_unit",
+    "rate_operations_s",
+    "latency_mean_ns",
+    "latency_p50_ns",
+    "latency_p90_ns",
+    "latency_p99_ns",
+    "latency_p999_ns",
+    "latency_max_ns",
+    "sample_min",
+    "sample_avg",
+    "sample_max",
+    "in_flight",
+    "cpu_user_s",
+    "cpu_system_s",
+    "elapsed_s",
+    "operations",
+    "bytes",
+    "repeats",
+    "validity",
+    "why",
+)
+
+
+def csv_text(run: Run) -> str:
+    """One line a point with exact figures in base units; a column for each parameter, named as its option."""
+    names = list(dict.fromkeys(name for e in run.experiments for p in e.points for name in parameters_of(e, p)))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*CSV_HEADS[:2], *names, *CSV_HEADS[2:]])
+    for experiment in run.experiments:
+        for at, point in enumerate(experiment.points):
+            parameters = parameters_of(experiment, point)
+            cells: list[Any] = [experiment.name, at, *(parameters.get(name) for name in names)]
+            throughput, samples = point.throughput, point.samples
+            cells += [throughput.value, throughput.low, throughput.high, throughput.unit]
+            cells.append(point.rate.value if point.rate and point.rate.unit == "operations/s" else None)
+            cells += _latencies(point.latency_ns)
+            cells += (samples.min, samples.avg, samples.max) if samples else (None,) * 3
+            cells.append(point.concurrency.effective if point.concurrency else None)
+            cells += [
+                point.cpu_user_s,
+                point.cpu_system_s,
+                point.elapsed_s,
+                point.operations,
+                point.bytes,
+                point.repeats,
+            ]
+            cells += [point.validity, " ".join(point.why)]
+            writer.writerow([_harmless(cell) for cell in cells])
+    return out.getvalue()
+
+
+def _harmless(cell: Any) -> Any:
+    """Text that a spreadsheet will not run as a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in {"=", "+", "-", "@"} else cell

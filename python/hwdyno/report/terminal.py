@@ -1,0 +1,243 @@
+"""A Run on the terminal: the grid that everyone compares, the verdict, the findings, and where the report lies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from hwdyno.report import figures
+from hwdyno.report.rows import (
+    Series,
+    direction,
+    grid_label,
+    in_unit,
+    load_of,
+    parameters_of,
+    series_of,
+    tightest,
+    unit_of,
+)
+from hwdyno.report.verdict import ranked, verdict_of
+from hwdyno.words import ExperimentResult, Measurement, Run
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+NARROW = 78
+"""Columns below which the grid shows only what everyone compares."""
+MOST_SERIES = 24
+MOST_POINTS = 16
+
+_STYLES = {"invalid": "bold red", "warning": "yellow", "info": "cyan", "partial": "yellow", "degraded": "yellow"}
+_MARKS = {"invalid": "✗", "warning": "!", "info": "·"}
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_ASCII_BLOCKS = "_.-=+*#@"
+
+
+def print_run(run: Run, reports: Sequence[Path] = (), *, file: TextIO | None = None, width: int | None = None) -> None:
+    """Print a Run to ``file`` (stdout unless given); ``reports`` are the files that were made of it."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    out = file or sys.stdout
+    console = Console(file=out, width=width, highlight=False, soft_wrap=False)
+    if width is None and not console.is_terminal:
+        console.width = max(console.width, 100)
+    for experiment in run.experiments:
+        if experiment.points:
+            console.print()
+            console.print(Text(_plain(experiment.asks or experiment.name), style="bold"))
+            console.print(_body(experiment, console))
+    verdict = verdict_of(run)
+    console.print()
+    console.print(Text(_plain(verdict.says), style="bold"))
+    if verdict.more and not run.findings:
+        console.print(Text(_plain(verdict.more)))
+    console.print(Text(f"{verdict.status}: {verdict.tally}", style=_STYLES.get(verdict.status, "green")))
+    for finding in ranked(run.findings):
+        mark = Text(f"{_mark(finding.severity, console)} {finding.severity}", style=_STYLES[finding.severity])
+        says = Text(_plain(finding.says))
+        if finding.advice:
+            says.append("\n" + _plain(finding.advice), style="dim")
+        line = Table.grid(padding=(0, 2))
+        line.add_column(no_wrap=True, min_width=9)
+        line.add_column()
+        line.add_row(mark, says)
+        console.print()
+        console.print(line)
+    if run.findings:
+        for sentence in run.degraded:
+            console.print()
+            console.print(Text(_plain(sentence), style="yellow"))
+    if reports:
+        console.print()
+    for path in reports:
+        console.print(Text(f"report  {_plain(str(path))}", overflow="fold"))
+
+
+def _plain(text: str) -> str:
+    return figures.printable(text)
+
+
+def _unicode(console: Console) -> bool:
+    return (console.encoding or "").lower().startswith("utf")
+
+
+def _mark(severity: str, console: Console) -> str:
+    return _MARKS[severity] if _unicode(console) else {"invalid": "x", "warning": "!", "info": "-"}[severity]
+
+
+def _body(experiment: ExperimentResult, console: Console) -> RenderableType:
+    points = [parameters_of(experiment, point) for point in experiment.points]
+    ways = {direction(parameters) for parameters in points}
+    if experiment.name.endswith(".grid") and all(map(grid_label, points)) and ways <= {"read", "write"}:
+        return _grid(experiment, console)
+    series = series_of(experiment)
+    if len(series) == 1 or len(experiment.points) <= MOST_POINTS // 2:
+        return _points(experiment, series, console)
+    return _curves(experiment, series, console)
+
+
+def _table(console: Console) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    return Table(box=box.SIMPLE_HEAD if _unicode(console) else box.ASCII2, pad_edge=False, header_style="dim")
+
+
+def _grid(experiment: ExperimentResult, console: Console) -> RenderableType:
+    """CrystalDiskMark's grid: a row a pattern, reads beside writes, and how much of the ceiling each reached."""
+    cells: dict[str, dict[str, int]] = {}
+    for at, point in enumerate(experiment.points):
+        parameters = parameters_of(experiment, point)
+        cells.setdefault(grid_label(parameters), {})[direction(parameters)] = at
+    ways = [way for way in ("read", "write") if any(way in row for row in cells.values())]
+    wide = console.width >= NARROW
+    scale = figures.Scale(1e6, "MB/s")  # As everyone compares them, however fast.
+    table = _table(console)
+    table.add_column("", no_wrap=True)
+    for way in ways:
+        table.add_column(f"{way} {scale.unit}", justify="right", style="bold")
+        for head in ("IOPS", "µs", "of ceiling") if wide else ("µs",):
+            table.add_column(head, justify="right")
+    for label, row in cells.items():
+        said: list[str] = []
+        for way in ways:
+            if way not in row:
+                said += [""] * (4 if wide else 2)
+                continue
+            at = row[way]
+            point = experiment.points[at]
+            latency = figures.Scale(1e3, "µs").number(point.latency_ns.mean if point.latency_ns else None)
+            said.append(_flagged(scale.number(point.throughput.value), point))
+            if wide:
+                rate = figures.number(point.rate.value) if point.rate else figures.NONE
+                said += [rate, latency, figures.percent(tightest(experiment, at)[1])]
+            else:
+                said.append(latency)
+        table.add_row(label, *said)
+    return table
+
+
+def _flagged(text: str, point: Measurement) -> str:
+    """A figure that cannot be trusted carries a mark: colour alone does not reach everyone."""
+    return text if point.validity == "valid" else f"{text} {'✗' if point.validity == 'invalid' else '!'}"
+
+
+def _points(experiment: ExperimentResult, series: list[Series], console: Console) -> RenderableType:
+    """A row a point, with the knee and the best operating point named."""
+    unit = unit_of(experiment)
+    values = [in_unit(point, unit) for point in experiment.points]
+    scale = figures.scale_for((value.value for value in values if value), unit, experiment.resource)
+    latency = figures.latency_scale(p.latency_ns.mean if p.latency_ns else None for p in experiment.points)
+    timed = any(point.latency_ns for point in experiment.points)
+    wide = console.width >= NARROW
+    table = _table(console)
+    if len(series) > 1:
+        table.add_column("series", overflow="fold")
+    table.add_column(experiment.load, justify="right")
+    table.add_column(scale.unit, justify="right", style="bold")
+    wide = wide and any(value and value.low is not None for value in values)
+    if wide:
+        table.add_column("95% interval", justify="right")
+    for head in ("mean", "p99") if timed else ():
+        table.add_column(f"{head} {latency.unit}", justify="right")
+    table.add_column("")
+    for one in series:
+        for at in one.points[:MOST_POINTS]:
+            point, value = experiment.points[at], values[at]
+            row = [_plain(one.label)] if len(series) > 1 else []
+            row.append(_plain(figures.parameter(experiment.load, load_of(experiment, at))))
+            row.append(_flagged(scale.number(value.value if value else None), point))
+            if wide:
+                row.append(scale.interval(value) if value else "")
+            if timed:
+                own = point.latency_ns
+                row += [latency.number(own.mean if own else None), latency.number(own.p99 if own else None)]
+            best = one.curve.best if one.curve else None
+            row.append("best" if best is not None and best.load == load_of(experiment, at) else "")
+            table.add_row(*row)
+    if any(one.curve and one.curve.knee for one in series) or any(len(one.points) > MOST_POINTS for one in series):
+        table.caption = "; ".join(filter(None, (_read_off(experiment, one, scale) for one in series)))
+        table.caption_justify = "left"
+    return table
+
+
+def _curves(experiment: ExperimentResult, series: list[Series], console: Console) -> RenderableType:
+    """A row a series: its shape as a sparkline, what it reaches, where its knee is."""
+    unit = unit_of(experiment)
+    values = [in_unit(point, unit) for point in experiment.points]
+    scale = figures.scale_for((value.value for value in values if value), unit, experiment.resource)
+    wide = console.width >= NARROW
+    table = _table(console)
+    longest = max(len(one.label) for one in series)
+    table.add_column("series", overflow="fold", min_width=min(longest, console.width // 3))
+    loads = [load_of(experiment, at) for at in series[0].points]
+    span = " … ".join(_plain(figures.parameter(experiment.load, load)) for load in (loads[0], loads[-1]))
+    table.add_column(f"{experiment.load} {span}" if wide else experiment.load, no_wrap=True)
+    table.add_column(f"most {scale.unit}", justify="right", style="bold")
+    if wide:
+        table.add_column(f"at {experiment.load}", justify="right")
+        table.add_column("", overflow="fold")
+    for one in series[:MOST_SERIES]:
+        own = [(at, value.value) for at in one.points if (value := values[at]) is not None]
+        if not own:
+            continue
+        at, most = max(own, key=lambda pair: pair[1])
+        row = [_plain(one.label), sparkline([value for _, value in own], ascii_only=not _unicode(console))]
+        row.append(_flagged(scale.number(most), experiment.points[at]))
+        where = _plain(figures.parameter(experiment.load, load_of(experiment, at)))
+        table.add_row(*row, *([where, _read_off(experiment, one, scale)] if wide else []))
+    if len(series) > MOST_SERIES:
+        table.caption = f"and {len(series) - MOST_SERIES} more series; the report has them all"
+        table.caption_justify = "left"
+    return table
+
+
+def _read_off(experiment: ExperimentResult, series: Series, scale: figures.Scale) -> str:
+    """``knee 10, 90% at 18.5, tends to 141,013``; empty without a fit."""
+    curve = series.curve
+    if curve is None or curve.state == "unknown":
+        return ""
+    size = experiment.load in figures.SIZE_PARAMETERS
+
+    def load(value: float) -> str:
+        return figures.size(value) if size else f"{value:.3g}"
+
+    said = [f"knee {load(curve.knee.load)}" if curve.knee else curve.state]
+    said.append(f"90% at {load(curve.load_90)}" if curve.load_90 is not None else "")
+    said.append(f"tends to {scale.number(curve.ceiling.value)}" if curve.ceiling else "")
+    return ", ".join(filter(None, said))
+
+
+def sparkline(values: Sequence[float], *, ascii_only: bool = False) -> str:
+    """One letter a value, its height from zero to the greatest."""
+    letters = _ASCII_BLOCKS if ascii_only else _BLOCKS
+    top = max(values, default=0.0)
+    if top <= 0:
+        return letters[0] * len(values)
+    return "".join(letters[min(7, max(0, round(value / top * 7)))] for value in values)

@@ -1,0 +1,112 @@
+"""The verdict on top of a report: what was reached in one sentence, and what stands in the way in another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hwdyno.report import figures
+from hwdyno.report.rows import direction, in_unit, parameters_of, point_label, unit_of
+from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Value
+
+Status = Literal["valid", "degraded", "invalid", "partial", "empty"]
+
+SEVERITIES = {"invalid": 0, "warning": 1, "info": 2}
+"""Order in which findings are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Two sentences and how far the Run can be trusted."""
+
+    status: Status
+    says: str
+    more: str
+    tally: str
+    """How many points there are, and how many are sound."""
+
+
+def ranked(findings: tuple[Finding, ...]) -> list[Finding]:
+    """The findings, the gravest first."""
+    return sorted(findings, key=lambda finding: SEVERITIES[finding.severity])
+
+
+def verdict_of(run: Run) -> Verdict:
+    """The verdict of a Run, from its valid figures and its gravest finding."""
+    points = [point for experiment in run.experiments for point in experiment.points]
+    invalid = sum(point.validity == "invalid" for point in points)
+    degraded = sum(point.validity == "degraded" for point in points)
+    planned = sum(max(experiment.planned, len(experiment.points)) for experiment in run.experiments)
+    if not points:
+        why = " ".join(run.degraded) or "The run ended before its first point."
+        return Verdict("empty", "Nothing was measured.", why, "0 points")
+    findings = ranked(run.findings)
+    status: Status = "valid"
+    if invalid or (findings and findings[0].severity == "invalid"):
+        status = "invalid"
+    elif run.interrupted or planned > len(points):
+        status = "partial"
+    elif degraded or run.degraded:
+        status = "degraded"
+    more = [finding.says for finding in findings[:2] if finding.severity == findings[0].severity]
+    if run.degraded:
+        more.append(" ".join(run.degraded))
+    tally = f"{len(points)} of {planned} points" if planned > len(points) else _count(len(points), "point")
+    trouble = [f"{count} {word}" for count, word in ((invalid, "invalid"), (degraded, "degraded")) if count]
+    return Verdict(
+        status,
+        _reached(run) or "No figure of this run is valid.",
+        " ".join(more),
+        f"{tally}, {' and '.join(trouble) or 'all valid'}",
+    )
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def _reached(run: Run) -> str:
+    """What each resource reached, storage in the words that everyone compares."""
+    said = []
+    for resource in dict.fromkeys(experiment.resource for experiment in run.experiments):
+        experiments = [experiment for experiment in run.experiments if experiment.resource == resource]
+        storage = _storage(experiments)
+        said.append(storage if storage else _fastest(resource, experiments))
+    return " ".join(filter(None, said))
+
+
+def _storage(experiments: list[ExperimentResult]) -> str:
+    best: dict[tuple[str, str], Value] = {}
+    for experiment in experiments:
+        for point in experiment.points:
+            parameters = parameters_of(experiment, point)
+            way = direction(parameters)
+            random = str(parameters.get("rw", "")).startswith("rand")
+            value = _figure(point, "operations/s" if random else "bytes/s")
+            if way not in {"read", "write"} or value is None:
+                continue
+            key = ("random" if random else "sequential", way)
+            if key not in best or value.value > best[key].value:
+                best[key] = value
+    parts = []
+    for order, words in (("sequential", "in sequence"), ("random", "at random")):
+        known = [(way, best[order, way]) for way in ("read", "write") if (order, way) in best]
+        verbs = " and ".join(f"{way}s {figures.said(value, 'storage')}" for way, value in known)
+        if known:
+            parts.append(f"{verbs} {words}")
+    return f"This storage {', and '.join(parts)}." if parts else ""
+
+
+def _figure(point: Measurement, unit: str) -> Value | None:
+    return None if point.validity == "invalid" else in_unit(point, unit)
+
+
+def _fastest(resource: str, experiments: list[ExperimentResult]) -> str:
+    best: tuple[float, Value, str] | None = None
+    for experiment in experiments:
+        for at, point in enumerate(experiment.points):
+            value = _figure(point, unit_of(experiment))
+            if value is not None and (best is None or value.value > best[0]):
+                best = (value.value, value, point_label(experiment, at))
+    name = {"gpu": "The GPU", "compute": "The processor"}.get(resource, f"{resource[:1].upper()}{resource[1:]}")
+    return f"{name} reaches {figures.said(best[1], resource)} ({best[2]})." if best else ""

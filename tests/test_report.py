@@ -1,0 +1,359 @@
+"""Every reporter on made Runs: figures, labels, rows, charts, tables, the terminal, pictures and the command."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import made_run
+import pytest
+from hwdyno.report import audit, charts, figures, images, machine, plotdata, rows, tables, theme, verdict
+from hwdyno.report.terminal import print_run, sparkline
+from hwdyno.store import to_json
+from hwdyno.words import Ceiling, Run, Value
+
+MADE = {name: make() for name, make in made_run.ALL.items()}
+WHOLE = MADE["whole"]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "said"),
+    [
+        (3.15e9, "bytes/s", "3,150 MB/s"),
+        (1.2e10, "bytes/s", "12.0 GB/s"),
+        (4096.0, "bytes/s", "4.10 kB/s"),
+        (138_012.4, "operations/s", "138,012 IOPS"),
+        (2.86e11, "FLOP/s", "286 GFLOP/s"),
+        (0.0, "bytes/s", "0 kB/s"),
+        (0.00123, "s", "1.23 ms"),
+    ],
+)
+def test_a_figure_is_said_in_the_unit_of_its_size(value: float, unit: str, said: str) -> None:
+    assert figures.said(Value(value, unit), "storage") == said
+
+
+def test_sizes_and_shares_are_said_as_the_field_says_them() -> None:
+    assert [figures.size(4096), figures.size(1 << 20, short=True), figures.parameter("bs", 16384)] == [
+        "4 KiB",
+        "1M",
+        "16 KiB",
+    ]
+    assert [figures.percent(0.833), figures.percent(0.091), figures.percent(None)] == ["83%", "9.1%", figures.NONE]
+
+
+def test_the_grid_has_the_rows_that_everyone_compares_and_what_each_is_held_against() -> None:
+    grid = [row for row in rows.rows_of(WHOLE) if row.experiment.name == "storage.grid"]
+    assert [row.label for row in grid] == [
+        "SEQ1M Q8T1 read",
+        "SEQ1M Q8T1 write",
+        "RND4K Q32T1 read",
+        "RND4K Q32T1 write",
+        "RND4K Q1T1 read",
+        "RND4K Q1T1 write",
+    ]
+    first, _, random = grid[0], grid[1], grid[2]
+    assert first.ceiling is not None
+    assert (first.ceiling.kind, first.ceiling.metric) == ("physical", "read_bytes_s")
+    assert first.share == pytest.approx(first.measurement.throughput.value / 3.938e9)
+    assert first.peer is not None
+    assert first.peer.tool == "fio"
+    # The rated IOPS leave less room above a 4 KiB read than the link does.
+    assert random.ceiling is not None
+    assert (random.ceiling.kind, random.ceiling.unit) == ("rated", "operations/s")
+
+
+def test_a_ceiling_bounds_its_own_direction_only_and_a_peer_is_the_last_resort() -> None:
+    experiment = replace(
+        made_run.grid(),
+        ceilings=(
+            Ceiling("write_bytes_s", "physical", 1e9, "bytes/s", "f", "s"),
+            Ceiling("read_bytes_s", "reference", 3.3e9, "bytes/s", "fio", "s"),
+        ),
+    )
+    read, _ = rows.tightest(experiment, 0)
+    write, share = rows.tightest(experiment, 1)
+    assert read is not None and read.kind == "reference"
+    assert write is not None and write.metric == "write_bytes_s"
+    assert share is not None and share > 1
+    both = replace(
+        experiment, ceilings=(*experiment.ceilings, Ceiling("read_bytes_s", "rated", 9e9, "bytes/s", "f", "s"))
+    )
+    assert rows.tightest(both, 0)[0] is both.ceilings[2]
+
+
+def test_a_sweep_gives_one_headline_a_curve_at_its_best_operating_point() -> None:
+    experiment = made_run.iodepth()
+    chosen = rows.headline_points(experiment)
+    assert [experiment.points[at].parameters["rw"] for at in chosen] == ["randread", "randwrite"]
+    for at, curve in zip(chosen, experiment.curves, strict=True):
+        assert curve.best is not None
+        assert experiment.points[at].parameters["iodepth"] == curve.best.load
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "words"),
+    [
+        ("whole", "valid", "reads 3,288 MB/s and writes 2,566 MB/s in sequence"),
+        ("invalid", "invalid", "writes 2,566 MB/s in sequence"),
+        ("partial", "partial", "in sequence"),
+        ("imported", "valid", "40,000 IOPS at random"),
+        ("sweep", "valid", "The processor reaches 286 GFLOP/s"),
+        ("empty", "empty", "Nothing was measured."),
+    ],
+)
+def test_the_verdict_says_what_was_reached_by_valid_points(name: str, status: str, words: str) -> None:
+    made = verdict.verdict_of(MADE[name])
+    assert made.status == status
+    assert words in made.says
+
+
+def test_the_gravest_finding_stands_in_the_verdict_and_an_invalid_figure_does_not() -> None:
+    made = verdict.verdict_of(MADE["invalid"])
+    assert "page cache" in made.more
+    assert "12.0 GB/s" not in made.says
+    assert made.tally == "44 points, 1 invalid"
+    assert verdict.verdict_of(MADE["partial"]).tally == "2 of 6 points, all valid"
+
+
+def holds(run: Run) -> dict[int, str]:
+    return {rule.number: rule.holds for rule in audit.audit(run)}
+
+
+def test_the_twelve_rules_are_judged_by_what_the_run_holds() -> None:
+    assert list(holds(WHOLE)) == list(range(1, 13))
+    assert holds(WHOLE)[5] == "yes"
+    assert holds(WHOLE)[9] == "partly"  # three facts of the machine are unknown
+    assert holds(MADE["partial"])[2] == "partly"
+    imported = holds(MADE["imported"])
+    assert (imported[5], imported[9], imported[10], imported[11]) == ("no", "no", "no", "no")
+    assert set(holds(MADE["empty"]).values()) <= {"not asked", "no", "partly"}
+
+
+def test_the_machine_tells_what_is_unknown_and_why() -> None:
+    groups = {group.title: {fact.name: fact for fact in group.facts} for group in machine.machine_of(made_run.MACHINE)}
+    assert groups["Processor"]["clock max"].unknown == "no cpufreq driver is loaded"
+    assert groups["Processor"]["clock measured"].says == "3.61 GHz"
+    assert groups["Memory"]["total"].says == "64 GiB"
+    assert groups["Storage"]["serial"].unknown == "only the administrator may read it"
+    assert groups["Storage"]["link rate"].says == "31.5 Gbit/s"
+
+
+def test_the_fitted_line_of_a_chart_is_the_curve_s_own_model() -> None:
+    experiment = made_run.iodepth(("randread",))
+    curve = experiment.curves[0]
+    assert curve.ceiling is not None
+    assert curve.load_90 is not None
+    at_90 = plotdata.model_at(curve, curve.load_90)
+    assert at_90 == pytest.approx(0.9 * curve.ceiling.value, rel=1e-3)
+    for at in curve.points:
+        load, rate = float(experiment.points[at].parameters["iodepth"] or 0), experiment.points[at].rate
+        assert rate is not None
+        assert plotdata.model_at(curve, load) == pytest.approx(rate.value, rel=0.05)
+
+
+def test_a_block_size_curve_s_line_passes_its_points() -> None:
+    from hwdyno.curves import curves_of
+
+    experiment = made_run.mix()
+    for curve in curves_of(experiment):
+        for at in curve.points:
+            size, reached = float(experiment.points[at].parameters["bs"] or 0), experiment.points[at].throughput.value
+            assert plotdata.model_at(curve, size) == pytest.approx(reached, rel=0.12)
+
+
+def spec_texts(spec: Any) -> set[str]:
+    return set(re.findall(r"'text': '([^']*)'", str(spec)))
+
+
+def test_the_throughput_chart_draws_knee_90_percent_ceiling_intervals_and_peers() -> None:
+    chart = next(chart for chart in charts.charts_of(WHOLE) if chart.name.endswith("iodepth-throughput"))
+    spec = chart.spec()
+    texts = spec_texts(spec["datasets"])
+    assert any(text.startswith("knee ") for text in texts)
+    assert any(text.startswith("90% at ") for text in texts)
+    assert {"rated (read): 155,000 IOPS", "rated (write): 120,000 IOPS"} <= texts
+    assert "PCIe 3.0 x4, 961,426 IOPS" in chart.caption  # too far above to draw
+    assert "the fitted model" in chart.caption
+    kinds = {layer["mark"]["type"] for layer in spec["layer"]}
+    assert kinds == {"line", "rule", "text", "point"}
+    assert any("tip_ratio" in row for rows_ in spec["datasets"].values() for row in rows_)
+    scales = {
+        str(layer["encoding"]["x"].get("scale")) for layer in spec["layer"] if "field" in layer["encoding"].get("x", {})
+    }
+    assert len(scales) == 1
+    assert "'base': 2" in scales.pop()
+
+
+def test_lines_join_only_three_or_more_quantities_and_words_get_bars() -> None:
+    names = {chart.name: chart for chart in charts.charts_of(MADE["sweep"])}
+    bars = names["2-gpu-device-throughput"].spec()
+    assert {layer["mark"]["type"] for layer in bars["layer"]} == {"bar"}
+    two = replace(made_run.iodepth(("randread",)), curves=(), points=made_run.iodepth(("randread",)).points[:2])
+    assert plotdata.lines(rows.series_of(two), *_measured(two)) == ([], "")
+
+
+def _measured(experiment: Any) -> tuple[Any, Any]:
+    return plotdata.measured(experiment, rows.series_of(experiment), "operations/s")
+
+
+def test_percentiles_need_ten_operations_beyond_them() -> None:
+    latency = made_run.latency(1e5, 1, 2000)
+    shown = [quantile for quantile, _ in plotdata.quantiles_of(latency)]
+    assert max(shown) == 0.995
+    assert plotdata.quantiles_of(replace(latency, histogram=""))[-1] == (0.99, latency.p99)
+
+
+def test_a_chart_holds_at_most_eight_series_and_no_point_is_lost() -> None:
+    made = made_run.huge_run()
+    parts = charts.parted(made.experiments[0])
+    assert all(len(group) <= charts.MOST_SERIES for _, group in parts)
+    points = [at for _, group in parts for one in group for at in one.points]
+    assert sorted(points) == list(range(1056))
+    assert len({words for words, _ in parts}) == len(parts)
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+def test_charts_are_written_as_files_for_papers(kind: images.Format, tmp_path: Path) -> None:
+    short = replace(WHOLE, experiments=(replace(WHOLE.experiments[1]),))
+    paths = images.write(short, tmp_path / "new", kind)
+    start = {"png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF"}[kind]
+    assert len(paths) == 5
+    assert all(path.read_bytes().startswith(start) for path in paths)
+    if kind == "svg":
+        drawn = paths[0].read_text()
+        assert "Throughput against queue depth" in drawn
+        assert "var(--" not in drawn
+        assert "NaN" not in drawn
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_every_run_gives_charts_tables_and_a_terminal_report(name: str) -> None:
+    for chart in charts.charts_of(MADE[name]):
+        assert re.fullmatch(r"[\w-]+", chart.name), "fit for a file's name"
+        assert chart.spec()["layer"]
+    out = io.StringIO()
+    print_run(MADE[name], file=out, width=100)
+    assert verdict.verdict_of(MADE[name]).tally in out.getvalue()
+    assert max(map(len, out.getvalue().splitlines())) <= 100
+    assert tables.markdown(MADE[name]).startswith("# ")
+
+
+def printed(run: Run, width: int) -> str:
+    out = io.StringIO()
+    print_run(run, [Path("/tmp/report.html")], file=out, width=width)
+    return out.getvalue()
+
+
+def test_the_terminal_shows_the_grid_then_the_verdict_then_findings_then_the_report() -> None:
+    text = printed(MADE["invalid"], 100)
+    order = ["SEQ1M Q8T1", "RND4K Q32T1", "RND4K Q1T1", "✗ invalid", "! warning", "· info", "report  /tmp/report.html"]
+    assert [text.index(word) for word in order] == sorted(text.index(word) for word in order)
+    assert re.search(r"SEQ1M Q8T1\s+12,000 ✗\s+3,135\s+2,189\s+305%\s+2,566", text)
+    assert "\x1b" not in text, "no colour codes where nobody asked for a terminal"
+    assert "knee " in text
+    assert "tends to " in text
+
+
+def test_a_narrow_terminal_still_shows_what_everyone_compares() -> None:
+    text = printed(WHOLE, 50)
+    assert re.search(r"RND4K Q32T1\s+570\s+200\s+416\s+276", text)
+    assert max(map(len, text.splitlines())) <= 50
+
+
+def test_no_color_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(to_json(MADE["invalid"]))
+    command = [sys.executable, "-m", "hwdyno", "report", str(path)]
+    base = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": ":".join(sys.path),
+        "FORCE_COLOR": "1",
+        "TERM": "xterm",
+        "COLUMNS": "100",
+    }
+    coloured = subprocess.run(command, env=base, capture_output=True, text=True, check=False)
+    plain = subprocess.run(command, env={**base, "NO_COLOR": "1"}, capture_output=True, text=True, check=False)
+    assert coloured.returncode == plain.returncode == 3, coloured.stderr
+    assert "\x1b[1;31m" in coloured.stdout
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", plain.stdout)
+
+
+def test_hostile_names_reach_no_terminal_markup_or_table() -> None:
+    nasty = replace(MADE["hostile"], findings=(replace(MADE["hostile"].findings[0], says="\x1b[2J[red]boo[/red]"),))
+    text = printed(nasty, 100)
+    assert "\x1b" not in text
+    assert "[red]boo[/red]" in text
+    assert "<script" not in tables.markdown(nasty)
+    assert "<img" not in tables.markdown(nasty)
+
+
+def test_markdown_and_csv_hold_every_point_with_units() -> None:
+    text = tables.markdown(WHOLE)
+    assert "| test | measured | 95% interval | rate | mean latency |" in text
+    assert "MB/s" in text
+    assert "p99, µs" in text
+    lines = list(csv.DictReader(io.StringIO(tables.csv_text(WHOLE))))
+    assert len(lines) == 44
+    first = WHOLE.experiments[0].points[0]
+    assert float(lines[0]["throughput"]) == first.throughput.value
+    assert (lines[0]["throughput_unit"], lines[0]["bs"], lines[0]["rw"]) == ("bytes/s", str(1 << 20), "read")
+    assert first.latency_ns is not None
+    assert float(lines[0]["latency_p99_ns"]) == first.latency_ns.p99
+    evil = replace(first, parameters={**first.parameters, "rw": "=1+1"})
+    spoiled = replace(WHOLE, experiments=(replace(WHOLE.experiments[0], points=(evil,)),))
+    assert "'=1+1" in tables.csv_text(spoiled)
+
+
+def test_a_sparkline_rises_from_zero_to_the_greatest() -> None:
+    assert sparkline([0, 1, 2, 4]) == "▁▃▅█"
+    assert sparkline([0, 0]) == "▁▁"
+    assert sparkline([1, 8], ascii_only=True) == ".@"
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(
+    ("colours", "series"), [(theme.PAGE_LIGHT, theme.SERIES_LIGHT), (theme.PAGE_DARK, theme.SERIES_DARK)]
+)
+def test_colours_stand_out_from_their_background(colours: dict[str, str], series: tuple[str, ...]) -> None:
+    for name in ("ink", "muted", "accent", "good", "warn", "bad", "ceiling"):
+        assert contrast(colours[name], colours["paper"]) >= 4.5, name
+    for colour in series:
+        assert contrast(colour, colours["paper"]) >= 3, colour
+    assert contrast(colours["warn"], colours["warn-wash"]) >= 4.5
+    assert contrast(colours["bad"], colours["bad-wash"]) >= 4.5
+
+
+def test_the_command_writes_what_was_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from hwdyno.cli.main import main
+    from hwdyno.store import Store
+
+    store = Store(tmp_path / "store")
+    store.save(WHOLE)
+    page, pictures = tmp_path / "page.html", tmp_path / "pictures"
+    arguments = ["report", WHOLE.id, "--store", str(tmp_path / "store"), "--html", str(page), "--svg", str(pictures)]
+    assert main(arguments) == 0
+    assert page.read_text().startswith("<!doctype html>")
+    assert len(list(pictures.glob("*.svg"))) == 12
+    assert str(page) in capsys.readouterr().out
+    assert main(["report", "-", "--store", str(tmp_path / "store"), "--csv"]) == 0
+    assert capsys.readouterr().out.startswith("experiment,point,")
+    assert main(["report", "nothing", "--store", str(tmp_path / "store")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("hwdyno: ")
+    assert said.count("\n") == 1
