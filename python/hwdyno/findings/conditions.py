@@ -23,8 +23,10 @@ RANGE = 0.20
 TARGETS = {"quick": 0.10, "standard": 0.05, "full": 0.02}
 """Half-width of the interval that each profile repeats for."""
 LEAST_SAMPLES = 8
-SURE = 3.5
-"""How many standard errors a step or a drift must stand out by."""
+SURE = 5.5
+"""How many standard errors a step or a drift must stand out by: one false alarm in thousands of points."""
+SURE_RANGE = 8
+"""The same for the range of five rounds, whose own scatter is wider."""
 
 
 def over_time(point: Measurement) -> list[float]:
@@ -81,7 +83,7 @@ def unsteady(values: Sequence[float]) -> str | None:
     steps = [b - a for a, b in pairwise(values)]
     noise = math.sqrt(math.fsum(step * step for step in steps) / len(steps) / 2)
     expected = noise / math.sqrt(count / 5) / centre
-    if spread > RANGE and spread > 5 * expected:
+    if spread > RANGE and spread > SURE_RANGE * expected:
         return f"its fifths lie {percent(spread)} of the mean apart"
     return None
 

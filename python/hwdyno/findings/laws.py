@@ -119,12 +119,11 @@ def _evidence(over: tuple[float, Bound, Value]) -> dict[str, object]:
 
 
 def _above(case: Case, kind: CeilingClass) -> tuple[float, Bound, Value] | None:
-    """The ceiling that the point exceeds most, by more than rounding, and with its whole interval if it has one."""
-    over = []
-    for ratio, bound, measured in against_ceilings(case, kind):
-        sure = measured.value if measured.low is None else measured.low
-        if sure > bound.value * (1 + CEILING_ROUNDING):
-            over.append((ratio, bound, measured))
+    """The ceiling that the point exceeds most, by more than rounding.
+
+    Its interval has no say: what was counted over a time was carried in it, however noisy it was.
+    """
+    over = [one for one in against_ceilings(case, kind) if one[0] > 1 + CEILING_ROUNDING]
     return max(over, key=lambda one: one[0], default=None)
 
 

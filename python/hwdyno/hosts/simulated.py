@@ -192,8 +192,7 @@ class SimulatedMachine:
                 "size_bytes": 2 * self.free_bytes,
                 "free_bytes": self.free_bytes,
                 "chain": [
-                    {"name": "simulated1", "kind": "partition", "detail": ""},
-                    {"name": "simulated", "kind": "disk", "detail": self.kind},
+                    {"name": "simulated1", "kind": "partition", "detail": "", "on": ["simulated"]},
                 ],
                 "disks": [
                     {
@@ -235,8 +234,8 @@ class SimulatedMachine:
                 "lanes": 4,
                 "generation_max": generation,
                 "lanes_max": 4,
-                "bits_s": None,
-                "bits_s_max": None,
+                "bits_s": self.link_bytes_s * 8,
+                "bits_s_max": self.link_bytes_s * 8,
             }
         raw = {"sata": 6e9, "usb": 10e9}.get(self.kind)
         return {"type": self.kind, "generation": None, "lanes": None, "bits_s": raw, "bits_s_max": raw}

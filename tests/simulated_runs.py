@@ -1,0 +1,65 @@
+"""Runs measured on simulated machines, for the tests of curves and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hwdyno.ceilings import ceilings_of
+from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
+from hwdyno.measurement import measurement_of
+from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
+
+FIXED: Parameters = {"direct": True, "ioengine": "io_uring", "runtime": 1.0, "interval_s": 0.05}
+
+
+def measured(
+    host: SimulatedHost, parameters: Parameters, fixed: Parameters | None = None, repeats: int = 3
+) -> Measurement:
+    """One point, as the runner would have it."""
+    given: dict[str, Any] = {**(FIXED if fixed is None else fixed), **parameters}
+    word, _, mix = str(given.get("rw", "randread")).partition(":")
+    given.update({"rw": word, **({"rwmixread": int(mix)} if mix else {})})
+    readings, snapshots = [], []
+    for _ in range(repeats):
+        before = host.snapshot()
+        readings.append(host.run("storage_blocks", given))
+        snapshots.append((before, host.snapshot()))
+    return measurement_of(parameters, readings, host.kernels()["storage_blocks"], snapshots)
+
+
+def experiment(
+    machine: SimulatedMachine,
+    load: str,
+    points: Iterable[Parameters],
+    fixed: Parameters | None = None,
+    *,
+    name: str = "",
+    repeats: int = 3,
+) -> ExperimentResult:
+    """One experiment on a fresh host of the machine, under the ceilings of its link."""
+    host, every = SimulatedHost(machine), tuple(points)
+    return ExperimentResult(
+        name=name or f"storage.{load}",
+        resource="storage",
+        asks="?",
+        load=load,
+        kernel="storage_blocks",
+        points=tuple(measured(host, one, fixed, repeats) for one in every),
+        ceilings=ceilings_of(machine.survey(), "storage"),
+        planned=len(every),
+        fixed=FIXED if fixed is None else fixed,
+    )
+
+
+def run_of(machine: SimulatedMachine, *experiments: ExperimentResult) -> Run:
+    """A Run of these experiments, not yet explained."""
+    return Run(
+        id="simulated",
+        started="2026-01-01T00:00:00+00:00",
+        finished="2026-01-01T00:01:00+00:00",
+        machine=machine.survey(),
+        profile="quick",
+        command="hwdyno run",
+        experiments=experiments,
+    )

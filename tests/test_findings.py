@@ -1,0 +1,470 @@
+"""On 200 random simulated machines a rule, the findings are just what was planted, and nothing on clean ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hwdyno.findings import RULES, explain, why_not_double
+from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
+from hwdyno.words import Ceiling, ExperimentResult, Finding, Measurement, Parameters, PeerResult, Run, Value
+from simulated_runs import FIXED, experiment, measured, run_of
+
+MACHINES = range(200)
+DESCRIBES = {"knee", "still_rising", "saturated", "best_block_size", "spinning_or_solid", "best_combination"}
+"""Rules that say what a healthy machine is like."""
+TWO_POINTS: tuple[Parameters, ...] = (
+    {"rw": "randread", "bs": 4096, "iodepth": 16, "numjobs": 1},
+    {"rw": "randread", "bs": 65536, "iodepth": 4, "numjobs": 2},
+)
+
+
+def rules_of(findings: tuple[Finding, ...], *severities: str) -> set[str]:
+    return {one.rule for one in findings if one.severity in (severities or ("info", "warning", "invalid"))}
+
+
+def the(run: Run, rule: str) -> Finding:
+    found = [one for one in run.findings if one.rule == rule]
+    assert len(found) == 1, f"{rule}: {[one.says for one in found]} among {rules_of(run.findings)}"
+    return found[0]
+
+
+# --- nothing on clean machines
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_clean_machines_have_nothing_wrong(part: int) -> None:
+    for seed in MACHINES[part::4]:
+        machine = SimulatedMachine.random(seed)
+        run = explain(
+            run_of(
+                machine,
+                experiment(machine, "iodepth", [_at(iodepth=2**k) for k in range(0, 11, 2)]),
+                experiment(machine, "bs", [_at(bs=4096 * 4**k, iodepth=8) for k in range(5)]),
+                experiment(
+                    machine,
+                    "bs",
+                    [_at(rw=rw, iodepth=8) for rw in ("randread", "randrw:70", "randrw:50", "randwrite")],
+                    name="storage.mix",
+                ),
+                experiment(machine, "iodepth", [_at(rw=rw, bs=1 << 20, iodepth=8) for rw in ("read", "write")]),
+            )
+        )
+        wrong = [one.says for one in run.findings if one.severity != "info"]
+        assert not wrong, f"machine {seed}: {wrong}"
+        assert rules_of(run.findings) <= DESCRIBES | {"interval_not_reached"}, f"machine {seed}"
+        assert {point.validity for result in run.experiments for point in result.points} == {"valid"}
+        solid = the(run, "spinning_or_solid")
+        assert solid.evidence["verdict"] == "solid state"
+
+
+def _at(**changes: Any) -> Parameters:
+    return {"rw": "randread", "bs": 4096, "iodepth": 1, "numjobs": 1, **changes}
+
+
+# --- what is planted in a point is found there, and nothing else is
+
+
+def _machine_with(**ranges: tuple[float, float]) -> Callable[[random.Random], dict[str, Any]]:
+    return lambda draw: {name: draw.uniform(*bounds) for name, bounds in ranges.items()}
+
+
+# rule: (what is planted, fixed parameters over the usual ones, rules that may speak beside it)
+PLANTED: dict[str, tuple[Callable[[random.Random], dict[str, Any]], Parameters, set[str]]] = {
+    "page_cache": (_machine_with(cache_share=(0.05, 1.0)), {}, {"physical_ceiling"}),
+    "unwritten_file": (
+        lambda draw: {draw.choice(["unwritten_share", "hole_share"]): draw.uniform(0.05, 1)},
+        {},
+        {"physical_ceiling"},
+    ),
+    "direct_refused": (lambda draw: {"direct_refused": True}, {}, set()),
+    "synchronous_engine": (lambda draw: {}, {"ioengine": "libaio", "direct": False}, set()),
+    "depth_not_reached": (lambda draw: {"depth_cap": draw.choice([1, 2, 3])}, {}, set()),
+    "faults": (lambda draw: {"short_transfers": draw.randint(1, 50)}, {}, set()),
+    "client_bound": (lambda draw: {"client_bound": True}, {}, set()),
+    "throttled": (_machine_with(throttle_at=(0.2, 0.75), throttle_to=(0.4, 0.8)), {}, set()),
+    "not_steady": (
+        lambda draw: (
+            {"drift": draw.choice([-1, 1]) * draw.uniform(0.2, 0.6)}
+            if draw.random() < 0.5
+            else {"wobble": draw.uniform(0.2, 0.5)}
+        ),
+        {},
+        set(),
+    ),
+    "steal": (_machine_with(steal=(0.03, 0.4)), {}, set()),
+    "swapping": (_machine_with(swap_bytes_s=(2e6, 1e9)), {}, set()),
+    "load_before": (lambda draw: {"load_before": 16 * draw.uniform(0.15, 4)}, {}, set()),
+}
+
+
+@pytest.mark.parametrize("rule", PLANTED)
+def test_just_what_was_planted_is_found(rule: str) -> None:
+    plant, over, beside = PLANTED[rule]
+    degrades = next(one.degrades for one in RULES if one.name == rule)
+    missed, extra = [], []
+    for seed in MACHINES:
+        machine = SimulatedMachine.random(seed, **plant(random.Random(seed)))
+        fixed = {**FIXED, **over}
+        run = explain(run_of(machine, experiment(machine, "iodepth", TWO_POINTS, fixed, repeats=2)))
+        found = rules_of(run.findings, "warning", "invalid") - {"interval_not_reached"}
+        if rule not in found:
+            missed.append(seed)
+        elif degrades:
+            (one,) = [finding for finding in run.findings if finding.rule == rule]
+            for at in one.points:
+                assert run.experiments[0].points[at].validity != "valid"
+                assert rule in run.experiments[0].points[at].why
+        if not found <= {rule} | beside:
+            extra.append((seed, found))
+    assert not missed, f"{rule} missed on machines {missed}"
+    assert not extra, f"beside {rule}: {extra}"
+
+
+def test_above_the_link_is_invalid_whatever_the_counters_say() -> None:
+    for seed in MACHINES:
+        draw = random.Random(seed)
+        clean = SimulatedMachine.random(seed)
+        machine = replace(clean, host_cache_bytes_s=clean.link_bytes_s * draw.uniform(1.1, 4))
+        run = explain(run_of(machine, experiment(machine, "bs", [_at(rw="read", bs=1 << 20, iodepth=8)], repeats=2)))
+        finding = the(run, "physical_ceiling")
+        assert rules_of(run.findings, "warning", "invalid") <= {"physical_ceiling", "interval_not_reached"}
+        assert run.experiments[0].points[0].validity == "invalid"
+        assert finding.evidence["ratio"] == pytest.approx(machine.host_cache_bytes_s / clean.link_bytes_s, rel=0.06)
+        assert "hypervisor" in finding.says and "--size 64G" in finding.advice
+
+
+def _broken(rule: str, draw: random.Random, point: Measurement) -> Measurement:
+    """A row as somebody might have copied it wrongly."""
+    assert point.latency_ns is not None and point.rate is not None and point.concurrency is not None
+    factor = draw.uniform(1.06, 2.0)
+    if rule == "little":
+        return replace(
+            point,
+            latency_ns=replace(point.latency_ns, mean=point.latency_ns.mean * factor),
+            concurrency=replace(point.concurrency, effective=None),
+        )
+    return replace(
+        point, throughput=Value(point.throughput.value * draw.choice([factor, 1 / factor, 1000 / 1024]), "bytes/s")
+    )
+
+
+@pytest.mark.parametrize("rule", ["little", "rate_times_size"])
+def test_numbers_that_contradict_each_other_are_named(rule: str) -> None:
+    for seed in MACHINES:
+        machine = SimulatedMachine.random(seed)
+        point = measured(SimulatedHost(machine), _at(iodepth=16), repeats=2)
+        result = experiment(machine, "iodepth", [])
+        result = replace(result, points=(_broken(rule, random.Random(seed), point),), ceilings=())
+        run = explain(run_of(machine, result))
+        assert rules_of(run.findings, "warning", "invalid") - {"interval_not_reached"} == {rule}, seed
+
+
+def test_above_a_makers_figure_is_worth_a_word_and_no_more() -> None:
+    for seed in MACHINES:
+        machine = SimulatedMachine.random(seed)
+        point = measured(SimulatedHost(machine), _at(rw="read", bs=1 << 20, iodepth=8))
+        share = random.Random(seed).choice([0.5, 0.8, 0.93, 1.1, 1.5])
+        rated = Ceiling("read_bytes_s", "rated", point.throughput.value * share, "bytes/s", "given", "the maker")
+        result = replace(experiment(machine, "bs", []), points=(point,), ceilings=(rated,))
+        run = explain(run_of(machine, result))
+        assert run.experiments[0].points[0].validity == "valid"
+        assert ("rated_exceeded" in rules_of(run.findings)) == (share < 1)
+        if share == 0.5:
+            assert "suspect a cache" in the(run, "rated_exceeded").advice
+
+
+@pytest.mark.parametrize("rule", ["interval_not_reached"])
+def test_an_interval_is_missed_when_it_is_wider_than_the_profile_aims_at(rule: str) -> None:
+    heard = 0
+    for seed in MACHINES:
+        machine = SimulatedMachine.random(seed, noise=random.Random(seed).choice([0.002, 0.1, 0.2]))
+        run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=4)])))
+        value = run.experiments[0].points[0].throughput
+        assert value.low is not None and value.high is not None
+        half = (value.high - value.low) / 2 / value.value
+        assert (rule in rules_of(run.findings)) == (half > 0.10)
+        assert (rule in rules_of(run.findings, "warning")) == (half > 0.20)
+        heard += half > 0.10
+        assert rules_of(run.findings, "warning", "invalid") <= {rule}, f"noise is not a fault: machine {seed}"
+    assert heard > 80
+
+
+def test_the_clock_matters_where_the_cpu_works() -> None:
+    for seed in MACHINES:
+        drop = random.Random(seed).uniform(0.05, 0.5)
+        machine = SimulatedMachine.random(seed, clock_drop=drop, client_bound=True)
+        run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=16)], repeats=2)))
+        assert the(run, "clock_dropped").evidence["drop"] == pytest.approx(drop)
+        idle = SimulatedMachine.random(seed, clock_drop=drop, cpu_s_per_operation=1e-8)
+        quiet = explain(run_of(idle, experiment(idle, "iodepth", [_at(iodepth=16)], repeats=2)))
+        assert not rules_of(quiet.findings, "warning", "invalid") - {"interval_not_reached"}
+
+
+# --- what the curves say is the truth
+
+
+def test_the_knee_and_the_ceiling_are_the_machines_own() -> None:
+    off_by, heard = [], 0
+    for seed in MACHINES:
+        machine = SimulatedMachine.random(seed)
+        one, most = machine.law(True, False, 4096)
+        points = [_at(iodepth=2**k) for k in range(11)]
+        run = explain(run_of(machine, experiment(machine, "iodepth", points, repeats=2)))
+        (curve,) = run.experiments[0].curves
+        truth = machine.operations_per_s("randread", 100, 4096, 1024) * 4096
+        if truth < 0.97 * most * 4096 or one * most < 2:
+            continue
+        heard += 1
+        finding = the(run, "knee")
+        assert curve.ceiling is not None and curve.best is not None
+        assert -0.07 <= curve.ceiling.value / (most * 4096) - 1 <= 0.05, f"machine {seed}"
+        assert finding.evidence["N*"] == pytest.approx(one * most, rel=0.25), f"machine {seed}, p {machine.p}"
+        reached = machine.operations_per_s("randread", 100, 4096, curve.best.load)
+        below = machine.operations_per_s("randread", 100, 4096, curve.best.load / 2)
+        assert reached > 0.85 * most and below < 0.95 * most, f"machine {seed}"
+        off_by.append(abs(finding.evidence["N*"] / (one * most) - 1))
+        assert "N* " not in finding.says and "ceiling" in finding.says and "enough" in finding.says
+    assert heard >= 180
+    assert sorted(off_by)[len(off_by) // 2] < 0.03
+
+
+def test_a_curve_cut_short_is_still_rising() -> None:
+    for seed in MACHINES:
+        machine = SimulatedMachine.random(seed)
+        one, most = machine.law(True, False, 4096)
+        last = max(4, int(one * most / 3))
+        if machine.operations_per_s("randread", 100, 4096, last) < 1.12 * machine.operations_per_s(
+            "randread", 100, 4096, last / 2
+        ):
+            continue
+        loads = sorted({max(1, last // 2**k) for k in range(5)})
+        if len(loads) < 3:
+            continue
+        run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=n) for n in loads], repeats=2)))
+        assert {"still_rising"} <= rules_of(run.findings), f"machine {seed}"
+        assert "knee" not in rules_of(run.findings)
+        assert f"{last}.." in the(run, "still_rising").advice
+
+
+def test_a_curve_begun_too_late_is_saturated_at_its_first_point() -> None:
+    for seed in MACHINES:
+        machine = SimulatedMachine.random(seed, p=random.Random(seed).uniform(2.5, 8), noise=0.005)
+        one, most = machine.law(True, False, 4096)
+        first = max(1, int(one * most * 8))
+        if first > 256:
+            continue
+        loads = [first, 2 * first, 4 * first]
+        run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=n) for n in loads], repeats=2)))
+        assert rules_of(run.findings) - {"interval_not_reached"} == {"saturated"}, f"machine {seed}"
+        assert "more only adds latency" in the(run, "saturated").says
+
+
+def test_a_load_that_never_arrives_has_no_effect() -> None:
+    for seed in MACHINES:
+        machine = SimulatedMachine.random(seed, depth_cap=1)
+        points = [_at(iodepth=n) for n in (1, 4, 16, 64)]
+        run = explain(run_of(machine, experiment(machine, "iodepth", points, repeats=2)))
+        finding = the(run, "load_without_effect")
+        assert "never arrives" in finding.says
+        assert the(run, "depth_not_reached").points == (1, 2, 3)
+
+
+def test_the_mix_penalty_is_measured_and_not_imagined() -> None:
+    for seed in MACHINES:
+        planted = random.Random(seed).choice([0.0, random.Random(seed + 1).uniform(0.12, 0.5)])
+        machine = SimulatedMachine.random(seed, mix_penalty=planted)
+        points = [_at(rw=rw, iodepth=8) for rw in ("randread", "randrw:50", "randwrite")]
+        run = explain(run_of(machine, experiment(machine, "bs", points)))
+        if not planted:
+            assert "mix_penalty" not in rules_of(run.findings), f"machine {seed}"
+            continue
+        finding = the(run, "mix_penalty")
+        assert finding.evidence["penalty"] == pytest.approx(planted, abs=0.05)
+        assert finding.points == (1,)
+
+
+def test_block_sizes_have_a_best_and_it_reaches_the_ceiling() -> None:
+    for seed in MACHINES:
+        machine = SimulatedMachine.random(seed)
+        sizes = [4096 * 4**k for k in range(6)]
+        run = explain(run_of(machine, experiment(machine, "bs", [_at(bs=bs, iodepth=8) for bs in sizes], repeats=2)))
+        (curve,) = run.experiments[0].curves
+        if curve.state != "knee":
+            assert curve.state in {"still rising", "saturated at the first point"}
+            continue
+        finding = the(run, "best_block_size")
+        best = int(finding.evidence["best_load"])
+        top = max(machine.operations_per_s("randread", 100, bs, 8) * bs for bs in sizes)
+        assert machine.operations_per_s("randread", 100, best, 8) * best > 0.85 * top, f"machine {seed}"
+        if best > 4096:
+            assert machine.operations_per_s("randread", 100, best // 4, 8) * (best // 4) < 0.95 * top
+
+
+def test_spinning_disks_are_told_from_solid_ones() -> None:
+    for seed in MACHINES:
+        spins = seed % 2 == 0
+        machine = SimulatedMachine.spinning(seed) if spins else SimulatedMachine.random(seed)
+        points = [_at(), _at(rw="read", bs=1 << 20, iodepth=8)]
+        fixed = {**FIXED, "runtime": 10.0, "interval_s": 1.0}
+        run = explain(run_of(machine, experiment(machine, "iodepth", points, fixed, repeats=2)))
+        finding = the(run, "spinning_or_solid")
+        assert finding.evidence["verdict"] == ("spinning" if spins else "solid state")
+        assert "the kernel says" in finding.says and "although" not in finding.says
+        lies = run_of(machine, *run.experiments)
+        lies.machine["storage"]["disks"][0]["rotational"] = not spins
+        assert "although the kernel says" in the(explain(lies), "spinning_or_solid").says
+
+
+def test_peers_agree_or_not() -> None:
+    for seed in MACHINES:
+        draw = random.Random(seed)
+        machine = SimulatedMachine.random(seed)
+        result = experiment(machine, "iodepth", TWO_POINTS, repeats=1)
+        truth = draw.choice([0.5, 0.8, 1.0, 1.4])
+        peers = tuple(
+            PeerResult(
+                "fio", "3.33", at, result.points[at].throughput, Value(truth, "ratio", truth * 0.98, truth * 1.02)
+            )
+            for at in range(2)
+        )
+        run = explain(run_of(machine, replace(result, peers=peers)))
+        finding = the(run, "peer_ratio")
+        assert finding.severity == ("warning" if truth < 0.9 else "info")
+        assert ("both agree" in finding.says) == (truth == 1.0)
+        assert "fio 3.33" in finding.says
+
+
+# --- one of a kind
+
+
+def test_the_best_combination_is_the_least_that_is_enough() -> None:
+    machine = SimulatedMachine(p=6, operations_s=80e3, latency_one_s=100e-6, noise=0.002)
+    points = [_at(numjobs=jobs, bs=bs) for jobs in (1, 2, 4, 8, 16, 32) for bs in (4096, 65536, 1 << 20)]
+    run = explain(run_of(machine, experiment(machine, "numjobs", points)))
+    finding = the(run, "best_combination")
+    assert finding.evidence["share"] >= 0.9
+    assert finding.evidence["best"] == {"numjobs": 8, "bs": 65536}, finding.says
+
+
+def test_a_link_below_its_best_is_named() -> None:
+    machine = SimulatedMachine()
+    run = run_of(machine, experiment(machine, "iodepth", [_at()]))
+    run.machine["storage"]["disks"][0]["link"].update(generation=3, generation_max=4, lanes=2, lanes_max=4)
+    finding = the(explain(run), "link_below_its_best")
+    assert "PCIe 3.0 x2" in finding.says and "PCIe 4.0 x4" in finding.says and "25%" in finding.says
+
+
+def test_a_repeat_far_off_is_named() -> None:
+    machine = SimulatedMachine(noise=0.002)
+    result = experiment(machine, "iodepth", [_at(iodepth=8)], repeats=6)
+    values = result.points[0].repeat_values
+    odd = replace(result.points[0], repeat_values=(*values[:5], values[5] * 0.5))
+    run = explain(run_of(machine, replace(result, points=(odd,))))
+    assert "1 of 6 repeats lies far off" in the(run, "outlying_repeats").says
+    assert "outlying_repeats" not in rules_of(explain(run_of(machine, result)).findings)
+
+
+def test_many_faults_make_a_point_invalid() -> None:
+    machine = SimulatedMachine(short_transfers=10**6)
+    run = explain(run_of(machine, experiment(machine, "iodepth", [_at()], repeats=1)))
+    assert the(run, "faults").severity == "invalid"
+
+
+def test_one_finding_speaks_for_all_points_alike() -> None:
+    machine = SimulatedMachine(cache_share=0.9)
+    run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=n) for n in (1, 2, 4)])))
+    finding = the(run, "page_cache")
+    assert finding.points == (0, 1, 2)
+    assert "2 other points of storage.iodepth" in finding.says
+    assert run.findings[0].severity == "invalid", "the gravest comes first"
+
+
+def test_explaining_twice_changes_nothing() -> None:
+    machine = SimulatedMachine.random(3, cache_share=0.4, steal=0.1)
+    points = [*TWO_POINTS, _at(), _at(iodepth=64)]
+    once = explain(run_of(machine, experiment(machine, "iodepth", points)))
+    assert explain(once) == once
+
+
+def test_what_was_known_of_a_point_before_stays_known() -> None:
+    machine = SimulatedMachine()
+    result = experiment(machine, "iodepth", [_at()])
+    cut = replace(result.points[0], validity="degraded", why=("interrupted",))
+    run = explain(explain(run_of(machine, replace(result, points=(cut,)))))
+    assert run.experiments[0].points[0].why == ("interrupted",)
+    assert run.experiments[0].points[0].validity == "degraded"
+
+
+OPTIONAL = {
+    "rate": None,
+    "latency_ns": None,
+    "streams": (),
+    "samples": None,
+    "concurrency": None,
+    "cpu_user_s": None,
+    "elapsed_s": 0.0,
+    "operations": 0,
+    "bytes": 0,
+    "counters": {},
+    "conditions": {},
+    "details": {},
+    "parameters": {},
+    "throughput": Value(0.0, "bytes/s"),
+}
+
+
+@pytest.mark.parametrize("missing", [*OPTIONAL, "all"])
+def test_a_figure_that_is_missing_silences_its_rules_and_breaks_nothing(missing: str) -> None:
+    assert set(OPTIONAL) <= {one.name for one in fields(Measurement)}
+    machine = SimulatedMachine.random(1, cache_share=0.5)
+    full = experiment(machine, "iodepth", [_at(iodepth=n) for n in (1, 4, 16, 64)])
+    gone: dict[str, Any] = OPTIONAL if missing == "all" else {missing: OPTIONAL[missing]}
+    points = tuple(replace(point, **gone) for point in full.points)
+    for machine_told in (machine.survey(), {}):
+        bare = replace(run_of(machine, replace(full, points=points)), machine=machine_told)
+        for imported in ("", "fio-json"):
+            run = explain(replace(bare, imported_from=imported))
+            for result in run.experiments:
+                for point in result.points:
+                    assert why_not_double(point, run=run, experiment=result).endswith(".")
+            assert all(one.says.endswith(".") and one.advice for one in run.findings)
+            if missing == "all":
+                assert not rules_of(run.findings, "warning", "invalid")
+
+
+def test_an_empty_run_is_explained() -> None:
+    run = Run("x", "", None, {}, "", "", (ExperimentResult("a", "storage", "?", "iodepth", "k", ()),))
+    assert explain(run).findings == ()
+
+
+# --- why not double?
+
+
+def _why(machine: SimulatedMachine, *points: Parameters, at: int = 0, load: str = "iodepth") -> str:
+    run = explain(run_of(machine, experiment(machine, load, points)))
+    result = run.experiments[0]
+    return why_not_double(result.points[at], run=run, experiment=result)
+
+
+def test_why_not_double_names_the_limiter() -> None:
+    depths = [_at(iodepth=2**k) for k in range(9)]
+    clean = SimulatedMachine()
+    assert "only 1 is in flight" in _why(clean, *depths)
+    assert "at its ceiling" in _why(clean, *depths, at=8)
+    assert "core that the measuring threads run on is 97% busy" in _why(SimulatedMachine(client_bound=True), *depths)
+    full = SimulatedMachine(read_bytes_s=3.8e9, operations_s=1e6, p=8)
+    sequential = _why(full, _at(rw="read", bs=1 << 20, iodepth=32))
+    assert "full: it carries 3.94 GB/s" in sequential
+    assert "does not count (page cache)" in _why(SimulatedMachine(cache_share=0.9), *depths)
+    assert "too small" in _why(clean, *[_at(bs=4096 * 4**k, iodepth=8) for k in range(6)], load="bs")
+    assert "sweep the depth" in _why(clean, _at(iodepth=8))
+    stolen = _why(SimulatedMachine(steal=0.3), _at(iodepth=8))
+    assert "hypervisor took 30%" in stolen
+    alone = measured(SimulatedHost(clean), _at(iodepth=8), repeats=1)
+    assert why_not_double(alone).endswith(".")
+    bare = replace(alone, counters={}, cpu_user_s=None, conditions={}, latency_ns=None, concurrency=None)
+    assert why_not_double(bare) == "Nothing that could tell was measured."
