@@ -4,6 +4,9 @@ use crate::kernel::Kernel;
 
 mod idle;
 mod memory_bandwidth;
+mod memory_core_to_core;
+mod memory_latency;
+mod memory_loaded_latency;
 mod storage_blocks;
 mod storage_layout;
 mod training_generate;
@@ -13,6 +16,9 @@ mod training_generate;
 pub static TABLE: &[&dyn Kernel] = &[
     &idle::Idle,
     &memory_bandwidth::MemoryBandwidth,
+    &memory_core_to_core::MemoryCoreToCore,
+    &memory_latency::MemoryLatency,
+    &memory_loaded_latency::MemoryLoadedLatency,
     &storage_blocks::StorageBlocks,
     &storage_layout::StorageLayout,
     &training_generate::Generate,

@@ -2,6 +2,7 @@
 
 pub mod affinity;
 pub mod aio;
+pub mod cache_line;
 pub mod clock_chain;
 pub mod files;
 pub mod filesystem;
