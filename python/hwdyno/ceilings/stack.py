@@ -28,11 +28,10 @@ class Stack:
             self.reasons.append(unknown.get("storage.disks", "the disk below the path is not known"))
         # an imported Machine may list disks without saying how they are stacked
         self.ceilings = self._of(tops[0], frozenset()) if len(tops) == 1 and self._disks else ()
-        if len(tops) > 1:
+        if self._disks and len(tops) != 1:
             self.reasons.append("how the path lies on its disks is not known")
 
     def _of(self, name: str, above: frozenset[str]) -> tuple[Ceiling, ...]:
-        # a filesystem's own name may be that of what lies below it (an NFS source is layer and disk)
         if name in self._layers and name not in above:
             layer = self._layers[name]
             members = [self._of(str(below), above | {name}) for below in layer.get("on") or ()]

@@ -37,7 +37,7 @@ pub fn disk(survey: &Survey, path: &str, at: &str) -> Value {
         "name": name,
         "kind": kind,
         "rotational": survey.or(&format!("{at}.rotational"), rotational, why_not),
-        "model": or("model", model(tree, path), "the device states no model"),
+        "model": or("model", model(tree, path, kind), "the device states no model"),
         "serial": or("serial", serial(tree, path), "the device states no serial number, or root alone may read it"),
         "size_bytes": survey.or(&format!("{at}.size_bytes"), size, "its size is missing"),
         "firmware": or(
@@ -141,14 +141,22 @@ fn driver(tree: &Tree, wire: &str) -> Option<String> {
     above.take(12).find_map(|path| tree.leads_to(&format!("{path}/driver")))
 }
 
-/// The whole model name. SCSI's own field cuts it at 16 characters, so others are asked first.
-fn model(tree: &Tree, path: &str) -> Option<String> {
-    udev(tree, path, "ID_MODEL_ENC")
+/// The whole model name. SCSI's own field cuts it at 16 characters, so others are asked first; what is not ATA
+/// keeps its maker in a field of its own.
+fn model(tree: &Tree, path: &str, kind: &str) -> Option<String> {
+    let file = |file: &str| tree.text(&format!("{path}/device/{file}"));
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let model = udev(tree, path, "ID_MODEL_ENC")
         .or_else(|| ata_designator(tree, path))
-        .or_else(|| tree.text(&format!("{path}/device/model")))
-        .or_else(|| tree.text(&format!("{path}/device/name")))
-        .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
-        .filter(|text| !text.is_empty())
+        .or_else(|| file("model"))
+        .or_else(|| file("name"))
+        .map(words)
+        .filter(|text| !text.is_empty())?;
+    let vendor = file("vendor").map(words).filter(|vendor| !model.to_lowercase().starts_with(&vendor.to_lowercase()));
+    match vendor {
+        Some(vendor) if matches!(kind, "usb" | "sas" | "scsi") => Some(format!("{vendor} {model}")),
+        _ => Some(model),
+    }
 }
 
 fn serial(tree: &Tree, path: &str) -> Option<String> {

@@ -197,6 +197,10 @@ impl Layout {
                 }
             }
         }
+        // older arm64 kernels number clusters of cores as packages; boards with a device tree have one socket
+        if info.is_arm() && tree.exists("/proc/device-tree/model") && !sockets.is_empty() {
+            sockets = BTreeSet::from(["0".to_string()]);
+        }
         let count = |n: usize| (n > 0).then_some(n);
         Self { sockets: count(sockets.len()), cores: count(cores.len()) }
     }

@@ -114,7 +114,10 @@ fn sata(tree: &Tree, path: &str) -> Option<Value> {
     let links = tree.list(port);
     let link = links.iter().find(|name| name.starts_with("link") && speed(name, "sata_spd").is_some())?;
     let now = speed(link, "sata_spd");
-    Some(plain("sata", now.and_then(sata_generation), None, now, speed(link, "hw_sata_spd_limit")))
+    let most = speed(link, "hw_sata_spd_limit");
+    let mut found = plain("sata", now.and_then(sata_generation), None, now, most);
+    found["generation_max"] = json!(most.and_then(sata_generation));
+    Some(found)
 }
 
 /// Serial ATA Revision 3: 1.5, 3 and 6 Gbit/s for generations 1 to 3.

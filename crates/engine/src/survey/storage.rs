@@ -272,7 +272,11 @@ impl Walk<'_> {
             "cifs" | "smb3" | "smbfs" => mount.source.trim_start_matches('/').split('/').next().unwrap_or(""),
             _ => mount.source.rsplit_once(":/").map_or("", |(host, _)| host),
         };
-        let host = host.rsplit('@').next().unwrap_or(host);
+        let host = match mount.filesystem.as_str() {
+            // Lustre names the network after the address (only TCP takes the kernel's routes), the others the user before it
+            "lustre" => host.split_once("@tcp").map_or("", |(host, _)| host),
+            _ => host.rsplit('@').next().unwrap_or(host),
+        };
         let address = mount.option("addr").or_else(|| (!host.is_empty()).then_some(host));
         // these pass through the hypervisor's memory
         let local = matches!(mount.filesystem.as_str(), "9p" | "virtiofs");
@@ -290,7 +294,7 @@ impl Walk<'_> {
         for key in ["rotational", "model", "serial", "size_bytes", "firmware", "queue"] {
             self.survey.unknown.say(&format!("{at}.{key}"), "the server keeps its disks to itself");
         }
-        self.push(&mount.source, "network", &detail, std::slice::from_ref(&mount.source));
+        self.push(&mount.point, "network", &detail, std::slice::from_ref(&mount.source));
         let kind = match mount.filesystem.as_str() {
             "nfs4" => "nfs",
             "smb3" | "smbfs" => "cifs",
@@ -301,7 +305,7 @@ impl Walk<'_> {
             "firmware": null, "driver": null, "link": link, "queue": null, "temperature_c": null,
         });
         self.disks.push(value);
-        mount.source.clone()
+        mount.point.clone()
     }
 
     /// Follows a block device whose directory is `path` below `/sys/devices`; gives the name under which it stands.

@@ -252,7 +252,7 @@ fn parse(text: &str) -> BTreeMap<String, Entry> {
             }
         } else if let Some((path, digits)) = line.split_once(" hex:") {
             add(&mut entries, path, Entry::File(from_hex(digits)));
-        } else if let Some(path) = line.strip_suffix('/') {
+        } else if let Some(path) = line.strip_suffix('/').filter(|path| !path.contains(": ")) {
             for (path, _) in repeats(path) {
                 add(&mut entries, &path, Entry::Directory(BTreeSet::new()));
             }
@@ -336,7 +336,7 @@ mod tests {
     fn a_record_reads_like_the_tree_it_was_made_from() {
         let tree = Tree::of_record(
             "# remark\n/a/one: 1\n/a/many:\n\tx\ty\n\t\tz\n/link -> a/one\n/abs -> /a\n/up/x -> ../../../a/many\n\
-             /bin hex: 00 41 ff\n/empty/\n/cpu{9-11}/id: {n},{n+3},{n-9}\n/loop -> loop\n/c: a: b\n",
+             /bin hex: 00 41 ff\n/empty/\n/group: 0::/\n/cpu{9-11}/id: {n},{n+3},{n-9}\n/loop -> loop\n/c: a: b\n",
         );
         assert_eq!(tree.number::<u8>("/a/one"), Some(1));
         assert_eq!(tree.text("/a/many").as_deref(), Some("x\ty\n\tz"));
@@ -347,6 +347,7 @@ mod tests {
         assert_eq!(tree.list("/a"), ["many", "one"]);
         assert!(tree.exists("/empty") && tree.list("/empty").is_empty());
         assert_eq!(tree.text("/cpu10/id").as_deref(), Some("10,13,1"));
+        assert_eq!(tree.text("/group").as_deref(), Some("0::/"));
         assert_eq!(tree.text("/loop"), None);
         assert_eq!(tree.text("/c").as_deref(), Some("a: b"));
         assert_eq!(tree.text("/none"), None);
