@@ -30,7 +30,7 @@ class Format(Protocol):
         ...
 
 
-def table() -> dict[str, Format]:
+def known() -> dict[str, Format]:
     """Every format by the name of its file."""
     return {name: cast(Format, _module(name)) for name in FORMATS}
 
@@ -47,8 +47,8 @@ def read(path: Path) -> Run:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise UserError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
-    for form in table().values():
+    for form in known().values():
         if form.recognizes(text):
             return form.read(text, str(path))
-    known = ", ".join(form.NAME for form in table().values())
-    raise UserError(f"{path} is in no format that is known ({known})")
+    names = ", ".join(form.NAME for form in known().values())
+    raise UserError(f"{path} is in no format that is known ({names})")

@@ -69,6 +69,7 @@ impl Kernel for Idle {
             seed: 1,
             interval_s: 0.1,
             cpus: Vec::new(),
+            batch_complete_min: 0,
             end_fsync: false,
             drop_cache: false,
         };

@@ -50,6 +50,13 @@ impl Kernel for StorageBlocks {
                 parameter("rwmixread", "share of reads in a mix", "%", Kind::Integer { min: 0, max: 100 }, json!(50)),
                 parameter("bs", "length of an operation", "B", Kind::Integer { min: 512, max: 1 << 40 }, json!(4096)),
                 count("iodepth", "operations in flight a job", 1, 1024, 1),
+                count(
+                    "iodepth_batch_complete_min",
+                    "completions to wait for at a time; 0 for one in 16 of iodepth",
+                    0,
+                    1024,
+                    0,
+                ),
                 count("numjobs", "threads, each with its own queue", 1, 1024, 1),
                 choice("ioengine", "how operations reach the file", &["io_uring", "libaio", "psync", "mmap"]),
                 flag("direct", "past the page cache (O_DIRECT), where the filesystem allows it", false),
@@ -108,6 +115,7 @@ impl Kernel for StorageBlocks {
             seed: parameters.integer("seed"),
             interval_s: parameters.number("interval_s"),
             cpus: parameters.integers("cpus"),
+            batch_complete_min: parameters.integer("iodepth_batch_complete_min") as usize,
             end_fsync: parameters.flag("end_fsync"),
             drop_cache: parameters.flag("drop_cache"),
         };

@@ -29,8 +29,8 @@ pub trait Access {
     fn prepare(&mut self, slot: usize, transfer: &Transfer);
     /// Hands over the batch.
     fn submit(&mut self) -> io::Result<()>;
-    /// Waits until at least one transfer is complete; at once if none is in flight.
-    fn wait(&mut self) -> io::Result<()>;
+    /// Waits until `at_least` transfers (no more than are in flight) are complete.
+    fn wait(&mut self, at_least: usize) -> io::Result<()>;
     /// Hands each complete transfer to `done`: its slot, and the bytes moved or minus the errno.
     fn completions(&mut self, done: impl FnMut(usize, i64));
     /// Makes what was written durable.

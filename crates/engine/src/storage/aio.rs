@@ -34,8 +34,8 @@ impl Access for Aio<'_> {
     }
 
     #[inline]
-    fn wait(&mut self) -> io::Result<()> {
-        self.context.wait()
+    fn wait(&mut self, at_least: usize) -> io::Result<()> {
+        self.context.wait(at_least)
     }
 
     #[inline]

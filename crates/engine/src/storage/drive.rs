@@ -26,6 +26,8 @@ pub struct Schedule {
     pub count_from_ns: u64,
     /// The timed region ends with the first batch complete this long after it began; none for no limit.
     pub runtime_ns: Option<u64>,
+    /// Waits for so many completions at a time.
+    pub reap_at_least: usize,
     /// The timed region includes making durable what was written.
     pub sync_at_end: bool,
 }
@@ -133,7 +135,7 @@ pub fn drive<A: Access>(
         for number in batch.drain(..) {
             slots[number as usize].submitted_ns = submitted;
         }
-        if access.wait().is_err() {
+        if access.wait(schedule.reap_at_least.min(in_flight)).is_err() {
             record.fault(writing, libc::EIO);
             break Ending::Faults;
         }
@@ -188,7 +190,7 @@ pub fn drive<A: Access>(
     }
     // What is in flight owns its buffer: see it home before anybody frees that.
     let mut drain = |access: &mut A| {
-        while in_flight > 0 && access.wait().is_ok() {
+        while in_flight > 0 && access.wait(1).is_ok() {
             access.completions(|_, _| in_flight -= 1);
         }
     };
@@ -250,4 +252,114 @@ fn go_on(slot: &mut Slot, moved: i64, record: &mut Record) -> bool {
     transfer.length = largest_piece(left) as usize;
     slot.rest = left - transfer.length as u64;
     left > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::null::Null;
+    use crate::storage::order::Span;
+    use std::io;
+
+    /// The null engine with a fault planted: from the `first`-th transfer on, `count` of them end in `result`.
+    struct Faulty {
+        inner: Null,
+        first: u64,
+        count: u64,
+        result: i64,
+        seen: u64,
+        lengths: Vec<(u64, usize)>,
+    }
+
+    impl Faulty {
+        fn new(first: u64, count: u64, result: i64) -> Self {
+            Self { inner: Null::new(64), first, count, result, seen: 0, lengths: Vec::new() }
+        }
+    }
+
+    impl Access for Faulty {
+        const SYNCHRONOUS: bool = false;
+
+        fn prepare(&mut self, slot: usize, transfer: &Transfer) {
+            self.lengths.push((transfer.offset, transfer.length));
+            self.inner.prepare(slot, transfer);
+        }
+        fn submit(&mut self) -> io::Result<()> {
+            self.inner.submit()
+        }
+        fn wait(&mut self, at_least: usize) -> io::Result<()> {
+            self.inner.wait(at_least)
+        }
+        fn completions(&mut self, mut done: impl FnMut(usize, i64)) {
+            let (first, count, result, seen) = (self.first, self.count, self.result, &mut self.seen);
+            self.inner.completions(|slot, moved| {
+                *seen += 1;
+                done(slot, if (first..first + count).contains(seen) { result } else { moved });
+            });
+        }
+    }
+
+    fn one_pass(access: &mut impl Access, blocks: u64, block: u64, depth: usize) -> (Record, Ending) {
+        let pool = Pool::new(depth, block as usize, false, 1, 1).unwrap();
+        let mut order = Order::new(Span { offset: 0, blocks, block }, true, 100, false, 1);
+        let mut record = Record::new(1_000_000);
+        let schedule =
+            Schedule { clock: Clock::best(), count_from_ns: 0, runtime_ns: None, reap_at_least: 1, sync_at_end: false };
+        let ending = drive(access, &mut order, &pool, &schedule, &Stop::new(), &mut record, |_, _| ());
+        (record, ending)
+    }
+
+    #[test]
+    fn whichever_operation_fails_it_is_counted_and_the_rest_goes_on() {
+        for nth in 1..=40 {
+            let (record, ending) = one_pass(&mut Faulty::new(nth, 1, -5), 40, 4096, 8);
+            assert_eq!(ending, Ending::Pass);
+            assert_eq!(record.directions[0].total.count(), 39, "the {nth}th failed");
+            assert_eq!((record.faults[0].errno, record.faults[0].count), (5, 1));
+        }
+    }
+
+    #[test]
+    fn a_short_transfer_is_finished_and_told() {
+        for nth in 1..=20 {
+            let mut access = Faulty::new(nth, 1, 512);
+            let (record, ending) = one_pass(&mut access, 20, 4096, 4);
+            assert_eq!((ending, record.directions[0].total.count()), (Ending::Pass, 20));
+            assert_eq!((record.faults[0].errno, record.faults[0].count), (0, 1));
+            assert_eq!(access.lengths.iter().filter(|(_, length)| *length == 4096 - 512).count(), 1);
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_file_is_a_fault_and_no_endless_loop() {
+        let (record, ending) = one_pass(&mut Faulty::new(1, u64::MAX - 1, 0), 100, 4096, 4);
+        assert_eq!((ending, record.directions[0].total.count(), record.faults[0].count), (Ending::Pass, 0, 100));
+    }
+
+    #[test]
+    fn a_file_that_only_fails_ends_the_run_early() {
+        let (record, ending) = one_pass(&mut Faulty::new(500, u64::MAX - 500, -5), 1 << 40, 512, 16);
+        assert_eq!((ending, record.directions[0].total.count()), (Ending::Faults, 499));
+        assert!(record.faults[0].count < u64::from(FAULTS_IN_A_ROW) + 16);
+    }
+
+    #[test]
+    fn a_block_beyond_one_system_call_goes_in_pieces_that_stay_aligned() {
+        for block in [4096, LARGEST_CALL, LARGEST_CALL + 4096, 5 << 30] {
+            let (mut slot, mut record) = (Slot::default(), Record::new(1));
+            let piece = largest_piece(block);
+            slot.transfer = Transfer { length: piece as usize, ..Transfer::default() };
+            slot.rest = block - piece;
+            let mut moved = piece;
+            while {
+                let all = slot.transfer.length as i64;
+                go_on(&mut slot, all, &mut record)
+            } {
+                assert_eq!((slot.transfer.offset, slot.transfer.at as u64), (moved, moved));
+                assert!(slot.transfer.offset % 4096 == 0 && slot.transfer.length as u64 <= LARGEST_CALL);
+                moved += slot.transfer.length as u64;
+            }
+            assert_eq!((moved, record.faults.len()), (block, 0));
+        }
+    }
 }

@@ -57,7 +57,7 @@ impl Access for Mmap<'_> {
     }
 
     #[inline]
-    fn wait(&mut self) -> io::Result<()> {
+    fn wait(&mut self, _at_least: usize) -> io::Result<()> {
         Ok(())
     }
 

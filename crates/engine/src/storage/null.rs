@@ -30,7 +30,7 @@ impl Access for Null {
         Ok(())
     }
 
-    fn wait(&mut self) -> io::Result<()> {
+    fn wait(&mut self, _at_least: usize) -> io::Result<()> {
         Ok(())
     }
 

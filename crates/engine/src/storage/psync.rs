@@ -44,7 +44,7 @@ impl Access for Psync<'_> {
     }
 
     #[inline]
-    fn wait(&mut self) -> io::Result<()> {
+    fn wait(&mut self, _at_least: usize) -> io::Result<()> {
         Ok(())
     }
 

@@ -36,8 +36,8 @@ impl Access for Uring<'_> {
     }
 
     #[inline]
-    fn wait(&mut self) -> io::Result<()> {
-        self.ring.wait()
+    fn wait(&mut self, at_least: usize) -> io::Result<()> {
+        self.ring.wait(at_least as u32)
     }
 
     #[inline]

@@ -133,9 +133,9 @@ impl<'a> Context<'a> {
         Ok(())
     }
 
-    /// Waits until at least one transfer is complete.
+    /// Waits until `at_least` transfers, or all in flight, are complete.
     #[inline]
-    pub fn wait(&mut self) -> io::Result<()> {
+    pub fn wait(&mut self, at_least: usize) -> io::Result<()> {
         if !self.batch.is_empty() {
             self.submit()?;
         }
@@ -146,7 +146,7 @@ impl<'a> Context<'a> {
                 libc::syscall(
                     libc::SYS_io_getevents,
                     self.id,
-                    1_i64,
+                    at_least.min(self.in_flight) as i64,
                     self.events.len() as i64,
                     self.events.as_mut_ptr(),
                     std::ptr::null_mut::<libc::timespec>(),

@@ -363,14 +363,14 @@ impl<'a> Ring<'a> {
         Ok(())
     }
 
-    /// Waits until at least one transfer is complete.
+    /// Waits until `at_least` transfers, or all in flight, are complete.
     #[inline]
-    pub fn wait(&mut self) -> io::Result<()> {
+    pub fn wait(&mut self, at_least: u32) -> io::Result<()> {
         if self.prepared > 0 {
             self.submit()?;
         }
-        while self.ready() == 0 && self.in_flight > 0 {
-            self.enter(0, 1, ENTER_GETEVENTS)?;
+        while self.ready() < at_least.min(self.in_flight) {
+            self.enter(0, at_least.min(self.in_flight), ENTER_GETEVENTS)?;
         }
         Ok(())
     }
@@ -427,7 +427,7 @@ impl<'a> Ring<'a> {
 impl Drop for Ring<'_> {
     fn drop(&mut self) {
         // The kernel must be done with the buffers before the region can go.
-        while self.in_flight > 0 && self.wait().is_ok() {
+        while self.in_flight > 0 && self.wait(1).is_ok() {
             self.completions(|_, _| ());
         }
     }

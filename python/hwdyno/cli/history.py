@@ -1,0 +1,80 @@
+"""``hwdyno history``: list the Runs that were saved, those cut short and those unreadable included."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from hwdyno.units import format_value
+
+if TYPE_CHECKING:
+    from hwdyno.store import Entry
+
+HEADLINES = 3
+"""So many of a Run's best numbers stand in its line."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``hwdyno history``."""
+    parser.add_argument("--rebuild", action="store_true", help="make the index again from the documents")
+    parser.add_argument("--json", action="store_true", help="print the list as JSON")
+    parser.add_argument("--limit", type=int, metavar="N", help="only the N newest")
+    parser.add_argument(
+        "--store", metavar="WHERE", help="where Runs are kept (default $HWDYNO_HOME or the data directory)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the list on stdout, and on stderr why a document cannot be read."""
+    from hwdyno.store import Store
+
+    store = Store(args.store)
+    if args.rebuild:
+        count = store.rebuild()
+        sys.stderr.write(f"the index was made again from {count} document{'' if count == 1 else 's'}\n")
+    entries = store.history()
+    if args.limit is not None:
+        entries = entries[: max(0, args.limit)]
+    if args.json:
+        sys.stdout.write(json.dumps([asdict(entry) for entry in entries], indent=2, ensure_ascii=False) + "\n")
+    elif not entries:
+        sys.stderr.write(f"no runs are stored in {store.runs} yet: `hwdyno run` makes one\n")
+    else:
+        sys.stdout.write(table(entries))
+    for entry in entries:
+        if entry.error:
+            sys.stderr.write(f"hwdyno: {entry.error}\n")
+    return 0
+
+
+def table(entries: list[Entry]) -> str:
+    """Lay the list out in columns."""
+    rows = [("id", "when", "machine", "profile", "verdict", "points", "headline")]
+    rows += [
+        (
+            entry.id,
+            _when(entry.started),
+            entry.machine[:40],
+            entry.study or entry.profile,
+            entry.verdict,
+            str(entry.points),
+            ", ".join(f"{name} {format_value(value, unit)}" for name, value, unit in entry.headline[:HEADLINES])
+            + (" …" if len(entry.headline) > HEADLINES else ""),
+        )
+        for entry in entries
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows
+    )
+
+
+def _when(started: str) -> str:
+    try:
+        return f"{datetime.fromisoformat(started).astimezone():%Y-%m-%d %H:%M}"
+    except ValueError:
+        return started

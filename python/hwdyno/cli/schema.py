@@ -1,0 +1,19 @@
+"""``hwdyno schema``: print the JSON Schema of the Run document."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """It has no options."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the schema on stdout."""
+    from hwdyno.store import json_schema
+
+    sys.stdout.write(json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n")
+    return 0

@@ -1,0 +1,107 @@
+"""Sets two Runs beside each other, point by like point, and says which changes are more than noise."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from hwdyno import statistics
+from hwdyno.words import Measurement, Parameters, Run, Value
+
+# Beside the axes, what may differ from run to run without making two points unlike.
+_MOOT = {"path", "seed", "interval_s"}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One point in both Runs: after over before, with its interval."""
+
+    experiment: str
+    parameters: Parameters
+    before: Value
+    after: Value
+    ratio: Value
+
+    @property
+    def verdict(self) -> str:
+        """``slower`` or ``faster`` where the whole interval says so, else ``same``."""
+        if self.ratio.high is not None and self.ratio.high < 1:
+            return "slower"
+        return "faster" if self.ratio.low is not None and self.ratio.low > 1 else "same"
+
+
+def unlike(before: Run, after: Run) -> list[str]:
+    """Say how the machines of two Runs differ, a sentence each; empty where they are alike."""
+    told = []
+    for says, path in _IDENTITY:
+        one, other = _at(before.machine, path), _at(after.machine, path)
+        if one is not None and other is not None and one != other:
+            told.append(f"{says}: {one} before, {other} after")
+    return told
+
+
+_IDENTITY = (
+    ("processor", ("cpu", "model")),
+    ("threads", ("cpu", "threads")),
+    ("memory", ("memory", "total_bytes")),
+    ("disk", ("storage", "disks", 0, "model")),
+    ("disk's kind", ("storage", "disks", 0, "kind")),
+    ("filesystem", ("storage", "filesystem")),
+    ("link", ("storage", "disks", 0, "link", "bits_s")),
+)
+
+
+def _at(value: Any, path: tuple[str | int, ...]) -> Any:
+    for step in path:
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value
+
+
+def changes_of(before: Run, after: Run) -> list[Change]:
+    """Every point that is in both Runs, by experiment and parameters, invalid ones left out."""
+    known = {key: point for key, _, point in _points(before)}
+    changes = []
+    for key, (name, parameters), point in _points(after):
+        old = known.get(key)
+        if old is None or old.throughput.unit != point.throughput.unit:
+            continue
+        ratio = _ratio(old, point)
+        if ratio is not None:
+            changes.append(Change(name, parameters, old.throughput, point.throughput, ratio))
+    return changes
+
+
+def _points(run: Run) -> list[tuple[str, tuple[str, Parameters], Measurement]]:
+    found = []
+    for experiment in run.experiments:
+        for point in experiment.points:
+            if point.validity == "invalid":
+                continue
+            whole = {**experiment.fixed, **point.parameters}
+            like = {name: value for name, value in whole.items() if name not in _MOOT}
+            key = json.dumps([experiment.kernel, like], sort_keys=True)
+            found.append((key, (experiment.name, point.parameters), point))
+    return found
+
+
+def _ratio(before: Measurement, after: Measurement) -> Value | None:
+    """Bootstrap over the repeats, with the noise floor; from single values only the floor is left, and no verdict."""
+    old = [value for value in before.repeat_values or (before.throughput.value,) if value > 0]
+    new = [value for value in after.repeat_values or (after.throughput.value,) if value > 0]
+    if not old or not new:
+        return None
+    if min(len(old), len(new)) < 2:
+        return Value(statistics.median(new) / statistics.median(old), "ratio")
+    return statistics.change_interval(old, new)
+
+
+def overall(changes: list[Change]) -> float | None:
+    """The geometric mean of the ratios (Fleming & Wallace 1986); none without any."""
+    ratios = [change.ratio.value for change in changes]
+    return statistics.geometric_mean(ratios) if ratios else None

@@ -1,0 +1,128 @@
+"""Writes a Run's points as a flat table: CSV for spreadsheets, Parquet for data frames."""
+
+from __future__ import annotations
+
+import csv
+import io
+import secrets
+from pathlib import Path
+from typing import Any
+
+from hwdyno.words import Measurement, PeerResult, Run, UserError, Value
+
+Row = dict[str, Any]
+
+_UNITS = {"bytes/s": "bytes_s", "operations/s": "operations_s", "FLOP/s": "flop_s", "OP/s": "op_s", "s": "s"}
+
+
+def rows_of(run: Run) -> list[Row]:
+    """One row a point; a column that a point has no figure for is none."""
+    rows = []
+    for experiment in run.experiments:
+        peers: dict[int, list[PeerResult]] = {}
+        for result in experiment.peers:
+            peers.setdefault(result.point, []).append(result)
+        for index, point in enumerate(experiment.points):
+            row: Row = {
+                "run": run.id,
+                "started": run.started,
+                "hostname": run.machine.get("hostname"),
+                "profile": run.profile,
+                "experiment": experiment.name,
+                "resource": experiment.resource,
+                "kernel": experiment.kernel,
+                "point": index,
+            }
+            row |= {f"parameter_{name}": value for name, value in {**experiment.fixed, **point.parameters}.items()}
+            row |= _figures(point)
+            for result in peers.get(index, []):
+                row |= _peer(result)
+            rows.append(row)
+    return rows
+
+
+def _value(name: str, value: Value | None) -> Row:
+    if value is None:
+        return {}
+    stem = f"{name}_{_UNITS.get(value.unit, value.unit.replace('/', '_per_').replace(' ', '_'))}"
+    return {stem: value.value, f"{stem}_low": value.low, f"{stem}_high": value.high}
+
+
+def _figures(point: Measurement) -> Row:
+    row = _value("throughput", point.throughput) | _value("rate", point.rate)
+    if latency := point.latency_ns:
+        quantiles = ("mean", "p50", "p90", "p99", "p999", "min", "max")
+        row |= {f"latency_ns_{name}": getattr(latency, name) for name in quantiles}
+    for stream in point.streams:
+        row |= {f"{stream.name}_operations": stream.operations, f"{stream.name}_bytes": stream.bytes}
+    if point.samples:
+        unit = _UNITS.get(point.throughput.unit, "")
+        row |= {f"sample_{name}_{unit}": getattr(point.samples, name) for name in ("min", "avg", "max")}
+    if point.concurrency:
+        row |= {"in_flight_asked": point.concurrency.asked, "in_flight_effective": point.concurrency.effective}
+    row |= {
+        "cpu_user_s": point.cpu_user_s,
+        "cpu_system_s": point.cpu_system_s,
+        "elapsed_s": point.elapsed_s,
+        "operations": point.operations,
+        "bytes": point.bytes,
+        "repeats": point.repeats,
+        "validity": point.validity,
+        "why": " ".join(point.why),
+    }
+    return row | {f"counter_{name}": value for name, value in point.counters.items()}
+
+
+def _peer(result: PeerResult) -> Row:
+    row = _value(f"{result.tool}_throughput", result.value)
+    row |= _value(f"{result.tool}", result.ratio) | _value(f"{result.tool}_cpu", result.cpu_ratio)
+    return row | {f"{result.tool}_version": result.version, f"{result.tool}_pairs": result.pairs}
+
+
+def columns_of(rows: list[Row]) -> list[str]:
+    """Every column of any row, in the order of their first use."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def csv_of(rows: list[Row]) -> str:
+    """The table as CSV (RFC 4180 but for the line ends); a missing figure is an empty cell."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns_of(rows), restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: "" if value is None else value for name, value in row.items()} for row in rows)
+    return out.getvalue()
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write a file that appears whole or not at all. Raises ``UserError``."""
+    _write(path, text.encode())
+
+
+def write_parquet(rows: list[Row], path: Path) -> None:
+    """Write the table as Parquet; a column whose values are of unlike types becomes text. Raises ``UserError``."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {name: _uniform([row.get(name) for row in rows]) for name in columns_of(rows)}
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns), out, compression="zstd")
+    _write(path, out.getvalue())
+
+
+def _uniform(values: list[Any]) -> list[Any]:
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int, float} and len(kinds) == 2:
+        return [None if value is None else float(value) for value in values]
+    return values if len(kinds) <= 1 else [None if value is None else str(value) for value in values]
+
+
+def _write(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        try:
+            temporary.write_bytes(data)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None
