@@ -10,7 +10,6 @@ import threading
 import time
 
 import pytest
-
 from hwdyno import engine
 
 
@@ -42,7 +41,7 @@ def test_an_unknown_kernel_is_named_with_those_that_there_are() -> None:
     ("parameters", "says"),
     [
         ({"runtim": 1}, "idle has no parameter 'runtim'"),
-        ({"runtime": "long"}, "runtime = \"long\": must be a number"),
+        ({"runtime": "long"}, 'runtime = "long": must be a number'),
         ({"runtime": -1}, "runtime = -1: must be 0.001 to"),
     ],
 )

@@ -126,18 +126,17 @@ def show(run: Run, args: argparse.Namespace) -> None:
         from hwdyno.store import to_json
 
         sys.stdout.write(to_json(run) + "\n")
+        for why in run.degraded:
+            sys.stderr.write(f"degraded: {why}\n")
     else:
-        import importlib
+        from hwdyno.report.terminal import print_run
 
-        importlib.import_module("hwdyno.report.terminal").print_run(run)
+        print_run(run)
     sys.stdout.flush()
-    for why in run.degraded:
-        sys.stderr.write(f"degraded: {why}\n")
     if args.no_page:
         return
-    import importlib
+    from hwdyno.report.page import html
 
-    html = importlib.import_module("hwdyno.report.page").html
     directory = args.out or Path("hwdyno-runs") / run.id
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -160,30 +159,23 @@ def status(run: Run, fail_under: float | None) -> int:
     return OK
 
 
-def below(run: Run, share: float) -> list[str]:
-    """The metrics whose best point stays below ``share`` of the ceiling that binds it, named."""
-    found = []
+def below(run: Run, share: float) -> bool:
+    """Whether some metric's best point stays below ``share`` of the tightest ceiling that bounds it; each is named."""
+    from hwdyno.ceilings import Bound, bounds_for
+
+    best: dict[str, float] = {}
     for experiment in run.experiments:
-        for ceiling in experiment.ceilings:
-            reached = _best(experiment, ceiling.metric, ceiling.unit)
-            if reached is not None and reached < share * ceiling.value:
-                found.append(f"{experiment.name}: {ceiling.metric}")
-    for name in dict.fromkeys(found):
-        sys.stderr.write(f"below {share:.0%}: {name}\n")
-    return found
-
-
-def _best(experiment: Any, metric: str, unit: str) -> float | None:
-    """The most that any point reached of a ceiling's metric, such as ``read_bytes_s``."""
-    direction = metric.partition("_")[0]
-    best = None
-    for point in experiment.points:
-        if unit not in {"bytes/s", "operations/s"} or not point.elapsed_s:
-            continue
-        counted = [s.bytes if unit == "bytes/s" else s.operations for s in point.streams if s.name == direction]
-        if counted and sum(counted):
-            best = max(best or 0.0, sum(counted) / point.elapsed_s)
-    return best
+        for point in experiment.points:
+            tightest: dict[str, Bound] = {}
+            for bound in bounds_for(experiment.ceilings, {**experiment.fixed, **point.parameters}):
+                tightest.setdefault(bound.ceiling.metric, bound)
+            for metric, bound in tightest.items():
+                if point.validity != "invalid" and bound.unit == point.throughput.unit:
+                    best[metric] = max(best.get(metric, 0.0), point.throughput.value / bound.value)
+    for metric, reached in best.items():
+        if reached < share:
+            sys.stderr.write(f"below {share:.0%}: {metric} reaches {reached:.1%} of its ceiling\n")
+    return any(reached < share for reached in best.values())
 
 
 def dry_run(plan: Plan, host: Host) -> int:
