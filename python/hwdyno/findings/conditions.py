@@ -23,20 +23,27 @@ RANGE = 0.20
 TARGETS = {"quick": 0.10, "standard": 0.05, "full": 0.02}
 """Half-width of the interval that each profile repeats for."""
 LEAST_SAMPLES = 8
-SURE = 5.5
+SURE = 5.0
 """How many standard errors a step or a drift must stand out by: one false alarm in thousands of points."""
+ALIKE = 0.5
+"""How alike (by correlation) each repeat's course must be to the others', to be more than chance."""
 SURE_RANGE = 8
 """The same for the range of five rounds, whose own scatter is wider."""
 
 
+def each_over_time(point: Measurement) -> list[list[float]]:
+    """The samples of each repeat; of all together where they do not split evenly."""
+    values = list(point.samples.values) if point.samples is not None else []
+    repeats = max(1, point.repeats)
+    if len(values) % repeats or len(values) // repeats < LEAST_SAMPLES:
+        return [values]
+    each = len(values) // repeats
+    return [values[at : at + each] for at in range(0, len(values), each)]
+
+
 def over_time(point: Measurement) -> list[float]:
     """How throughput went in the course of a run: the samples, averaged over the repeats place by place."""
-    values = point.samples.values if point.samples is not None else ()
-    repeats = max(1, point.repeats)
-    if repeats > 1 and len(values) % repeats == 0 and len(values) // repeats >= LEAST_SAMPLES:
-        each = len(values) // repeats
-        return [mean(values[at::each]) for at in range(each)]
-    return list(values)
+    return [mean(places) for places in zip(*each_over_time(point), strict=True)]
 
 
 def step_down(values: Sequence[float]) -> tuple[int, float] | None:
@@ -88,6 +95,19 @@ def unsteady(values: Sequence[float]) -> str | None:
     return None
 
 
+def alike(repeats: Sequence[Sequence[float]]) -> list[float]:
+    """How each repeat's course goes with the mean course of the others (Pearson's correlation); 1 for one alone."""
+    found = []
+    for at, one in enumerate(repeats):
+        others = [*repeats[:at], *repeats[at + 1 :]] or [one]
+        rest = [mean(places) for places in zip(*others, strict=True)]
+        a, b = mean(one), mean(rest)
+        both = math.fsum((x - a) * (y - b) for x, y in zip(one, rest, strict=True))
+        size = math.sqrt(math.fsum((x - a) ** 2 for x in one) * math.fsum((y - b) ** 2 for y in rest))
+        found.append(both / size if size > 0 else 1.0)
+    return found
+
+
 def throttled(case: Case) -> Verdict | None:
     """Throughput steps down in mid-run and stays there: heat, a full write cache, or a spent burst budget."""
     values = over_time(case.point)
@@ -116,6 +136,9 @@ def not_steady(case: Case) -> Verdict | None:
         return None
     why = unsteady(values)
     if why is None or case.point.samples is None:
+        return None
+    # What noise drew once, it does not draw in every repeat.
+    if min(alike(each_over_time(case.point))) < ALIKE:
         return None
     low, high, unit = min(values), max(values), case.point.throughput.unit
     return Verdict(
