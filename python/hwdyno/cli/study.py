@@ -1,0 +1,113 @@
+"""``hwdyno study``: reproduce a published study on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hwdyno.cli import common
+from hwdyno.words import Parameters
+
+if TYPE_CHECKING:
+    from hwdyno.hosts import Host
+    from hwdyno.plan import Plan
+    from hwdyno.studies import Question, Study
+
+# Of the memory that is free, so much may hold blocks in flight.
+BUFFER_SHARE = 0.5
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``hwdyno study``."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="which study; without one, they are listed")
+    common.add_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List the studies, or perform one."""
+    from hwdyno import studies
+
+    if args.name is None:
+        width = max(len(study.name) for study in studies.all())
+        for study in studies.all():
+            sys.stdout.write(f"{study.name:{width}}  {study.title}: {study.asks}\n")
+        return 0
+    study = studies.find(args.name)
+    host = common.this_machine()
+    return common.perform(plan_of(study, args, host), args, host)
+
+
+def plan_of(study: Study, args: argparse.Namespace, host: Host) -> Plan:
+    """The study's plan: at its own sizes and times with ``--profile full``, scaled down otherwise."""
+    from hwdyno import plan as plans
+    from hwdyno.experiments import Experiment
+    from hwdyno.sweep import Sweep
+    from hwdyno.units import parse_duration
+
+    profile = args.profile or "quick"
+    full = profile == "full"
+    scaled_bytes = plans.PROFILES[profile].size_bytes if profile in plans.PROFILES else 0
+    largest = _largest_buffers(host)
+    experiments = []
+    for question in study.questions:
+        size = question.size_bytes if full else min(question.size_bytes, scaled_bytes)
+        fixed: Parameters = {**question.fixed, "size": size}
+        if full and question.startdelay_s:
+            fixed["startdelay"] = question.startdelay_s
+        sweeps = [Sweep(_fitting(block, size, largest)) for block in question.blocks]
+        sweep = sweeps[0]
+        for more in sweeps[1:]:
+            sweep = sweep + more
+        experiments.append(
+            Experiment(
+                name=question.name,
+                asks=question.asks,
+                kernel=question.kernel,
+                load=question.load,
+                sweep=sweep,
+                fixed=fixed,
+                ceilings=("physical", "rated"),
+                peers=("fio",),
+                needs=("data_file",),
+            )
+        )
+    budget_s = parse_duration(args.budget) if args.budget else plans.budget_of(profile, bool(args.peers))
+    plan = plans.build(
+        [(experiment, {}) for experiment in experiments],
+        host.kernels(),
+        profile=profile,
+        path=args.path,
+        peers=bool(args.peers),
+        seed=args.seed,
+        budget_s=budget_s,
+        command=common.command_line("hwdyno study"),
+        study=study.name,
+    )
+    return _at_full_length(plan, study.questions) if full else plan
+
+
+def _at_full_length(plan: Plan, questions: tuple[Question, ...]) -> Plan:
+    """The study's own run time and delay for every reading."""
+    runtime_s = max(question.runtime_s for question in questions)
+    profile = replace(plan.profile, runtime_s=runtime_s, repeats_min=3)
+    return replace(plan, profile=profile, given=plan.given | {"startdelay"})
+
+
+def _fitting(block: object, size: int, largest: int) -> dict[str, object]:
+    """The axes with no block above a quarter of the file, and no more in flight than memory has room for."""
+    axes = dict(block) if isinstance(block, dict) else {}
+    depth = axes.get("iodepth", 1)
+    deepest = max(depth) if isinstance(depth, tuple) else depth
+    sizes = axes.get("bs", 4096)
+    room = min(size // 4, largest // max(1, deepest))
+    room = 1 << max(12, room.bit_length() - 1)
+    axes["bs"] = tuple(min(one, room) for one in sizes) if isinstance(sizes, tuple) else min(sizes, room)
+    return axes
+
+
+def _largest_buffers(host: Host) -> int:
+    memory = host.survey(None).get("memory") or {}
+    available = memory.get("available_bytes")
+    return int(available * BUFFER_SHARE) if isinstance(available, int | float) and available else 1 << 30

@@ -1,0 +1,163 @@
+"""The storage of an edge board: does a big transfer fill the link?"""
+
+from __future__ import annotations
+
+from hwdyno.studies import Question, Study, Table, published
+from hwdyno.studies.common import (
+    NONE,
+    busy,
+    experiment,
+    interval,
+    mb_s,
+    micros,
+    number,
+    pattern,
+    same,
+    samples,
+    sound,
+    whole,
+)
+from hwdyno.units import format_size
+from hwdyno.words import ExperimentResult, Measurement, Run
+
+NAME = "jetson-sequential-read"
+QUESTION = "storage.sequential"
+LARGEST_CALL_BYTES = (2 << 30) - 4096
+"""Linux moves at most this in one read or write (MAX_RW_COUNT, read(2))."""
+CORE_BOUND = 0.9
+
+# The study's name in the published tables is the board's.
+_PUBLISHED = "jetson-agx-orin"
+
+
+def _published() -> dict[tuple[int, int], dict[str, str]]:
+    """The study's figures by block size and depth."""
+    sizes = {"4KiB": 4 << 10, "4MiB": 4 << 20, "4GiB": 4 << 30}
+    return {(sizes[row["bs"]], int(row["iodepth"])): row for row in published("storage-fio", _PUBLISHED)}
+
+
+def tables(run: Run) -> list[Table]:
+    """The study's table: minimum, average and maximum bandwidth over the samples, beside what was published."""
+    result = experiment(run, QUESTION)
+    if result is None:
+        return []
+    figures = _published()
+    rows = []
+    for point in sorted(result.points, key=_order):
+        told = whole(result, point)
+        block, depth = number(told, "bs"), number(told, "iodepth")
+        row = figures.get((block, depth)) or figures.get((4 << 30, depth) if depth == 4 else (0, 0))
+        theirs = tuple(mb_s(float(row[name]) * 1e9) for name in ("bw_min", "bw_avg", "bw_max")) if row else (NONE,) * 3
+        latency = point.latency_ns
+        rows.append(
+            (
+                pattern(told),
+                format_size(number(told, "size", 0)),
+                format_size(block),
+                str(depth),
+                *samples(point),
+                micros(latency.mean if latency else None),
+                *theirs,
+                point.validity,
+            )
+        )
+    columns = (
+        *("pattern", "file size", "block size", "iodepth", "min, MB/s", "avg, MB/s", "max, MB/s", "latency, µs"),
+        *("published min, MB/s", "published avg, MB/s", "published max, MB/s", "validity"),
+    )
+    return [Table("Sequential reads, direct, one job", columns, tuple(rows))]
+
+
+def _order(point: Measurement) -> tuple[int, int]:
+    return number(point.parameters, "bs"), number(point.parameters, "iodepth")
+
+
+def observations(run: Run) -> list[str]:
+    """Whether big blocks fill the link, what bounds small ones, and how the biggest were moved."""
+    result = experiment(run, QUESTION)
+    if result is None:
+        return []
+    told = [_link(result), _small(result), _split(result)]
+    return [sentence for sentence in told if sentence]
+
+
+def _link(result: ExperimentResult) -> str:
+    # Invalid points too: a figure above the link is the very thing to be said here.
+    best = max(result.points, key=lambda point: point.throughput.value)
+    says = (
+        f"The most is {interval(best.throughput)}, with blocks of {format_size(number(best.parameters, 'bs'))} "
+        f"at depth {best.parameters.get('iodepth')}"
+    )
+    links = [one for one in result.ceilings if one.kind == "physical" and one.metric == "read_bytes_s"]
+    if not links:
+        return f"{says}; the link's speed is unknown here, so nothing can be said of filling it."
+    link = min(links, key=lambda one: one.value)
+    share = best.throughput.value / link.value
+    word = "is above" if share > 1 else "fills" if share >= 0.9 else "does not fill"
+    return f"{says}: that is {share:.0%} of the link ({link.formula}); a big transfer {word} it."
+
+
+def _small(result: ExperimentResult) -> str:
+    """Is 4 KiB at 12 and 24 in flight the same, and is one core the reason?"""
+    small = [point for point in sound(result.points) if _order(point)[0] == 4096]
+    by_depth = {number(point.parameters, "iodepth"): point for point in small}
+    if not {12, 24} <= by_depth.keys():
+        return ""
+    twelve, twentyfour = by_depth[12], by_depth[24]
+    ratio = twentyfour.throughput.value / twelve.throughput.value
+    if not same(twelve.throughput, twentyfour.throughput):
+        return f"4 KiB blocks at depth 24 reach {ratio:.2f} times depth 12: the queue was not full at 12."
+    says = f"4 KiB blocks at depth 12 and 24 reach the same ({ratio:.2f} times)"
+    share = busy(result, twentyfour)
+    if share is None:
+        return f"{says}."
+    if share >= CORE_BOUND:
+        return f"{says}: the one core that reads is {share:.0%} busy, and it is the limit, not the link."
+    return f"{says}: the reading core is only {share:.0%} busy, so the device or the way to it is the limit."
+
+
+def _split(result: ExperimentResult) -> str:
+    largest = max(number(point.parameters, "bs") for point in result.points)
+    if largest <= LARGEST_CALL_BYTES:
+        return (
+            f"A block of 4 GiB is more than one system call may move (2 GiB - 4 KiB); "
+            f"{format_size(largest)}, the largest here, is moved in one."
+        )
+    calls = -(-largest // LARGEST_CALL_BYTES)
+    return (
+        f"A block of {format_size(largest)} is more than one system call may move (2 GiB - 4 KiB): "
+        f"it is split into {calls}, and its latency is that of all together."
+    )
+
+
+STUDY = Study(
+    name=NAME,
+    title="Sequential reads on an edge board",
+    asks="Does a big transfer fill the link?",
+    questions=(
+        Question(
+            name=QUESTION,
+            asks="Does a big transfer fill the link?",
+            kernel="storage_blocks",
+            load="bs",
+            blocks=(
+                {"rw": "read", "bs": 4096, "iodepth": (1, 12, 24), "numjobs": 1},
+                {"rw": "read", "bs": 4 << 20, "iodepth": 24, "numjobs": 1},
+                {"rw": "read", "bs": 4 << 30, "iodepth": 4, "numjobs": 1},
+            ),
+            fixed={"ioengine": "libaio", "direct": True},
+            size_bytes=16 << 30,
+            runtime_s=60.0,
+            startdelay_s=60.0,
+        ),
+    ),
+    tables=tables,
+    observations=observations,
+    mistakes=(
+        "4.05 GB/s is above the 4 GB/s that it calls the link's ceiling: a Gen3 x4 link carries 3.94 GB/s, which makes "
+        "it impossible, and a Gen4 x4 link 7.88 GB/s, of which it is half.",
+        "units swing between Gb, GB, Kb and KB; here MB is 10^6 bytes throughout.",
+        "a block of 4 GiB is reported as one operation, though no system call moves more than 2 GiB - 4 KiB.",
+        "4 KiB at depth 12 and 24 gives the same 0.40 and 0.41 GB/s, and the link is blamed; one core was the limit.",
+    ),
+)

@@ -1,0 +1,279 @@
+"""A SATA drive's queue: where is the knee, which block size is best, and what do mixes cost?"""
+
+from __future__ import annotations
+
+from hwdyno.studies import Question, Study, Table
+from hwdyno.studies.common import (
+    NONE,
+    curve_of,
+    experiment,
+    interval,
+    mb_s,
+    micros,
+    number,
+    pattern,
+    same,
+    samples,
+    sound,
+    whole,
+)
+from hwdyno.units import format_count, format_ns, format_size
+from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run
+
+NAME = "sata-ssd-queue"
+MIX, DEPTH, JOBS = "storage.mix", "storage.iodepth", "storage.jobs"
+PATTERNS = ("randread", "randwrite", "randrw 70/30", "randrw 50/50")
+MEET = 0.10
+"""Curves within this of each other are said to meet."""
+PENALTY = 0.05
+"""A mix that loses less than this against taking turns costs nothing worth a word."""
+
+
+def tables(run: Run) -> list[Table]:
+    """Bandwidth, IOPS and latency against block size, and against depth; and against jobs."""
+    made = []
+    if mix := experiment(run, MIX):
+        made += _by_block(mix)
+    if depth := experiment(run, DEPTH):
+        made.append(_by_load(depth, "iodepth", "Against depth: 4 KiB random reads"))
+    if jobs := experiment(run, JOBS):
+        made.append(_by_load(jobs, "numjobs", "Against jobs: 4 KiB random reads at depth 8"))
+    if made:
+        made.append(_rated())
+    return made
+
+
+def _grid(result: ExperimentResult) -> dict[tuple[str, int], Measurement]:
+    return {(pattern(told), number(told, "bs")): p for p in result.points for told in [whole(result, p)]}
+
+
+def _by_block(result: ExperimentResult) -> list[Table]:
+    grid = _grid(result)
+    blocks = sorted({block for _, block in grid})
+    kinds = [kind for kind in PATTERNS if any(key[0] == kind for key in grid)]
+
+    def table(title: str, figure: object) -> Table:
+        rows = []
+        for block in blocks:
+            cells = [figure(grid[kind, block]) if (kind, block) in grid else NONE for kind in kinds]  # type: ignore[operator]
+            rows.append((format_size(block), *cells))
+        return Table(title, ("block size", *kinds), tuple(rows))
+
+    return [
+        table("Against block size: bandwidth min / avg / max, MB/s", lambda point: " / ".join(samples(point))),
+        table("Against block size: IOPS", lambda point: format_count(point.rate.value) if point.rate else NONE),
+        table("Against block size: mean latency, µs", lambda p: micros(p.latency_ns.mean if p.latency_ns else None)),
+    ]
+
+
+def _by_load(result: ExperimentResult, axis: str, title: str) -> Table:
+    rows = []
+    for point in sorted(result.points, key=lambda point: number(point.parameters, axis)):
+        latency, flight = point.latency_ns, point.concurrency
+        rows.append(
+            (
+                str(point.parameters.get(axis)),
+                *samples(point),
+                format_count(point.rate.value) if point.rate else NONE,
+                micros(latency.mean if latency else None),
+                micros(latency.p99 if latency else None),
+                f"{flight.effective:.1f}" if flight and flight.effective is not None else NONE,
+                point.validity,
+            )
+        )
+    columns = (axis, "min, MB/s", "avg, MB/s", "max, MB/s", "IOPS", "mean latency, µs", "p99 latency, µs", "in flight")
+    return Table(title, (*columns, "validity"), tuple(rows))
+
+
+def _rated() -> Table:
+    """What the study itself read off, and the enterprise drive that it compares with."""
+    rows = (
+        ("the study's drive (SATA)", "ceiling read off by eye", "240 MiB/s", "251.7"),
+        ("the study's drive (SATA)", "best block size at depth 8", "16 KiB", NONE),
+        ("the study's drive (SATA)", "best depth at 4 KiB", "8", NONE),
+        ("enterprise SSD (PCIe 4.0 x4)", "rated random read, 4 KiB", "1 000 000 IOPS", mb_s(1e6 * 4096)),
+        ("enterprise SSD (PCIe 4.0 x4)", "rated random write, 4 KiB", "130 000 IOPS", mb_s(130e3 * 4096)),
+    )
+    return Table("Published beside it", ("device", "figure", "published", "MB/s"), rows)
+
+
+def observations(run: Run) -> list[str]:
+    """The knee and ceiling, the best block size, the mix penalty, and whether jobs help, each in a sentence."""
+    told = []
+    if depth := experiment(run, DEPTH):
+        told += _depth(depth)
+    if mix := experiment(run, MIX):
+        told += [_block(mix), _penalty(mix), _meeting(mix)]
+    if jobs := experiment(run, JOBS):
+        told.append(_jobs(jobs))
+    return [sentence for sentence in told if sentence]
+
+
+def _depth(result: ExperimentResult) -> list[str]:
+    curve = next((one for one in result.curves if one.load == "iodepth"), None)
+    if curve is None or curve.ceiling is None:
+        return []
+    found = f"4 KiB random reads tend to {_ceiling(curve)}"
+    if curve.state == "still rising":
+        return [f"{found}, and still rise at the deepest queue; the study read 240 MiB/s (251.7 MB/s) off by eye."]
+    told = [f"{found}; the study read a ceiling of 240 MiB/s (251.7 MB/s) off by eye."]
+    if curve.best is not None:
+        latency = f" at {format_ns(curve.best.latency_ns)} each" if curve.best.latency_ns else ""
+        told.append(
+            f"The best depth is {curve.best.load:.0f}: the least that reaches 90% of that{latency} "
+            f"(the study: 8, by eye){_price(result, curve)}."
+        )
+    return told
+
+
+def _ceiling(curve: Curve) -> str:
+    assert curve.ceiling is not None
+    return interval(curve.ceiling) if curve.unit == "bytes/s" else interval(curve.ceiling, 1e3, "k operations/s")
+
+
+def _price(result: ExperimentResult, curve: Curve) -> str:
+    """What the deepest queue costs in latency, against the best depth."""
+    deepest = result.points[curve.points[-1]]
+    if curve.best is None or not curve.best.latency_ns or deepest.latency_ns is None or not curve.best.throughput:
+        return ""
+    gain = deepest.throughput.value / curve.best.throughput
+    cost = deepest.latency_ns.mean / curve.best.latency_ns
+    return f"; depth {deepest.parameters.get('iodepth')} gives {gain:.2f} times that for {cost:.1f} times the latency"
+
+
+def _block(result: ExperimentResult) -> str:
+    """The least block size that reaches 90% of the most, by pattern."""
+    found = []
+    for kind, (rw, share) in {
+        "randread": ("randread", None),
+        "randwrite": ("randwrite", None),
+        "randrw 70/30": ("randrw", 70),
+        "randrw 50/50": ("randrw", 50),
+    }.items():
+        series: dict[str, object] = {"rw": rw} if share is None else {"rw": rw, "rwmixread": share}
+        curve = curve_of(result, **series)
+        points = {block: p for (name, block), p in _grid(result).items() if name == kind and p in sound([p])}
+        if not points:
+            continue
+        most = max(point.throughput.value for point in points.values())
+        read = min(block for block, point in points.items() if point.throughput.value >= 0.9 * most)
+        best = int(curve.best.load) if curve is not None and curve.best is not None else read
+        rising = " and still rising" if read == max(points) else ""
+        found.append(f"{format_size(best)} for {kind} ({mb_s(most)} MB/s{rising})")
+    if not found:
+        return ""
+    return f"The best block size at depth 8, the least that reaches 90%, is {', '.join(found)} (the study: 16 KiB)."
+
+
+def _turns(grid: dict[tuple[str, int], Measurement], kind: str, block: int) -> float | None:
+    """A mix's loss against serving the same reads and writes in turn: X = 1 / (r / Xr + (1 - r) / Xw)."""
+    mixed, read, write = (grid.get((name, block)) for name in (kind, "randread", "randwrite"))
+    if mixed is None or read is None or write is None or len(sound([mixed, read, write])) < 3:
+        return None
+    share = int(kind.split()[1].split("/")[0]) / 100
+    in_turn = 1 / (share / read.throughput.value + (1 - share) / write.throughput.value)
+    return 1 - mixed.throughput.value / in_turn
+
+
+def _penalty(result: ExperimentResult) -> str:
+    grid = _grid(result)
+    blocks = sorted({block for _, block in grid})
+    losses = {
+        block: max(found)
+        for block in blocks
+        if (found := [x for kind in PATTERNS[2:] if (x := _turns(grid, kind, block)) is not None])
+    }
+    costly = [block for block, loss in losses.items() if loss > PENALTY]
+    if not losses:
+        return ""
+    if not costly:
+        return "Mixes cost nothing here: none loses over 5% against serving its reads and writes in turn."
+    worst = max(costly, key=lambda block: losses[block])
+    after = [block for block in losses if block > max(costly)]
+    until = f"from {format_size(after[0])} on they cost nothing" if after else "up to the largest block measured"
+    return (
+        f"Mixes cost up to {losses[worst]:.0%} (at {format_size(worst)}) against serving the same reads and writes "
+        f"in turn; {until} (the study: until 128 KiB)."
+    )
+
+
+def _meeting(result: ExperimentResult) -> str:
+    grid = _grid(result)
+    spreads = {}
+    for block in sorted({block for _, block in grid}):
+        values = [p.throughput.value for (_, at), p in grid.items() if at == block and sound([p])]
+        if len(values) == len(PATTERNS):
+            spreads[block] = 1 - min(values) / max(values)
+    meet = next((b for b in spreads if all(spread <= MEET for at, spread in spreads.items() if at >= b)), None)
+    if not spreads:
+        return ""
+    if meet is None:
+        last = max(spreads)
+        return f"The four patterns do not meet: at {format_size(last)} they are still {spreads[last]:.0%} apart."
+    return f"From {format_size(meet)} on the four patterns are within {MEET:.0%} of each other (the study: 128 KiB)."
+
+
+def _jobs(result: ExperimentResult) -> str:
+    points = {number(point.parameters, "numjobs"): point for point in sound(result.points)}
+    if len(points) < 2 or 1 not in points:
+        return ""
+    most = max(points, key=lambda jobs: points[jobs].throughput.value)
+    gain = points[most].throughput.value / points[1].throughput.value
+    if all(same(point.throughput, points[1].throughput) for point in points.values()):
+        return f"More jobs change nothing: {max(points)} reach {gain:.2f} times what one does (the study: nothing)."
+    last = max(points)
+    if most == 1:
+        loss = points[last].throughput.value / points[1].throughput.value
+        return f"More jobs lose: {last} reach {loss:.2f} times what one does (the study: nothing)."
+    return f"More jobs do help: {most} reach {gain:.2f} times what one does (the study: nothing)."
+
+
+_FIXED: Parameters = {"ioengine": "libaio", "direct": True}
+
+STUDY = Study(
+    name=NAME,
+    title="The queue of a SATA drive",
+    asks="Where is the knee?",
+    questions=(
+        Question(
+            name=MIX,
+            asks="Which block size is best, and what does it cost to mix reads and writes?",
+            kernel="storage_blocks",
+            load="bs",
+            blocks=(
+                {
+                    "rw": ("randwrite", "randread", "randrw:70", "randrw:50"),
+                    "bs": (4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10),
+                    "iodepth": 8,
+                    "numjobs": 1,
+                },
+            ),
+            fixed=_FIXED,
+            runtime_s=35.0,
+        ),
+        Question(
+            name=DEPTH,
+            asks="How deep a queue does this storage need?",
+            kernel="storage_blocks",
+            load="iodepth",
+            blocks=({"rw": "randread", "bs": 4096, "iodepth": tuple(1 << k for k in range(11)), "numjobs": 1},),
+            fixed=_FIXED,
+            runtime_s=35.0,
+        ),
+        Question(
+            name=JOBS,
+            asks="Do more jobs change anything?",
+            kernel="storage_blocks",
+            load="numjobs",
+            blocks=({"rw": "randread", "bs": 4096, "iodepth": 8, "numjobs": (1, 2, 4)},),
+            fixed=_FIXED,
+            runtime_s=35.0,
+        ),
+    ),
+    tables=tables,
+    observations=observations,
+    mistakes=(
+        "the knee, the ceiling and the best block size are read off charts by eye, without intervals.",
+        "a 1 GB file fits into many a drive's own cache, and into memory; each point was measured once.",
+    ),
+)

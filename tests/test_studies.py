@@ -1,0 +1,202 @@
+"""Each study's tables and observations come from a Run alone, and say what was planted in it."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import made_store as made
+import pytest
+from hwdyno import runner, studies
+from hwdyno.cli import study as command
+from hwdyno.cli.main import main
+from hwdyno.curves import curves_of
+from hwdyno.findings import explain
+from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
+from hwdyno.store import Store, from_json, to_json
+from hwdyno.studies import sata_ssd_queue as sata
+from hwdyno.studies.common import same
+from hwdyno.words import Ceiling, ExperimentResult, Measurement, Run, UserError, Value
+
+KIB = 1024
+
+
+def point(value: float, **parameters: str | int) -> Measurement:
+    base = made.point(1, value)
+    told = {"rw": "randread", "bs": 4096, "iodepth": 8, "numjobs": 1, **parameters}
+    return replace(base, parameters=told, cpu_user_s=0.2, cpu_system_s=0.4)
+
+
+def answered(study: str, *results: ExperimentResult) -> Run:
+    run = replace(made.run(*results), study=study)
+    return replace(run, experiments=tuple(replace(one, curves=curves_of(one)) for one in run.experiments))
+
+
+def result(name: str, load: str, *points: Measurement) -> ExperimentResult:
+    fixed = {"size": 1 << 30, "ioengine": "libaio", "direct": True}
+    return replace(made.experiment(*points, name=name), load=load, fixed=fixed)
+
+
+def sequential(*points: Measurement, ceilings: tuple[Ceiling, ...] = ()) -> Run:
+    one = replace(result("storage.sequential", "bs", *points), ceilings=ceilings)
+    return answered("jetson-sequential-read", one)
+
+
+def read(bs: int, depth: int, value: float, cpu_s: float = 0.6) -> Measurement:
+    return replace(point(value, rw="read", bs=bs, iodepth=depth), cpu_user_s=0.0, cpu_system_s=cpu_s, elapsed_s=3.0)
+
+
+LINK = Ceiling("read_bytes_s", "physical", 4e9, "bytes/s", "4 lanes x 1 GB/s", "test")
+
+
+def said(run: Run) -> str:
+    return "\n".join(studies.observations(run))
+
+
+def test_every_study_is_found_and_stands_in_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [study.name for study in studies.all()] == ["jetson-sequential-read", "sata-ssd-queue"]
+    assert main(["study"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    with pytest.raises(UserError, match="no study is called 'none'"):
+        studies.find("none")
+
+
+def test_a_run_of_no_study_has_no_tables() -> None:
+    assert studies.tables(made.run()) == [] and studies.observations(made.run()) == []
+
+
+def test_published_figures_stand_beside_ours() -> None:
+    run = sequential(read(4096, 12, 5e8), read(4 << 30, 4, 3.9e9))
+    (table,) = studies.tables(run)
+    small, large = table.rows
+    assert small[:8] == ("read", "1 GiB", "4 KiB", "12", "450", "500", "550", "250.0")
+    assert small[8:11] == ("380", "400", "420")
+    assert large[8:11] == ("4010", "4050", "4060")
+    assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_the_link_is_full_or_not_or_cannot_be_known() -> None:
+    assert "96% of the link" in said(sequential(read(4 << 20, 24, 3.84e9), ceilings=(LINK,)))
+    assert "a big transfer fills it" in said(sequential(read(4 << 20, 24, 3.84e9), ceilings=(LINK,)))
+    assert "does not fill it" in said(sequential(read(4 << 20, 24, 2e9), ceilings=(LINK,)))
+    assert "is above it" in said(sequential(read(4 << 20, 24, 4.4e9), ceilings=(LINK,)))
+    assert "the link's speed is unknown here" in said(sequential(read(4 << 20, 24, 2e9)))
+
+
+def test_one_core_is_blamed_only_when_it_is_busy() -> None:
+    bound = sequential(read(4096, 12, 4.0e8, 2.9), read(4096, 24, 4.1e8, 2.9))
+    assert "the one core that reads is 97% busy" in said(bound)
+    idle = sequential(read(4096, 12, 4.0e8, 0.6), read(4096, 24, 4.1e8, 0.6))
+    assert "only 20% busy" in said(idle)
+    rising = sequential(read(4096, 12, 4.0e8), read(4096, 24, 6e8))
+    assert "depth 24 reach 1.50 times depth 12" in said(rising)
+
+
+def test_a_block_above_one_call_is_said_to_be_split() -> None:
+    assert "it is split into 3" in said(sequential(read(4 << 30, 4, 3e9)))
+    assert "256 MiB, the largest here, is moved in one" in said(sequential(read(256 << 20, 4, 3e9)))
+
+
+def test_scaling_down_is_said_and_a_full_run_says_nothing() -> None:
+    told = said(sequential(read(256 << 20, 4, 3e9)))
+    assert "a file of 1 GiB instead of 16 GiB" in told
+    assert "no start delay instead of 1 min" in told
+    assert "blocks of at most 256 MiB instead of 4 GiB" in told
+    whole = replace(read(4 << 30, 4, 3e9), elapsed_s=60.0, repeats=1)
+    full = replace(
+        result("storage.sequential", "bs", whole), fixed={"size": 16 << 30, "startdelay": 60.0, "direct": True}
+    )
+    assert "scaled down" not in said(answered("jetson-sequential-read", full))
+
+
+def mixes(penalty: dict[int, float], read_s: float = 2e8, write_s: float = 1e8) -> ExperimentResult:
+    """Mixes that lose a planted share against taking turns; every size doubles the bandwidth up to 64 KiB."""
+    points = []
+    for block, scale in {4: 0.2, 16: 0.95, 32: 0.98, 64: 1.0, 128: 1.0}.items():
+        bs = block * KIB
+        points += [point(read_s * scale, bs=bs), point(write_s * scale, rw="randwrite", bs=bs)]
+        for share in (70, 50):
+            turns = scale / (share / 100 / read_s + (1 - share / 100) / write_s)
+            points.append(point(turns * (1 - penalty.get(block, 0)), rw="randrw", rwmixread=share, bs=bs))
+    return result(sata.MIX, "bs", *points)
+
+
+def test_the_mix_penalty_is_what_was_planted() -> None:
+    told = said(answered(sata.NAME, mixes({4: 0.3, 16: 0.2, 32: 0.1})))
+    assert "Mixes cost up to 30% (at 4 KiB)" in told and "from 64 KiB on they cost nothing" in told
+    assert "Mixes cost nothing here" in said(answered(sata.NAME, mixes({4: 0.02})))
+
+
+def test_the_best_block_size_is_the_least_that_reaches_90_percent() -> None:
+    assert "is 16 KiB for randread" in said(answered(sata.NAME, mixes({})))
+
+
+def test_where_the_patterns_meet() -> None:
+    assert "From 4 KiB on the four patterns are within 10%" in said(answered(sata.NAME, mixes({}, 1e8, 1e8)))
+    assert "The four patterns do not meet" in said(answered(sata.NAME, mixes({})))
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ((1e8, 1.01e8, 0.99e8), "More jobs change nothing"),
+        ((1e8, 2e8, 4e8), "4 reach 4.00 times"),
+        ((1e8, 8e7, 5e7), "lose"),
+    ],
+)
+def test_whether_jobs_help(values: tuple[float, ...], says: str) -> None:
+    points = [point(value, numjobs=jobs) for jobs, value in zip((1, 2, 4), values, strict=True)]
+    assert says in said(answered(sata.NAME, result(sata.JOBS, "numjobs", *points)))
+
+
+def test_the_knee_and_its_price_are_said() -> None:
+    points = [point(1e8 * min(depth, 8) / 8, iodepth=depth) for depth in (1, 2, 4, 8, 16, 32, 64)]
+    told = said(answered(sata.NAME, result(sata.DEPTH, "iodepth", *points)))
+    assert "4 KiB random reads tend to" in told and "The best depth is" in told
+
+
+def test_what_was_not_measured_is_said_and_breaks_nothing() -> None:
+    run = answered(sata.NAME, result(sata.JOBS, "numjobs", point(1e8)))
+    assert "storage.mix was not measured." in said(run)
+    assert len(studies.tables(run)) == 2
+    assert studies.tables(answered(sata.NAME, result(sata.JOBS, "numjobs"))) == []
+
+
+@pytest.mark.parametrize("name", ["jetson-sequential-read", "sata-ssd-queue"])
+def test_a_study_runs_from_plan_to_tables(name: str, tmp_path: Path) -> None:
+    """On the simulated machine: the sweep is the study's, its Run is stored, and its tables come from the document."""
+    host = SimulatedHost(SimulatedMachine())
+    args = argparse.Namespace(profile="quick", path=tmp_path, peers=False, seed=1, budget=None)
+    study = studies.find(name)
+    plan = command.plan_of(study, args, host)
+    assert plan.study == name
+    store = Store(tmp_path / "home")
+    run = runner.run(plan, host, store, "run-1", explain=explain)
+    again = from_json(to_json(store.load("run-1")))
+    assert [one.name for one in again.experiments] == [question.name for question in study.questions]
+    assert studies.tables(again) == studies.tables(run) and len(studies.tables(run)) >= 1
+    told = studies.observations(again)
+    assert "is scaled down (profile quick)" in told[0]
+    assert len(told) >= len(study.mistakes) + 3
+    assert not any("nan" in sentence or "\n" in sentence for sentence in told)
+
+
+def test_full_is_at_the_studys_own_size_and_time(tmp_path: Path) -> None:
+    host = SimulatedHost(SimulatedMachine())
+    args = argparse.Namespace(profile="full", path=tmp_path, peers=False, seed=1, budget=None)
+    plan = command.plan_of(studies.find("jetson-sequential-read"), args, host)
+    assert (plan.data_bytes, plan.profile.runtime_s) == (16 << 30, 60.0)
+    assert plan.experiments[0].fixed["startdelay"] == 60.0
+    assert [(p["bs"], p["iodepth"]) for p in plan.experiments[0].points][:4] == [
+        (4096, 1), (4096, 12), (4096, 24), (4 << 20, 24),
+    ]  # fmt: skip
+    plan = command.plan_of(studies.find("sata-ssd-queue"), args, host)
+    assert (plan.data_bytes, plan.profile.runtime_s) == (1 << 30, 35.0)
+    assert [len(one.points) for one in plan.experiments] == [20, 11, 3]
+
+
+def test_intervals_decide_what_is_the_same() -> None:
+
+    assert same(Value(1, "x"), Value(1.04, "x")) and not same(Value(1, "x"), Value(1.2, "x"))
+    assert same(Value(1, "x", 0.8, 1.2), Value(1.2, "x", 1.1, 1.3))
