@@ -368,6 +368,33 @@ def test_a_repeat_far_off_is_named() -> None:
     assert "outlying_repeats" not in rules_of(explain(run_of(machine, result)).findings)
 
 
+def test_operations_that_straddle_the_ends_are_no_breach_of_littles_law() -> None:
+    machine = SimulatedMachine()
+    point = experiment(machine, "iodepth", [_at(iodepth=8)]).points[0]
+    assert point.latency_ns is not None and point.concurrency is not None
+    stalled = replace(
+        point,
+        latency_ns=replace(point.latency_ns, max=0.3e9),
+        concurrency=replace(point.concurrency, effective=8.8),
+    )
+    for one, rule in ((8.8, "little"), (7.0, "depth_not_reached")):
+        counted = replace(point, concurrency=replace(point.concurrency, effective=one))
+        straddles = replace(stalled, concurrency=replace(point.concurrency, effective=one))
+        result = experiment(machine, "iodepth", [])
+        assert rule in rules_of(explain(run_of(machine, replace(result, points=(counted,)))).findings)
+        assert rule not in rules_of(explain(run_of(machine, replace(result, points=(straddles,)))).findings)
+
+
+def test_what_others_read_does_not_hide_the_page_cache() -> None:
+    machine = SimulatedMachine(cache_share=0.7)
+    result = experiment(machine, "iodepth", [_at(iodepth=8)])
+    busy = replace(result.points[0], counters={**result.points[0].counters, "device_read_bytes": 1e12})
+    finding = the(explain(run_of(machine, replace(result, points=(busy,)))), "page_cache")
+    assert finding.evidence["cached_share"] == pytest.approx(0.7, abs=0.01)
+    silent = replace(result.points[0], counters={"process_read_bytes": 0.0})
+    assert "page_cache" not in rules_of(explain(run_of(machine, replace(result, points=(silent,)))).findings)
+
+
 def test_many_faults_make_a_point_invalid() -> None:
     machine = SimulatedMachine(short_transfers=10**6)
     run = explain(run_of(machine, experiment(machine, "iodepth", [_at()], repeats=1)))

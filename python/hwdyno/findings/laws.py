@@ -16,15 +16,18 @@ FAR_ABOVE_RATED = 1.2
 def little(case: Case) -> Verdict | None:
     """More in flight than was asked for cannot be: one of rate, latency and depth is wrong."""
     asked, effective, rate = case.asked, case.effective, operations_per_s(case.point)
-    if not asked or not effective or effective / asked - 1 <= max(LITTLE, case.tolerance):
+    tolerance = max(LITTLE, case.tolerance) + case.edges
+    if not asked or not effective or effective / asked - 1 <= tolerance:
         return None
     latency = case.point.latency_ns
+    if case.point.operations and case.point.elapsed_s > 0:
+        rate = case.point.operations / case.point.elapsed_s
     shown = f"{format_count(rate)} IOPS x {format_ns(latency.mean)}" if rate and latency else "throughput x latency"
     return Verdict(
         "warning",
         f"{case.label}: {shown} is {effective:.1f} in flight, but only {asked:.0f} were asked for, "
         f"so one of these numbers is wrong by {percent(effective / asked - 1)} (Little's law).",
-        {"asked": asked, "effective": effective, "tolerance": max(LITTLE, case.tolerance)},
+        {"asked": asked, "effective": effective, "tolerance": tolerance},
         f"Measure the point again and compare rate and latency: {case.command()}",
         weight=effective / asked,
     )

@@ -91,7 +91,8 @@ def _machine(case: Case, seen: list[tuple[str, float]]) -> str:
     if stolen is not None and stolen > 0.1:
         return f"Because the hypervisor took {percent(stolen)} of the CPU time for others."
     if busy is not None and busy > BUSY and case.result.resource != "compute":
-        return f"Because the machine's processors were {percent(busy)} busy, this tool's threads among others."
+        own = f"; this tool's threads used {percent(case.cpu_share)} of theirs" if case.cpu_share is not None else ""
+        return f"Because the machine's processors were {percent(busy)} busy{own}."
     return ""
 
 

@@ -76,6 +76,8 @@ def knee(case: Case) -> Verdict | None:
     bends = f"the knee lies at {load_words(axis, crossing.value)}" if crossing else "there is a knee"
     if crossing and crossing.low is not None and crossing.high is not None:
         bends += f" ({plain_load(crossing.low)} to {plain_load(crossing.high)})"
+        if crossing.high > WIDE * crossing.low:
+            bends = f"the knee lies somewhere from {load_words(axis, crossing.low)} to {plain_load(crossing.high)}"
     ends = _ends(case, curve, best)
     compared = _against_ends(ends, best.load, axis)
     modelled = "" if best.measured else " (read off the model)"
@@ -178,6 +180,8 @@ def best_block_size(case: Case) -> Verdict | None:
     )
 
 
+WIDE = 3
+"""A knee whose interval spans more than this factor is told as a range."""
 _LOADS = ("threads", "numjobs", "iodepth", "streams")
 
 

@@ -109,6 +109,17 @@ class Case:
         return rate * self.point.latency_ns.mean / 1e9
 
     @property
+    def edges(self) -> float:
+        """How far operations that straddle the ends of the timed region may carry Little's law, as a share.
+
+        Each repeat counts whole operations whose time lies partly outside of it, at most the longest one's.
+        """
+        point = self.point
+        if point.latency_ns is None or point.elapsed_s <= 0:
+            return 0.0
+        return point.latency_ns.max / 1e9 * max(1, point.repeats) / point.elapsed_s
+
+    @property
     def jobs(self) -> float:
         """Measuring threads."""
         return self.number("numjobs") or self.number("threads") or 1

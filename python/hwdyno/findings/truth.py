@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hwdyno.findings.rule import Case, Verdict, as_flag, as_number, percent
 from hwdyno.units import format_bytes, format_count
 
@@ -43,16 +45,25 @@ def unwritten_file(case: Case) -> Verdict | None:
 
 def missed_device(case: Case) -> tuple[float, str, float, float] | None:
     """Share of the bytes of one direction that the device never saw: (share, direction, issued, at the device)."""
-    point, found = case.point, []
-    for stream in point.streams:
-        name = f"device_{stream.name}_bytes"
-        if name not in point.counters:
-            name = f"process_{stream.name}_bytes"
-        if stream.name not in {"read", "write"} or name not in point.counters or stream.bytes <= 0:
-            continue
-        seen = point.counters[name]
-        found.append((1 - seen / stream.bytes, stream.name, float(stream.bytes), seen))
+    found = []
+    for stream in case.point.streams:
+        seen = _at_device(case.point.counters, stream.name)
+        if seen is not None and stream.bytes > 0:
+            found.append((1 - seen / stream.bytes, stream.name, float(stream.bytes), seen))
     return max(found, default=None)
+
+
+def _at_device(counters: Mapping[str, float], direction: str) -> float | None:
+    """Bytes that reached the device, as far as the counters tell; none if they do not.
+
+    The device's counters hold everybody's bytes, so of reads the process's own (/proc/self/io) are asked
+    too. They count a buffered write when it dirties the cache, so of writes only the device is asked. A
+    filesystem without a device may account for nothing: a process counter of 0 alone tells nothing.
+    """
+    device, process = counters.get(f"device_{direction}_bytes"), counters.get(f"process_{direction}_bytes")
+    if device is not None and process is not None and direction == "read":
+        return min(device, process)
+    return device if device is not None else process or None
 
 
 def page_cache(case: Case) -> Verdict | None:
@@ -139,7 +150,7 @@ def depth_not_reached(case: Case) -> Verdict | None:
     if not asked or not effective or asked / case.jobs <= 1 or _pretended_depth(case):
         return None
     short = 1 - effective / asked
-    if short <= max(SHORT_OF_DEPTH, case.tolerance):
+    if short <= max(SHORT_OF_DEPTH, case.tolerance) + case.edges:
         return None
     return Verdict(
         "warning" if short > DEEPLY_SHORT else "info",
