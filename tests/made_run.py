@@ -276,7 +276,7 @@ MACHINE: dict[str, Any] = {
     "unknown": {
         "cpu.clock_hz.max": "no cpufreq driver is loaded",
         "conditions.temperature_c": "no sensor is readable",
-        "storage.disks[0].serial": "only the administrator may read it",
+        "storage.disks.0.serial": "only the administrator may read it",
     },
 }
 

@@ -141,13 +141,9 @@ def _processor(cpu: dict[str, Any]) -> Rows:
     hertz = [f"{format_value(clock[key], 'Hz')} {key}" for key in ("measured", "base", "max") if clock.get(key)]
     yield "clock", ", ".join(hertz) or "?"
     for cache in cpu.get("caches") or ():
-        kind = "" if cache.get("type") == "unified" else f" {cache.get('type')}"
-        shared = cache.get("shared_threads") or 1
-        of = f"for {_count(shared, 'threads')}"
-        yield (
-            f"L{cache.get('level')}{kind}",
-            f"{cache.get('instances')} × {format_size(cache['size_bytes'])}, each {of}",
-        )
+        kind = {"unified": "", "instruction": " code"}.get(str(cache.get("type")), f" {cache.get('type')}")
+        each = f"{format_size(cache['size_bytes'])}, each for {_count(cache.get('shared_threads') or 1, 'threads')}"
+        yield f"L{cache.get('level')}{kind}", f"{cache.get('instances')} × {each}"
     isa = cpu.get("isa") or []
     best = next((word for word in _VECTORS if word in isa), None)
     yield "instructions", (f"{best} and below: " if best else "") + " ".join(isa) if isa else "?"

@@ -53,7 +53,7 @@ def machine_of(machine: dict[str, Any]) -> list[Group]:
         parts.setdefault(title, []).extend(_facts(machine[key], key, key, reasons, used, top=True))
     for path, why in reasons.items():
         if path not in used:
-            part = path.partition(".")[0].partition("[")[0]
+            part = path.partition(".")[0]
             name = _words(path[len(part) :].lstrip(".") or part)
             parts.setdefault(_GROUPS.get(part, _words(part)), []).append(Fact(name, "", why))
     return [Group(title, tuple(facts)) for title, facts in parts.items() if facts]
@@ -74,9 +74,9 @@ def _facts(
         for at, item in enumerate(value):
             if _one_line(item):
                 yield Fact(f"{_words(name)} {at + 1}" if len(value) > 1 else _words(name), _one_line(item))
-                yield from _missing(f"{path}[{at}]", reasons, used)
+                yield from _missing(f"{path}.{at}", reasons, used)
             else:
-                yield from _facts(item, f"{path}[{at}]", "" if top else name, reasons, used, top=True)
+                yield from _facts(item, f"{path}.{at}", "" if top else name, reasons, used, top=True)
     elif isinstance(value, list):
         if value:
             yield Fact(label, _listed(value))
