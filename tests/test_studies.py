@@ -199,4 +199,20 @@ def test_full_is_at_the_studys_own_size_and_time(tmp_path: Path) -> None:
 def test_intervals_decide_what_is_the_same() -> None:
 
     assert same(Value(1, "x"), Value(1.04, "x")) and not same(Value(1, "x"), Value(1.2, "x"))
-    assert same(Value(1, "x", 0.8, 1.2), Value(1.2, "x", 1.1, 1.3))
+    assert same(Value(1, "x", 0.8, 1.2), Value(1.2, "x", 1.1, 1.3)) is None
+    assert same(Value(1, "x", 0.9, 1.1), Value(1.3, "x", 1.2, 1.4)) is False
+
+
+def spread(point: Measurement, width: float) -> Measurement:
+    value = point.throughput.value
+    return replace(point, throughput=Value(value, "bytes/s", value * (1 - width), value * (1 + width)))
+
+
+def test_what_spreads_too_far_is_not_told() -> None:
+    one = result("storage.sequential", "bs", spread(read(4096, 12, 3e8), 0.5), spread(read(4096, 24, 4e8), 0.5))
+    assert "cannot be told" in said(answered("jetson-sequential-read", one))
+    wide = mixes({4: 0.2})
+    wide = replace(wide, points=tuple(spread(point, 0.4) for point in wide.points))
+    assert "What mixes cost cannot be told" in said(answered(sata.NAME, wide))
+    jobs = [spread(point(value, numjobs=jobs), 0.6) for jobs, value in ((1, 1e8), (2, 1.5e8))]
+    assert "Whether more jobs change anything" in said(answered(sata.NAME, result(sata.JOBS, "numjobs", *jobs)))

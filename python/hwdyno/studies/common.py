@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hwdyno.studies import Study
-from hwdyno.units import format_duration, format_size
+from hwdyno.units import format_duration, format_size, format_value
 from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run, Value
 
 NONE = "-"
 SAME = 0.05
-"""Two figures closer than this are called the same, unless their intervals are narrower and apart."""
+"""Two figures closer than this are called the same."""
 
 
 def experiment(run: Run, name: str) -> ExperimentResult | None:
@@ -53,11 +53,12 @@ def samples(point: Measurement) -> tuple[str, str, str]:
     return mb_s(point.samples.min), mb_s(point.samples.avg), mb_s(point.samples.max)
 
 
-def interval(value: Value, scale: float = 1e6, unit: str = "MB/s") -> str:
-    """A figure with its interval: ``231 MB/s (228 to 234)``."""
+def interval(value: Value) -> str:
+    """A figure with its interval: ``231 MB/s (228 MB/s to 234 MB/s)``."""
+    told = format_value(value.value, value.unit)
     if value.low is None or value.high is None:
-        return f"{value.value / scale:.3g} {unit}"
-    return f"{value.value / scale:.3g} {unit} ({value.low / scale:.3g} to {value.high / scale:.3g})"
+        return told
+    return f"{told} ({format_value(value.low, value.unit)} to {format_value(value.high, value.unit)})"
 
 
 def sound(points: Iterable[Measurement]) -> list[Measurement]:
@@ -72,13 +73,13 @@ def busy(result: ExperimentResult, point: Measurement) -> float | None:
     return (point.cpu_user_s + point.cpu_system_s) / point.elapsed_s / number(whole(result, point), "numjobs")
 
 
-def same(one: Value, other: Value) -> bool:
-    """Whether two throughputs are the same within ``SAME`` or their intervals."""
+def same(one: Value, other: Value) -> bool | None:
+    """Whether two throughputs are within ``SAME`` of each other; none where their intervals are too wide to tell."""
     if abs(one.value / other.value - 1) <= SAME:
         return True
     if one.low is None or one.high is None or other.low is None or other.high is None:
         return False
-    return one.low <= other.high and other.low <= one.high
+    return None if one.low <= other.high and other.low <= one.high else False
 
 
 def curve_of(result: ExperimentResult, **series: object) -> Curve | None:
@@ -104,7 +105,7 @@ def scaling(study: Study, run: Run) -> list[str]:
         if runtime_s < 0.95 * question.runtime_s:
             repeats = min(point.repeats for point in result.points)
             parts.append(
-                f"{repeats} readings of {format_duration(runtime_s)} or more a point instead of one of "
+                f"at least {repeats} readings of {format_duration(runtime_s)} a point instead of one of "
                 f"{format_duration(question.runtime_s)}"
             )
         if question.startdelay_s and not any(whole(result, point).get("startdelay") for point in result.points):

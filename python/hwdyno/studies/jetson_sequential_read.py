@@ -105,7 +105,13 @@ def _small(result: ExperimentResult) -> str:
         return ""
     twelve, twentyfour = by_depth[12], by_depth[24]
     ratio = twentyfour.throughput.value / twelve.throughput.value
-    if not same(twelve.throughput, twentyfour.throughput):
+    alike = same(twelve.throughput, twentyfour.throughput)
+    if alike is None:
+        return (
+            f"Whether 4 KiB blocks at depth 24 reach more than at 12 ({ratio:.2f} times) cannot be told: "
+            "the repeats spread too far."
+        )
+    if not alike:
         return f"4 KiB blocks at depth 24 reach {ratio:.2f} times depth 12: the queue was not full at 12."
     says = f"4 KiB blocks at depth 12 and 24 reach the same ({ratio:.2f} times)"
     share = busy(result, twentyfour)

@@ -128,7 +128,7 @@ def _depth(result: ExperimentResult) -> list[str]:
 
 def _ceiling(curve: Curve) -> str:
     assert curve.ceiling is not None
-    return interval(curve.ceiling) if curve.unit == "bytes/s" else interval(curve.ceiling, 1e3, "k operations/s")
+    return interval(curve.ceiling)
 
 
 def _price(result: ExperimentResult, curve: Curve) -> str:
@@ -165,14 +165,22 @@ def _block(result: ExperimentResult) -> str:
     return f"The best block size at depth 8, the least that reaches 90%, is {', '.join(found)} (the study: 16 KiB)."
 
 
-def _turns(grid: dict[tuple[str, int], Measurement], kind: str, block: int) -> float | None:
-    """A mix's loss against serving the same reads and writes in turn: X = 1 / (r / Xr + (1 - r) / Xw)."""
-    mixed, read, write = (grid.get((name, block)) for name in (kind, "randread", "randwrite"))
-    if mixed is None or read is None or write is None or len(sound([mixed, read, write])) < 3:
+def _turns(grid: dict[tuple[str, int], Measurement], kind: str, block: int) -> tuple[float, float] | None:
+    """A mix's loss against serving the same reads and writes in turn, and the least that it can be.
+
+    In turn, X = 1 / (r / Xr + (1 - r) / Xw).
+    """
+    points = [grid.get((name, block)) for name in (kind, "randread", "randwrite")]
+    mixed, read, write = (point.throughput if point and sound([point]) else None for point in points)
+    if mixed is None or read is None or write is None:
         return None
     share = int(kind.split()[1].split("/")[0]) / 100
-    in_turn = 1 / (share / read.throughput.value + (1 - share) / write.throughput.value)
-    return 1 - mixed.throughput.value / in_turn
+
+    def loss(mixed: float, read: float, write: float) -> float:
+        return 1 - mixed * (share / read + (1 - share) / write) if min(read, write) > 0 else 0.0
+
+    least = loss(mixed.high or mixed.value, read.low or read.value, write.low or write.value)
+    return loss(mixed.value, read.value, write.value), least
 
 
 def _penalty(result: ExperimentResult) -> str:
@@ -183,16 +191,19 @@ def _penalty(result: ExperimentResult) -> str:
         for block in blocks
         if (found := [x for kind in PATTERNS[2:] if (x := _turns(grid, kind, block)) is not None])
     }
-    costly = [block for block, loss in losses.items() if loss > PENALTY]
     if not losses:
         return ""
+    costly = [block for block, (loss, least) in losses.items() if loss > PENALTY and least > 0]
+    unsure = [block for block, (loss, least) in losses.items() if loss > PENALTY and least <= 0]
+    if not costly and unsure:
+        return "What mixes cost cannot be told: the repeats spread too far."
     if not costly:
         return "Mixes cost nothing here: none loses over 5% against serving its reads and writes in turn."
-    worst = max(costly, key=lambda block: losses[block])
+    worst = max(costly, key=lambda block: losses[block][0])
     after = [block for block in losses if block > max(costly)]
     until = f"from {format_size(after[0])} on they cost nothing" if after else "up to the largest block measured"
     return (
-        f"Mixes cost up to {losses[worst]:.0%} (at {format_size(worst)}) against serving the same reads and writes "
+        f"Mixes cost up to {losses[worst][0]:.0%} (at {format_size(worst)}) against serving the same reads and writes "
         f"in turn; {until} (the study: until 128 KiB)."
     )
 
@@ -219,7 +230,10 @@ def _jobs(result: ExperimentResult) -> str:
         return ""
     most = max(points, key=lambda jobs: points[jobs].throughput.value)
     gain = points[most].throughput.value / points[1].throughput.value
-    if all(same(point.throughput, points[1].throughput) for point in points.values()):
+    alike = [same(point.throughput, points[1].throughput) for point in points.values()]
+    if None in alike and False not in alike:
+        return f"Whether more jobs change anything ({gain:.2f} times) cannot be told: the repeats spread too far."
+    if all(alike):
         return f"More jobs change nothing: {max(points)} reach {gain:.2f} times what one does (the study: nothing)."
     last = max(points)
     if most == 1:

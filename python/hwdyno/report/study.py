@@ -1,0 +1,37 @@
+"""A study's tables and observations as plain text for a terminal, and as Markdown."""
+
+from __future__ import annotations
+
+import textwrap
+
+from hwdyno import studies
+from hwdyno.words import Run
+
+WIDTH = 100
+
+
+def text(run: Run) -> str:
+    """Everything that the Run's study has to show; empty for a Run of no study."""
+    if not run.study:
+        return ""
+    parts = [f"Study {run.study}: {studies.find(run.study).asks}\n"]
+    for table in studies.tables(run):
+        rows = [table.columns, *table.rows]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+        parts.append("\n".join([table.title, *(f"  {line}" for line in lines)]) + "\n")
+    told = (textwrap.fill(f"- {sentence}", WIDTH, subsequent_indent="  ") for sentence in studies.observations(run))
+    return "\n".join([*parts, "\n".join(told), ""])
+
+
+def markdown(run: Run) -> str:
+    """The same as Markdown."""
+    if not run.study:
+        return ""
+    parts = [f"## Study {run.study}\n\n{studies.find(run.study).asks}\n"]
+    for table in studies.tables(run):
+        rows = [table.columns, ("---:",) * len(table.columns), *table.rows]
+        lines = ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+        parts.append(f"### {table.title}\n\n" + "\n".join(lines) + "\n")
+    parts.append("\n".join(f"- {sentence}" for sentence in studies.observations(run)) + "\n")
+    return "\n".join(parts)
