@@ -14,6 +14,9 @@ from hwdyno.cli.main import main
 from hwdyno.curves import curves_of
 from hwdyno.findings import explain
 from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
+from hwdyno.report.page import html
+from hwdyno.report.tables import markdown
+from hwdyno.report.terminal import print_run
 from hwdyno.store import Store, from_json, to_json
 from hwdyno.studies import sata_ssd_queue as sata
 from hwdyno.studies.common import same
@@ -216,3 +219,14 @@ def test_what_spreads_too_far_is_not_told() -> None:
     assert "What mixes cost cannot be told" in said(answered(sata.NAME, wide))
     jobs = [spread(point(value, numjobs=jobs), 0.6) for jobs, value in ((1, 1e8), (2, 1.5e8))]
     assert "Whether more jobs change anything" in said(answered(sata.NAME, result(sata.JOBS, "numjobs", *jobs)))
+
+
+def test_the_report_shows_the_study_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    run = explain(sequential(read(4096, 12, 5e8), read(4 << 20, 24, 2e9)))
+    print_run(run)
+    title = studies.tables(run)[0].title
+    sentence = studies.observations(run)[1]
+    for shown in (capsys.readouterr().out, markdown(run), html(run)):
+        assert title in shown
+        assert sentence[:40] in shown.replace("\N{NO-BREAK SPACE}", " ")
+    assert "study" not in markdown(made.run()).lower()

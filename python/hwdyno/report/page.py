@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import units
-from hwdyno.report import figures, plots, tables, theme
+from hwdyno.report import figures, plots, study, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.machine import machine_of
@@ -44,7 +44,12 @@ def _context(run: Run) -> dict[str, Any]:
         _experiment(experiment, at, charts) for at, experiment in enumerate(run.experiments) if experiment.points
     ]
     machine = machine_of(run.machine)
-    links = [("figures", "Figures", rows), ("findings", "Findings", run.findings), *_experiment_links(experiments)]
+    links = [
+        ("figures", "Figures", rows),
+        ("findings", "Findings", run.findings),
+        ("study", "Study", run.study),
+        *_experiment_links(experiments),
+    ]
     links += [("machine", "Machine", machine), ("method", "Method", True), ("data", "Data", True)]
     stem = "".join(letter for letter in run.id if letter.isascii() and (letter.isalnum() or letter in "-_"))[:60]
     host = str(run.machine.get("hostname") or "") or (
@@ -64,6 +69,7 @@ def _context(run: Run) -> dict[str, Any]:
         "grid": _grid(run, rows),
         "grid_note": _grid_note(rows),
         "findings": [_finding(finding) for finding in ranked(run.findings)],
+        "study": study.page(run),
         "experiments": experiments,
         "machine": machine,
         "rules": audit(run),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Any
 
 from hwdyno import studies
 from hwdyno.words import Run
@@ -31,7 +32,20 @@ def markdown(run: Run) -> str:
     parts = [f"## Study {run.study}\n\n{studies.find(run.study).asks}\n"]
     for table in studies.tables(run):
         rows = [table.columns, ("---:",) * len(table.columns), *table.rows]
-        lines = ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+        lines = ("| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in rows)
         parts.append(f"### {table.title}\n\n" + "\n".join(lines) + "\n")
-    parts.append("\n".join(f"- {sentence}" for sentence in studies.observations(run)) + "\n")
+    parts.append("\n".join(f"- {_escaped(sentence)}" for sentence in studies.observations(run)))
     return "\n".join(parts)
+
+
+def _escaped(text: str) -> str:
+    """Text that cannot turn into markup or split a cell."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|")
+
+
+def page(run: Run) -> dict[str, Any] | None:
+    """The same for the page's template; none for a Run of no study."""
+    if not run.study:
+        return None
+    asks, tables = studies.find(run.study).asks, studies.tables(run)
+    return {"name": run.study, "asks": asks, "tables": tables, "observations": studies.observations(run)}

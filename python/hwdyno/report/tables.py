@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hwdyno.report import figures
+from hwdyno.report import figures, study
 from hwdyno.report.plotdata import quantiles_of
 from hwdyno.report.rows import Row, parameters_of, point_label, rows_of, series_of, unit_of, varying
 from hwdyno.report.verdict import ranked, verdict_of
@@ -201,6 +201,7 @@ def markdown(run: Run) -> str:
         parts.append(f"## {_plain(experiment.name)}: {_plain(experiment.asks)}")
         curves = curves_table(experiment)
         parts += [_markdown_table(table) for table in (curves, points_table(experiment)) if table and table.rows]
+    parts.append(study.markdown(run))
     parts.append(_plain(f"Run {run.id}, hwdyno {run.version}, {run.started}: `{run.command}`"))
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from hwdyno.report import figures
+from hwdyno.report import figures, study
 from hwdyno.report.rows import (
     Series,
     direction,
@@ -52,6 +52,9 @@ def print_run(run: Run, reports: Sequence[Path] = (), *, file: TextIO | None = N
             console.print()
             console.print(Text(_plain(experiment.asks or experiment.name), style="bold"))
             console.print(_body(experiment, console))
+    if run.study:
+        console.print()
+        console.print(Text(_plain_lines(study.text(run))), end="", overflow="fold")
     verdict = verdict_of(run)
     console.print()
     console.print(Text(_plain(verdict.says), style="bold"))
@@ -77,6 +80,10 @@ def print_run(run: Run, reports: Sequence[Path] = (), *, file: TextIO | None = N
         console.print()
     for path in reports:
         console.print(Text(f"report  {_plain(str(path))}", overflow="fold"))
+
+
+def _plain_lines(text: str) -> str:
+    return "\n".join(_plain(line) for line in text.split("\n"))
 
 
 def _plain(text: str) -> str:
