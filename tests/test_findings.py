@@ -395,6 +395,13 @@ def test_what_others_read_does_not_hide_the_page_cache() -> None:
     assert "page_cache" not in rules_of(explain(run_of(machine, replace(result, points=(silent,)))).findings)
 
 
+def test_repeats_too_short_to_have_a_course_are_not_called_unsteady() -> None:
+    machine = SimulatedMachine(throttle_at=0.5)
+    fixed = {**FIXED, "runtime": 0.3, "interval_s": 0.1}
+    run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=8)], fixed, repeats=6)))
+    assert not rules_of(run.findings) & {"throttled", "not_steady"}
+
+
 def test_many_faults_make_a_point_invalid() -> None:
     machine = SimulatedMachine(short_transfers=10**6)
     run = explain(run_of(machine, experiment(machine, "iodepth", [_at()], repeats=1)))

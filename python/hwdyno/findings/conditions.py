@@ -32,13 +32,14 @@ SURE_RANGE = 8
 
 
 def each_over_time(point: Measurement) -> list[list[float]]:
-    """The samples of each repeat; of all together where they do not split evenly."""
+    """The samples of each repeat, as long as the shortest; none where they are too few to have a course."""
     values = list(point.samples.values) if point.samples is not None else []
     repeats = max(1, point.repeats)
-    if len(values) % repeats or len(values) // repeats < LEAST_SAMPLES:
-        return [values]
     each = len(values) // repeats
-    return [values[at : at + each] for at in range(0, len(values), each)]
+    if each < LEAST_SAMPLES:
+        return []
+    starts = [round(at * len(values) / repeats) for at in range(repeats)]
+    return [values[start : start + each] for start in starts]
 
 
 def over_time(point: Measurement) -> list[float]:

@@ -68,17 +68,17 @@ def _penalties(case: Case, by_share: dict[float, int]) -> Iterator[Verdict]:
         half = 1.96 * math.sqrt(_error(mixed) ** 2 + _error(reads) ** 2 + _error(writes) ** 2) * (1 - penalty)
         if penalty <= LEAST_PENALTY or penalty - half <= 0:
             continue
-        one = Case(case.run, case.result, at)
+        one, top = Case(case.run, case.result, at), min(1.0, penalty + half)
         yield Verdict(
             "info",
             f"{one.label}: mixing costs {percent(penalty)} ({percent(max(0.0, penalty - half))} to "
-            f"{percent(penalty + half)}): it gives {percent(mixed.throughput.value / reads.throughput.value)} of pure "
+            f"{percent(top)}): it gives {percent(mixed.throughput.value / reads.throughput.value)} of pure "
             f"reads' and {percent(mixed.throughput.value / writes.throughput.value)} of pure writes' throughput, and "
             f"taking turns would give {percent(expected / reads.throughput.value)} of the reads'.",
             {
                 "penalty": penalty,
                 "low": penalty - half,
-                "high": penalty + half,
+                "high": top,
                 "read_share": share,
                 "parameters": dict(mixed.parameters),
             },

@@ -232,7 +232,7 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[str], group: 
     latency = f" at {format_ns(chosen.latency_ns.mean)}" if chosen.latency_ns else ""
     share = chosen.throughput.value / points[top].throughput.value
     against = "the most of all" if best == top else f"{percent(share)} of the most, which {words(top)} gives"
-    name = label_of(others) if others else case.result.name
+    name = label_of(others, case.one_valued - {"rw", "bs"}) if others else case.result.name
     changes: dict[str, Scalar] = {axis: points[best].parameters.get(axis) for axis in axes}
     return Verdict(
         "info",

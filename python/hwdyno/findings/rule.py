@@ -140,9 +140,10 @@ class Case:
         """The point in the field's words: ``randread 4 KiB, iodepth 32``."""
         parameters = self.point.parameters if self.at >= 0 else self.curve.series if self.curve is not None else {}
         shown = {"rw": self.parameter("rw"), "bs": self.parameter("bs"), **parameters}
-        return label_of(shown, self._one_valued() - {"rw", "bs", self.result.load})
+        return label_of(shown, self.one_valued - {"rw", "bs", self.result.load})
 
-    def _one_valued(self) -> set[str]:
+    @property
+    def one_valued(self) -> set[str]:
         """Axes that have one value throughout the experiment: saying it each time tells nothing."""
         names = {name for point in self.result.points for name in point.parameters}
         return {n for n in names if len({str(point.parameters.get(n)) for point in self.result.points}) == 1}
