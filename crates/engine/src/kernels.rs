@@ -10,6 +10,7 @@ mod memory_loaded_latency;
 mod storage_blocks;
 mod storage_layout;
 mod training_generate;
+mod training_loader;
 
 /// Every kernel that the engine has, each on a line of its own.
 #[rustfmt::skip]
@@ -22,4 +23,5 @@ pub static TABLE: &[&dyn Kernel] = &[
     &storage_blocks::StorageBlocks,
     &storage_layout::StorageLayout,
     &training_generate::Generate,
+    &training_loader::Loader,
 ];

@@ -1,5 +1,7 @@
 //! What the training kernels share: the data set on disk, its formats, and the queue of batches.
 
+pub mod batches;
+pub mod check;
 pub mod dataset;
 pub mod hdf5;
 pub mod image;
@@ -8,5 +10,7 @@ pub mod npz;
 pub mod parquet;
 pub mod random;
 pub mod sink;
+pub mod source;
+pub mod steps;
 pub mod tfrecord;
 pub mod thrift;

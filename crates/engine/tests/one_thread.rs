@@ -23,6 +23,14 @@ const CHECKS: &[Check] = &[
         |scratch| json!({"path": scratch.file("set"), "files": 2, "record_bytes": 5000.0, "threads": 1}),
         counted,
     ),
+    (
+        "training_loader",
+        |scratch| {
+            json!({"path": scratch.file("set"), "files": 2, "record_bytes": 5000.0, "read_threads": 0,
+                   "batch_size": 1, "compute": 0.0})
+        },
+        counted,
+    ),
 ];
 
 fn blocks(scratch: &Scratch, rw: &str, ioengine: &str) -> Value {
@@ -59,7 +67,10 @@ impl Drop for Scratch {
 
 fn main() {
     let scratch = Scratch(std::env::temp_dir().join(format!("hwdyno-one-thread-{}", std::process::id())));
-    std::fs::create_dir_all(&scratch.0).expect("a directory below the temporary directory");
+    if let Err(error) = std::fs::create_dir_all(&scratch.0) {
+        println!("no directory for scratch: {error}");
+        std::process::exit(1);
+    }
     let (mut passed, mut failed) = (0, 0);
     let mut report = |name: &str, result: Result<(), String>| match result {
         Ok(()) => passed += 1,

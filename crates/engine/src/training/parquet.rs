@@ -22,10 +22,13 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Bytes of each column's value: as many of 4 as fit, first, then of 1; a lone column has all.
+    /// Bytes of each column's value: as many of 4 as fit, first, then of 1; what is left over the last one has.
     fn widths(&self) -> Vec<u64> {
-        if self.columns <= 1 {
-            return vec![self.record.max(1)];
+        if self.record >= 4 * self.columns || self.columns <= 1 {
+            let last = self.columns.max(1) as usize - 1;
+            let mut widths = vec![4; last];
+            widths.push(self.record.saturating_sub(4 * last as u64).max(1));
+            return widths;
         }
         let wide = (self.record.saturating_sub(self.columns) / 3).min(self.columns);
         (0..self.columns).map(|at| if at < wide { 4 } else { 1 }).collect()
@@ -239,6 +242,8 @@ mod tests {
     #[test]
     fn columns_share_a_record() {
         let widths = Shape { rows: 1, group: 1, record: 761, columns: 200 }.widths();
+        assert_eq!(Shape { rows: 1, group: 1, record: 100, columns: 3 }.widths(), [4, 4, 92]);
+        assert_eq!(Shape { rows: 1, group: 1, record: 0, columns: 1 }.widths(), [1]);
         assert_eq!((widths.len(), widths.iter().sum::<u64>(), widths[39], widths[199]), (200, 761, 4, 1));
     }
 }

@@ -1,0 +1,468 @@
+//! Feeds emulated accelerators from a data set on disk, as a training job's loader does, and times each step.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use serde_json::{json, Value};
+
+use super::training_generate::layout_parameters;
+use crate::clock::now_ns;
+use crate::histogram::Histogram;
+use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::reading::{CpuTime, Note, Reading};
+use crate::training::batches::{Batches, Meeting};
+use crate::training::dataset::{self, Format, Layout};
+use crate::training::ledger::Ledger;
+use crate::training::source::{Reader, Source};
+use crate::training::steps::{self, Epoch, Pace, Rank};
+use crate::{cpu_time, sys};
+
+/// Threads need little: readers keep their buffers on the heap.
+const STACK: usize = 256 << 10;
+/// Files that are asked how much of them the page cache holds: a sample beyond this many.
+const ASKED: usize = 4096;
+
+/// See the module.
+pub struct Loader;
+
+fn parameters() -> Vec<Parameter> {
+    let mut list = layout_parameters();
+    let integer = |name, means, unit, (min, max), default: i64| Parameter {
+        name,
+        means,
+        unit,
+        kind: Kind::Integer { min, max },
+        default: json!(default),
+    };
+    let number = |name, means, max: f64, default: f64| Parameter {
+        name,
+        means,
+        unit: "s",
+        kind: Kind::Number { min: 0.0, max },
+        default: json!(default),
+    };
+    let label = |name, means| Parameter { name, means, unit: "", kind: Kind::Text, default: json!("") };
+    let flag =
+        |name, means, default: bool| Parameter { name, means, unit: "", kind: Kind::Flag, default: json!(default) };
+    let choice = |name, means, choices: &[&'static str]| Parameter {
+        name,
+        means,
+        unit: "",
+        kind: Kind::Choice { choices: choices.to_vec() },
+        default: json!(choices[0]),
+    };
+    list.extend([
+        integer("accelerators", "how many accelerators are emulated, each a rank", "", (1, 4096), 1),
+        integer("batch_size", "samples in a batch", "", (1, 1 << 32), 7),
+        integer("read_threads", "readers of each accelerator; 0 for none: it reads for itself", "", (0, 256), 4),
+        integer("prefetch", "batches that each reader keeps ahead", "", (1, 1024), 2),
+        integer("epochs", "how often the data set is read", "", (1, 10_000), 5),
+        integer("steps", "at most so many steps an epoch; 0 for all", "", (0, 1 << 40), 0),
+        number("compute", "time that an accelerator computes on a batch", 3600.0, 0.323),
+        number("runtime", "ends the run after the step that lasts beyond this; 0 for none", 1e7, 0.0),
+        choice("order", "the sorted files as they are, or a new random order each epoch", &["dlio", "shuffled"]),
+        choice("parse", "hold each format against its checksums, or only read it", &["full", "raw"]),
+        integer("transfer_size", "bytes of one read", "B", (4096, 1 << 30), 512 << 10),
+        integer("read_columns", "parquet: how many columns are read; 0 for all", "", (0, 10_000), 0),
+        flag("direct", "bypass the page cache (O_DIRECT)", false),
+        choice(
+            "cache",
+            "leave the page cache as it is, empty it of the files first, or fill it",
+            &["keep", "drop", "warm"],
+        ),
+        integer("subset", "read only the first so many files; 0 for all", "", (0, 1 << 32), 0),
+        flag("barrier", "accelerators wait for each other after each step", true),
+        number("au_pass", "share of the time that an accelerator must compute to pass; told on, not used", 1.0, 0.9),
+        label("workload", "name of the workload; told on, not used"),
+        label("accelerator", "name of the emulated accelerator; told on, not used"),
+        label("storage", "name of the storage; told on, not used"),
+    ]);
+    list
+}
+
+impl Kernel for Loader {
+    fn info(&self) -> KernelInfo {
+        KernelInfo {
+            name: "training_loader",
+            measures: "how well storage and loader keep emulated accelerators busy",
+            parameters: parameters(),
+            pass: vec![("samples", "1")],
+        }
+    }
+
+    fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
+        let layout = Layout::of(parameters)?;
+        let mut notes = Vec::new();
+        let ledger = Ledger::new(0.1);
+        let source = source(&layout, parameters, &ledger, &mut notes)?;
+        let mut steps = source.steps();
+        if parameters.integer("steps") > 0 {
+            steps = steps.min(parameters.integer("steps"));
+        }
+        let cached = prepare(&source, parameters.text("cache"), stop);
+        let pace = Pace {
+            epochs: parameters.integer("epochs"),
+            steps,
+            batch: source.batch,
+            in_flight: (parameters.integer("read_threads") * parameters.integer("prefetch")).max(1),
+            compute_s: parameters.number("compute"),
+            runtime_s: parameters.number("runtime"),
+            barrier: parameters.flag("barrier"),
+            // only with a processor for each may the last microseconds of a wait be spent spinning
+            spins: source.ranks <= sys::affinity::allowed().len() as u64,
+        };
+        let outcome = race(&source, &pace, parameters.integer("read_threads"), &ledger, stop)?;
+
+        if source.direct_refused.load(Ordering::Relaxed) {
+            notes.push(Note {
+                code: "direct_refused".into(),
+                says: "the filesystem refuses O_DIRECT: the files were read through the page cache".into(),
+            });
+        }
+        if outcome.epochs.iter().flatten().all(|epoch| epoch.steps == 0) {
+            notes.push(Note { code: "no_step".into(), says: "not one step was done".into() });
+        }
+        Ok(report(self.info().name, parameters, &source, &pace, &ledger, outcome, cached, notes, stop.is_set()))
+    }
+}
+
+/// What all threads brought home.
+#[derive(Default)]
+struct Outcome {
+    elapsed_s: f64,
+    /// By rank, then by epoch.
+    epochs: Vec<Vec<Epoch>>,
+    step: Histogram,
+    wait: Histogram,
+    batch: Histogram,
+    readers: CpuTime,
+    accelerators: CpuTime,
+    spun_s: f64,
+    lost: u64,
+    bytes: u64,
+    device_bytes: Option<u64>,
+}
+
+impl Outcome {
+    fn add_rank(&mut self, rank: Rank) {
+        self.epochs.push(rank.epochs);
+        self.step.merge(&rank.step);
+        self.wait.merge(&rank.wait);
+        self.accelerators += rank.cpu;
+        self.spun_s += rank.spun_ns as f64 / 1e9;
+    }
+
+    fn add_worker(&mut self, worker: &Worker<'_>) {
+        self.batch.merge(&worker.batch);
+        self.readers += worker.cpu;
+        self.lost += worker.reader.lost;
+        self.bytes += worker.reader.bytes;
+    }
+
+    fn ended(mut self, begun: u64, read_before: Option<u64>) -> Self {
+        self.elapsed_s = (now_ns() - begun) as f64 / 1e9;
+        self.device_bytes = device_bytes().zip(read_before).map(|(after, before)| after - before);
+        self
+    }
+}
+
+/// Lists the files and names what is wrong with them.
+fn source(layout: &Layout, parameters: &Parameters, ledger: &Ledger, notes: &mut Vec<Note>) -> Result<Source, Error> {
+    let (mut files, others) = dataset::list(&layout.folder, layout.format)?;
+    let ending = layout.format.name();
+    if files.is_empty() {
+        let found =
+            others.first().map_or(String::new(), |other| format!("; {} is of another workload", other.display()));
+        let folder = layout.folder.display();
+        return Err(Error::Machine(
+            format!("no .{ending} file under {folder}/train{found}: generate the data set first"),
+            Some(libc::ENOENT),
+        ));
+    }
+    for other in others.iter().filter(|path| path.extension().is_none_or(|ending| ending != "part")).take(20) {
+        ledger.fault("list", 0, format!("{} is no .{ending}: of another workload, not read", other.display()));
+    }
+    let is_there = |number: u64| {
+        let path = layout.path(number);
+        files.binary_search(&path).is_ok()
+    };
+    if layout.files > 0 && (files.len() as u64) < layout.files {
+        let lacking = (0..layout.files).find(|&number| !is_there(number)).unwrap_or(0);
+        let says = format!(
+            "{} is missing: {} of {} files are there",
+            layout.path(lacking).display(),
+            files.len(),
+            layout.files
+        );
+        ledger.fault("list", libc::ENOENT, says);
+    }
+    if layout.files > 0 {
+        files.truncate(layout.files as usize);
+    }
+    if parameters.integer("subset") > 0 {
+        files.truncate(parameters.integer("subset") as usize);
+    }
+    let mean_bytes = mean_size(layout, &files, notes);
+    let exact = layout.stdev == 0.0;
+    Ok(Source {
+        files,
+        format: layout.format,
+        samples: layout.samples,
+        batch: parameters.integer("batch_size"),
+        ranks: parameters.integer("accelerators"),
+        shuffled: parameters.text("order") == "shuffled",
+        seed: parameters.integer("seed"),
+        full: parameters.text("parse") == "full",
+        direct: parameters.flag("direct"),
+        transfer: parameters.integer("transfer_size").next_multiple_of(4096),
+        columns: parameters.integer("read_columns") as usize,
+        file_bytes: match (layout.format, exact) {
+            (Format::Binary, true) => layout.dimensions().first().map_or(0, |&sides| layout.size(sides).0),
+            _ => 0,
+        },
+        mean_bytes,
+        direct_refused: AtomicBool::new(false),
+    })
+}
+
+/// The mean size of the files; a remark where it is not the workload's: they are somebody else's then.
+fn mean_size(layout: &Layout, files: &[std::path::PathBuf], notes: &mut Vec<Note>) -> f64 {
+    let some = files.iter().step_by(files.len().div_ceil(1024).max(1));
+    let found: Vec<f64> =
+        some.filter_map(|path| std::fs::metadata(path).ok()).map(|about| about.len() as f64).collect();
+    let mean = found.iter().sum::<f64>() / found.len().max(1) as f64;
+    let nominal = layout.record * if layout.format == Format::Csv { 3.57 } else { 1.0 };
+    let expected = nominal * layout.samples as f64;
+    // five standard errors of a mean of so many, and a fifth for what the container adds or a format saves
+    let error = layout.stdev * layout.samples as f64 / (found.len().max(1) as f64).sqrt() * 5.0;
+    if (mean - expected).abs() > error + 0.2 * expected + 4096.0 {
+        notes.push(Note {
+            code: "other_workload".into(),
+            says: format!(
+                "the files have {:.3} MB on average where this workload's have {:.3} MB: they are of another one",
+                mean / 1e6,
+                expected / 1e6
+            ),
+        });
+    }
+    mean
+}
+
+/// Empties or fills the page cache, if asked; gives the share of the files' bytes that it holds then.
+fn prepare(source: &Source, cache: &str, stop: &Stop) -> Option<f64> {
+    let every = if cache == "keep" { source.files.len().div_ceil(ASKED) } else { 1 };
+    let mut buffer = if cache == "warm" { vec![0_u8; 1 << 20] } else { Vec::new() };
+    let (mut cached, mut total) = (0_u64, 0_u64);
+    for path in source.files.iter().step_by(every) {
+        let Ok(file) = std::fs::File::open(path) else { continue };
+        let Ok(about) = file.metadata() else { continue };
+        match cache {
+            "drop" => sys::page_cache::forget(&file),
+            // a file that cannot be read is named when it is, in the timed region
+            "warm" => while !stop.is_set() && (&file).read(&mut buffer).is_ok_and(|got| got > 0) {},
+            _ => {}
+        }
+        cached += sys::page_cache::cached_bytes(&file, about.len())?;
+        total += about.len();
+    }
+    (total > 0).then(|| cached as f64 / total as f64)
+}
+
+/// Runs readers and accelerators until the last epoch ends, the time is over or somebody asks to stop.
+fn race(source: &Source, pace: &Pace, readers: u64, ledger: &Ledger, stop: &Stop) -> Result<Outcome, Error> {
+    let ranks: Vec<_> = (0..source.ranks).map(|_| Batches::new(pace.in_flight)).collect();
+    let meeting = Meeting::new(source.ranks as usize);
+    let begun = now_ns();
+    ledger.start(begun);
+    let read_before = device_bytes();
+    let failed = |error: std::io::Error| Error::machine("start a reading thread; ask for fewer accelerators", &error);
+    let accelerate = |batches: &Batches, worker: Option<&mut Worker<'_>>| match worker {
+        Some(worker) => {
+            let mut fetch = |epoch, step| worker.fetch(epoch, step);
+            steps::accelerate(pace, batches, &meeting, begun, stop, Some(&mut fetch))
+        }
+        None => steps::accelerate(pace, batches, &meeting, begun, stop, None),
+    };
+    // without readers each accelerator reads for itself
+    let alone = |rank: u64, batches: &Batches| {
+        let mut worker = Worker::new(source, ledger, rank);
+        (accelerate(batches, Some(&mut worker)), Some(worker))
+    };
+    if readers == 0 && ranks.len() == 1 {
+        let mut outcome = Outcome::default();
+        let (rank, worker) = alone(0, &ranks[0]);
+        outcome.add_rank(rank);
+        if let Some(worker) = &worker {
+            outcome.add_worker(worker);
+        }
+        return Ok(outcome.ended(begun, read_before));
+    }
+    thread::scope(|scope| {
+        let (mut reading, mut computing) = (Vec::new(), Vec::new());
+        let (accelerate, alone) = (&accelerate, &alone);
+        let mut start = || -> std::io::Result<()> {
+            for (rank, batches) in ranks.iter().enumerate() {
+                for reader in 0..readers {
+                    let worker = Worker::new(source, ledger, rank as u64);
+                    let work = move || worker.run(pace, batches, (reader, readers), stop);
+                    reading.push(thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work)?);
+                }
+                let work = move || match readers {
+                    0 => alone(rank as u64, batches),
+                    _ => (accelerate(batches, None), None),
+                };
+                computing.push(thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work)?);
+            }
+            Ok(())
+        };
+        if let Err(error) = start() {
+            meeting.leave();
+            ranks.iter().for_each(Batches::close);
+            return Err(failed(error));
+        }
+        let panicked = || Error::Machine("a measuring thread panicked; please report it".into(), None);
+        let mut outcome = Outcome::default();
+        for handle in computing {
+            let (rank, worker) = handle.join().map_err(|_| panicked())?;
+            outcome.add_rank(rank);
+            if let Some(worker) = &worker {
+                outcome.add_worker(worker);
+            }
+        }
+        outcome = outcome.ended(begun, read_before);
+        ranks.iter().for_each(Batches::close);
+        for handle in reading {
+            outcome.add_worker(&handle.join().map_err(|_| panicked())?);
+        }
+        Ok(outcome)
+    })
+}
+
+/// One thread that reads: its files, its figures.
+struct Worker<'a> {
+    reader: Reader<'a>,
+    source: &'a Source,
+    ledger: &'a Ledger,
+    rank: u64,
+    batch: Histogram,
+    cpu: CpuTime,
+}
+
+impl<'a> Worker<'a> {
+    fn new(source: &'a Source, ledger: &'a Ledger, rank: u64) -> Self {
+        Self { reader: Reader::new(source), source, ledger, rank, batch: Histogram::new(), cpu: CpuTime::default() }
+    }
+
+    /// Reads one batch whole.
+    fn fetch(&mut self, epoch: u64, step: u64) {
+        let (began, bytes) = (now_ns(), self.reader.bytes);
+        let (source, ledger) = (self.source, self.ledger);
+        self.reader.batch(self.rank, epoch, step, |trouble| {
+            let path = source.files.get(trouble.file as usize).map_or(Path::new("?"), |path| path.as_path());
+            ledger.fault(trouble.operation, trouble.errno, format!("{}: {}", path.display(), trouble.says));
+        });
+        let now = now_ns();
+        self.batch.record(now - began);
+        ledger.done(now, source.batch, self.reader.bytes - bytes);
+    }
+
+    /// Reads every `of`th batch from number `first` on, as far ahead as it may.
+    fn run(mut self, pace: &Pace, batches: &Batches, (first, of): (u64, u64), stop: &Stop) -> Self {
+        let before = cpu_time::of_this_thread();
+        'all: for epoch in 0..pace.epochs {
+            let mut at = first;
+            while at < pace.steps {
+                let batch = epoch * pace.steps + at;
+                if !batches.begin(batch, stop) {
+                    break 'all;
+                }
+                self.fetch(epoch, at);
+                batches.deliver(batch);
+                at += of;
+            }
+        }
+        self.cpu = cpu_time::of_this_thread().since(before);
+        self
+    }
+}
+
+/// Bytes that this process fetched from storage so far: `read_bytes` of `/proc/self/io`.
+fn device_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()
+}
+
+#[allow(clippy::too_many_arguments, reason = "all there is to report")]
+fn report(
+    kernel: &str,
+    parameters: &Parameters,
+    source: &Source,
+    pace: &Pace,
+    ledger: &Ledger,
+    outcome: Outcome,
+    cached: Option<f64>,
+    notes: Vec<Note>,
+    interrupted: bool,
+) -> Reading {
+    let (samples, mut stream) = ledger.samples(outcome.elapsed_s, "read");
+    stream.add_latency("total", &outcome.step);
+    stream.add_latency("wait", &outcome.wait);
+    stream.add_latency("complete", &outcome.batch);
+    let mut cpu = outcome.readers;
+    cpu += outcome.accelerators;
+    cpu.user_s = (cpu.user_s - outcome.spun_s).max(0.0);
+
+    let mut details = steps::summary(pace, &outcome.epochs);
+    let mut add = |name: &str, value: Value| details.insert(name.into(), value);
+    add("accelerators", json!(source.ranks));
+    let need = parameters.number("record_bytes") * source.batch as f64 / pace.compute_s;
+    add("need_bytes_s", if pace.compute_s > 0.0 { json!(need) } else { Value::Null });
+    add("files", json!(source.files.len()));
+    add("dataset_bytes", json!(source.mean_bytes * source.files.len() as f64));
+    add("samples_per_epoch", json!(pace.steps * pace.batch * source.ranks));
+    add("samples_left_over", json!(source.total() - pace.steps * pace.batch * source.ranks));
+    add("lost_samples", json!(outcome.lost));
+    add("nominal_bytes", json!((stream.operations as f64 * parameters.number("record_bytes")) as u64));
+    add("cached_share_before", json!(cached));
+    add(
+        "cached_share_by_device",
+        json!(outcome.device_bytes.map(|device| (1.0 - device as f64 / outcome.bytes.max(1) as f64).max(0.0))),
+    );
+    add("reader_cpu_s", json!(outcome.readers.user_s + outcome.readers.system_s));
+    add("client_cpu_s_per_gb", json!((cpu.user_s + cpu.system_s) / (outcome.bytes.max(1) as f64 / 1e9)));
+    add("spun_s", json!(outcome.spun_s));
+    let mut reading = Reading {
+        kernel: kernel.into(),
+        parameters: parameters.as_json(),
+        elapsed_s: outcome.elapsed_s,
+        streams: vec![stream],
+        samples,
+        cpu,
+        // samples that are computed on, and read ahead
+        concurrency_asked: (source.ranks * source.batch * (1 + pace.in_flight)) as f64,
+        faults: ledger.faults(),
+        notes,
+        details,
+        interrupted,
+        ..Reading::default()
+    };
+    if let Some(bytes) = outcome.device_bytes {
+        reading.counters.insert("process_read_bytes".into(), json!(bytes));
+    }
+    let uneven = (0..source.ranks).map(|rank| source.shard(rank)).map(|(from, to)| to - from);
+    if let (Some(least), Some(most)) = (uneven.clone().min(), uneven.max()) {
+        if least != most {
+            reading.notes.push(Note {
+                code: "uneven_tails".into(),
+                says: format!(
+                    "the accelerators share the samples unevenly ({least} to {most}): each epoch ends after {} steps, \
+                     with which all are served",
+                    pace.steps
+                ),
+            });
+        }
+    }
+    reading
+}

@@ -1,0 +1,163 @@
+//! Reads a format as it streams by, and says what is wrong with it; keeps no more than a header's bytes.
+
+use std::fs::File;
+
+use super::dataset::Format;
+
+mod npz;
+mod simple;
+mod tfrecord;
+
+/// A checker of one format, reused from file to file.
+pub enum Check {
+    /// Looks at nothing: `parse=raw`.
+    Raw,
+    /// The zip's structure, and the CRC-32 of each entry.
+    Npz(npz::Npz),
+    /// Both CRC-32Cs of each record, and the structure of its `Example`.
+    Tfrecord(tfrecord::Tfrecord),
+    /// Chunks and their CRC-32s.
+    Png(simple::Png),
+    /// Markers up to the last one; the pixels are not decoded.
+    Jpeg(simple::Jpeg),
+    /// Digits, commas, and as many values in each line.
+    Csv(simple::Csv),
+    /// The header, and that the data is as long as it says.
+    Npy(simple::Npy),
+    /// The superblock, and that the file is as long as it says.
+    Hdf5(simple::Hdf5),
+}
+
+/// What a reader is about to stream.
+pub struct Piece<'a> {
+    /// Its file.
+    pub file: &'a File,
+    /// The file's length.
+    pub length: u64,
+    /// Where the stream begins.
+    pub from: u64,
+    /// Where it ends.
+    pub to: u64,
+    /// How many samples that is.
+    pub samples: u64,
+}
+
+impl Check {
+    /// The checker for `format`, or none of it.
+    #[must_use]
+    pub fn of(format: Format, full: bool) -> Self {
+        if !full {
+            return Self::Raw;
+        }
+        match format {
+            Format::Npz => Self::Npz(npz::Npz::default()),
+            Format::Tfrecord => Self::Tfrecord(tfrecord::Tfrecord::default()),
+            Format::Png => Self::Png(simple::Png::default()),
+            Format::Jpeg => Self::Jpeg(simple::Jpeg::default()),
+            Format::Csv => Self::Csv(simple::Csv::default()),
+            Format::Npy => Self::Npy(simple::Npy::default()),
+            Format::Hdf5 => Self::Hdf5(simple::Hdf5::default()),
+            // binary has no structure; parquet's pages are checked chunk by chunk where they are read
+            Format::Binary | Format::Parquet => Self::Raw,
+        }
+    }
+
+    /// Begins a stream.
+    pub fn start(&mut self, piece: &Piece<'_>) -> Result<(), String> {
+        match self {
+            Self::Raw => Ok(()),
+            Self::Npz(check) => check.start(piece),
+            Self::Tfrecord(check) => {
+                check.start(piece);
+                Ok(())
+            }
+            Self::Png(check) => {
+                *check = simple::Png::default();
+                Ok(())
+            }
+            Self::Jpeg(check) => {
+                *check = simple::Jpeg::default();
+                Ok(())
+            }
+            Self::Csv(check) => {
+                *check = simple::Csv::default();
+                Ok(())
+            }
+            Self::Npy(check) => {
+                *check = simple::Npy::new(piece.length);
+                Ok(())
+            }
+            Self::Hdf5(check) => {
+                *check = simple::Hdf5::new(piece.from == 0, piece.length);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the next bytes of the stream.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), String> {
+        match self {
+            Self::Raw => Ok(()),
+            Self::Npz(check) => check.feed(bytes),
+            Self::Tfrecord(check) => check.feed(bytes),
+            Self::Png(check) => check.feed(bytes),
+            Self::Jpeg(check) => check.feed(bytes),
+            Self::Csv(check) => check.feed(bytes),
+            Self::Npy(check) => check.feed(bytes),
+            Self::Hdf5(check) => check.feed(bytes),
+        }
+    }
+
+    /// Ends the stream.
+    pub fn end(&mut self) -> Result<(), String> {
+        match self {
+            Self::Raw => Ok(()),
+            Self::Npz(check) => check.end(),
+            Self::Tfrecord(check) => check.end(),
+            Self::Png(check) => check.end(),
+            Self::Jpeg(check) => check.end(),
+            Self::Csv(check) => check.end(),
+            Self::Npy(check) => check.end(),
+            Self::Hdf5(check) => check.end(),
+        }
+    }
+}
+
+/// Collects a header of up to 64 bytes that may lie across two pieces of a stream.
+struct Gather {
+    bytes: [u8; 64],
+    have: usize,
+}
+
+impl Default for Gather {
+    fn default() -> Self {
+        Self { bytes: [0; 64], have: 0 }
+    }
+}
+
+impl Gather {
+    /// Takes from `input` until `want` bytes are there; then gives them and begins anew.
+    fn take(&mut self, input: &mut &[u8], want: usize) -> Option<&[u8]> {
+        let count = (want - self.have).min(input.len());
+        self.bytes[self.have..self.have + count].copy_from_slice(&input[..count]);
+        *input = &input[count..];
+        self.have += count;
+        if self.have < want {
+            return None;
+        }
+        self.have = 0;
+        Some(&self.bytes[..want])
+    }
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}

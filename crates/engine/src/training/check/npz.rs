@@ -1,0 +1,210 @@
+//! A zip as `zipfile` reads it: its directory from the end, then each entry against its CRC-32.
+
+use std::os::unix::fs::FileExt;
+
+use super::{u16_at, u32_at, u64_at, Gather, Piece};
+
+const LIMIT: u64 = 0xffff_ffff;
+/// Bytes from the end that are read at first: they hold the directory of any `numpy.savez` of a few arrays.
+const TAIL: usize = 4096;
+/// A directory beyond this is not believed.
+const DIRECTORY: u64 = 16 << 20;
+
+struct Entry {
+    offset: u64,
+    size: u64,
+    crc: u32,
+    stored: bool,
+}
+
+enum State {
+    /// On the way to an entry's local header.
+    Between,
+    /// Within that header.
+    Header,
+    /// Within its name and extra field, so many bytes before the data.
+    Names(u64),
+    /// Within its data.
+    Data(u64),
+}
+
+/// See the module.
+pub struct Npz {
+    entries: Vec<Entry>,
+    tail: Vec<u8>,
+    state: State,
+    at: u64,
+    entry: usize,
+    gather: Gather,
+    crc: crc32fast::Hasher,
+}
+
+impl Default for Npz {
+    fn default() -> Self {
+        Self {
+            entries: Vec::with_capacity(16),
+            tail: Vec::with_capacity(TAIL),
+            state: State::Between,
+            at: 0,
+            entry: 0,
+            gather: Gather::default(),
+            crc: crc32fast::Hasher::new(),
+        }
+    }
+}
+
+impl Npz {
+    pub fn start(&mut self, piece: &Piece<'_>) -> Result<(), String> {
+        self.state = State::Between;
+        self.at = piece.from;
+        self.entry = 0;
+        self.gather.have = 0;
+        self.entries.clear();
+        self.directory(piece)?;
+        self.entries.sort_unstable_by_key(|entry| entry.offset);
+        Ok(())
+    }
+
+    fn directory(&mut self, piece: &Piece<'_>) -> Result<(), String> {
+        let have = piece.length.min(TAIL as u64);
+        self.fill(piece, piece.length - have, have)?;
+        let end = (0..self.tail.len().saturating_sub(21))
+            .rev()
+            .find(|&at| self.tail[at..].starts_with(b"PK\x05\x06"))
+            .ok_or("it is not a whole zip: its end has no directory (truncated?)")?;
+        let record = &self.tail[end..];
+        let (mut count, mut size, mut offset) =
+            (u16_at(record, 10), u64::from(u32_at(record, 12)), u64::from(u32_at(record, 16)));
+        let big = end.checked_sub(76).filter(|&at| self.tail[at..].starts_with(b"PK\x06\x06"));
+        if let (true, Some(at)) = (offset == LIMIT, big) {
+            let record = &self.tail[at..];
+            (count, size, offset) = (u64_at(record, 32), u64_at(record, 40), u64_at(record, 48));
+        }
+        if size > DIRECTORY || offset.checked_add(size).is_none_or(|end| end > piece.length) {
+            return Err("its zip directory lies beyond its end (truncated?)".into());
+        }
+        self.fill(piece, offset, size)?;
+        let mut at = 0;
+        for _ in 0..count {
+            let entry = self.tail.get(at..at + 46).filter(|entry| entry.starts_with(b"PK\x01\x02"));
+            let entry = entry.ok_or("its zip directory is damaged")?;
+            let (name, extra, comment) = (u16_at(entry, 28), u16_at(entry, 30), u16_at(entry, 32));
+            let mut found = Entry {
+                offset: u64::from(u32_at(entry, 42)),
+                size: u64::from(u32_at(entry, 20)),
+                crc: u32_at(entry, 16),
+                stored: u16_at(entry, 10) == 0,
+            };
+            let (raw, from) = (u64::from(u32_at(entry, 24)), at + 46 + name as usize);
+            let fields = self.tail.get(from..from + extra as usize).ok_or("its zip directory is damaged")?;
+            // zip64 sizes and offset, in this order, only those that are needed (APPNOTE 4.5.3)
+            if let Some(mut wide) = zip64(fields) {
+                let mut next = |is: bool, value: u64| {
+                    if is && value == LIMIT && wide.len() >= 8 {
+                        let number = u64_at(wide, 0);
+                        wide = &wide[8..];
+                        number
+                    } else {
+                        value
+                    }
+                };
+                next(true, raw);
+                found.size = next(true, found.size);
+                found.offset = next(true, found.offset);
+            }
+            self.entries.push(found);
+            at = from + extra as usize + comment as usize;
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, piece: &Piece<'_>, offset: u64, size: u64) -> Result<(), String> {
+        self.tail.clear();
+        self.tail.resize(size as usize, 0);
+        piece.file.read_exact_at(&mut self.tail, offset).map_err(|error| error.to_string())
+    }
+
+    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), String> {
+        while !bytes.is_empty() {
+            let Some(entry) = self.entries.get(self.entry) else {
+                self.at += bytes.len() as u64;
+                return Ok(()); // the directory itself
+            };
+            match self.state {
+                State::Between => {
+                    let gap = entry.offset.checked_sub(self.at).ok_or("two of its zip entries overlap")?;
+                    let count = gap.min(bytes.len() as u64) as usize;
+                    self.at += count as u64;
+                    bytes = &bytes[count..];
+                    if gap == count as u64 {
+                        self.state = State::Header;
+                    }
+                }
+                State::Header => {
+                    let before = bytes.len();
+                    let header = self.gather.take(&mut bytes, 30);
+                    self.at += (before - bytes.len()) as u64;
+                    if let Some(header) = header {
+                        if !header.starts_with(b"PK\x03\x04") {
+                            return Err("an entry of its zip has no header".into());
+                        }
+                        self.state = State::Names(u16_at(header, 26) + u16_at(header, 28));
+                    }
+                }
+                State::Names(left) => {
+                    let count = left.min(bytes.len() as u64);
+                    self.at += count;
+                    bytes = &bytes[count as usize..];
+                    self.state = State::Names(left - count);
+                    if left == count {
+                        self.crc.reset();
+                        self.state = State::Data(entry.size);
+                        self.close_if_done()?;
+                    }
+                }
+                State::Data(left) => {
+                    let count = left.min(bytes.len() as u64);
+                    if entry.stored {
+                        self.crc.update(&bytes[..count as usize]);
+                    }
+                    self.at += count;
+                    bytes = &bytes[count as usize..];
+                    self.state = State::Data(left - count);
+                    self.close_if_done()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn close_if_done(&mut self) -> Result<(), String> {
+        let State::Data(0) = self.state else { return Ok(()) };
+        let entry = &self.entries[self.entry];
+        if entry.stored && self.crc.clone().finalize() != entry.crc {
+            return Err(format!("the CRC-32 of its zip entry at byte {} is wrong: corrupt", entry.offset));
+        }
+        self.entry += 1;
+        self.state = State::Between;
+        Ok(())
+    }
+
+    pub fn end(&mut self) -> Result<(), String> {
+        if self.entry == self.entries.len() {
+            return Ok(());
+        }
+        Err(format!("it ends within zip entry {} of {}: truncated", self.entry + 1, self.entries.len()))
+    }
+}
+
+/// The content of the zip64 extra field among `fields`.
+fn zip64(mut fields: &[u8]) -> Option<&[u8]> {
+    while fields.len() >= 4 {
+        let (kind, size) = (u16_at(fields, 0), u16_at(fields, 2) as usize);
+        let content = fields.get(4..4 + size)?;
+        if kind == 1 {
+            return Some(content);
+        }
+        fields = &fields[4 + size..];
+    }
+    None
+}

@@ -1,0 +1,410 @@
+//! Reads batches of samples out of a data set's files, and checks them as they stream through one buffer.
+
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::check::{Check, Piece};
+use super::dataset::Format;
+use super::parquet::{self, Footer};
+use super::random::Order;
+
+/// What `O_DIRECT` wants offsets, lengths and addresses to be multiples of, on any storage in use.
+const ALIGN: u64 = 4096;
+/// Bytes that are asked of a parquet file at first, to find its footer.
+const FOOTER: u64 = 64 << 10;
+/// A footer beyond this is not believed.
+const FOOTER_LIMIT: u64 = 1 << 30;
+
+/// What to read and how; shared by all readers.
+pub struct Source {
+    /// The files in order.
+    pub files: Vec<PathBuf>,
+    /// Their format.
+    pub format: Format,
+    /// Samples in each.
+    pub samples: u64,
+    /// Samples in a batch.
+    pub batch: u64,
+    /// How many accelerators share the samples.
+    pub ranks: u64,
+    /// Whether each epoch has a random order.
+    pub shuffled: bool,
+    /// Seeds that order.
+    pub seed: u64,
+    /// Whether formats are parsed, or only read.
+    pub full: bool,
+    /// Whether the page cache is bypassed.
+    pub direct: bool,
+    /// Bytes of one read.
+    pub transfer: u64,
+    /// Parquet: how many columns are read; 0 for all.
+    pub columns: usize,
+    /// Bytes that each file of raw binary has, where it is known; 0 where not.
+    pub file_bytes: u64,
+    /// Mean size of the files.
+    pub mean_bytes: f64,
+    /// Set when the storage refused to bypass the page cache.
+    pub direct_refused: AtomicBool,
+}
+
+/// What was tried, the system's number, and words.
+type Failure = (&'static str, i32, String);
+
+/// A fault that a reader met; the batch goes on without the samples.
+pub struct Trouble {
+    /// `open`, `read` or `parse`.
+    pub operation: &'static str,
+    /// The system's number; 0 where the content is at fault.
+    pub errno: i32,
+    /// In words, without the file.
+    pub says: String,
+    /// The file's number.
+    pub file: u64,
+}
+
+impl Source {
+    /// All samples.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.files.len() as u64 * self.samples
+    }
+
+    /// Samples of accelerator `rank`: the sorted whole cut into contiguous parts of ceil(N / ranks).
+    #[must_use]
+    pub fn shard(&self, rank: u64) -> (u64, u64) {
+        let part = self.total().div_ceil(self.ranks);
+        let start = (rank * part).min(self.total());
+        (start, (start + part).min(self.total()))
+    }
+
+    /// Steps of an epoch: the whole batches that every accelerator has.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        (0..self.ranks).map(|rank| self.shard(rank)).map(|(start, end)| (end - start) / self.batch).min().unwrap_or(0)
+    }
+}
+
+/// One reading thread.
+pub struct Reader<'a> {
+    source: &'a Source,
+    buffer: Vec<u8>,
+    offset: usize,
+    check: Check,
+    footer: Option<(u64, Footer)>,
+    scratch: Vec<u8>,
+    /// Bytes that the system handed over.
+    pub bytes: u64,
+    /// Samples that were asked for and not delivered whole.
+    pub lost: u64,
+}
+
+impl<'a> Reader<'a> {
+    /// Allocates all that reading takes.
+    #[must_use]
+    pub fn new(source: &'a Source) -> Self {
+        let buffer = vec![0_u8; (source.transfer + ALIGN) as usize];
+        let offset = buffer.as_ptr().align_offset(ALIGN as usize);
+        Self {
+            source,
+            buffer,
+            offset,
+            check: Check::of(source.format, source.full),
+            footer: None,
+            scratch: Vec::with_capacity(FOOTER as usize),
+            bytes: 0,
+            lost: 0,
+        }
+    }
+
+    /// Reads the batch of `rank` at `step` of `epoch`; `fault` is told what could not be read.
+    pub fn batch(&mut self, rank: u64, epoch: u64, step: u64, mut fault: impl FnMut(Trouble)) {
+        let source = self.source;
+        let from = source.shard(rank).0 + step * source.batch;
+        let to = from + source.batch;
+        let shuffle = source.shuffled.then(|| source.seed.wrapping_add(epoch));
+        let mut place = from;
+        while place < to {
+            let (file, within) = (place / source.samples, place % source.samples);
+            let in_file = (source.samples - within).min(to - place);
+            let (file, first, count) = match (shuffle, source.format) {
+                // single samples, anywhere
+                (Some(seed), format) if format.by_sample() && format != Format::Parquet => {
+                    let sample = Order::new(source.total(), seed).at(place);
+                    (sample / source.samples, sample % source.samples, 1)
+                }
+                (Some(seed), _) => (Order::new(source.files.len() as u64, seed).at(file), within, in_file),
+                (None, _) => (file, within, in_file),
+            };
+            if let Err((operation, errno, says)) = self.samples(file, first, count) {
+                self.lost += count;
+                fault(Trouble { operation, errno, says, file });
+            }
+            place += count;
+        }
+    }
+
+    fn samples(&mut self, file: u64, first: u64, count: u64) -> Result<(), Failure> {
+        let source = self.source;
+        // the other samples of a whole file came with its first
+        if !source.format.by_sample() && first > 0 {
+            return Ok(());
+        }
+        let refused = |operation| move |error: std::io::Error| (operation, errno(&error), error.to_string());
+        let wrong = |says: String| ("parse", 0, says);
+        let opened = self.open(file).map_err(refused("open"))?;
+        let length = opened.metadata().map_err(refused("open"))?.len();
+        if length == 0 {
+            return Err(wrong("it is empty: truncated".into()));
+        }
+        let second = self.structure(file)?;
+        let structure = second.as_ref().unwrap_or(&opened);
+        match source.format {
+            Format::Parquet => return self.groups((&opened, structure), file, length, first, count),
+            Format::Binary if source.file_bytes > 0 && length != source.file_bytes => {
+                return Err(wrong(format!("it has {length} bytes where {} belong: truncated?", source.file_bytes)));
+            }
+            _ => {}
+        }
+        let (from, to) = match source.format {
+            Format::Tfrecord => self.records(structure, length, first, count)?,
+            Format::Binary | Format::Hdf5 => {
+                let part = |sample| (u128::from(length) * u128::from(sample) / u128::from(source.samples)) as u64;
+                (part(first), part(first + count))
+            }
+            _ => (0, length),
+        };
+        self.check.start(&Piece { file: structure, length, from, to, samples: count }).map_err(wrong)?;
+        self.stream(&opened, from, to)?;
+        self.check.end().map_err(wrong)
+    }
+
+    fn open(&mut self, file: u64) -> std::io::Result<File> {
+        let path = &self.source.files[file as usize];
+        if self.source.direct && !self.source.direct_refused.load(Ordering::Relaxed) {
+            match OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path) {
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    self.source.direct_refused.store(true, Ordering::Relaxed);
+                }
+                other => return other,
+            }
+        }
+        File::open(path)
+    }
+
+    /// A second handle for what lies at odd places (directories, headers, footers): `O_DIRECT` cannot read those.
+    fn structure(&self, file: u64) -> Result<Option<File>, Failure> {
+        if !self.source.direct || self.source.direct_refused.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        File::open(&self.source.files[file as usize])
+            .map(Some)
+            .map_err(|error| ("open", errno(&error), error.to_string()))
+    }
+
+    /// Streams `from..to` of `file` through the buffer and the checker.
+    fn stream(&mut self, file: &File, from: u64, to: u64) -> Result<(), Failure> {
+        let Self { source, buffer, offset, check, bytes, .. } = self;
+        let feed = |piece: &[u8]| check.feed(piece).map_err(|says| ("parse", 0, says));
+        pump(source, &mut buffer[*offset..], bytes, file, from..to, feed)
+    }
+
+    /// Where records `first..first + count` lie: by division where all have one size, else by walking.
+    fn records(&self, file: &File, length: u64, first: u64, count: u64) -> Result<(u64, u64), Failure> {
+        let samples = self.source.samples;
+        let mut header = [0_u8; 8];
+        let mut size_at = |at: u64| match file.read_exact_at(&mut header, at) {
+            Ok(()) => Ok(u64::from_le_bytes(header)),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                Err(("parse", 0, format!("it ends before record {samples}: truncated, or of another workload")))
+            }
+            Err(error) => Err(("read", errno(&error), error.to_string())),
+        };
+        if length % samples == 0 && size_at(0)?.checked_add(16) == Some(length / samples) {
+            return Ok((length / samples * first, length / samples * (first + count)));
+        }
+        let (mut at, mut from) = (0_u64, 0);
+        for record in 0..first + count {
+            if record == first {
+                from = at;
+            }
+            at = at
+                .checked_add(size_at(at)?)
+                .and_then(|at| at.checked_add(16))
+                .filter(|&at| at <= length)
+                .ok_or_else(|| ("parse", 0, format!("record {record} reaches beyond its end: truncated")))?;
+        }
+        Ok((from, at))
+    }
+
+    /// Parquet: the chosen columns of the row groups that begin within the samples asked for.
+    fn groups(
+        &mut self,
+        (file, structure): (&File, &File),
+        number: u64,
+        length: u64,
+        first: u64,
+        count: u64,
+    ) -> Result<(), Failure> {
+        let footer = match self.footer.take() {
+            Some((of, footer)) if of == number => footer,
+            _ => self.read_footer(structure, length)?,
+        };
+        let result = self.group_range(file, &footer, first, count);
+        self.footer = Some((number, footer));
+        result
+    }
+
+    fn group_range(&mut self, file: &File, footer: &Footer, first: u64, count: u64) -> Result<(), Failure> {
+        let wanted = if self.source.columns == 0 { footer.columns } else { self.source.columns.min(footer.columns) };
+        let rows = footer.starts.last().copied().unwrap_or(0);
+        if rows != self.source.samples {
+            return Err(("parse", 0, format!("it has {rows} rows where {} belong", self.source.samples)));
+        }
+        let begin = footer.starts.partition_point(|&start| start < first);
+        let end = footer.starts.partition_point(|&start| start < first + count).min(footer.starts.len() - 1);
+        for group in begin..end {
+            let chunks = &footer.chunks[group * footer.columns..][..wanted];
+            // neighbours are read as one
+            let mut at = 0;
+            while at < chunks.len() {
+                let (from, mut to, start) = (chunks[at].0, chunks[at].0 + chunks[at].1, at);
+                at += 1;
+                while !self.source.full && at < chunks.len() && chunks[at].0 == to {
+                    to += chunks[at].1;
+                    at += 1;
+                }
+                if self.source.full {
+                    self.pages(file, chunks[start])?;
+                } else {
+                    self.stream(file, from, to)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a column chunk and holds each page against its CRC-32, where the writer gave one.
+    fn pages(&mut self, file: &File, (from, length): (u64, u64)) -> Result<(), Failure> {
+        self.scratch.clear();
+        let Self { source, buffer, offset, scratch, bytes, .. } = self;
+        let keep = |piece: &[u8]| {
+            scratch.extend_from_slice(piece);
+            Ok(())
+        };
+        pump(source, &mut buffer[*offset..], bytes, file, from..from + length, keep)?;
+        let mut rest = &self.scratch[..];
+        while !rest.is_empty() {
+            let (header, size, crc) = parquet::page(rest).map_err(|says| ("parse", 0, says))?;
+            let data = rest.get(header..header + size as usize);
+            let data = data.ok_or(("parse", 0, "a page reaches beyond its column: corrupt".to_string()))?;
+            if crc.is_some_and(|crc| crc != crc32fast::hash(data)) {
+                return Err(("parse", 0, "the CRC-32 of one of its pages is wrong: corrupt".into()));
+            }
+            rest = &rest[header + size as usize..];
+        }
+        Ok(())
+    }
+
+    fn read_footer(&mut self, file: &File, length: u64) -> Result<Footer, Failure> {
+        let wrong = |says: &str| ("parse", 0, says.to_string());
+        let mut want = length.min(FOOTER);
+        loop {
+            self.scratch.resize(want as usize, 0);
+            file.read_exact_at(&mut self.scratch, length - want)
+                .map_err(|error| ("read", errno(&error), error.to_string()))?;
+            self.bytes += want;
+            let end = self.scratch.len().checked_sub(8).ok_or_else(|| wrong("it is too short: truncated"))?;
+            if &self.scratch[end + 4..] != b"PAR1" {
+                return Err(wrong("it does not end as parquet does: truncated"));
+            }
+            let size = u64::from(super::check::u32_at(&self.scratch, end));
+            if size + 8 > length || size > FOOTER_LIMIT {
+                return Err(wrong("its footer is longer than itself: corrupt"));
+            }
+            if size + 8 <= want {
+                let from = end - size as usize;
+                return Footer::parse(&self.scratch[from..end]).map_err(|says| ("parse", 0, says));
+            }
+            want = size + 8;
+        }
+    }
+}
+
+/// Reads `range` of `file` piece by piece into `buffer`, which is aligned, and hands each piece to `see`.
+fn pump(
+    source: &Source,
+    buffer: &mut [u8],
+    bytes: &mut u64,
+    file: &File,
+    range: Range<u64>,
+    mut see: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let direct = source.direct && !source.direct_refused.load(Ordering::Relaxed);
+    let (mut at, to) = (range.start, range.end);
+    while at < to {
+        // bypassing the page cache, whole blocks around what is wanted are read
+        let begin = if direct { at / ALIGN * ALIGN } else { at };
+        let end = if direct { to.next_multiple_of(ALIGN) } else { to };
+        let length = (end - begin).min(source.transfer) as usize;
+        let got = match file.read_at(&mut buffer[..length], begin) {
+            Ok(got) => got as u64,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(("read", errno(&error), error.to_string())),
+        };
+        *bytes += got;
+        let skip = at - begin;
+        if got <= skip {
+            return Err(("read", 0, format!("it ends at byte {} of {to}: truncated", begin + got)));
+        }
+        let useful = (got - skip).min(to - at);
+        see(&buffer[skip as usize..(skip + useful) as usize])?;
+        at += useful;
+    }
+    Ok(())
+}
+
+fn errno(error: &std::io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(files: usize, samples: u64, ranks: u64, batch: u64) -> Source {
+        Source {
+            files: vec![PathBuf::new(); files],
+            format: Format::Tfrecord,
+            samples,
+            batch,
+            ranks,
+            shuffled: false,
+            seed: 1,
+            full: true,
+            direct: false,
+            transfer: 4096,
+            columns: 0,
+            file_bytes: 0,
+            mean_bytes: 0.0,
+            direct_refused: AtomicBool::new(false),
+        }
+    }
+
+    #[test]
+    fn shards_are_contiguous_and_the_last_may_be_short() {
+        let source = source(10, 1, 4, 1);
+        let shards: Vec<_> = (0..4).map(|rank| source.shard(rank)).collect();
+        assert_eq!(shards, [(0, 3), (3, 6), (6, 9), (9, 10)]);
+        assert_eq!(source.steps(), 1);
+    }
+
+    #[test]
+    fn more_ranks_than_samples_have_no_steps() {
+        assert_eq!(source(2, 1, 5, 1).steps(), 0);
+        assert_eq!(source(168, 1, 1, 7).steps(), 24);
+    }
+}

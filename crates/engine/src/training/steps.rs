@@ -1,0 +1,265 @@
+//! The steps of an emulated accelerator (wait for a batch, compute, meet the others) and what they tell.
+
+use serde_json::{json, Map, Value};
+
+use super::batches::{Batches, Meeting};
+use crate::clock::now_ns;
+use crate::histogram::Histogram;
+use crate::kernel::Stop;
+use crate::reading::CpuTime;
+use crate::{cpu_time, sys};
+
+/// A long computation is slept in parts of this length, to see a request to stop.
+const NAP_NS: u64 = 100_000_000;
+/// The end of a wait that is spent spinning, where processors are to spare: timers come some µs late.
+const SPIN_NS: u64 = 60_000;
+
+/// What an accelerator does.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// Passes over the data.
+    pub epochs: u64,
+    /// Steps of each.
+    pub steps: u64,
+    /// Samples of a step.
+    pub batch: u64,
+    /// Batches begun and not taken, at most.
+    pub in_flight: u64,
+    /// Time to compute on a batch, s.
+    pub compute_s: f64,
+    /// When to end, s; 0 for after the last epoch.
+    pub runtime_s: f64,
+    /// Whether accelerators meet after each step.
+    pub barrier: bool,
+    /// Whether the last µs of a wait are spun.
+    pub spins: bool,
+}
+
+/// One epoch of one accelerator; times in ns.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Epoch {
+    /// Steps done.
+    pub steps: u64,
+    /// From the beginning to the end.
+    pub block: u64,
+    /// From the end of the first step, its meeting included, to the end.
+    pub after_first: u64,
+    /// The first step, from asking for its batch to the end of its computation.
+    pub first: u64,
+    /// Computing, as it came out, first step left out.
+    pub compute: u64,
+    /// Waiting for batches, first step left out.
+    pub load: u64,
+    /// Waiting for the others, first step left out.
+    pub barrier: u64,
+}
+
+/// What one accelerator brings home.
+pub struct Rank {
+    /// Its epochs.
+    pub epochs: Vec<Epoch>,
+    /// Step times: from asking for a batch until all have met.
+    pub step: Histogram,
+    /// Waiting times for a batch.
+    pub wait: Histogram,
+    /// CPU time.
+    pub cpu: CpuTime,
+    /// How much of that was spun to hit deadlines: the emulation's, not the loader's.
+    pub spun_ns: u64,
+}
+
+/// Waits until `deadline`; gives the time spent spinning.
+fn compute_until(deadline: u64, spins: bool, stop: &Stop) -> u64 {
+    let sleep_to = if spins { deadline.saturating_sub(SPIN_NS) } else { deadline };
+    let mut now = now_ns();
+    while now < sleep_to {
+        if stop.is_set() {
+            return 0;
+        }
+        sys::pause::until(sleep_to.min(now + NAP_NS));
+        now = now_ns();
+    }
+    let began = now;
+    while now < deadline {
+        std::hint::spin_loop();
+        now = now_ns();
+    }
+    now - began
+}
+
+/// Runs all epochs of one accelerator, whose run began at `begun`. With `fetch` it reads each batch
+/// itself, given epoch and step, as `PyTorch`'s loader does without workers.
+pub fn accelerate(
+    pace: &Pace,
+    batches: &Batches,
+    meeting: &Meeting,
+    begun: u64,
+    stop: &Stop,
+    mut fetch: Option<&mut dyn FnMut(u64, u64)>,
+) -> Rank {
+    sys::pause::sharpen_timers();
+    let compute = (pace.compute_s * 1e9) as u64;
+    let end = if pace.runtime_s > 0.0 { begun + (pace.runtime_s * 1e9) as u64 } else { u64::MAX };
+    let goes_on = || !stop.is_set() && now_ns() < end;
+    let mut rank = Rank {
+        epochs: Vec::with_capacity(pace.epochs as usize),
+        step: Histogram::new(),
+        wait: Histogram::new(),
+        cpu: CpuTime::default(),
+        spun_ns: 0,
+    };
+    let before = cpu_time::of_this_thread();
+    let mut more = true;
+    for number in 0..pace.epochs {
+        if !more || pace.steps == 0 || !meeting.join(goes_on) {
+            break;
+        }
+        let (first, last) = (number * pace.steps, (number + 1) * pace.steps);
+        let mut epoch = Epoch::default();
+        let block = now_ns();
+        let (mut loading, mut after_first) = (block, block);
+        batches.allow((first + pace.in_flight).min(last));
+        for batch in first..last {
+            if let Some(fetch) = &mut fetch {
+                fetch(number, batch - first);
+            } else if !batches.take(batch, stop) {
+                more = false;
+                break;
+            }
+            let loaded = now_ns();
+            // the refill wakes readers, which may run before this goes on: that is the computation's time
+            batches.allow((batch + 1 + pace.in_flight).min(last));
+            if compute > 0 {
+                rank.spun_ns += compute_until(loaded + compute, pace.spins, stop);
+            }
+            let computed = now_ns();
+            more = if pace.barrier { meeting.join(goes_on) } else { goes_on() };
+            let met = now_ns();
+            if stop.is_set() {
+                more = false;
+                break; // a step cut short tells nothing
+            }
+            rank.step.record(met - loading);
+            rank.wait.record(loaded - loading);
+            if epoch.steps == 0 {
+                epoch.first = computed - loading;
+                after_first = met;
+            } else {
+                epoch.compute += computed - loaded;
+                epoch.load += loaded - loading;
+                epoch.barrier += met - computed;
+            }
+            epoch.steps += 1;
+            loading = met;
+            if !more {
+                break;
+            }
+        }
+        epoch.block = loading - block;
+        epoch.after_first = loading - after_first;
+        rank.epochs.push(epoch);
+    }
+    if !more {
+        meeting.leave();
+    }
+    batches.close();
+    rank.cpu = cpu_time::of_this_thread().since(before);
+    rank
+}
+
+/// The figures that the field reads off such a run, by epoch and over all.
+///
+/// * `au_rule`: the steps' nominal compute time over the run time, the first step left out (the rules of
+///   `MLPerf` Storage).
+/// * `au_dlio`: sum(compute\[1:\]) / (block - first step), as DLIO 2.0 `statscounter.py` has it.
+/// * `au_without_barrier`: the same, with the time that accelerators wait for each other taken off.
+///
+/// Each is the mean over accelerators, then over epochs, as DLIO takes them.
+#[must_use]
+pub fn summary(pace: &Pace, ranks: &[Vec<Epoch>]) -> Map<String, Value> {
+    let epochs = ranks.iter().map(Vec::len).max().unwrap_or(0);
+    let mut lists: [Vec<f64>; 5] = Default::default();
+    let steps = ranks.iter().flatten().map(|epoch| epoch.steps).sum();
+    let mut totals = Epoch { steps, ..Epoch::default() };
+    for number in 0..epochs {
+        let of_ranks: Vec<&Epoch> =
+            ranks.iter().filter_map(|rank| rank.get(number)).filter(|epoch| epoch.steps > 1).collect();
+        if of_ranks.is_empty() {
+            continue;
+        }
+        let mean = |figure: &dyn Fn(&Epoch) -> f64| {
+            of_ranks.iter().map(|epoch| figure(epoch)).sum::<f64>() / of_ranks.len() as f64
+        };
+        let share = |part: f64, whole: u64| if whole == 0 { 0.0 } else { part / whole as f64 };
+        let dlio_time = |epoch: &Epoch| epoch.block.saturating_sub(epoch.first);
+        let batch = pace.batch as f64 * 1e9 * of_ranks.len() as f64;
+        lists[0].push(mean(&|e| share(pace.compute_s * 1e9 * (e.steps - 1) as f64, e.after_first)));
+        lists[1].push(mean(&|e| share(e.compute as f64, dlio_time(e))));
+        lists[2].push(mean(&|e| share(e.compute as f64, dlio_time(e).saturating_sub(e.barrier))));
+        lists[3].push(mean(&|e| share(e.steps as f64 * batch, e.block)));
+        lists[4].push(mean(&|e| share((e.steps as f64 - 2.0).max(0.0) * batch, dlio_time(e))));
+        for epoch in of_ranks {
+            totals.compute += epoch.compute;
+            totals.load += epoch.load;
+            totals.barrier += epoch.barrier;
+        }
+    }
+    let mut details = Map::new();
+    let names = ["au_rule", "au_dlio", "au_without_barrier", "samples_s", "samples_s_dlio"]
+        .map(std::string::ToString::to_string);
+    for (name, list) in names.into_iter().zip(&lists) {
+        let mean = (!list.is_empty()).then(|| list.iter().sum::<f64>() / list.len() as f64);
+        details.insert(name.clone(), json!(mean));
+        details.insert(format!("{name}_by_epoch"), json!(list));
+    }
+    details.insert("steps".into(), json!(totals.steps));
+    details.insert("epochs".into(), json!(epochs));
+    details.insert("compute_s".into(), json!(totals.compute as f64 / 1e9));
+    details.insert("load_s".into(), json!(totals.load as f64 / 1e9));
+    details.insert("barrier_s".into(), json!(totals.barrier as f64 / 1e9));
+    details
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACE: Pace = Pace {
+        epochs: 1,
+        steps: 5,
+        batch: 7,
+        in_flight: 8,
+        compute_s: 1.0,
+        runtime_s: 0.0,
+        barrier: true,
+        spins: false,
+    };
+
+    #[test]
+    fn utilisation_is_that_of_the_rule_and_of_dlio() {
+        let s = 1_000_000_000;
+        // the first step takes 3 s and 1 s at the barrier, then 4 steps of 1 s compute, 0.5 load, 0.5 barrier
+        let epoch = Epoch {
+            steps: 5,
+            block: 12 * s,
+            after_first: 8 * s,
+            first: 3 * s,
+            compute: 4 * s,
+            load: 2 * s,
+            barrier: 2 * s,
+        };
+        let details = summary(&PACE, &[vec![epoch], vec![epoch]]);
+        let figure = |name: &str| details[name].as_f64().unwrap();
+        assert!((figure("au_rule") - 0.5).abs() < 1e-12);
+        assert!((figure("au_dlio") - 4.0 / 9.0).abs() < 1e-12);
+        assert!((figure("au_without_barrier") - 4.0 / 7.0).abs() < 1e-12);
+        assert!((figure("samples_s") - 5.0 * 14.0 / 12.0).abs() < 1e-12);
+        assert!((figure("samples_s_dlio") - 3.0 * 14.0 / 9.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn nothing_measured_is_nothing_claimed() {
+        let details = summary(&PACE, &[vec![Epoch { steps: 1, ..Epoch::default() }]]);
+        assert!(details["au_rule"].is_null());
+    }
+}
