@@ -7,8 +7,9 @@ ENGINE := $(VENV)/.engine
 
 .PHONY: run test bench setup lint lock clean
 
+# Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
-	$(BIN)/hwdyno run
+	$(BIN)/hwdyno run || test $$? -eq 3
 
 test: setup lint
 	cargo test --locked --quiet

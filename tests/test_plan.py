@@ -63,6 +63,7 @@ def test_the_load_is_the_axis_with_most_values_unless_named() -> None:
         ({"ioengine": "mmap", "iodepth": "1"}, "take --direct 0"),
         ({"bs": "1000"}, "no multiple of 512"),
         ({"bs": "1M", "numjobs": "64", "size": "16M", "iodepth": "1"}, "take --size 64MiB or more"),
+        ({"runtime": "0"}, "--runtime"),
         ({"bs": []}, "at least one value"),
         ({"bs": {"a": 1}}, "must be a value"),
     ],

@@ -44,6 +44,11 @@ def _total(reading: Reading, counted: str) -> int:
     return sum(int(stream.get(counted, 0)) for stream in reading.get("streams", ()))
 
 
+def operations_of(reading: Reading) -> int:
+    """How many operations a Reading completed, in all directions."""
+    return _total(reading, "operations")
+
+
 def throughput_of(reading: Reading, counted: str) -> float:
     """Bytes, FLOPs or operations of one Reading over its timed region, per second."""
     elapsed = float(reading.get("elapsed_s", 0.0))

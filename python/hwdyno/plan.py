@@ -193,6 +193,8 @@ def reading_s(planned: Planned, point: Parameters, chosen: Timing, given: frozen
         return float(value) if name in given and isinstance(value, int | float) else otherwise
 
     delay = seconds("startdelay", 0.0)
+    if parameters.get("time_based") is False and "runtime" not in given:
+        return delay + float(parameters.get("size") or 0) / WRITE_BYTES_S + OVERHEAD_S
     return delay + seconds("ramp_time", chosen.ramp_s) + seconds("runtime", chosen.runtime_s) + OVERHEAD_S
 
 
@@ -285,6 +287,9 @@ def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profi
     for name, value in experiment.fixed.items():
         fixed[name] = parse_value(value, declared.get(name), name)
     fixed |= {name: values[0] for name, values in axes.items() if name not in swept}
+    if axes.get("time_based") == (False,):
+        # Once through the region, however long it takes, and all of it timed.
+        fixed |= {name: 0.0 for name in ("runtime", "ramp_time") if name in declared and name not in axes}
     fixed = {name: value for name, value in fixed.items() if name not in sweep.axes}
     points = sweep.points()
     if "size" in fixed and "size" not in given:

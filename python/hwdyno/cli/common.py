@@ -150,13 +150,13 @@ def show(run: Run, args: argparse.Namespace) -> None:
 
 def status(run: Run, fail_under: float | None) -> int:
     """The exit status that a Run deserves."""
+    from hwdyno.report.verdict import verdict_of
+
     if run.interrupted:
         return INTERRUPTED
-    if run.degraded:
-        return DEGRADED
     if fail_under is not None and below(run, fail_under):
         return BELOW
-    return OK
+    return OK if verdict_of(run).status == "valid" else DEGRADED
 
 
 def below(run: Run, share: float) -> bool:

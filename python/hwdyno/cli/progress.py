@@ -109,7 +109,9 @@ class Bar:
         if self._live is None:
             return
         grid = Table.grid(padding=(0, 1))
-        left = f"{format_duration(step.left_s)} left" if step.left_s > 0 else "repeating what is not sure yet"
+        for _ in range(4):
+            grid.add_column(no_wrap=True, overflow="ellipsis")
+        left = f"{format_duration(step.left_s)} left" if step.left_s > 0 else "repeating"
         doing = Text(f"{step.experiment}  {described(step.parameters)}  repeat {step.repeat}", overflow="ellipsis")
         bar = ProgressBar(total=step.total, completed=step.done, width=24)
         grid.add_row(bar, Text(f"{step.done}/{step.total}"), Text(left, style="bold"), doing)

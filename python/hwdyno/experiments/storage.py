@@ -19,6 +19,9 @@ def _nonsense(point: Parameters) -> str | None:
         return f"{engine} has one operation in flight, so iodepth {depth} means nothing; take --numjobs {depth} instead"
     if engine == "mmap" and point.get("direct"):
         return "mmap goes through the page cache, so direct means nothing; take --direct 0"
+    runtime = point.get("runtime")
+    if isinstance(runtime, int | float) and runtime <= 0 and point.get("time_based", True):
+        return "a reading needs time; take --runtime 1s or more, or --time-based 0 to go through the file once"
     block, jobs, size = point.get("bs"), point.get("numjobs", 1), point.get("size")
     if isinstance(block, int) and isinstance(jobs, int) and isinstance(size, int) and size < block * jobs:
         return (

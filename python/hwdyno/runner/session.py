@@ -13,7 +13,7 @@ from typing import Any
 from hwdyno import __version__
 from hwdyno.ceilings import ceilings_of, parse_given
 from hwdyno.hosts import Host
-from hwdyno.measurement import Reading
+from hwdyno.measurement import Reading, operations_of
 from hwdyno.peers import Peer
 from hwdyno.plan import PEER_OVERHEAD_S, Plan, Planned, reading_s, timing
 from hwdyno.runner.layout import lay_out
@@ -189,7 +189,7 @@ class _Session:
         told = self._parameters(planned, point.parameters, repeat=0)
         for name, most_s in (("runtime", WARM_UP_S), ("ramp_time", 0.0), ("startdelay", 0.0)):
             if name in told:
-                told[name] = min(float(told[name] or 0.0), most_s)
+                told[name] = min(float(told[name] or most_s), most_s)
         self.progress.begins(self._step(planned, point))
         try:
             reading = self.host.run(planned.experiment.kernel, told)
@@ -213,8 +213,8 @@ class _Session:
                 raise _StopError(f"{name} ended early: {_says(error)}") from None
             return
         self.interrupted = bool(reading.get("interrupted"))
-        if self.interrupted and point.readings:
-            return  # Short, and its point has whole ones, which it would only blur.
+        if self.interrupted and (point.readings or not operations_of(reading)):
+            return  # Short: it would only blur the whole ones of its point, or says nothing at all.
         self.readings += 1
         point.readings.append(reading)
         point.snapshots.append((before, self.host.snapshot()))
@@ -275,7 +275,7 @@ class _Session:
         declared = {one["name"] for one in self.host.kernels()[planned.experiment.kernel]["parameters"]}
         told: dict[str, Any] = {**planned.fixed, **point}
         for name, value in (("runtime", self.timing.runtime_s), ("ramp_time", self.timing.ramp_s)):
-            if name in told and name not in self.plan.given:
+            if told.get(name) and name not in self.plan.given:
                 told[name] = value
         if "seed" in declared and "seed" not in told:
             # Another order each time: one lucky order is no property of the storage.
