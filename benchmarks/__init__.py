@@ -1,0 +1,103 @@
+"""Our figures beside the peers', in turn on the same points, held against the project's targets.
+
+Each file in this folder but this one and ``__main__`` is one resource; it is found by being here, and
+offers ``measure(bench) -> Iterator[Row]``.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hwdyno.peers import Peer, PeerReading
+from hwdyno.statistics import bootstrap_interval, median
+from hwdyno.words import UserError
+
+Reading = dict[str, Any]
+Parameters = dict[str, Any]
+
+
+class BenchError(Exception):
+    """A peer is missing or broken: nothing can be compared."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a ratio or figure has to reach."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def says(self, unit: str = "") -> str:
+        """The target in a few words."""
+        word, bound = ("≥", self.at_least) if self.at_least is not None else ("≤", self.at_most)
+        return f"{word} {bound:g}{unit}"
+
+    def verdict(self, value: float, low: float | None, high: float | None) -> str:
+        """``met``, ``not met``, or ``open`` where the value misses it and its interval does not."""
+        if self.at_least is not None:
+            met, possible = value >= self.at_least, high is not None and high >= self.at_least
+        else:
+            assert self.at_most is not None
+            met, possible = value <= self.at_most, low is not None and low <= self.at_most
+        return "met" if met else "open" if possible else "not met"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: medians of ours and theirs, and the median of the pairs' ratios."""
+
+    what: str
+    unit: str
+    ours: float
+    theirs: float | None = None
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    target: Target | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Whether the target is met; empty without one."""
+        if self.target is None:
+            return ""
+        value = self.ours if self.ratio is None else self.ratio
+        return self.target.verdict(value, self.low, self.high)
+
+
+def row_of(what: str, unit: str, pairs: Sequence[tuple[float, float]], target: Target | None = None) -> Row:
+    """The median of the ratios, pair by pair, with its bootstrap interval."""
+    ratios = [ours / theirs for ours, theirs in pairs]
+    low, high = bootstrap_interval(ratios, median)
+    ours, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
+    return Row(what, unit, ours, theirs, statistics.median(ratios), low, high, target)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What every resource's file is given."""
+
+    directory: Path
+    """An empty folder on the storage that is measured."""
+    pairs: int
+    runtime_s: float
+    run: Callable[[str, Parameters], Reading]
+    """Runs one of our kernels."""
+    says: Callable[[str], None]
+    """Tells the progress."""
+
+    def in_turn(self, peer: Peer, kernel: str, parameters: Parameters) -> list[tuple[Reading, PeerReading]]:
+        """Ours and theirs, A B A B …, each pair on the same point; raises ``BenchError`` when the peer fails."""
+        told = {"runtime": self.runtime_s, "ramp_time": 0.2, **parameters}
+        made = []
+        for pair in range(self.pairs):
+            told["seed"] = pair + 1
+            ours = self.run(kernel, told)
+            try:
+                made.append((ours, peer.run(kernel, told)))
+            except (UserError, OSError) as error:
+                raise BenchError(f"{peer.name}: {error}") from None
+        return made

@@ -1,0 +1,97 @@
+"""``make bench``: prints our figures beside the peers', with each target met or not."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from hwdyno import engine
+from hwdyno.units import format_count
+
+import benchmarks
+from benchmarks import Bench, BenchError, Row
+
+HEADS = ("what", "unit", "ours", "theirs", "ratio", "95% interval", "target", "verdict")
+
+
+def main() -> int:
+    """Measure every resource; 0 unless a peer is missing or broken."""
+    args = _arguments()
+    began = time.monotonic()
+    rows: list[Row] = []
+    folder = Path(tempfile.mkdtemp(prefix=".hwdyno-bench-", dir=args.path))
+    bench = Bench(folder, args.pairs, args.runtime, engine.run, _progress)
+    status = 0
+    try:
+        for found in pkgutil.iter_modules(benchmarks.__path__):
+            if found.name.startswith("_") or (args.only and found.name not in args.only):
+                continue
+            for row in importlib.import_module(f"benchmarks.{found.name}").measure(bench):
+                rows.append(row)  # noqa: PERF402 - a peer that breaks later must not lose the rows before
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        status = 1
+    except KeyboardInterrupt:
+        print("bench: interrupted", file=sys.stderr)
+        status = 130
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(_table(rows))
+    met = sum(row.verdict == "met" for row in rows)
+    print(
+        f"\n{met} of {sum(row.target is not None for row in rows)} targets met; median of {args.pairs} pairs in turn, "
+        f"bootstrap intervals; open: the interval spans the target; {time.monotonic() - began:.0f} s"
+    )
+    return status
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--path", type=Path, default=Path(), help="a folder on the storage to measure (default: here)")
+    parser.add_argument("--pairs", type=int, default=5, help="pairs of ours and theirs a point (default 5)")
+    parser.add_argument("--runtime", type=float, default=1.0, help="seconds a reading (default 1)")
+    parser.add_argument("--only", action="append", help="one resource, such as storage; may be repeated")
+    return parser.parse_args()
+
+
+def _progress(says: str) -> None:
+    print(f"bench: {says}", file=sys.stderr, flush=True)
+
+
+def _figure(value: float | None, unit: str) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if unit == "ns" and value < 1000 else f"{value:.0f}" if unit == "ns" else format_count(value)
+
+
+def _table(rows: list[Row]) -> str:
+    cells = [HEADS]
+    for row in rows:
+        between = "-" if row.low is None or row.high is None else f"{row.low:.3g} to {row.high:.3g}"
+        unit = "" if row.ratio is not None else f" {row.unit}"
+        cells.append(
+            (
+                row.what,
+                row.unit,
+                _figure(row.ours, row.unit),
+                _figure(row.theirs, row.unit),
+                "-" if row.ratio is None else f"{row.ratio:.3f}",
+                between,
+                row.target.says(unit) if row.target else "-",
+                row.verdict or "-",
+            )
+        )
+    widths = [max(len(line[column]) for line in cells) for column in range(len(HEADS))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""Storage beside fio: the device's points, CPU time a read, cached reads a core, and our loop's own floor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hwdyno import peers
+from hwdyno.peers import PeerReading
+
+from benchmarks import Bench, BenchError, Parameters, Reading, Row, Target, row_of
+
+FILE_BYTES = 1 << 30
+CACHED_BYTES = 256 << 20
+KERNEL = "storage_blocks"
+
+DEVICE: tuple[tuple[str, Parameters], ...] = (
+    ("4 KiB random read, direct, depth 1", {"rw": "randread", "bs": 4096, "iodepth": 1}),
+    ("4 KiB random read, direct, depth 32", {"rw": "randread", "bs": 4096, "iodepth": 32}),
+    ("4 KiB random read, direct, depth 128", {"rw": "randread", "bs": 4096, "iodepth": 128}),
+    ("1 MiB sequential read, direct, depth 8", {"rw": "read", "bs": 1 << 20, "iodepth": 8}),
+)
+CACHED: tuple[tuple[str, Parameters, Target | None], ...] = (
+    ("io_uring, depth 32", {"ioengine": "io_uring", "iodepth": 32}, Target(at_least=1.5)),
+    ("psync", {"ioengine": "psync", "iodepth": 1}, None),
+    ("mmap", {"ioengine": "mmap", "iodepth": 1}, None),
+)
+# Within 3% of the peer; to be faster is no fault.
+DEVICE_TARGET = Target(at_least=0.97)
+CPU_TARGET = Target(at_most=0.6)
+IDLE_TARGET = Target(at_most=30)
+
+
+def measure(bench: Bench) -> Iterator[Row]:
+    """Every row, as it is measured."""
+    fio = peers.find("fio")
+    version = fio.version()
+    if version is None:
+        raise BenchError("fio is not here: install it (apt-get install fio), or name it by HWDYNO_FIO")
+    data = bench.directory / "data"
+    bench.says(f"laying out 1 GiB beside {version}")
+    bench.run("storage_layout", {"path": str(data), "size": FILE_BYTES, "seed": 1})
+    yield from _idle(bench)
+    base = {"path": str(data), "size": FILE_BYTES, "ioengine": "io_uring", "direct": True, "numjobs": 1}
+    for what, point in DEVICE:
+        bench.says(what)
+        pairs = bench.in_turn(fio, KERNEL, {**base, **point})
+        rates = [(_operations(ours) / ours["elapsed_s"], theirs.rate or 0.0) for ours, theirs in pairs]
+        yield row_of(what, "IOPS", rates, DEVICE_TARGET)
+        if (point["rw"], point["iodepth"]) == ("randread", 32):
+            costs = [(_cpu_ns(ours), _their_cpu_ns(theirs)) for ours, theirs in pairs]
+            yield row_of(f"CPU time of a {what}", "ns", costs, CPU_TARGET)
+    yield from _cached(bench, {**base, "size": CACHED_BYTES, "direct": False, "rw": "randread", "bs": 4096})
+
+
+def _cached(bench: Bench, base: Parameters) -> Iterator[Row]:
+    """Random reads out of the page cache, per second of CPU time: what one core can do."""
+    fio = peers.find("fio")
+    # Reads the region into the page cache; both tools then find it there.
+    bench.run(KERNEL, {**base, "rw": "read", "bs": 1 << 20, "ioengine": "psync", "time_based": False, "runtime": 0})
+    for engine, point, target in CACHED:
+        what = f"4 KiB cached random reads a core, {engine}"
+        bench.says(what)
+        pairs = bench.in_turn(fio, KERNEL, {**base, **point})
+        yield row_of(
+            what, "IOPS", [(1e9 / _cpu_ns(ours), 1e9 / _their_cpu_ns(theirs)) for ours, theirs in pairs], target
+        )
+
+
+def _idle(bench: Bench) -> Iterator[Row]:
+    bench.says("the idle kernel")
+    readings = [bench.run("idle", {"runtime": bench.runtime_s / 2}) for _ in range(bench.pairs)]
+    costs = sorted(reading["elapsed_s"] / _operations(reading) * 1e9 for reading in readings)
+    middle = costs[len(costs) // 2]
+    yield Row("an operation of the idle kernel", "ns", middle, low=costs[0], high=costs[-1], target=IDLE_TARGET)
+
+
+def _operations(reading: Reading) -> int:
+    return sum(int(stream["operations"]) for stream in reading["streams"])
+
+
+def _cpu_ns(reading: Reading) -> float:
+    cpu = reading["cpu"]
+    return (float(cpu["user_s"]) + float(cpu["system_s"])) / _operations(reading) * 1e9
+
+
+def _their_cpu_ns(reading: PeerReading) -> float:
+    if not reading.cpu_s or not reading.operations:
+        raise BenchError("fio told no CPU time")
+    return reading.cpu_s / reading.operations * 1e9

@@ -1,0 +1,32 @@
+"""The benchmarks' arithmetic: ratios from pairs, and targets met, missed or open."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import Target, row_of
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "low", "high", "verdict"),
+    [
+        (Target(at_least=0.97), 0.98, 0.9, 1.0, "met"),
+        (Target(at_least=0.97), 0.95, 0.9, 1.0, "open"),
+        (Target(at_least=0.97), 0.95, 0.9, 0.96, "not met"),
+        (Target(at_most=0.6), 0.6, 0.5, 0.7, "met"),
+        (Target(at_most=0.6), 0.7, 0.59, 0.8, "open"),
+        (Target(at_most=0.6), 0.7, 0.61, 0.8, "not met"),
+        (Target(at_most=0.6), 0.7, None, None, "not met"),
+    ],
+)
+def test_a_target_is_met_missed_or_open(
+    target: Target, value: float, low: float | None, high: float | None, verdict: str
+) -> None:
+    assert target.verdict(value, low, high) == verdict
+
+
+def test_the_ratio_is_the_median_of_the_pairs_and_not_the_ratio_of_medians() -> None:
+    row = row_of("x", "IOPS", [(100.0, 100.0), (50.0, 40.0), (10.0, 5.0), (8.0, 8.0), (90.0, 60.0)], Target(at_least=1))
+    assert row.ratio == 1.25
+    assert row.low is not None and row.high is not None and row.low <= 1.25 <= row.high
+    assert (row.ours, row.theirs, row.verdict) == (50.0, 40.0, "met")
