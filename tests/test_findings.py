@@ -207,6 +207,7 @@ def test_the_clock_matters_where_the_cpu_works() -> None:
 # --- what the curves say is the truth
 
 
+@pytest.mark.slow  # 200 machines, each swept and fitted
 def test_the_knee_and_the_ceiling_are_the_machines_own() -> None:
     off_by, heard = [], 0
     for seed in MACHINES:
@@ -232,6 +233,7 @@ def test_the_knee_and_the_ceiling_are_the_machines_own() -> None:
     assert sorted(off_by)[len(off_by) // 2] < 0.03
 
 
+@pytest.mark.slow  # 200 machines, each swept and fitted
 def test_a_curve_cut_short_is_still_rising() -> None:
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed)

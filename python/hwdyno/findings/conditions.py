@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hwdyno.findings.rule import Case, Verdict, as_number, half_interval, percent, quantity, seconds, told
-from hwdyno.statistics import fold, line_moves, mean, median, outliers
-from hwdyno.units import format_bytes, format_count
+from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity, told
+from hwdyno.statistics import fold, half_width, line_moves, mean, median, outliers
+from hwdyno.units import format_bytes, format_count, format_duration
 from hwdyno.words import Measurement
 
 LOAD_A_CORE = 0.1
@@ -121,8 +121,8 @@ def throttled(case: Case) -> Verdict | None:
     unit = case.point.throughput.unit
     return Verdict(
         "warning",
-        f"{case.label}: after {seconds(when)} throughput fell by {percent(drop)}, from {quantity(before, unit)} to "
-        f"{quantity(after, unit)}, and stayed there: the drive throttles (heat), its write cache is full, or a burst "
+        f"{case.label}: after {format_duration(when)} it fell by {percent(drop)}, from {quantity(before, unit)} "
+        f"to {quantity(after, unit)}, and stayed there: the drive throttles, its write cache is full, or a burst "
         f"budget is spent.",
         {"at_s": when, "drop": drop, "before": before, "after": after, "unit": unit},
         f"Measure longer to see the sustained rate, and watch the drive's temperature: {case.command(runtime=60)}",
@@ -153,7 +153,7 @@ def not_steady(case: Case) -> Verdict | None:
 
 def interval_not_reached(case: Case) -> Verdict | None:
     """The 95% interval is wider than the profile repeats for."""
-    half, target = half_interval(case.point.throughput), TARGETS.get(case.run.profile)
+    half, target = half_width(case.point.throughput), TARGETS.get(case.run.profile)
     if half is None or target is None or case.imported or half <= target:
         return None
     return Verdict(

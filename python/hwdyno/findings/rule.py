@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hwdyno.units import format_count, format_duration, format_ns, format_size, format_value, parse_size
+from hwdyno.units import format_count, format_ns, format_size, format_value, parse_size
 from hwdyno.words import Curve, ExperimentResult, Measurement, OperatingPoint, Run, Scalar, Severity, UserError, Value
 
 Scope = Literal["point", "curve", "experiment", "run"]
@@ -214,13 +214,6 @@ def cpu_share_of(point: Measurement, jobs: float, threads: int | None) -> float 
     return (point.cpu_user_s + point.cpu_system_s) / (point.elapsed_s * max(1.0, cores))
 
 
-def half_interval(value: Value) -> float | None:
-    """Half the interval as a share of the value."""
-    if value.low is None or value.high is None or value.value <= 0:
-        return None
-    return (value.high - value.low) / 2 / value.value
-
-
 def quantity(value: Value | float, unit: str = "") -> str:
     """A quantity with its interval, if it has one: ``1.34 GB/s (1.30 to 1.38)``."""
     if not isinstance(value, Value):
@@ -304,8 +297,3 @@ def at_place(place: OperatingPoint, unit: str) -> str:
     """Throughput and latency of an operating point."""
     latency = f" at {format_ns(place.latency_ns)}" if place.latency_ns else ""
     return f"{quantity(place.throughput, unit)}{latency}"
-
-
-def seconds(value: float) -> str:
-    """A time."""
-    return format_duration(value)
