@@ -2,6 +2,8 @@
 
 use crate::kernel::Kernel;
 
+mod compute_clock;
+mod compute_flops;
 mod idle;
 mod memory_bandwidth;
 mod memory_core_to_core;
@@ -15,6 +17,8 @@ mod training_loader;
 /// Every kernel that the engine has, each on a line of its own.
 #[rustfmt::skip]
 pub static TABLE: &[&dyn Kernel] = &[
+    &compute_clock::ComputeClock,
+    &compute_flops::ComputeFlops,
     &idle::Idle,
     &memory_bandwidth::MemoryBandwidth,
     &memory_core_to_core::MemoryCoreToCore,

@@ -4,6 +4,7 @@
 //! measuring loops with their parameters, [`run`] runs one of them and hands back a [`Reading`].
 
 pub mod clock;
+pub mod compute;
 pub mod cpu_time;
 pub mod histogram;
 pub mod kernel;

@@ -13,5 +13,7 @@ pub mod pages;
 pub mod pause;
 pub mod room;
 pub mod ticks;
+#[cfg(target_arch = "x86_64")]
+pub mod tiles;
 pub mod time;
 pub mod uring;

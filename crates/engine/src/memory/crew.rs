@@ -6,10 +6,11 @@ use std::io;
 use serde_json::json;
 
 use super::traffic::Verdict;
+use crate::clock::now_ns;
 use crate::kernel::Error;
 use crate::reading::{Fault, Note, Reading};
-use crate::sys::affinity;
 use crate::sys::pages::{available_bytes, Pages};
+use crate::sys::{affinity, clock_chain};
 
 /// The processors that were asked for, or all that are allowed.
 #[must_use]
@@ -123,11 +124,65 @@ pub fn intervals(lines: &[&Timeline]) -> Vec<u64> {
     (0..count).map(|at| lines.iter().map(|line| line.counts.get(at).copied().unwrap_or(0)).sum()).collect()
 }
 
-fn distinct(cpus: &[u64]) -> usize {
+/// How many different processors there are.
+#[must_use]
+pub fn distinct(cpus: &[u64]) -> usize {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
     sorted.len()
+}
+
+/// A clock by the dependent-add chain: all of its slices together, and the fastest of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Chain {
+    adds: u64,
+    ns: u64,
+    best_hz: f64,
+}
+
+impl Chain {
+    /// Turns of a slice: 32 additions each, so 10 µs at 3 GHz.
+    const TURNS: u64 = 1000;
+
+    /// Runs slices for at least `ns`, and at least one.
+    #[inline]
+    pub fn run(&mut self, ns: u64) -> u64 {
+        let begun = now_ns();
+        let mut now = begun;
+        loop {
+            if clock_chain::chain(Self::TURNS) == 0 {
+                return now;
+            }
+            let then = now_ns();
+            let adds = Self::TURNS * clock_chain::TURN;
+            self.adds += adds;
+            self.ns += then - now;
+            self.best_hz = self.best_hz.max(adds as f64 * 1e9 / (then - now).max(1) as f64);
+            now = then;
+            if now - begun >= ns {
+                return now;
+            }
+        }
+    }
+
+    /// Additions done.
+    #[must_use]
+    pub fn adds(&self) -> u64 {
+        self.adds
+    }
+
+    /// Additions a second, which are cycles a second, over all slices; 0 where there is no chain.
+    #[must_use]
+    pub fn hz(&self) -> f64 {
+        self.adds as f64 * 1e9 / self.ns.max(1) as f64
+    }
+
+    /// In the fastest slice: what the clock is where nobody else had the processor.
+    #[must_use]
+    pub fn best_hz(&self) -> f64 {
+        self.best_hz
+    }
 }
 
 /// Writes the verdicts into the reading: `verification` is `passed`, or there is a fault with a count.

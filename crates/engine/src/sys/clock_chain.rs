@@ -3,7 +3,7 @@
 use super::time::monotonic_ns;
 
 /// Additions in one turn of the chain's loop.
-const TURN: u64 = 32;
+pub const TURN: u64 = 32;
 /// Turns a try: about 2 ms at 4 GHz, long against the clock's own 20 ns and short against a time slice.
 const TURNS: u64 = 250_000;
 /// Tries; the fastest counts, since all that disturbs a try only makes it slower.
@@ -26,8 +26,10 @@ pub fn hertz() -> Option<u64> {
         .map(|hertz| hertz as u64)
 }
 
+/// Does `turns` turns of additions, one a cycle, and hands back their sum; 0 on another architecture.
 #[cfg(target_arch = "x86_64")]
-fn chain(turns: u64) -> u64 {
+#[must_use]
+pub fn chain(turns: u64) -> u64 {
     let sum: u64;
     // SAFETY: only the three named registers and the flags change; no memory is touched.
     unsafe {
@@ -47,8 +49,10 @@ fn chain(turns: u64) -> u64 {
     sum
 }
 
+/// Does `turns` turns of additions, one a cycle, and hands back their sum; 0 on another architecture.
 #[cfg(target_arch = "aarch64")]
-fn chain(turns: u64) -> u64 {
+#[must_use]
+pub fn chain(turns: u64) -> u64 {
     let sum: u64;
     // SAFETY: only the three named registers and the flags change; no memory is touched.
     unsafe {
@@ -68,8 +72,10 @@ fn chain(turns: u64) -> u64 {
     sum
 }
 
+/// Does nothing on this architecture.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn chain(_turns: u64) -> u64 {
+#[must_use]
+pub fn chain(_turns: u64) -> u64 {
     0
 }
 
