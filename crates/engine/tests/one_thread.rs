@@ -14,6 +14,23 @@ type Check = (&'static str, fn(&Scratch) -> Value, fn(&Value) -> Result<(), Stri
 /// a later check reads, an earlier one wrote.
 const CHECKS: &[Check] = &[
     ("idle", |_| json!({"runtime": 0.01}), counted),
+    ("memory_bandwidth", |_| bandwidth("triad", "2:1", "sequential"), verified),
+    ("memory_bandwidth", |_| bandwidth("nt_add", "2:1", "random"), verified),
+    ("memory_bandwidth", |_| bandwidth("mix", "3:2", "sequential"), verified),
+    ("memory_bandwidth", |_| bandwidth("mix", "2:1-nt", "random"), verified),
+    ("memory_bandwidth", |_| bandwidth("mix", "4:1", "random"), verified),
+    ("memory_latency", |_| json!({"working_set": 1 << 17, "locality": "random", "runtime": 0.01}), verified),
+    (
+        "memory_latency",
+        |_| json!({"working_set": 1 << 17, "locality": "local", "local_size": 4096, "runtime": 0.01}),
+        verified,
+    ),
+    ("memory_loaded_latency", |_| json!({"threads": 0, "chase_set": 1 << 17, "runtime": 0.01}), verified),
+    ("compute_flops", |_| flops("fma", "double"), verified),
+    ("compute_flops", |_| flops("fma", "single"), verified),
+    ("compute_flops", |_| flops("multiply", "int32"), verified),
+    ("compute_flops", |_| flops("add", "int64"), verified),
+    ("compute_clock", |_| json!({"runtime": 0.01}), counted),
     ("storage_layout", |scratch| json!({"path": scratch.file("data"), "size": 1 << 20}), counted),
     ("storage_blocks", |scratch| blocks(scratch, "randread", "psync"), counted),
     ("storage_blocks", |scratch| blocks(scratch, "randwrite", "psync"), counted),
@@ -32,6 +49,24 @@ const CHECKS: &[Check] = &[
         counted,
     ),
 ];
+
+/// Kernels that need a second processor, and say so where they are given one.
+const NEED_TWO: &[&str] = &["memory_core_to_core"];
+
+fn bandwidth(operation: &str, mix: &str, pattern: &str) -> Value {
+    json!({"operation": operation, "mix": mix, "pattern": pattern, "working_set": 300_000, "runtime": 0.01})
+}
+
+fn flops(operation: &str, precision: &str) -> Value {
+    json!({"operation": operation, "precision": precision, "runtime": 0.01})
+}
+
+fn verified(reading: &Value) -> Result<(), String> {
+    if reading["details"]["verification"] != "passed" {
+        return Err(format!("verification: {}", reading["details"]["verification"]));
+    }
+    counted(reading)
+}
 
 fn blocks(scratch: &Scratch, rw: &str, ioengine: &str) -> Value {
     json!({"path": scratch.file("data"), "rw": rw, "ioengine": ioengine, "size": 1 << 20, "time_based": false})
@@ -86,8 +121,12 @@ fn main() {
             .and_then(|reading| check(&reading));
         report(kernel, result);
     }
+    for kernel in NEED_TWO {
+        let refused = run(kernel, &json!({"cpus": [0]}), &Stop::new()).is_err();
+        report(kernel, if refused { Ok(()) } else { Err("ran on one processor".into()) });
+    }
     for info in kernels() {
-        let checked = CHECKS.iter().any(|(name, ..)| *name == info.name);
+        let checked = CHECKS.iter().any(|(name, ..)| *name == info.name) || NEED_TWO.contains(&info.name);
         report(info.name, if checked { Ok(()) } else { Err("no check in CHECKS".into()) });
     }
     drop(scratch);
