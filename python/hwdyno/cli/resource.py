@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno.cli import common
 from hwdyno.experiments import Experiment
+from hwdyno.units import format_size
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
@@ -18,31 +19,61 @@ if TYPE_CHECKING:
 _PREFIX = "axis_"
 
 
-def add_axes(parser: argparse.ArgumentParser, kernel: str, leave_out: Collection[str] = ()) -> None:
+def add_axes(parser: argparse.ArgumentParser, resource: str, kernel: str, leave_out: Collection[str] = ()) -> None:
     """One option for each of the kernel's parameters; it takes one value or many, such as ``4k,16k`` or ``1..64``."""
+    defaults = _defaults(resource, kernel) if resource else {}
     declaration = common.this_machine().kernels().get(kernel, {"parameters": []})
     group = parser.add_argument_group("axes", "each takes one value or many: 4k,16k,1M   1..1024   randread,randrw:70")
     for parameter in declaration["parameters"]:
         name = parameter["name"]
         if name in leave_out:
             continue
+        default = defaults.get(name, parameter.get("default"))
         spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
-        group.add_argument(*spellings, dest=_PREFIX + name, metavar="VALUES", help=_help(parameter))
+        group.add_argument(
+            *spellings,
+            dest=_PREFIX + name,
+            metavar="VALUES",
+            help=_help(parameter, defaults.get(name, parameter.get("default"))),
+        )
     group.add_argument(
         "--load", metavar="AXIS", help="the axis that curves run along (default: the one with most values)"
     )
 
 
-def _help(parameter: dict[str, Any]) -> str:
+def _help(parameter: dict[str, Any], default: Any) -> str:
     """What a parameter means and takes, safe for argparse's own formatting."""
     takes = ", ".join(map(str, parameter["choices"])) if parameter.get("choices") else ""
-    if not takes and parameter.get("min") is not None:
-        unit = f" {parameter['unit']}" if parameter.get("unit") else ""
-        takes = f"{parameter['min']} to {parameter['max']}{unit}"
-    default = parameter.get("default")
+    low, high = parameter.get("min"), parameter.get("max")
+    if not takes and low is not None and high is not None:
+        least, most = (_bound(bound, parameter.get("unit", "")) for bound in (low, high))
+        # The bounds of the machine's own integers tell nobody anything.
+        takes = f"{least} or more" if high >= 1 << 62 else f"{least} to {most}"
     told = [parameter["means"], f"({takes})" if takes else ""]
     told.append(f"[{default}]" if default not in (None, "", []) else "")
     return " ".join(word for word in told if word).replace("%", "%%")
+
+
+def _bound(bound: float, unit: str) -> str:
+    if unit == "B" and bound:
+        return format_size(bound)
+    return f"{bound:g} {unit}".strip() if unit != "B" else "0"
+
+
+def _defaults(resource: str, kernel: str) -> dict[str, str]:
+    """What a sweep takes where an axis is not given, by the axis."""
+    like = _like(resource, kernel)
+    if like is None or like.base is None:
+        return {}
+    shown: dict[str, Any] = dict.fromkeys(("runtime", "ramp_time", "size"), "by profile")
+    shown |= like.fixed | {name: values[0] for name, values in like.base.axes.items()}
+    return {name: str(int(value)) if isinstance(value, bool) else str(value) for name, value in shown.items()}
+
+
+def _like(resource: str, kernel: str) -> Experiment | None:
+    from hwdyno import experiments
+
+    return next((one for one in experiments.find(resource) if one.kernel == kernel and one.base is not None), None)
 
 
 def given_axes(args: argparse.Namespace) -> dict[str, str]:
@@ -90,9 +121,7 @@ def plan_of(resource: str, kernel: str, args: argparse.Namespace, host: Host) ->
 
 def own_sweep(resource: str, kernel: str) -> Experiment:
     """The experiment that a resource's axes are laid over: its first one, at a single point."""
-    from hwdyno import experiments
-
-    like = next((one for one in experiments.find(resource) if one.kernel == kernel and one.base is not None), None)
+    like = _like(resource, kernel)
     if like is None or like.base is None:
         raise UserError(f"{resource} has no sweep of its own; name a question")
     return replace(like, name=f"{resource}.sweep", asks="What does the given sweep reach?", sweep=like.base, quick=None)

@@ -18,7 +18,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="QUESTION",
         help="grid, iodepth, blocksize, mix, jobs …; without one, the axes that are given, or all questions",
     )
-    add_axes(parser, KERNEL, leave_out={"path", "cpus", "seed"})
+    add_axes(parser, KERNEL, leave_out={"path", "cpus", "seed"}, resource="storage")
     common.add_options(parser)
 
 
