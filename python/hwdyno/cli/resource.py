@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 _PREFIX = "axis_"
 
 
-def add_axes(parser: argparse.ArgumentParser, resource: str, kernel: str, leave_out: Collection[str] = ()) -> None:
-    """One option for each of the kernel's parameters; it takes one value or many, such as ``4k,16k`` or ``1..64``."""
+def add_axes(parser: argparse.ArgumentParser, kernel: str, leave_out: Collection[str] = (), resource: str = "") -> None:
+    """One option for each of the kernel's parameters; it takes one value or many, such as ``4k,16k`` or ``1..64``.
+
+    ``resource`` is whose sweep the axes are laid over; what that takes by itself is shown as the default.
+    """
     defaults = _defaults(resource, kernel) if resource else {}
     declaration = common.this_machine().kernels().get(kernel, {"parameters": []})
     group = parser.add_argument_group("axes", "each takes one value or many: 4k,16k,1M   1..1024   randread,randrw:70")
@@ -28,17 +31,10 @@ def add_axes(parser: argparse.ArgumentParser, resource: str, kernel: str, leave_
         name = parameter["name"]
         if name in leave_out:
             continue
-        default = defaults.get(name, parameter.get("default"))
         spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
-        group.add_argument(
-            *spellings,
-            dest=_PREFIX + name,
-            metavar="VALUES",
-            help=_help(parameter, defaults.get(name, parameter.get("default"))),
-        )
-    group.add_argument(
-        "--load", metavar="AXIS", help="the axis that curves run along (default: the one with most values)"
-    )
+        says = _help(parameter, defaults.get(name, parameter.get("default")))
+        group.add_argument(*spellings, dest=_PREFIX + name, metavar="VALUES", help=says)
+    group.add_argument("--load", metavar="AXIS", help="the axis of the curves (default: that with most values)")
 
 
 def _help(parameter: dict[str, Any], default: Any) -> str:
