@@ -470,16 +470,15 @@ def empty_run() -> Run:
 def huge_run() -> Run:
     """A sweep of 1,056 points: 6 kinds x 8 block sizes x 2 job counts x 11 depths."""
     points = []
+    shared = [latency(1e5 * 2**step, step, 50_000) for step in range(11)]  # One a depth: making 1,056 takes seconds.
     for rw in ("read", "write", "randread", "randwrite", "randrw:70", "randrw:50"):
         for jobs in (1, 4):
             for size in range(8):
                 for step in range(11):
                     depth, block = 1 << step, 4096 << size
                     ops = queue_ops(depth * jobs) / (1 + (1 << size) / 30)
-                    point = measured(
-                        {"rw": rw, "bs": block, "numjobs": jobs, "iodepth": depth}, ops, depth * jobs, len(points)
-                    )
-                    points.append(point)
+                    parameters: dict[str, Scalar] = {"rw": rw, "bs": block, "numjobs": jobs, "iodepth": depth}
+                    points.append(measured(parameters, ops, depth * jobs, len(points), latency_ns=shared[step]))
     experiment = replace(
         iodepth(("randread",)), name="storage.sweep", points=tuple(points), curves=(), peers=(), planned=len(points)
     )

@@ -107,6 +107,13 @@ class _Legend:
         self.many = len(names) > 1
 
 
+def _layered(layers: list[Any], legend: _Legend) -> Any:
+    """The layers as one chart. Vega-Lite hears clicks on a legend only through the first layer that has it."""
+    at = next(at for at, layer in enumerate(layers) if layer.encoding.color is not alt.Undefined)
+    layers[at] = layers[at].add_params(legend.picked)
+    return alt.layer(*layers)
+
+
 def _tips(*fields: tuple[str, str]) -> list[Any]:
     return [alt.Tooltip(f"{field}:N", title=title) for field, title in fields]
 
@@ -179,12 +186,6 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Drawn | Non
             .mark_rule(strokeWidth=1.4)
             .encode(x, alt.Y("low:Q", title=scale.unit), alt.Y2("high"), legend.colour, opacity=legend.opacity)
         )
-    layers.append(
-        data(rows)
-        .mark_point(filled=True, size=52)
-        .encode(x, y, legend.colour, legend.shape, tooltip=tips, opacity=legend.opacity)
-        .add_params(legend.picked)
-    )
     peers = plotdata.peers(experiment, group, unit, scale)
     if peers:
         peer_tips = _tips(
@@ -195,6 +196,11 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Drawn | Non
             .mark_point(size=120, style="peer")
             .encode(x, y, legend.colour, tooltip=peer_tips, opacity=legend.opacity)
         )
+    layers.append(
+        data(rows)
+        .mark_point(filled=True, size=52)
+        .encode(x, y, legend.colour, legend.shape, tooltip=tips, opacity=legend.opacity)
+    )
     layers += _crosses(data, rows, x, y, tips)
     said = [f"{scale.unit} at each {load_title(experiment)}"]
     said[0] += "; bars show the 95% interval" if bars else "; one repeat each, so no interval"
@@ -204,7 +210,7 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Drawn | Non
     said.append("dotted: the knee and the load for 90% of the ceiling found" if marks else "")
     said.append(f"hollow rings: {', '.join(sorted({str(p.tool) for p in experiment.peers}))}" if peers else "")
     said.append(f"Above this chart: {'; '.join(far)}" if far else "")
-    return Drawn(f"Throughput against {load_title(experiment)}", _sentences(said), alt.layer(*layers), data.sets)
+    return Drawn(f"Throughput against {load_title(experiment)}", _sentences(said), _layered(layers, legend), data.sets)
 
 
 def _ceiling_layers(data: _Data, near: Rows) -> list[Any]:
@@ -253,13 +259,12 @@ def latency(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
         data(rows)
         .mark_point(filled=True, size=52)
         .encode(x, y, legend.colour, legend.shape, tooltip=tips, opacity=legend.opacity)
-        .add_params(legend.picked)
     )
     layers += _crosses(data, rows, x, y, tips)
     said = [f"mean latency in {scale.unit}{', on a log scale' if log else ''}"]
     said.append("Bands reach from the median to the 99th percentile" if banded else "")
     said.append("A closed loop: latency at a fixed depth" if experiment.load in {"iodepth", "numjobs"} else "")
-    return Drawn(f"Latency against {load_title(experiment)}", _sentences(said), alt.layer(*layers), data.sets)
+    return Drawn(f"Latency against {load_title(experiment)}", _sentences(said), _layered(layers, legend), data.sets)
 
 
 def tradeoff(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
@@ -281,9 +286,9 @@ def tradeoff(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
     base = data(rows)
     layers = [
         base.mark_line(strokeWidth=1.4).encode(x, y, legend.colour, order="load:Q", opacity=legend.opacity),
-        base.mark_point(filled=True, size=52)
-        .encode(x, y, legend.colour, legend.shape, tooltip=tips, opacity=legend.opacity)
-        .add_params(legend.picked),
+        base.mark_point(filled=True, size=52).encode(
+            x, y, legend.colour, legend.shape, tooltip=tips, opacity=legend.opacity
+        ),
     ]
     named = [row for row in rows if row["name"]]
     if named:
@@ -296,7 +301,7 @@ def tradeoff(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
         "down and to the right is better",
         f"numbers at the marks are the {load_title(experiment)}" if named else "",
     ]
-    return Drawn("Latency against throughput", _sentences(said), alt.layer(*layers), data.sets)
+    return Drawn("Latency against throughput", _sentences(said), _layered(layers, legend), data.sets)
 
 
 def _bars(
@@ -312,9 +317,9 @@ def _bars(
     tips = _standard_tips(experiment, legend)
     base = data(rows)
     layers = [
-        base.mark_bar(cornerRadiusEnd=2, width={"band": 0.8})
-        .encode(x, _y("y", scale.unit), legend.colour, *offset, tooltip=tips, opacity=legend.opacity)
-        .add_params(legend.picked)
+        base.mark_bar(cornerRadiusEnd=2, width={"band": 0.8}).encode(
+            x, _y("y", scale.unit), legend.colour, *offset, tooltip=tips, opacity=legend.opacity
+        )
     ]
     spread = [row for row in rows if row["interval"]]
     if spread:
@@ -323,7 +328,7 @@ def _bars(
             .mark_rule(style="note", strokeWidth=1.4, stroke="#888")
             .encode(x, alt.Y("low:Q", title=scale.unit), alt.Y2("high"), *offset, opacity=legend.opacity)
         )
-    return Drawn(title, caption, alt.layer(*layers), data.sets)
+    return Drawn(title, caption, _layered(layers, legend), data.sets)
 
 
 def throughput_bars(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
@@ -380,13 +385,13 @@ def percentiles(experiment: ExperimentResult, points: list[int]) -> Drawn | None
     base = data(rows)
     layers = [
         base.mark_line(strokeWidth=1.8).encode(x, _y("y", scale.unit, over), legend.colour, opacity=legend.opacity),
-        base.mark_point(filled=True, size=34)
-        .encode(x, _y("y", scale.unit, over), legend.colour, legend.shape, tooltip=tips, opacity=legend.opacity)
-        .add_params(legend.picked),
+        base.mark_point(filled=True, size=34).encode(
+            x, _y("y", scale.unit, over), legend.colour, legend.shape, tooltip=tips, opacity=legend.opacity
+        ),
     ]
     said = f"{scale.unit} that this share of operations stayed within{', on a log scale' if log else ''}"
     caption = f"{said}; a share is shown only where ten operations lie beyond it."
-    return Drawn("Latency percentiles", caption, alt.layer(*layers), data.sets)
+    return Drawn("Latency percentiles", caption, _layered(layers, legend), data.sets)
 
 
 def samples(experiment: ExperimentResult, points: list[int]) -> Drawn | None:
@@ -405,9 +410,7 @@ def samples(experiment: ExperimentResult, points: list[int]) -> Drawn | None:
     base = data(rows)
     layers = [
         base.mark_line(strokeWidth=1.3, interpolate="step-after").encode(x, y, legend.colour, opacity=legend.opacity),
-        base.mark_point(filled=True, size=60, opacity=0)
-        .encode(x, y, legend.colour, tooltip=tips)
-        .add_params(legend.picked),
+        base.mark_point(filled=True, size=60, opacity=0).encode(x, y, legend.colour, tooltip=tips),
     ]
     log = ", on a log scale" if plotdata.wide(over) else ""
     return Drawn(
