@@ -416,6 +416,6 @@ def samples(experiment: ExperimentResult, points: list[int]) -> Drawn | None:
     return Drawn(
         "Throughput over time",
         f"{unit}, the average of each interval of the timed region{log}.",
-        alt.layer(*layers),
+        _layered(layers, legend),
         data.sets,
     )
