@@ -219,6 +219,28 @@ def test_one_refused_point_leaves_the_others(tmp_path: Path) -> None:
     assert run.degraded == ("storage.iodepth at rw=randread bs=4096 iodepth=64 numjobs=1: Cannot allocate memory",)
 
 
+@pytest.mark.parametrize(("name", "points"), [("storage.grid", 0), ("storage.jobs", 6)])
+def test_what_a_kernel_will_not_do_is_an_error_at_first_and_costs_no_point_later(
+    tmp_path: Path, name: str, points: int
+) -> None:
+    def refuse(count: int, reading: dict[str, Any]) -> None:
+        if reading["parameters"]["numjobs"] == (1 if points == 0 else 2):
+            raise UserError("not so many jobs")
+
+    host, store = Tampered(QUIET, refuse), Memory()
+    chosen = [(one, {}) for one in (experiments.find("storage.grid") + experiments.find("storage.jobs"))]
+    chosen[1] = (chosen[1][0], {"numjobs": "2,4"})
+    made = plan.build(chosen, host.kernels(), path=tmp_path, seed=1)
+    if points == 0:
+        with pytest.raises(UserError, match="not so many jobs"):
+            runner.run(made, host, store, "run-1")
+        assert store.abandoned
+        return
+    run = runner.run(made, host, store, "run-1")
+    assert [len(result.points) for result in run.experiments] == [points, 0]
+    assert run.degraded == (f"{name}: not so many jobs",)
+
+
 def test_a_fault_in_the_findings_costs_no_point(tmp_path: Path) -> None:
     def broken(run: Run) -> Run:
         raise ZeroDivisionError("rule")

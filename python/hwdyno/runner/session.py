@@ -195,6 +195,10 @@ class _Session:
             reading = self.host.run(planned.experiment.kernel, told)
         except OSError as error:
             raise _StopError(f"{planned.experiment.name}: {_says(error)}") from None
+        except ValueError as error:
+            if not self.readings:
+                raise  # Nothing is lost yet: the user hears what is wrong at once.
+            raise _StopError(f"{planned.experiment.name}: {_says(error)}") from None
         if reading.get("interrupted"):
             raise KeyboardInterrupt
 
