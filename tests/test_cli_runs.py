@@ -147,3 +147,9 @@ def test_a_run_that_is_none_is_one_line(command: list[str], store: Store, capsys
     assert main(command) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and err.startswith("hwdyno: ")
+
+
+def test_fios_json_gets_our_report(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(DATA / "depths.json"), "--markdown"]) in {0, 3}
+    out = capsys.readouterr().out
+    assert "storage.fio" in out and "388" in out

@@ -6,16 +6,15 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.cli.main import BELOW, OK
+from hwdyno.cli.runs import loaded
 from hwdyno.units import format_value
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
     from hwdyno.comparison import Change
-    from hwdyno.words import Run
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -47,28 +46,6 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(table(changes))
         sys.stdout.write(_summary(changes, comparison.overall(changes)))
     return BELOW if any(change.verdict == "slower" for change in changes) else OK
-
-
-def loaded(name: str, where: str | None) -> Run:
-    """Load a Run by name from the store, or somebody's result from a file."""
-    from hwdyno import formats
-    from hwdyno.store import Store, StoreError
-
-    try:
-        return Store(where).load(name)
-    except StoreError:
-        path = Path(name)
-        if path.is_file() and any(form.recognizes(_head(path)) for form in formats.known().values()):
-            return formats.read(path)
-        raise
-
-
-def _head(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(65536).decode(errors="replace")
-    except OSError:
-        return ""
 
 
 def table(changes: list[Change]) -> str:

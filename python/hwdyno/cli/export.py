@@ -23,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the rows of all the Runs together; CSV on stdout where no file is named."""
-    from hwdyno.cli.compare import loaded
+    from hwdyno.cli.runs import loaded
     from hwdyno.formats import table
 
     rows = [row for name in args.runs for row in table.rows_of(loaded(name, args.store))]

@@ -32,10 +32,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make what was asked for; the terminal's report unless that was something else."""
+    from hwdyno.cli.runs import loaded
     from hwdyno.report.verdict import verdict_of
-    from hwdyno.store import Store
 
-    document = Store(args.store).load("last" if args.run == LATEST else args.run)
+    document = loaded("last" if args.run == LATEST else args.run, args.store)
     made: list[Path] = []
     if args.html is not None:
         from hwdyno.report.page import html

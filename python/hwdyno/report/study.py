@@ -17,12 +17,19 @@ def text(run: Run) -> str:
         return ""
     parts = [f"Study {run.study}: {studies.find(run.study).asks}\n"]
     for table in studies.tables(run):
-        rows = [table.columns, *table.rows]
+        rows = [*_stacked(table.columns), *table.rows]
         widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
         parts.append("\n".join([table.title, *(f"  {line}" for line in lines)]) + "\n")
     told = (textwrap.fill(f"- {sentence}", WIDTH, subsequent_indent="  ") for sentence in studies.observations(run))
     return "\n".join([*parts, "\n".join(told), ""])
+
+
+def _stacked(heads: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Heads a word a line, so that a column is as wide as its figures."""
+    words = [head.split(" ") for head in heads]
+    height = max(map(len, words))
+    return list(zip(*([""] * (height - len(column)) + column for column in words), strict=True))
 
 
 def markdown(run: Run) -> str:
