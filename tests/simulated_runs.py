@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from hwdyno.ceilings import ceilings_of
@@ -14,16 +15,24 @@ FIXED: Parameters = {"direct": True, "ioengine": "io_uring", "runtime": 1.0, "in
 
 
 def measured(
-    host: SimulatedHost, parameters: Parameters, fixed: Parameters | None = None, repeats: int = 3
+    host: SimulatedHost,
+    parameters: Parameters,
+    fixed: Parameters | None = None,
+    repeats: int = 3,
+    stalled: Mapping[int, float] | None = None,
 ) -> Measurement:
-    """One point, as the runner would have it."""
+    """One point, as the runner would have it; a repeat in ``stalled`` reaches only that share of its throughput."""
     given: dict[str, Any] = {**(FIXED if fixed is None else fixed), **parameters}
     word, _, mix = str(given.get("rw", "randread")).partition(":")
     given.update({"rw": word, **({"rwmixread": int(mix)} if mix else {})})
     readings, snapshots = [], []
-    for _ in range(repeats):
+    usual = host.machine
+    for repeat in range(repeats):
         before = host.snapshot()
+        share = (stalled or {}).get(repeat)
+        host.machine = usual if share is None else replace(usual, drift=0.0, throttle_at=0.0, throttle_to=share)
         readings.append(host.run("storage_blocks", given))
+        host.machine = usual
         snapshots.append((before, host.snapshot()))
     return measurement_of(parameters, readings, host.kernels()["storage_blocks"], snapshots)
 

@@ -360,14 +360,22 @@ def test_a_link_below_its_best_is_named() -> None:
     assert "PCIe 3.0 x2" in finding.says and "PCIe 4.0 x4" in finding.says and "25%" in finding.says
 
 
-def test_a_repeat_far_off_is_named() -> None:
-    machine = SimulatedMachine(noise=0.002)
-    result = experiment(machine, "iodepth", [_at(iodepth=8)], repeats=6)
-    values = result.points[0].repeat_values
-    odd = replace(result.points[0], repeat_values=(*values[:5], values[5] * 0.5))
-    run = explain(run_of(machine, replace(result, points=(odd,))))
-    assert "1 of 6 repeats lies far off" in the(run, "outlying_repeats").says
-    assert "outlying_repeats" not in rules_of(explain(run_of(machine, result)).findings)
+def test_a_repeat_far_off_is_named_and_leaves_the_laws_alone() -> None:
+    for seed in MACHINES:
+        draw, machine = random.Random(seed), SimulatedMachine.random(seed)
+        share, repeats = draw.choice([0.01, 0.1, 0.5]), draw.choice([5, 6, 9])
+        parameters = _at(rw=draw.choice(["randread", "randwrite"]), iodepth=draw.choice([1, 8]))
+        point = measured(SimulatedHost(machine), parameters, repeats=repeats, stalled={draw.randrange(repeats): share})
+        result = experiment(machine, "iodepth", [])
+        run = explain(run_of(machine, replace(result, points=(point,))))
+        found = the(run, "outlying_repeats")
+        assert f"1 of {repeats} repeats lies far off" in found.says and "median speaks" in found.says
+        assert rules_of(run.findings) <= {"outlying_repeats", "interval_not_reached", "spinning_or_solid"}, seed
+        truth = machine.operations_per_s(str(parameters["rw"]), 100, 4096, float(parameters["iodepth"] or 1)) * 4096
+        assert point.throughput.value == pytest.approx(truth, rel=0.05)
+        quiet = measured(SimulatedHost(machine), parameters, repeats=repeats)
+        silent = explain(run_of(machine, replace(result, points=(quiet,))))
+        assert "outlying_repeats" not in rules_of(silent.findings), seed
 
 
 def test_operations_that_straddle_the_ends_are_no_breach_of_littles_law() -> None:

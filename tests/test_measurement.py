@@ -65,6 +65,19 @@ def test_repeats_are_summed_and_rates_are_harmonic() -> None:
     assert made.validity == "valid"
 
 
+def test_a_stalled_repeat_leaves_the_median_and_littles_law_alone() -> None:
+    repeats = [reading(n, latencies=[4_000_000_000 // n] * n) for n in (1000, 1010, 12, 990, 1005)]
+    made = measurement_of({"iodepth": 4}, repeats, BLOCKS)
+    assert made.throughput.value == 1000 * 4096
+    assert made.rate is not None
+    assert made.rate.value * 4096 == pytest.approx(made.throughput.value)
+    assert [note.code for note in made.notes] == ["median_of_repeats"]
+    assert made.concurrency is not None
+    assert made.concurrency.effective == pytest.approx(4, rel=0.001), "of the same repeats as the latencies"
+    steady = measurement_of({"iodepth": 4}, repeats[:2], BLOCKS)
+    assert not steady.notes
+
+
 def test_percentiles_come_from_merged_histograms_and_are_never_averaged() -> None:
     quick, slow = [1_000] * 990, [1_000_000] * 10
     made = measurement_of({}, [reading(990, latencies=quick), reading(10, latencies=slow)], BLOCKS)

@@ -174,3 +174,46 @@ def test_the_bucket_rule_at_its_edges() -> None:
     for value, at in {0: 0, 1023: 1023, 1024: 1024, 2047: 2047, 2048: 2048, 2050: 2049, 4096: 3072}.items():
         assert Histogram.index(value) == at, value
     assert Histogram.index(1 << 50) == Histogram.index((1 << 42) - 1)
+
+
+def test_outliers_need_five_values_and_a_distance_that_matters() -> None:
+    assert st.outliers([10, 10.0001, 20]) == ()  # of three, the MAD is tiny by chance
+    assert st.outliers([10, 10, 10, 10, 11]) == ()  # 10% off, though the others are equal
+    assert st.outliers([10, 10, 10, 10, 11.6]) == (4,)
+    generator = random.Random(9)
+    named = sum(bool(st.outliers([generator.gauss(100, 2) for _ in range(n)])) for n in (3, 5, 8) for _ in range(500))
+    assert named == 0
+
+
+def test_one_stalled_repeat_does_not_speak_for_the_others() -> None:
+    stalled = [2.6e9, 2.58e9, 31e6, 2.61e9, 2.59e9]
+    value, why = st.interval_of_repeats(stalled, "bytes/s")
+    assert value.value == 2.59e9
+    assert why == "1 of 5 repeats lies far off the others"
+    assert (value.low, value.high) == st.bootstrap_interval(stalled, st.median)
+    assert st.interval(stalled, "bytes/s").value < 160e6
+    few, why = st.interval_of_repeats([2.6e9, 31e6, 2.58e9], "bytes/s")
+    assert few.value == 2.58e9 and "skewed" in why
+    assert few.low is not None and few.low < 0.1e9, "three repeats cannot exclude that the slow one is the rule"
+
+
+def test_repeats_without_skew_keep_the_harmonic_mean() -> None:
+    generator = random.Random(4)
+    medians = 0
+    for n in (2, 3, 4, 5, 8, 20):
+        for _ in range(200):
+            values = [generator.gauss(100, 3) for _ in range(n)]
+            value, why = st.interval_of_repeats(values, "x")
+            medians += bool(why)
+            assert why or value == st.interval(values, "x")
+    assert medians <= 12, "1% of normal samples at most"
+
+
+def test_clearly_skewed_repeats_have_a_median() -> None:
+    generator = random.Random(6)
+    found = sum(
+        bool(st.interval_of_repeats([100 / (1 + generator.expovariate(3)) for _ in range(60)], "x")[1])
+        for _ in range(100)
+    )
+    assert found >= 80
+    assert st.skewness([1.0] * 20) is None and st.skewness([1, 2, 3]) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Literal
 
 from hwdyno import statistics
 from hwdyno.statistics import Histogram
@@ -25,6 +25,8 @@ Reading = Mapping[str, Any]
 Snapshot = Mapping[str, float]
 
 MOST_SAMPLES = 600
+MEDIAN_NOTE = "median_of_repeats"
+"""On a Measurement whose throughput is the median of its repeats, not their harmonic mean."""
 _RATES = (("flops", "FLOP/s"), ("bytes", "bytes/s"), ("operations", "operations/s"))
 
 
@@ -64,6 +66,9 @@ def measurement_of(
 ) -> Measurement:
     """One point's Measurement from its repeats; ``snapshots`` are the host's, before and after each.
 
+    Throughput and rate are the harmonic mean of the repeats, or their median where those are skewed (a note
+    says so); concurrency is of all operations over all of the time, as the merged latencies are.
+
     A Reading that ended before it did anything tells no rate and counts as no repeat; with nothing else
     there the Measurement is degraded and its throughput 0.
     """
@@ -84,12 +89,17 @@ def measurement_of(
         if holds
     )
     validity: Validity = "degraded" if why else "valid"
+    throughput, median_because = statistics.interval_of_repeats(rates, unit)
+    told = [*_notes(whole), *notes]
+    if median_because:
+        told.append(Note(MEDIAN_NOTE, f"throughput is the median of the repeats, because {median_because}"))
+    # The same centre for both, so that bandwidth stays rate x size.
+    kind: Literal["rate", "median"] = "median" if median_because else "rate"
+    rate = statistics.interval([throughput_of(one, "operations") for one in whole], "operations/s", kind)
     return Measurement(
         parameters=dict(parameters),
-        throughput=statistics.interval(rates, unit),
-        rate=None
-        if counted == "operations"
-        else statistics.interval([throughput_of(one, "operations") for one in whole], "operations/s"),
+        throughput=throughput,
+        rate=None if counted == "operations" else rate,
         latency_ns=None if latency is None else latency.summary(),
         streams=_streams(whole),
         samples=_samples(whole, counted),
@@ -107,7 +117,7 @@ def measurement_of(
         conditions=conditions_of(snapshots),
         details=_details(whole),
         faults=faults,
-        notes=tuple(dict.fromkeys([*_notes(whole), *notes])),
+        notes=tuple(dict.fromkeys(told)),
     )
 
 

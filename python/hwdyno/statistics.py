@@ -19,6 +19,14 @@ from hwdyno.words import Latency, Value
 CONFIDENCE = 0.95
 OUTLIER_MADS = 14.8
 """Ten standard deviations of normal noise, in units of the MAD (10 / 0.6745)."""
+OUTLIER_LEAST_COUNT = 5
+"""Of fewer values the MAD is too often tiny by chance; of five it still is in 3% of normal samples."""
+OUTLIER_LEAST_MAD = 0.01
+"""The MAD counts as at least this share of the median, so that nothing nearer than 14.8% is an outlier."""
+APART = 0.20
+"""Harmonic mean and median this far apart: the mean tells of one repeat rather than of most."""
+SKEW_LEAST_COUNT = 8
+SKEW_SIGMAS = 3.0
 P999_LEAST_COUNT = 10_000
 STEADY_CV = 0.02
 SNIA_ROUNDS = 5
@@ -143,13 +151,48 @@ def change_interval(before: Sequence[float], after: Sequence[float], *, rounds: 
 
 
 def outliers(values: Sequence[float]) -> tuple[int, ...]:
-    """Indices of the values with |x - median| / MAD above 14.8; to be named, never dropped silently."""
-    if len(values) < 3:
+    """Indices of the values with |x - median| / MAD above 14.8; to be named, never dropped silently.
+
+    None among fewer than five, and none nearer to the median than 14.8% of it.
+    """
+    if len(values) < OUTLIER_LEAST_COUNT:
         return ()
     centre = median(values)
     distances = [abs(value - centre) for value in values]
-    limit = OUTLIER_MADS * median(distances)
-    return tuple(at for at, distance in enumerate(distances) if distance > limit and distance > 1e-9 * abs(centre))
+    limit = OUTLIER_MADS * max(median(distances), OUTLIER_LEAST_MAD * abs(centre))
+    return tuple(at for at, distance in enumerate(distances) if distance > limit)
+
+
+def skewness(values: Sequence[float]) -> float | None:
+    """Skewness over its standard error under normality (Joanes & Gill, 1998, G1); none for fewer than eight."""
+    n = len(values)
+    spread = standard_deviation(values)
+    if n < SKEW_LEAST_COUNT or spread == 0:
+        return None
+    centre = mean(values)
+    third = math.fsum(((value - centre) / spread) ** 3 for value in values) * n / ((n - 1) * (n - 2))
+    return third / math.sqrt(6 * n * (n - 1) / ((n - 2) * (n + 1) * (n + 3)))
+
+
+def interval_of_repeats(values: Sequence[float], unit: str) -> tuple[Value, str]:
+    """A rate over its repeats, and why it is their median; the reason is empty where it is the harmonic mean.
+
+    One repeat that stalled would pull the mean to where no repeat was. The median with a bootstrap
+    interval speaks where a repeat is an outlier, where the two centres are far apart, or where the times
+    (which the harmonic mean averages) are clearly skewed.
+    """
+    why = "" if len(values) < 3 or min(values) < 0 else _not_the_mean(values)
+    return interval(values, unit, "median" if why else "rate"), why
+
+
+def _not_the_mean(values: Sequence[float]) -> str:
+    far, middle = outliers(values), median(values)
+    if far:
+        return f"{len(far)} of {len(values)} repeats {'lies' if len(far) == 1 else 'lie'} far off the others"
+    if abs(harmonic_mean(values) - middle) > APART * middle:
+        return f"the {len(values)} repeats are skewed: their harmonic mean is far from the middle one"
+    skew = skewness([1 / value for value in values]) if min(values) > 0 else None
+    return f"the {len(values)} repeats are clearly skewed" if skew is not None and abs(skew) > SKEW_SIGMAS else ""
 
 
 def steady_cv(samples: Sequence[float], last: int = 5) -> bool | None:

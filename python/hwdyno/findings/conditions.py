@@ -255,20 +255,25 @@ def link_below_its_best(case: Case) -> list[Verdict]:
 
 
 def outlying_repeats(case: Case) -> Verdict | None:
-    """Repeats that lie far off the others are named, never dropped."""
+    """Repeats that lie far off the others, or are skewed, are named, never dropped."""
     values = case.point.repeat_values
-    far = outliers(values) if len(values) >= 5 else ()
-    if not far:
+    note = next((note for note in case.point.notes if note.code == "median_of_repeats"), None)
+    far = outliers(values)
+    if not values or not (far or note):
         return None
     unit, centre = case.point.throughput.unit, median(values)
-    worst = max(far, key=lambda at: abs(values[at] - centre))
-    if abs(values[worst] / centre - 1) < 0.05:
-        return None
+    worst = max(far or range(len(values)), key=lambda at: abs(values[at] - centre))
+    which = (
+        f"{len(far)} of {format_count(len(values))} repeats {'lies' if len(far) == 1 else 'lie'} far off the others"
+        if far
+        else f"the {format_count(len(values))} repeats are skewed"
+    )
+    spoken = "so the median speaks for the point" if note else "and it counts in the mean"
     return Verdict(
         "info",
-        f"{case.label}: {len(far)} of {format_count(len(values))} repeats {'lies' if len(far) == 1 else 'lie'} far off "
-        f"the others: {quantity(values[worst], unit)} against a median of {quantity(centre, unit)}.",
-        {"outliers": [values[at] for at in far], "median": centre, "unit": unit},
-        f"It counts in the interval; if it comes back, look for a timer or a background job: {case.command()}",
-        weight=abs(values[worst] / centre - 1),
+        f"{case.label}: {which}: {quantity(values[worst], unit)} against a median of {quantity(centre, unit)}, "
+        f"{spoken}.",
+        {"outliers": [values[at] for at in far], "worst": values[worst], "median": centre, "unit": unit},
+        f"If it comes back, look for a timer or a background job: {case.command()}",
+        weight=abs(values[worst] / centre - 1) if centre else 0.0,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwdyno.ceilings import Bound, bounds_for
-from hwdyno.findings.rule import Case, Verdict, as_number, operations_per_s, percent, quantity
+from hwdyno.findings.rule import Case, Verdict, as_number, mean_rate, operations_per_s, percent, quantity
 from hwdyno.units import format_bytes_s, format_count, format_ns, format_size
 from hwdyno.words import CeilingClass, Value
 
@@ -15,13 +15,11 @@ FAR_ABOVE_RATED = 1.2
 
 def little(case: Case) -> Verdict | None:
     """More in flight than was asked for cannot be: one of rate, latency and depth is wrong."""
-    asked, effective, rate = case.asked, case.effective, operations_per_s(case.point)
+    asked, effective, rate = case.asked, case.effective, mean_rate(case.point)
     tolerance = max(LITTLE, case.tolerance) + case.edges
     if not asked or not effective or effective / asked - 1 <= tolerance:
         return None
     latency = case.point.latency_ns
-    if case.point.operations and case.point.elapsed_s > 0:
-        rate = case.point.operations / case.point.elapsed_s
     shown = f"{format_count(rate)} IOPS x {format_ns(latency.mean)}" if rate and latency else "throughput x latency"
     return Verdict(
         "warning",

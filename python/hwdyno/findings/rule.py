@@ -103,7 +103,7 @@ class Case:
         """Operations in flight by Little's law: throughput x latency."""
         if self.point.concurrency is not None and self.point.concurrency.effective:
             return self.point.concurrency.effective
-        rate = operations_per_s(self.point)
+        rate = mean_rate(self.point)
         if rate is None or self.point.latency_ns is None or not self.point.latency_ns.mean:
             return None
         return rate * self.point.latency_ns.mean / 1e9
@@ -204,6 +204,13 @@ def operations_per_s(point: Measurement) -> float | None:
     if point.rate is not None:
         return point.rate.value
     return point.throughput.value if point.throughput.unit == "operations/s" else None
+
+
+def mean_rate(point: Measurement) -> float | None:
+    """Operations a second over all repeats, as the merged latencies are; the stated rate where only that is known."""
+    if point.operations and point.elapsed_s > 0:
+        return point.operations / point.elapsed_s
+    return operations_per_s(point)
 
 
 def cpu_share_of(point: Measurement, jobs: float, threads: int | None) -> float | None:

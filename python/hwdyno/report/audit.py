@@ -56,10 +56,13 @@ def _subset(run: Run, points: list[Measurement]) -> _Judged:
 
 
 def _mean(points: list[Measurement]) -> _Judged:
-    asks = "Costs by the arithmetic mean, rates by the harmonic mean"
+    asks = "Costs by the arithmetic mean, rates by the harmonic mean, skewed ones by the median"
     if not any(point.repeats > 1 for point in points):
         return asks, "not asked", "Each point was measured once: nothing is averaged over repeats."
-    return asks, "yes", "Rates of repeats are averaged by the harmonic mean, times by the arithmetic mean."
+    skewed = sum(note.code == "median_of_repeats" for point in points for note in point.notes)
+    whose = "1 point has" if skewed == 1 else f"{skewed} points have"
+    medians = f" {whose} skewed repeats, and the median instead." if skewed else ""
+    return asks, "yes", f"Rates of repeats are averaged by the harmonic mean, times by the arithmetic mean.{medians}"
 
 
 def _ratios(run: Run) -> _Judged:

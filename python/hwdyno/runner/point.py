@@ -36,7 +36,7 @@ class PointInWork:
         """Half of the interval as a share of the throughput; none from fewer than two readings."""
         counted, unit = unit_of(self.declaration, self.readings)
         rates = [throughput_of(one, counted) for one in self.readings]
-        return statistics.half_width(statistics.interval(rates, unit)) if len(rates) > 1 else None
+        return statistics.half_width(statistics.interval_of_repeats(rates, unit)[0]) if len(rates) > 1 else None
 
     def measured(self, profile: Profile, ended_by: str, notes: Sequence[Note] = ()) -> Measurement:
         """Its Measurement; ``ended_by`` is ``sure``, ``repeats``, ``time``, or empty where it was cut short."""
