@@ -11,6 +11,7 @@ mod memory_latency;
 mod memory_loaded_latency;
 mod storage_blocks;
 mod storage_layout;
+mod training_checkpoint;
 mod training_generate;
 mod training_loader;
 
@@ -26,6 +27,7 @@ pub static TABLE: &[&dyn Kernel] = &[
     &memory_loaded_latency::MemoryLoadedLatency,
     &storage_blocks::StorageBlocks,
     &storage_layout::StorageLayout,
+    &training_checkpoint::Checkpoint,
     &training_generate::Generate,
     &training_loader::Loader,
 ];

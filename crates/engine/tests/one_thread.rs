@@ -41,6 +41,11 @@ const CHECKS: &[Check] = &[
         counted,
     ),
     (
+        "training_checkpoint",
+        |scratch| json!({"path": scratch.file("ck"), "checkpoint_bytes": 100_000, "ranks": 1, "writes": 2, "reads": 2}),
+        counted,
+    ),
+    (
         "training_loader",
         |scratch| {
             json!({"path": scratch.file("set"), "files": 2, "record_bytes": 5000.0, "read_threads": 0,

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from hwdyno.plan import Plan
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options that say how to measure and what to do with it."""
+def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) -> None:
+    """The options that say how to measure and what to do with it; ``--path`` may come several times, as text."""
     how = parser.add_argument_group("how to measure")
     how.add_argument("--profile", metavar="NAME", help="quick, standard or full: how much care to take (default quick)")
-    how.add_argument("--path", type=Path, metavar="DIR", help="where the storage is measured (default: here)")
+    if many_paths:
+        told = "where the storage is (default: here); several times to compare, each DIR or NAME=DIR"
+        how.add_argument("--path", action="append", default=[], metavar="[NAME=]DIR", help=told)
+    else:
+        how.add_argument("--path", type=Path, metavar="DIR", help="where the storage is measured (default: here)")
     how.add_argument("--peers", action="store_true", default=None, help="run the reference tools in turn with ours")
     how.add_argument("--seed", type=_seed, metavar="N", help="of the order of points and of random offsets")
     how.add_argument("--budget", metavar="TIME", help="scale the times so that measuring ends within this, e.g. 10m")
@@ -78,12 +82,19 @@ def perform(plan: Plan, args: argparse.Namespace, host: Host | None = None) -> i
     host = host or this_machine()
     if args.dry_run:
         return dry_run(plan, host)
+    run = measured(plan, args, host)
+    show(run, args)
+    return status(run, args.fail_under)
+
+
+def measured(plan: Plan, args: argparse.Namespace, host: Host) -> Run:
+    """Measure a plan with progress shown, and keep the Run."""
     from hwdyno import runner
     from hwdyno.cli import progress
     from hwdyno.store import Store, new_id
 
     with progress.shown(args.quiet) as shown:
-        run = runner.run(
+        return runner.run(
             plan,
             host,
             Store(args.store),
@@ -92,8 +103,6 @@ def perform(plan: Plan, args: argparse.Namespace, host: Host | None = None) -> i
             peers=peers_here(plan, shown),
             explain=explained,
         )
-    show(run, args)
-    return status(run, args.fail_under)
 
 
 def peers_here(plan: Plan, shown: Any) -> list[Peer]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hwdyno.curves import curves_of
-from hwdyno.findings import conditions, device, laws, limits, peers, queue, truth
+from hwdyno.findings import conditions, device, laws, limits, peers, queue, training, truth
 from hwdyno.findings.limits import why_not_double
 from hwdyno.findings.rule import Case, Rule, Scope, Verdict
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Validity
@@ -47,6 +47,14 @@ RULES: tuple[Rule, ...] = (
     Rule("best_combination", "experiment", queue.best_combination),
     Rule("mix_penalty", "experiment", device.mix_penalty),
     Rule("spinning_or_solid", "run", device.spinning_or_solid),
+    # Does the storage feed the accelerators?
+    Rule("training_other_data", "point", training.training_other_data),
+    Rule("training_too_small", "point", training.training_too_small),
+    Rule("training_cached", "point", training.training_cached, degrades=True),
+    Rule("training_client_bound", "point", training.training_client_bound),
+    Rule("training_au", "point", training.training_au),
+    Rule("training_law", "point", training.training_law, degrades=True),
+    Rule("training_capacity", "experiment", training.training_capacity),
     # What the reference tools say
     Rule("peer_ratio", "experiment", peers.peer_ratio),
 )

@@ -31,6 +31,10 @@ SURE_RANGE = 8
 """The same for the range of five rounds, whose own scatter is wider."""
 
 
+_IN_BURSTS = {"training"}
+"""Resources whose load comes in bursts by itself: readers fill their queue, then wait for the accelerators."""
+
+
 def each_over_time(point: Measurement) -> list[list[float]]:
     """The samples of each repeat, as long as the shortest; none where they are too few to have a course."""
     values = list(point.samples.values) if point.samples is not None else []
@@ -111,6 +115,8 @@ def alike(repeats: Sequence[Sequence[float]]) -> list[float]:
 
 def throttled(case: Case) -> Verdict | None:
     """Throughput steps down in mid-run and stays there: heat, a full write cache, or a spent burst budget."""
+    if case.result.resource in _IN_BURSTS:
+        return None
     values = over_time(case.point)
     step = step_down(values)
     if step is None or case.point.samples is None:
@@ -132,6 +138,8 @@ def throttled(case: Case) -> Verdict | None:
 
 def not_steady(case: Case) -> Verdict | None:
     """The run did not settle: by SNIA's window, and beyond what the scatter of its samples explains."""
+    if case.result.resource in _IN_BURSTS:
+        return None
     values = over_time(case.point)
     if step_down(values) is not None:
         return None

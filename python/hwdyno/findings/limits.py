@@ -11,12 +11,16 @@ from hwdyno.words import Curve, ExperimentResult, Measurement, Run
 BUSY = 0.90
 """Utilisation above which a resource counts as the limiter."""
 _MEASURES_THE_CPU = {"memory", "compute"}
+_SAYS_IT_ITSELF = {"training"}
+"""Resources whose own rules hold the client against a run of its own."""
 
 
 def client_bound(case: Case) -> Verdict | None:
     """The measuring threads' own CPU is the limit, so the device was not."""
     share = case.cpu_share
-    if share is None or share <= BUSY or case.result.resource in _MEASURES_THE_CPU or case.result.kernel == "idle":
+    if share is None or share <= BUSY or case.result.kernel == "idle":
+        return None
+    if case.result.resource in _MEASURES_THE_CPU | _SAYS_IT_ITSELF:
         return None
     point = case.point
     spent = (point.cpu_user_s or 0) + (point.cpu_system_s or 0)

@@ -82,6 +82,7 @@ impl Kernel for Generate {
         if layout.record < 1.0 || layout.files == 0 {
             return Err(Error::usage("a data set needs at least one file, and samples of at least one byte"));
         }
+        possible(&layout)?;
         let dimensions = layout.dimensions();
         let (missing, kept_bytes) = plan(&layout, &dimensions)?;
         let needed: u64 = missing.iter().map(|&file| layout.size(dimensions[file as usize]).0).sum();
@@ -189,6 +190,27 @@ fn plan(layout: &Layout, dimensions: &[(u32, u32)]) -> Result<(Vec<u64>, u64), E
         }
     }
     Ok((missing, kept))
+}
+
+/// Refuses at once what no filesystem of this size could ever hold: its files are too many to even count.
+fn possible(layout: &Layout) -> Result<(), Error> {
+    let nominal = layout.files as f64 * layout.samples as f64 * layout.record;
+    let there = layout.folder.ancestors().find(|folder| folder.is_dir());
+    let Some((size, free)) = there.and_then(sys::filesystem::size_and_free_bytes) else { return Ok(()) };
+    // images and tables may come out somewhat smaller than their nominal size
+    if nominal * 0.8 <= size as f64 {
+        return Ok(());
+    }
+    let fits = (free as f64 * 0.95 / layout.record) as u64;
+    Err(Error::Machine(
+        format!(
+            "the data set needs {:.1} GB more and {} has {:.1} GB free: give a path with more room, or at most {fits} samples",
+            nominal / 1e9,
+            layout.folder.display(),
+            free as f64 / 1e9,
+        ),
+        Some(libc::ENOSPC),
+    ))
 }
 
 fn room(folder: &Path, needed: u64, layout: &Layout) -> Result<(), Error> {

@@ -440,8 +440,6 @@ fn report(
         streams: vec![stream],
         samples,
         cpu,
-        // samples that are computed on, and read ahead
-        concurrency_asked: (source.ranks * source.batch * (1 + pace.in_flight)) as f64,
         faults: ledger.faults(),
         notes,
         details,

@@ -1,0 +1,268 @@
+//! Saves and loads checkpoints over ranks, each its own file, synced, as a training job does.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::clock::now_ns;
+use crate::histogram::Histogram;
+use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::reading::{CpuTime, Note, Reading};
+use crate::training::batches::Meeting;
+use crate::training::ledger::Ledger;
+use crate::training::random::Noise;
+use crate::{cpu_time, sys, team};
+
+const BLOCK: usize = 4096;
+
+/// See the module.
+pub struct Checkpoint;
+
+impl Kernel for Checkpoint {
+    fn info(&self) -> KernelInfo {
+        let integer = |name, means, unit, (min, max), default: i64| Parameter {
+            name,
+            means,
+            unit,
+            kind: Kind::Integer { min, max },
+            default: json!(default),
+        };
+        let flag = |name, means| Parameter { name, means, unit: "", kind: Kind::Flag, default: json!(true) };
+        let text = |name, means, default| Parameter { name, means, unit: "", kind: Kind::Text, default };
+        KernelInfo {
+            name: "training_checkpoint",
+            measures: "how fast a checkpoint is saved and loaded again, over ranks",
+            parameters: vec![
+                text("path", "a folder of this kernel's own; its files are removed after", serde_json::Value::Null),
+                integer("checkpoint_bytes", "size of one checkpoint over all ranks", "B", (4096, 1 << 50), 1 << 30),
+                integer("ranks", "how many ranks save and load their parts at once", "", (1, 4096), 8),
+                integer("writes", "how many checkpoints are saved", "", (1, 1000), 10),
+                integer("reads", "how many are loaded", "", (0, 1000), 10),
+                integer("slots", "how many are kept at once; the oldest is overwritten", "", (1, 1000), 1),
+                integer("transfer_size", "bytes of one write or read", "B", (4096, 1 << 30), 8 << 20),
+                flag("fsync", "a save ends when its data is on the storage"),
+                flag("drop_cache", "a load reads from the storage, not from the page cache"),
+                text("model", "name of the model; told on, not used", json!("")),
+                Parameter {
+                    name: "scale",
+                    means: "share of the model's own checkpoint; told on, not used",
+                    unit: "",
+                    kind: Kind::Number { min: 0.0, max: 1.0 },
+                    default: json!(1.0),
+                },
+            ],
+            pass: vec![("bytes", "checkpoint_bytes")],
+        }
+    }
+
+    fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
+        let folder = PathBuf::from(parameters.text("path"));
+        let (ranks, slots) = (parameters.integer("ranks"), parameters.integer("slots"));
+        let part = parameters.integer("checkpoint_bytes").div_ceil(ranks).max(1);
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| Error::machine(format!("make {}", folder.display()), &error))?;
+        let free = sys::room::free_bytes(&folder)
+            .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
+        if part * ranks * slots > free / 100 * 98 {
+            return Err(Error::Machine(
+                format!(
+                    "{slots} checkpoint(s) of {:.1} GB do not fit into the {:.1} GB free in {}: give a smaller scale",
+                    (part * ranks) as f64 / 1e9,
+                    free as f64 / 1e9,
+                    folder.display()
+                ),
+                Some(libc::ENOSPC),
+            ));
+        }
+        let job = Job {
+            folder: &folder,
+            part,
+            slots,
+            transfer: parameters.integer("transfer_size").next_multiple_of(BLOCK as u64) as usize,
+            fsync: parameters.flag("fsync"),
+            drop_cache: parameters.flag("drop_cache"),
+            writes: parameters.integer("writes"),
+            reads: parameters.integer("reads"),
+        };
+        let (saves, loads) = (Ledger::new(0.1), Ledger::new(0.1));
+        let meeting = Meeting::new(ranks as usize);
+        let start = now_ns();
+        saves.start(start);
+        loads.start(start);
+        let members =
+            team::run(ranks as usize, &[], |member| job.rank(member.number as u64, &meeting, &saves, &loads, stop))?;
+        let elapsed_s = (now_ns() - start) as f64 / 1e9;
+        for rank in 0..ranks {
+            (0..slots).for_each(|slot| drop(std::fs::remove_file(job.file(rank, slot))));
+        }
+        Ok(report(self.info().name, parameters, &members, (&saves, &loads), elapsed_s, part * ranks, stop.is_set()))
+    }
+}
+
+/// What every rank does.
+struct Job<'a> {
+    folder: &'a Path,
+    part: u64,
+    slots: u64,
+    transfer: usize,
+    fsync: bool,
+    drop_cache: bool,
+    writes: u64,
+    reads: u64,
+}
+
+/// Durations of the steps that all ranks took together, ns, and the rank's CPU time.
+struct Times {
+    saves: Vec<u64>,
+    loads: Vec<u64>,
+    cpu: CpuTime,
+}
+
+impl Job<'_> {
+    fn file(&self, rank: u64, slot: u64) -> PathBuf {
+        self.folder.join(format!("checkpoint-{slot}-rank-{rank:04}.hwdyno"))
+    }
+
+    fn rank(&self, rank: u64, meeting: &Meeting, saves: &Ledger, loads: &Ledger, stop: &Stop) -> Times {
+        let mut buffer = vec![0_u8; self.transfer.min(self.part.next_multiple_of(BLOCK as u64) as usize)];
+        Noise::new(rank).fill(&mut buffer);
+        let mut times = Times {
+            saves: Vec::with_capacity(self.writes as usize),
+            loads: Vec::with_capacity(self.reads as usize),
+            cpu: CpuTime::default(),
+        };
+        let before = cpu_time::of_this_thread();
+        let goes_on = || !stop.is_set();
+        for number in 0..self.writes + self.reads {
+            let is_save = number < self.writes;
+            let slot = if is_save { number } else { number - self.writes } % self.slots.min(self.writes);
+            let path = self.file(rank, slot);
+            if !is_save && self.drop_cache {
+                // a file that cannot be opened is named when it is read
+                let _ = File::open(&path).map(|file| sys::page_cache::forget(&file));
+            }
+            if !meeting.join(goes_on) {
+                break;
+            }
+            let began = now_ns();
+            let (done, ledger) = if is_save {
+                (self.save(&path, &mut buffer, number, stop), saves)
+            } else {
+                (self.load(&path, &mut buffer, stop), loads)
+            };
+            match done {
+                Ok(bytes) => ledger.done(now_ns(), 0, bytes),
+                Err(error) => {
+                    let operation = if is_save { "save" } else { "load" };
+                    let says = format!("{}: {error}", path.display());
+                    ledger.fault(operation, error.raw_os_error().unwrap_or(0), says);
+                    meeting.leave();
+                    break;
+                }
+            }
+            if !meeting.join(goes_on) {
+                break;
+            }
+            let took = now_ns() - began;
+            if is_save {
+                times.saves.push(took);
+            } else {
+                times.loads.push(took);
+            }
+        }
+        times.cpu = cpu_time::of_this_thread().since(before);
+        times
+    }
+
+    /// Writes the rank's part; each block gets a stamp, so that no two are alike.
+    fn save(&self, path: &Path, buffer: &mut [u8], number: u64, stop: &Stop) -> std::io::Result<u64> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let (mut left, mut stamp) = (self.part, number << 40);
+        while left > 0 && !stop.is_set() {
+            let length = left.min(buffer.len() as u64) as usize;
+            for block in buffer[..length].chunks_exact_mut(BLOCK) {
+                block[..8].copy_from_slice(&stamp.to_le_bytes());
+                stamp += 1;
+            }
+            file.write_all(&buffer[..length])?;
+            left -= length as u64;
+        }
+        if self.fsync {
+            file.sync_all()?;
+        }
+        Ok(self.part - left)
+    }
+
+    fn load(&self, path: &Path, buffer: &mut [u8], stop: &Stop) -> std::io::Result<u64> {
+        let mut file = File::open(path)?;
+        let mut bytes = 0;
+        while !stop.is_set() {
+            match file.read(buffer)? {
+                0 => break,
+                got => bytes += got as u64,
+            }
+        }
+        if bytes < self.part && !stop.is_set() {
+            return Err(std::io::Error::other(format!("{bytes} bytes lie where {} were saved", self.part)));
+        }
+        Ok(bytes)
+    }
+}
+
+fn report(
+    kernel: &str,
+    parameters: &Parameters,
+    members: &[Times],
+    (saves, loads): (&Ledger, &Ledger),
+    elapsed_s: f64,
+    size: u64,
+    interrupted: bool,
+) -> Reading {
+    let mut reading = Reading {
+        kernel: kernel.into(),
+        parameters: parameters.as_json(),
+        elapsed_s,
+        interrupted,
+        faults: [saves.faults(), loads.faults()].concat(),
+        ..Reading::default()
+    };
+    for member in members {
+        reading.cpu += member.cpu;
+    }
+    // the slowest rank's: all had met before and after
+    let slowest = |of: &dyn Fn(&Times) -> &Vec<u64>| -> Vec<u64> {
+        let whole = members.iter().map(|member| of(member).len()).min().unwrap_or(0);
+        (0..whole).map(|at| members.iter().map(|member| of(member)[at]).max().unwrap_or(0)).collect()
+    };
+    for (name, word, ledger, took) in
+        [("write", "save", saves, slowest(&|t| &t.saves)), ("read", "load", loads, slowest(&|t| &t.loads))]
+    {
+        let (samples, mut stream) = ledger.samples(elapsed_s, name);
+        let mut histogram = Histogram::new();
+        for &ns in &took {
+            histogram.record(ns);
+        }
+        stream.operations = took.len() as u64;
+        stream.add_latency("total", &histogram);
+        let seconds: Vec<f64> = took.iter().map(|&ns| ns as f64 / 1e9).collect();
+        let total: f64 = seconds.iter().sum();
+        let speed = (total > 0.0).then(|| size as f64 * seconds.len() as f64 / total);
+        reading.details.insert(format!("{word}_bytes_s"), json!(speed));
+        reading
+            .details
+            .insert(format!("{word}_mean_s"), json!((!seconds.is_empty()).then(|| total / seconds.len() as f64)));
+        reading.details.insert(format!("{word}s_s"), json!(seconds));
+        reading.samples.interval_s = samples.interval_s;
+        reading.samples.operations.extend(samples.operations);
+        reading.samples.bytes.extend(samples.bytes);
+        reading.streams.push(stream);
+    }
+    reading.details.insert("checkpoint_bytes".into(), json!(size));
+    if members.iter().any(|member| member.saves.is_empty()) {
+        reading.notes.push(Note { code: "no_step".into(), says: "not one checkpoint was saved whole".into() });
+    }
+    reading
+}

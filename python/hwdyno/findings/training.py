@@ -1,0 +1,237 @@
+"""Rules on training storage: does it feed the accelerators, and did the run measure the storage at all?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hwdyno.findings.rule import Case, Verdict, as_number, percent, told
+from hwdyno.units import format_bytes, format_bytes_s, format_size
+from hwdyno.words import ExperimentResult, Measurement, Run
+
+RULE_STEPS, RULE_MEMORIES = 500, 5
+"""MLPerf Storage: a data set of at least 500 steps of every accelerator, and 5 times the host's memory."""
+CACHED = 0.05
+"""The share of bytes from the page cache above which a run did not measure the storage."""
+LAW = 0.05
+
+
+@dataclass(frozen=True)
+class Fed:
+    """What a point says of its accelerators."""
+
+    number: int
+    name: str
+    workload: str
+    au: float
+    au_pass: float
+    need_bytes_s: float
+    """Of one accelerator at full speed."""
+    nominal_bytes_s: float
+    """Samples a second x nominal record."""
+    batch_bytes: float
+
+    @property
+    def passes(self) -> bool:
+        """Whether the accelerators compute as much of the time as the workload asks for."""
+        return self.au >= self.au_pass
+
+    @property
+    def who(self) -> str:
+        """``2 h100 on unet3d``."""
+        return f"{self.number} {self.name or 'accelerator'}{'s' if self.number > 1 and not self.name else ''}" + (
+            f" on {self.workload}" if self.workload else ""
+        )
+
+
+def fed(result: ExperimentResult, point: Measurement) -> Fed | None:
+    """Reads a point's figures; none if it emulates no accelerator."""
+    if result.kernel != "training_loader":
+        return None
+    given = {**result.fixed, **point.parameters}
+    details = point.details
+    au = next((details[key] for key in ("au_dlio", "au_rule") if details.get(key) is not None), None)
+    record, batch = as_number(given.get("record_bytes")), as_number(given.get("batch_size"))
+    compute = as_number(given.get("compute"))
+    need = details.get("need_bytes_s") or (record * batch / compute if record and batch and compute else None)
+    if au is None or not need or not record:
+        return None
+    samples_s = next((details[key] for key in ("samples_s_dlio", "samples_s") if details.get(key)), 0.0)
+    return Fed(
+        number=int(as_number(given.get("accelerators")) or 1),
+        name=str(given.get("accelerator") or ""),
+        workload=str(given.get("workload") or ""),
+        au=float(au),
+        au_pass=as_number(given.get("au_pass")) or 0.9,
+        need_bytes_s=float(need),
+        nominal_bytes_s=float(samples_s) * record,
+        batch_bytes=record * (batch or 1),
+    )
+
+
+def _client_bytes_s(run: Run, result: ExperimentResult, number: int) -> float | None:
+    """What the loader alone delivered to so many accelerators, bytes/s: measured with no computing, from memory."""
+    for other in run.experiments:
+        if other.kernel != "training_loader" or as_number(other.fixed.get("compute")) != 0:
+            continue
+        if other.fixed.get("workload") != result.fixed.get("workload"):
+            continue
+        for point in other.points:
+            if as_number(point.parameters.get("accelerators")) == number and point.throughput.value > 0:
+                return point.throughput.value
+    return None
+
+
+def training_too_small(case: Case) -> Verdict | None:
+    """A data set below the rule's size gives no verdict."""
+    what = fed(case.result, case.point)
+    memory = told(case.run.machine, "memory", "total_bytes")
+    size = case.point.details.get("dataset_bytes")
+    if what is None or not size or not isinstance(memory, int | float):
+        return None
+    by_steps, by_memory = RULE_STEPS * what.batch_bytes * what.number, RULE_MEMORIES * memory
+    least = max(by_steps, by_memory)
+    if size >= least:
+        return None
+    why = f"{RULE_STEPS} steps" if by_steps > by_memory else f"{RULE_MEMORIES} times this host's memory"
+    samples = -(-least // (as_number(case.parameter("record_bytes")) or 1))
+    return Verdict(
+        "info",
+        f"{what.who}: too small to judge: the data set has {format_size(size)} where the rule asks for "
+        f"{format_size(least)} ({why}), so AU {percent(what.au)} is no verdict on this storage.",
+        {"dataset_bytes": size, "least_bytes": least, "au": what.au},
+        f"Give --samples {samples:.0f}, where there is room for it.",
+        weight=least,
+    )
+
+
+def training_cached(case: Case) -> Verdict | None:
+    """Bytes that came from memory say nothing about the storage."""
+    what, share = fed(case.result, case.point), case.point.details.get("cached_share_by_device")
+    if what is None or share is None or share <= CACHED:
+        return None
+    return Verdict(
+        "warning",
+        f"{what.who}: cached: {percent(share)} of the bytes came from the page cache, so AU {percent(what.au)} is "
+        "memory's as much as the storage's.",
+        {"cached_share": share, "limit": CACHED},
+        "Give more --samples than memory holds, --epochs 1, or --direct 1.",
+        weight=share,
+    )
+
+
+def training_client_bound(case: Case) -> Verdict | None:
+    """If the loader alone cannot keep up, a failure is not the storage's."""
+    what = fed(case.result, case.point)
+    if what is None or what.passes:
+        return None
+    client, need = _client_bytes_s(case.run, case.result, what.number), what.need_bytes_s * what.number * what.au_pass
+    if client is None or client >= need:
+        return None
+    return Verdict(
+        "warning",
+        f"{what.who}: client-bound: from memory, and without computing, this loader delivers "
+        f"{format_bytes_s(client)} where {format_bytes_s(need)} are needed, so AU {percent(what.au)} does not say "
+        "that the storage is too slow.",
+        {"client_bytes_s": client, "need_bytes_s": need},
+        "Give the client more processors, or spread the accelerators over more hosts.",
+        weight=need / client,
+    )
+
+
+def training_au(case: Case) -> Verdict | None:
+    """An accelerator that waits too long fails."""
+    what = fed(case.result, case.point)
+    if what is None or what.passes or training_client_bound(case) is not None:
+        return None
+    waits = 1 - what.au
+    return Verdict(
+        "warning",
+        f"{what.who}: AU {percent(what.au)} is below the {percent(what.au_pass)} asked for: accelerators wait "
+        f"{percent(waits)} of the time; {format_bytes_s(what.nominal_bytes_s)} of the "
+        f"{format_bytes_s(what.need_bytes_s * what.number)} that they need arrive.",
+        {"au": what.au, "au_pass": what.au_pass, "nominal_bytes_s": what.nominal_bytes_s},
+        f"Ask for fewer accelerators, more readers or another storage: {case.command(read_threads=16)}",
+        weight=waits,
+    )
+
+
+def training_law(case: Case) -> Verdict | None:
+    """AU x need = throughput: somebody's row that breaks it is mislabelled (our own keep it by construction)."""
+    what = fed(case.result, case.point)
+    if what is None or not case.imported or not what.nominal_bytes_s or not what.au:
+        return None
+    product = what.au * what.need_bytes_s * what.number
+    off = product / what.nominal_bytes_s - 1
+    if abs(off) <= LAW:
+        return None
+    need = what.nominal_bytes_s / what.au / what.number
+    return Verdict(
+        "warning",
+        f"{what.who}: AU {percent(what.au)} x {format_bytes_s(what.need_bytes_s)} x {what.number} is "
+        f"{format_bytes_s(product)}, but {format_bytes_s(what.nominal_bytes_s)} is given: AU x need = throughput "
+        f"fails by {percent(abs(off))}, so accelerator, AU or throughput is mislabelled.",
+        {"off": off, "need_by_row_bytes_s": need, "tolerance": LAW},
+        f"A need of {format_bytes_s(need)} an accelerator would fit this row.",
+        weight=abs(off),
+    )
+
+
+def training_capacity(case: Case) -> Verdict | None:
+    """How many accelerators this storage feeds, and what the next limit is."""
+    found = sorted(
+        ((what, at) for at, point in enumerate(case.result.points) if (what := fed(case.result, point)) is not None),
+        key=lambda one: one[0].number,
+    )
+    if not found:
+        return None
+    most = 0
+    for what, _ in found:
+        if not what.passes:
+            break
+        most = what.number
+    first, best = found[0][0], max((what.nominal_bytes_s for what, _ in found), default=0.0)
+    name = f"{first.name or 'accelerators'} for {first.workload}" if first.workload else first.name or "accelerators"
+    by_rate = best / (first.need_bytes_s * first.au_pass)
+    fails = next((what for what, _ in found if what.number > most), None)
+    if fails is None:
+        limit = f"no limit was reached: all {most} passed (AU {percent(found[-1][0].au)})"
+    else:
+        client = _client_bytes_s(case.run, case.result, fails.number)
+        need = fails.need_bytes_s * fails.number * fails.au_pass
+        bound = client is not None and client < need
+        limit = (
+            f"with {fails.number} the AU is {percent(fails.au)}, and the next limit is "
+            f"{'this client' if bound else 'the storage'}: {format_bytes_s(fails.nominal_bytes_s)} arrive of "
+            f"{format_bytes_s(fails.need_bytes_s * fails.number)}"
+        )
+    small = any(training_too_small(Case(case.run, case.result, at)) for _, at in found)
+    caveat = " The data set is too small for a verdict by the rule." if small else ""
+    return Verdict(
+        "info",
+        f"This storage feeds {most} {name} (AU of at least {percent(first.au_pass)}); {limit}.{caveat}",
+        {
+            "most": most,
+            "au": {what.number: what.au for what, _ in found},
+            "by_throughput": by_rate,
+            "best_bytes_s": best,
+        },
+        f"Its best {format_bytes_s(best)} would be enough for {by_rate:.1f} of them."
+        if fails
+        else f"Sweep on: --accelerators {found[-1][0].number * 2},{found[-1][0].number * 4}",
+        points=tuple(at for _, at in found),
+    )
+
+
+def training_other_data(case: Case) -> Verdict | None:
+    """Data of another workload in the folder makes every figure somebody else's."""
+    note = next((note for note in case.point.notes if note.code in {"other_workload", "no_step"}), None)
+    if note is None or case.result.kernel != "training_loader":
+        return None
+    size = case.point.details.get("dataset_bytes")
+    return Verdict(
+        "invalid",
+        f"{case.label}: {note.says}, so this point does not count.",
+        {"note": note.code, "dataset_bytes": size},
+        "Give the folder of this workload's data, or more --samples"
+        + (f" (there are {format_bytes(size)})." if size else "."),
+    )

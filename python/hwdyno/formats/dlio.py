@@ -1,0 +1,129 @@
+"""DLIO's ``summary.json``: read as a Run, and written from one, so that results stand side by side."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from hwdyno.statistics import interval
+from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserError
+
+NAME = "dlio-summary"
+_MIB = 2**20
+
+
+def recognizes(text: str) -> bool:
+    """Whether this looks like DLIO's summary."""
+    return bool(re.search(r'"num_accelerators"\s*:', text)) and '"metric"' in text
+
+
+def read(text: str, name: str) -> Run:
+    """A Run with one point: AU in ``details``, bytes/s as DLIO counts them (samples/s x nominal record)."""
+    try:
+        summary = json.loads(text)
+        metric = summary["metric"]
+        samples_s = _numbers(metric["train_throughput_samples_per_second"])
+        au = [percent / 100 for percent in _numbers(metric["train_au_percentage"])]
+        io_mib_s = float(metric["train_io_mean_MB_per_second"])
+        accelerators = int(summary["num_accelerators"])
+    except (ValueError, KeyError, TypeError) as error:
+        said = f"it has no {error}" if isinstance(error, KeyError) else "it is cut short or damaged"
+        raise UserError(f"{name} is no DLIO summary that can be read: {said}") from None
+    mean_samples_s = sum(samples_s) / len(samples_s) if samples_s else 0.0
+    record = io_mib_s * _MIB / mean_samples_s if mean_samples_s else 0.0
+    details: dict[str, Any] = {
+        "au_dlio": sum(au) / len(au) if au else None,
+        "au_dlio_by_epoch": au,
+        "samples_s_dlio": mean_samples_s,
+        "record_bytes": record,
+        "passes": metric.get("train_au_meet_expectation") == "success",
+    }
+    parameters: Parameters = {"accelerators": accelerators}
+    fixed: Parameters = {
+        "files": summary.get("num_files_train"),
+        "samples_per_file": summary.get("num_samples_per_file"),
+        "epochs": summary.get("epochs"),
+        "record_bytes": record,
+    }
+    point = Measurement(
+        parameters=parameters,
+        throughput=interval([value * record for value in samples_s] or [0.0], "bytes/s"),
+        rate=interval(samples_s or [0.0], "operations/s"),
+        latency_ns=None, streams=(), samples=None, concurrency=None, cpu_user_s=None, cpu_system_s=None,
+        elapsed_s=0.0, operations=0, bytes=0, repeats=len(samples_s),
+        repeat_values=tuple(value * record for value in samples_s),
+        details=details,
+    )  # fmt: skip
+    result = ExperimentResult(
+        name="training.summary",
+        resource="training",
+        asks="What did DLIO report?",
+        load="accelerators",
+        kernel="training_loader",
+        points=(point,),
+        planned=1,
+        fixed=fixed,
+    )
+    started = str(summary.get("start", ""))
+    machine = {"hostname": str(summary.get("hostname", "unknown"))}
+    memory = _numbers(summary.get("host_memory_GB") or [])
+    if memory:
+        machine["memory"] = {"total_bytes": memory[0] * 2**30}  # type: ignore[assignment]
+    return Run(
+        id=f"dlio-{re.sub(r'[^0-9A-Za-z]+', '-', started) or 'summary'}",
+        started=started, finished=summary.get("end"), machine=machine, profile="", command="dlio_benchmark",
+        experiments=(result,), version="", imported_from=NAME,
+    )  # fmt: skip
+
+
+def _numbers(values: Any) -> list[float]:
+    return [float(value) for value in (values if isinstance(values, list) else [values])]
+
+
+def write(run: Run, result: ExperimentResult, point: Measurement) -> dict[str, Any]:
+    """The summary that DLIO would have written of a point: its names, its units, its formulas.
+
+    ``train_io_mean_MB_per_second`` is samples/s x nominal record / 2^20 (``statscounter.py``), whatever was
+    really read.
+    """
+    told = {**result.fixed, **point.parameters}
+    au = [100 * value for value in point.details.get("au_dlio_by_epoch") or []]
+    samples_s = list(point.details.get("samples_s_dlio_by_epoch") or [])
+    record = float(told.get("record_bytes") or 0)
+    passes = bool(au) and sum(au) / len(au) >= 100 * float(told.get("au_pass") or 0.9)
+    io = [value * record / _MIB for value in samples_s]
+    return {
+        "start": run.started,
+        "end": run.finished,
+        "num_accelerators": int(told.get("accelerators") or 1),
+        "num_hosts": 1,
+        "hostname": run.machine.get("hostname", ""),
+        "metric": {
+            "train_au_percentage": au,
+            "train_au_mean_percentage": _mean(au),
+            "train_au_meet_expectation": "success" if passes else "fail",
+            "train_au_stdev_percentage": _deviation(au),
+            "train_throughput_samples_per_second": samples_s,
+            "train_throughput_mean_samples_per_second": _mean(samples_s),
+            "train_throughput_stdev_samples_per_second": _deviation(samples_s),
+            "train_io_mean_MB_per_second": _mean(io),
+            "train_io_stdev_MB_per_second": _deviation(io),
+        },
+        "num_files_train": told.get("files"),
+        "num_files_eval": 0,
+        "num_samples_per_file": told.get("samples_per_file"),
+        "host_memory_GB": [float((run.machine.get("memory") or {}).get("total_bytes") or 0) / 2**30],
+        "host_cpu_count": [(run.machine.get("cpu") or {}).get("threads")],
+        "epochs": len(au),
+    }
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _deviation(values: list[float]) -> float:
+    """Over all values, as ``numpy.std`` takes it."""
+    mean = _mean(values)
+    return (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5 if values else 0.0

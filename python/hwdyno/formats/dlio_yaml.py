@@ -1,0 +1,148 @@
+"""Reads DLIO's workload files as they are, with its ``++workload.x.y=value`` overrides; an unknown key is named."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+from hwdyno.formats.workload import Workload
+from hwdyno.words import UserError
+
+# Every key that DLIO 2.0.0 and 3.0.0 read (dlio_benchmark/utils/config.py, LoadConfig). A key of any of these is
+# accepted; those that change what is read or when are taken, the others change nothing of what is measured here.
+_KEYS: dict[str, str] = {
+    "model": "name type model_size model_size_bytes optimization_groups num_layers layer_parameters model_datatype "
+    "optimizer_datatype parallelism.tensor parallelism.pipeline parallelism.data parallelism.zero_stage "
+    "transformer.vocab_size transformer.hidden_size transformer.ffn_hidden_size transformer.num_attention_heads "
+    "transformer.num_kv_heads",
+    "framework": "",
+    "storage": "storage_type storage_root storage_options",
+    "workflow": "train generate_data evaluation checkpoint profiling debug",
+    "dataset": "record_length record_length_stdev record_length_bytes record_length_bytes_stdev "
+    "record_length_bytes_resize num_files_train num_files_eval generation_buffer_size num_samples_per_file data_folder "
+    "num_subfolders_train num_subfolders_eval enable_chunking chunk_size compression compression_level file_prefix "
+    "format keep_files record_element_bytes record_element_type record_dims hdf5.chunk_dims hdf5.num_dset_per_record "
+    "hdf5.max_shape parquet.row_group_size parquet.columns parquet.read_columns",
+    "reader": "dont_use_mmap reader_classname multiprocessing_context data_loader data_loader_classname "
+    "data_loader_sampler read_threads computation_threads batch_size batch_size_eval prefetch_size file_shuffle "
+    "file_access shuffle_size sample_shuffle read_type transfer_size odirect preprocess_time preprocess_time_stdev "
+    "pin_memory transformed_record_dims transformed_record_element_type",
+    "train": "epochs total_training_steps seed_change_epoch computation_time computation_time_stdev seed",
+    "evaluation": "eval_time eval_time_stdev eval_after_epoch epochs_between_evals",
+    "checkpoint": "checkpoint_folder checkpoint_after_epoch epochs_between_checkpoints steps_between_checkpoints type "
+    "checkpoint_mechanism_classname fsync time_between_checkpoints num_checkpoints_write num_checkpoints_read "
+    "recovery_rank_shift rank_sync mode randomize_tensor model_size ksm.madv_mergeable_id ksm.high_ram_trigger "
+    "ksm.low_ram_exit ksm.await_time",
+    "output": "folder log_file metric.exclude_start_steps metric.exclude_end_steps",
+    "profiling": "profiler iostat_devices",
+    "metric": "au",
+}
+# DLIO computes on a batch for a time drawn from a distribution; its mean is taken.
+_FREE = {"reader.preprocess_time", "train.computation_time", "evaluation.eval_time", "storage.storage_options"}
+_FORMATS = {
+    "npz": "npz", "npy": "npy", "tfrecord": "tfrecord", "hdf5": "hdf5", "jpeg": "jpeg", "png": "png", "csv": "csv",
+    "indexed_binary": "bin", "mmap_indexed_binary": "bin", "parquet": "parquet",
+}  # fmt: skip
+
+
+def read(path: Path, overrides: list[str] | None = None) -> Workload:
+    """The workload of a DLIO file. Raises ``UserError`` in one line, with the key at fault."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is no YAML that can be read: {' '.join(str(error).split())}") from None
+    if not isinstance(document, dict):
+        raise UserError(f"{path} holds no DLIO workload: its top is no table")
+    for override in overrides or []:
+        _override(document, override, yaml.safe_load)
+    keys = _flatten(document, str(path))
+    return _workload(keys, path)
+
+
+def _override(document: dict[str, Any], text: str, parse: Any) -> None:
+    """Apply one ``++workload.reader.batch_size=4``, in Hydra's spelling."""
+    name, equals, value = text.lstrip("+").partition("=")
+    parts = name.split(".")
+    if not equals or parts[0] != "workload" or len(parts) < 2:
+        raise UserError(f"'{text}' is no override; write it as DLIO does: ++workload.reader.batch_size=4")
+    place = document
+    for part in parts[1:-1]:
+        inner = place.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise UserError(f"'{text}': {part} is no table")
+        place = inner
+    place[parts[-1]] = parse(value)
+
+
+def known_keys() -> set[str]:
+    """Every key, dotted."""
+    return {f"{section}.{key}" if key else section for section, keys in _KEYS.items() for key in keys.split() or [""]}
+
+
+def _flatten(document: dict[str, Any], where: str) -> dict[str, Any]:
+    known, flat = known_keys(), dict[str, Any]()
+
+    def walk(table: dict[str, Any], before: str) -> None:
+        for key, value in table.items():
+            # DLIO has read the reader's options under both names
+            name = f"{before}{key}".replace("data_reader", "reader", 1)
+            if isinstance(value, dict) and name not in _FREE:
+                walk(value, f"{name}.")
+            elif name in known or (name == "model" and isinstance(value, str)):
+                flat[name] = value
+            else:
+                near = difflib.get_close_matches(name, known, n=1)
+                mend = f"did you mean '{near[0]}'?" if near else "no key of DLIO's is like it"
+                raise UserError(f"{where}: the key '{name}' is unknown; {mend}")
+
+    walk(document, "")
+    return flat
+
+
+def _workload(keys: dict[str, Any], path: Path) -> Workload:
+    def number(names: str, otherwise: float, least: float = 0.0) -> float:
+        for name in names.split():
+            value = keys.get(name)
+            value = value.get("mean") if isinstance(value, dict) else value
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+                raise UserError(f"{path}: {name} = {value!r} must be a number of {least:g} or more")
+            return float(value)
+        return otherwise
+
+    kind = str(keys.get("dataset.format", "tfrecord"))
+    if kind not in _FORMATS:
+        raise UserError(f"{path}: the format '{kind}' cannot be read here; there are: {', '.join(_FORMATS)}")
+    if str(keys.get("dataset.compression", "none")).lower() != "none":
+        raise UserError(f"{path}: compressed data sets cannot be generated here; leave dataset.compression out")
+    steps = int(number("train.total_training_steps", 0, -1))
+    return Workload(
+        name=str(keys.get("model.name", keys.get("model", path.stem))),
+        accelerator=path.stem.rpartition("_")[2],
+        format=_FORMATS[kind],
+        files=int(number("dataset.num_files_train", 8, 1)),
+        samples_per_file=int(number("dataset.num_samples_per_file", 1, 1)),
+        record_bytes=number("dataset.record_length_bytes dataset.record_length", 64 * 1024, 1),
+        record_bytes_stdev=number("dataset.record_length_bytes_stdev dataset.record_length_stdev", 0),
+        batch_size=int(number("reader.batch_size", 1, 1)),
+        compute_s=number("train.computation_time", 0),
+        read_threads=int(number("reader.read_threads", 1)),
+        prefetch=max(1, int(number("reader.prefetch_size", 2))),
+        epochs=int(number("train.epochs", 1, 1)),
+        steps=max(0, steps),
+        au=number("metric.au", 0.9),
+        source=f"DLIO workload file {path.name}",
+        transfer_size=max(4096, int(number("reader.transfer_size", 512 << 10))),
+        prefix=str(keys.get("dataset.file_prefix", "img")),
+        subfolders=int(number("dataset.num_subfolders_train", 0)),
+        row_group=int(number("dataset.parquet.row_group_size", 0)),
+        columns=int(number("dataset.parquet.columns", 1, 1)),
+        read_columns=int(number("dataset.parquet.read_columns", 0)),
+        folder=str(keys.get("dataset.data_folder", "")),
+    )

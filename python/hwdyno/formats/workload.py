@@ -1,0 +1,134 @@
+"""Training workloads as data: what is read, in which batches, and how long an accelerator computes on each."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import math
+import sys
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hwdyno.words import Parameters, UserError
+
+FOLDER = Path(__file__).parents[1] / "data" / "workloads"
+
+RULE_STEPS = 500
+"""MLPerf Storage: a data set has at least so many steps of every accelerator …"""
+RULE_MEMORIES = 5
+"""… and at least so many times the host's memory."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One workload on one accelerator, with the sizes of its data set."""
+
+    name: str
+    accelerator: str
+    format: str
+    files: int
+    samples_per_file: int
+    record_bytes: float
+    batch_size: int
+    compute_s: float
+    """Time that the accelerator computes on a batch, s."""
+    record_bytes_stdev: float = 0.0
+    read_threads: int = 1
+    prefetch: int = 2
+    epochs: int = 1
+    steps: int = 0
+    """At most so many steps; 0 for all."""
+    au: float = 0.9
+    """Share of the time that the accelerator must compute to pass."""
+    version: str = ""
+    """Of the benchmark that has it."""
+    source: str = ""
+    transfer_size: int = 512 << 10
+    prefix: str = "img"
+    subfolders: int = 0
+    row_group: int = 0
+    columns: int = 1
+    read_columns: int = 0
+    folder: str = ""
+    """Where its own file says that the data is; empty if it does not."""
+
+    @property
+    def samples(self) -> int:
+        """Samples of the whole data set."""
+        return self.files * self.samples_per_file
+
+    @property
+    def bytes(self) -> float:
+        """Nominal bytes of the whole data set."""
+        return self.samples * self.record_bytes
+
+    @property
+    def need_bytes_s(self) -> float:
+        """What one accelerator takes at full speed: batch x record / compute, bytes/s."""
+        return self.batch_size * self.record_bytes / self.compute_s if self.compute_s else math.inf
+
+    def least_bytes(self, accelerators: int, memory_bytes: float) -> float:
+        """The least data set on which a verdict counts, by MLPerf Storage's rule."""
+        return max(RULE_STEPS * self.batch_size * accelerators * self.record_bytes, RULE_MEMORIES * memory_bytes)
+
+    def with_samples(self, samples: int) -> Workload:
+        """This workload on a data set of so many samples, rounded up to whole files."""
+        if samples < 1:
+            raise UserError("a data set has at least 1 sample; give --samples 1 or more")
+        per_file = min(self.samples_per_file, samples)
+        return replace(self, files=-(-samples // per_file), samples_per_file=per_file)
+
+    @property
+    def layout(self) -> Parameters:
+        """What the kernels ``training_generate`` and ``training_loader`` are told of the data set."""
+        names = ("format", "files", "samples_per_file", "record_bytes", "record_bytes_stdev")
+        rest = ("subfolders", "prefix", "row_group", "columns")
+        told = asdict(self)
+        return {name: told[name] for name in (*names, *rest)}
+
+    @property
+    def parameters(self) -> Parameters:
+        """What the kernel ``training_loader`` is told."""
+        names = ("batch_size", "read_threads", "prefetch", "epochs", "steps", "transfer_size", "read_columns")
+        told = asdict(self)
+        labels: Parameters = {"workload": self.name, "accelerator": self.accelerator, "au_pass": self.au}
+        return {**self.layout, **{name: told[name] for name in names}, "compute": self.compute_s, **labels}
+
+
+def toml(text: str) -> dict[str, Any]:
+    """Parse TOML, also on Python 3.10."""
+    document: dict[str, Any] = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli").loads(
+        text
+    )
+    return document
+
+
+@cache
+def catalogue() -> dict[str, dict[str, Workload]]:
+    """Every workload of the catalogue by its name, then by accelerator."""
+    found: dict[str, dict[str, Workload]] = {}
+    for path in sorted(FOLDER.glob("*.toml")):
+        told = toml(path.read_text(encoding="utf-8"))
+        accelerators = told.pop("accelerators")
+        found[path.stem] = {
+            name: Workload(name=path.stem, accelerator=name, **{**told, **own}) for name, own in accelerators.items()
+        }
+    return found
+
+
+def find(name: str, accelerator: str) -> Workload:
+    """The workload of the catalogue; raises ``UserError`` that names what there is."""
+    known = catalogue()
+    if name not in known:
+        raise UserError(f"no workload is called '{name}'; {_near(name, list(known))} (or give a DLIO YAML file)")
+    of = known[name]
+    if accelerator.lower() not in of:
+        raise UserError(f"{name} has no accelerator '{accelerator}'; {_near(accelerator.lower(), list(of))}")
+    return of[accelerator.lower()]
+
+
+def _near(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}"

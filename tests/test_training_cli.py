@@ -1,0 +1,79 @@
+"""``hwdyno training`` from end to end, on small data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hwdyno.cli.main import main
+
+pytestmark = pytest.mark.machine
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
+
+
+def test_accelerators_are_fed_and_the_data_is_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    command = ["training", "--workload", "cosmoflow", "--accelerator", "a100", "--samples", "24", "--path", str(place)]
+    told = ["--accelerators", "1,2", "--runtime", "0.3", "--epochs", "2", "--json", "--no-page", "--quiet"]
+    status = main([*command, *told, "--summary", str(tmp_path / "dlio")])
+    out = capsys.readouterr().out
+    assert status in {0, 3}
+    run = json.loads(out)
+    named = {result["name"]: result for result in run["experiments"]}
+    assert set(named) == {"training.cosmoflow.a100", "training.client.cosmoflow"}
+    points = named["training.cosmoflow.a100"]["points"]
+    assert [one["parameters"]["accelerators"] for one in points] == [1, 2]
+    assert all(0 < one["details"]["au_rule"] <= 1 for one in points)
+    assert {"training_capacity", "training_too_small"} <= {found["rule"] for found in run["findings"]}
+    assert not list(place.iterdir())
+    summary = json.loads((tmp_path / "dlio" / "cosmoflow.a100-2" / "summary.json").read_text())
+    assert summary["num_accelerators"] == 2
+    assert 0 < summary["metric"]["train_au_mean_percentage"] <= 100
+
+
+def test_generated_data_is_kept_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = ["training", "--workload", "cosmoflow", "--accelerator", "h100", "--samples", "3", "--path", str(tmp_path)]
+    assert main([*told, "--generate"]) == 0
+    assert len(list((tmp_path / "hwdyno-cosmoflow-3" / "train").iterdir())) == 3
+    capsys.readouterr()
+
+
+def test_several_storages_and_a_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    told = ["--path", f"ceph={tmp_path / 'a'}", "--path", f"local={tmp_path / 'b'}", "--samples", "1000,3500"]
+    assert main(["training", "--accelerator", "a100,h100", "--accelerators", "1", *told, "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "training.unet3d.h100.3500@ceph" in out
+    assert "3500 samples of unet3d, 513 GB" in out
+    assert out.count("data: ") == 4
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        (["--workload", "unet"], "did you mean 'unet3d'"),
+        (["--accelerator", "h200"], "unet3d has no accelerator 'h200'"),
+        (["--path", "/no/such/place"], "is no directory"),
+        (["--profile", "slow"], "no profile is called 'slow'"),
+        (["--workload", "x.yaml"], "cannot read x.yaml: no such file"),
+        (["--samples", "none"], "none"),
+    ],
+)
+def test_what_is_wrong_is_one_line(told: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["training", *told]) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+
+
+def test_a_data_set_beyond_the_room_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["training", "--samples", "100000000", "--path", str(tmp_path), "--quiet"]) == 2
+    assert "GB more" in capsys.readouterr().err
+    assert not list(tmp_path.glob("hwdyno-*"))

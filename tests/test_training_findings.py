@@ -1,0 +1,104 @@
+"""What the training rules say of made Runs: of a failing storage, a slow client, a warm cache, a mislabelled row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hwdyno.findings import explain
+from hwdyno.statistics import interval
+from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, Run
+
+RECORD, BATCH, COMPUTE = 146_600_628, 7, 0.323
+NEED = RECORD * BATCH / COMPUTE
+FIXED: Parameters = {
+    "workload": "unet3d", "accelerator": "h100", "record_bytes": RECORD, "batch_size": BATCH, "compute": COMPUTE,
+    "au_pass": 0.9,
+}  # fmt: skip
+
+
+def point(number: int, au: float, **details: Any) -> Measurement:
+    rate = au * NEED * number / RECORD
+    return Measurement(
+        parameters={"accelerators": number},
+        throughput=interval([rate * RECORD] * 3, "bytes/s"), rate=interval([rate] * 3, "operations/s"),
+        latency_ns=None, streams=(), samples=None, concurrency=None, cpu_user_s=1.0, cpu_system_s=1.0,
+        elapsed_s=60.0, operations=int(rate * 60), bytes=int(rate * 60 * RECORD), repeats=3,
+        details={
+            "au_dlio": au, "au_rule": au, "samples_s_dlio": rate, "steps": 500, "need_bytes_s": NEED,
+            "dataset_bytes": 10e12, "cached_share_by_device": 0.0, **details,
+        },
+    )  # fmt: skip
+
+
+def client(*speeds: float) -> ExperimentResult:
+    points = tuple(
+        replace(point(number, 0.5), throughput=interval([speed] * 3, "bytes/s"), details={})
+        for number, speed in enumerate(speeds, 1)
+    )
+    fixed: Parameters = {**FIXED, "compute": 0.0}
+    return ExperimentResult(
+        "training.client.unet3d", "training", "?", "accelerators", "training_loader", points, fixed=fixed
+    )
+
+
+def findings(*points: Measurement, clients: ExperimentResult | None = None, **run: Any) -> dict[str, Finding]:
+    result = ExperimentResult(
+        "training.unet3d.h100", "training", "?", "accelerators", "training_loader", points, fixed=FIXED
+    )
+    made = Run(
+        id="x", started="", finished="", machine={"memory": {"total_bytes": 64 << 30}}, profile="", command="",
+        experiments=(result, clients) if clients else (result,), **run,
+    )  # fmt: skip
+    return {found.rule: found for found in explain(made).findings if found.rule.startswith("training")}
+
+
+def test_a_storage_that_feeds_all_is_only_told_of() -> None:
+    found = findings(point(1, 0.99), point(2, 0.97))
+    assert set(found) == {"training_capacity"}
+    assert "feeds 2 h100 for unet3d" in found["training_capacity"].says
+    assert "--accelerators 4,8" in found["training_capacity"].advice
+
+
+def test_a_storage_that_is_too_slow_fails_with_its_limit() -> None:
+    found = findings(point(1, 0.95), point(2, 0.6), point(4, 0.3), clients=client(50e9, 50e9, 50e9, 50e9))
+    assert set(found) == {"training_capacity", "training_au"}
+    assert "feeds 1 h100" in found["training_capacity"].says
+    assert "the next limit is the storage" in found["training_capacity"].says
+    assert found["training_capacity"].evidence["by_throughput"] == pytest.approx(4 * 0.3 / 0.9, rel=0.01)
+    assert found["training_au"].severity == "warning"
+
+
+def test_a_slow_client_is_not_the_storages_fault() -> None:
+    found = findings(point(1, 0.95), point(2, 0.6), clients=client(4e9, 4e9))
+    assert "training_au" not in found
+    assert "4.00 GB/s where 5.72 GB/s are needed" in found["training_client_bound"].says
+    assert "the next limit is this client" in found["training_capacity"].says
+
+
+def test_bytes_from_memory_are_said() -> None:
+    found = findings(point(1, 0.99, cached_share_by_device=0.6))
+    assert "60% of the bytes came from the page cache" in found["training_cached"].says
+
+
+def test_a_small_data_set_gives_no_verdict_and_the_size_that_would() -> None:
+    found = findings(point(1, 0.99, dataset_bytes=20e9))
+    assert "too small to judge" in found["training_too_small"].says
+    assert "500 steps" in found["training_too_small"].says
+    assert "--samples 3500" in found["training_too_small"].advice
+    assert "too small for a verdict" in found["training_capacity"].says
+
+
+def test_a_mislabelled_row_breaks_the_law() -> None:
+    # the row "A100, 24.51%, 729.10 MiB/s" of a published table is an H100's
+    a100 = {**FIXED, "accelerator": "a100", "compute": 0.636}
+    row = replace(
+        point(1, 0.2451, need_bytes_s=None, samples_s_dlio=729.1 * 2**20 / RECORD),
+        parameters={"accelerators": 1, **a100},
+    )
+    found = findings(row, imported_from="table")
+    assert "AU x need = throughput fails" in found["training_law"].says
+    assert found["training_law"].evidence["need_by_row_bytes_s"] == pytest.approx(NEED, rel=0.03)
+    right = replace(row, parameters={"accelerators": 1})
+    assert "training_law" not in findings(right, imported_from="table")
