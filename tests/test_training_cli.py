@@ -55,6 +55,18 @@ def test_several_storages_and_a_dry_run(tmp_path: Path, capsys: pytest.CaptureFi
     assert out.count("data: ") == 4
 
 
+def test_a_checkpoint_is_saved_and_loaded_with_its_memory_said_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = ["training", "--checkpoint", "llama3-8b", "--scale", "0.0001", "--ranks", "1,4", "--path", str(tmp_path)]
+    assert main([*told, "--no-page"]) in {0, 3}
+    captured = capsys.readouterr()
+    assert captured.err.startswith("llama3-8b at scale 0.0001: ")
+    assert "ranks 4: save" in captured.out
+    assert "ranks 1: load" in captured.out
+    assert not (tmp_path / "hwdyno-checkpoint").exists()
+
+
 @pytest.mark.parametrize(
     ("told", "says"),
     [
@@ -64,6 +76,8 @@ def test_several_storages_and_a_dry_run(tmp_path: Path, capsys: pytest.CaptureFi
         (["--profile", "slow"], "no profile is called 'slow'"),
         (["--workload", "x.yaml"], "cannot read x.yaml: no such file"),
         (["--samples", "none"], "none"),
+        (["--checkpoint", "llama"], "no checkpoint is called 'llama'; there are: llama3-8b"),
+        (["--checkpoint", "llama3-8b", "--scale", "2"], "must be above 0 and at most 1"),
     ],
 )
 def test_what_is_wrong_is_one_line(told: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

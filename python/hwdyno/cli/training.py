@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.cli import common
+from hwdyno.cli import checkpoint_plan, common
 from hwdyno.cli.main import INTERRUPTED, OK
 from hwdyno.cli.resource import add_axes, given_axes
 from hwdyno.formats.workload import Workload
@@ -98,6 +98,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--generate", action="store_true", help="only generate the data, and keep it")
     what.add_argument("--no-client", action="store_true", help="leave out what the loader itself can deliver")
     what.add_argument("--summary", type=Path, metavar="DIR", help="write DLIO's summary.json of each point here")
+    checkpoint_plan.add(parser)
     add_axes(parser, KERNEL, leave_out=_HIDDEN)
     common.add_options(parser, many_paths=True)
 
@@ -114,6 +115,8 @@ def run(args: argparse.Namespace) -> int:
     profile = args.profile or "quick"
     if profile not in CARE:
         raise UserError(f"no profile is called '{profile}'; there are: {', '.join(CARE)}")
+    if args.checkpoint:
+        return checkpoint_plan.run(args, [_named(text) for text in args.path or ["."]], host)
     targets = targets_of(args, profile, host)
     plan = plan_of(targets, args, profile, host)
     if args.dry_run:

@@ -28,3 +28,12 @@ CLIENT = Experiment(
     fixed={"cache": "warm", "compute": 0.0, "epochs": 10_000, "steps": 0, "seed": 10},
     default=False,
 )
+
+CHECKPOINT = Experiment(
+    name="training.checkpoint",
+    asks="How fast does this storage take a checkpoint, and give it back?",
+    kernel="training_checkpoint",
+    load="ranks",
+    sweep=Sweep(ranks=8),
+    default=False,
+)
