@@ -165,15 +165,15 @@ class Timing:
     """How it was cut to the budget, in a sentence."""
 
 
-def timing(plan: Plan, left_s: float | None) -> Timing:
-    """The profile's times, scaled so that every point's least repeats fit into ``left_s``."""
+def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
+    """The profile's times, scaled so that every point's least repeats, and ``more`` points', fit into ``left_s``."""
     profile = plan.profile
     # Pairs with a peer are worth what repeats are: the ratio's interval needs as many.
     whole = Timing(profile.runtime_s, profile.ramp_s, profile.repeats_min, profile.repeats_max)
     if left_s is None or not plan.points or "runtime" in plan.given:
         return whole
     for repeats in range(profile.repeats_min, 0, -1):
-        turns = plan.points * repeats * (2 if plan.peers else 1) + len(plan.experiments)
+        turns = (plan.points + more) * repeats * (2 if plan.peers else 1) + len(plan.experiments)
         spare = left_s / turns - OVERHEAD_S - (PEER_OVERHEAD_S / 2 if plan.peers else 0)
         share = spare / (profile.runtime_s + profile.ramp_s)
         runtime, ramp = profile.runtime_s * min(1.0, share), profile.ramp_s * min(1.0, share)

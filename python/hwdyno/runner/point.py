@@ -27,6 +27,8 @@ class PointInWork:
     snapshots: list[tuple[Snapshot, Snapshot]] = field(default_factory=list)
     pairs: dict[str, list[tuple[Reading, Any]]] = field(default_factory=dict)
     """By peer: ours and theirs, taken in turn."""
+    notes: tuple[Note, ...] = ()
+    """On how it came to be measured."""
     spent_s: float = 0.0
     done: bool = False
     measurement: Measurement | None = None
@@ -40,7 +42,7 @@ class PointInWork:
 
     def measured(self, profile: Profile, ended_by: str, notes: Sequence[Note] = ()) -> Measurement:
         """Its Measurement; ``ended_by`` is ``sure``, ``repeats``, ``time``, or empty where it was cut short."""
-        made = measurement_of(self.parameters, self.readings, self.declaration, self.snapshots, notes)
+        made = measurement_of(self.parameters, self.readings, self.declaration, self.snapshots, (*notes, *self.notes))
         if ended_by not in {"repeats", "time"}:
             return made
         half = self.half_width()

@@ -16,6 +16,7 @@ from hwdyno.hosts import Host
 from hwdyno.measurement import Reading, operations_of
 from hwdyno.peers import Peer
 from hwdyno.plan import PEER_OVERHEAD_S, Plan, Planned, reading_s, timing
+from hwdyno.runner.bend import NOTE, may_add, near_the_bend
 from hwdyno.runner.layout import lay_out
 from hwdyno.runner.point import PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
@@ -25,6 +26,9 @@ from hwdyno.words import Ceiling, ExperimentResult, Measurement, Note, Parameter
 from hwdyno.workspace import Place, Workspace, check_place
 
 WARM_UP_S = 0.3
+SAMPLES = 20
+LEAST_INTERVAL_S, MOST_INTERVAL_S = 0.01, 0.1
+"""Between samples over time; a reading has about 20 of them, and a long one more."""
 # After these the storage is gone or full, and more points would only fail likewise.
 _GONE = {errno.ENODEV, errno.ENXIO, errno.EIO, errno.ENOSPC, errno.EROFS, errno.ESTALE, errno.ENOTCONN, errno.EDQUOT}
 
@@ -68,6 +72,8 @@ class _Session:
             ]
             for one in plan.experiments
         }
+        self.may_add = {one.experiment.name: may_add(one) for one in plan.experiments}
+        """By experiment: for how many points near its bends time is put by."""
         self.kept: dict[str, list[int]] = {}
         """By experiment: which points the journal holds, in its order."""
         self.ceilings: dict[str, tuple[Ceiling, ...]] = {}
@@ -126,7 +132,9 @@ class _Session:
         )
         done = sum(len(one.points) for one in experiments)
         if self.interrupted:
-            self.degraded.insert(0, f"interrupted: {done} of {self.plan.points} points were measured")
+            self.degraded.insert(
+                0, f"interrupted: {done} of {sum(map(len, self.points.values()))} points were measured"
+            )
         run = replace(
             header,
             finished=_now(),
@@ -157,7 +165,7 @@ class _Session:
             if made.says:
                 self.notes.append(Note("data_file_smaller", made.says))
                 self.progress.says(made.says)
-        self.timing = timing(self.plan, self._left_s())
+        self.timing = timing(self.plan, self._left_s(), sum(self.may_add.values()))
         if self.timing.says:
             self.progress.says(self.timing.says)
         lost = False
@@ -175,9 +183,24 @@ class _Session:
                 return
 
     def _experiment(self, planned: Planned, journal: Journal) -> None:
-        """Read its points in rounds, each round in a new order, until each is sure or has had its share."""
-        points = self.points[planned.experiment.name]
+        """Read its points, and then one more near the bend of each of its curves."""
+        name = planned.experiment.name
+        points = self.points[name]
         self._warm_up(planned, points[0])
+        self._until_sure(planned, points, journal)
+        self.may_add[name] = 0
+        if self.interrupted:
+            return
+        measured = self._result(planned, [point for point in points if point.readings])
+        for parameters in near_the_bend(measured, planned):
+            more = PointInWork(len(points), parameters, points[0].declaration, notes=(NOTE,))
+            left, needed = self._left_s(), self.timing.repeats_min * self._turn_s(planned, more)
+            if left is None or left > self._needed_s() + needed:
+                points.append(more)
+        self._until_sure(planned, points, journal)
+
+    def _until_sure(self, planned: Planned, points: Sequence[PointInWork], journal: Journal) -> None:
+        """Read points in rounds, each round in a new order, until each is sure or has had its share."""
         while open_points := [point for point in points if not point.done]:
             self.random.shuffle(open_points)
             for point in open_points:
@@ -253,8 +276,14 @@ class _Session:
         return None if self.plan.budget_s is None else self.plan.budget_s - spent
 
     def _needed_s(self) -> float:
-        """Seconds for the least repeats of every point that still lacks them."""
-        return sum(
+        """Seconds for the least repeats of every point that still lacks them, and of those near the bends."""
+        bends = sum(
+            self.may_add[planned.experiment.name]
+            * self.timing.repeats_min
+            * self._turn_s(planned, self.points[planned.experiment.name][0])
+            for planned in self.plan.experiments
+        )
+        return bends + sum(
             self._turn_s(planned, point) * max(0, self.timing.repeats_min - len(point.readings))
             for planned in self.plan.experiments
             for point in self.points[planned.experiment.name]
@@ -281,6 +310,10 @@ class _Session:
         for name, value in (("runtime", self.timing.runtime_s), ("ramp_time", self.timing.ramp_s)):
             if told.get(name) and name not in self.plan.given:
                 told[name] = value
+        runtime = told.get("runtime")
+        if "interval_s" in declared and "interval_s" not in told and isinstance(runtime, int | float) and runtime > 0:
+            # A short reading has samples enough to show its course, too.
+            told["interval_s"] = max(LEAST_INTERVAL_S, min(MOST_INTERVAL_S, runtime / SAMPLES))
         if "seed" in declared and "seed" not in told:
             # Another order each time: one lucky order is no property of the storage.
             told["seed"] = self.plan.seed + repeat
@@ -366,7 +399,7 @@ class _Session:
             metric=planned.experiment.metric,
             ceilings=self.ceilings.get(planned.experiment.name, ()),
             peers=peers,
-            planned=len(planned.points),
+            planned=max(len(planned.points), len(self.points[planned.experiment.name])),
             fixed=self._fixed(planned, points),
             commands=tuple(dict.fromkeys([self.plan.command, *(result.command for result in peers)])),
         )
