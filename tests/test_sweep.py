@@ -106,3 +106,8 @@ def test_a_value_of_a_plan_file_is_held_to_the_same_bounds() -> None:
     assert parse_value(True, {"type": "flag"}, "direct") is True
     with pytest.raises(UserError, match="whole number"):
         parse_value("eight", {"type": "number", "min": 0.0, "max": 1.0} | {"type": "integer"}, "iodepth")
+
+
+def test_a_word_may_hold_a_colon() -> None:
+    mix = {"type": "choice", "choices": ["1:0", "2:1", "2:1-nt"]}
+    assert parse_axis("2:1,2:1-nt", mix, "mix") == ("2:1", "2:1-nt")

@@ -118,6 +118,8 @@ def _typed(value: Scalar, parameter: Mapping[str, Any], name: str) -> Scalar:
 def _choice(text: str, parameter: Mapping[str, Any], name: str) -> str:
     word, colon, share = text.partition(":")
     choices = [str(choice) for choice in parameter.get("choices", ())]
+    if text in choices:  # a word may hold a colon itself, such as the mix 2:1
+        return text
     takes_share = _SHARES.get(name, ("", ()))[1]
     if word not in choices:
         raise UserError(f"'{text}' is not known; take one of: {', '.join(choices)}")

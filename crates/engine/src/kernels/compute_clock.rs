@@ -63,7 +63,7 @@ impl Kernel for ComputeClock {
             elapsed_s: crew::elapsed_s(&lines, &adds, &cpus),
             concurrency_asked: threads as f64,
             interrupted: shares.iter().any(|share| share.2),
-            streams: vec![Stream { name: "add".into(), operations: total, flops: total, ..Stream::default() }],
+            streams: vec![Stream { name: "add".into(), operations: total, ..Stream::default() }],
             samples: Samples {
                 interval_s: parameters.number("interval_s"),
                 operations: vec![crew::intervals(&lines)],
