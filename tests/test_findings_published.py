@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import hwdyno
 import pytest
 from hwdyno.findings import explain
 from hwdyno.units import parse_size
 from hwdyno.words import Ceiling, ExperimentResult, Finding, Latency, Measurement, Parameters, Run, Value
 
-ROWS = list(csv.DictReader((Path(__file__).parent / "data" / "published-storage-fio.csv").open()))
+ROWS = list(csv.DictReader((Path(hwdyno.__file__).parent / "data" / "published" / "storage-fio.csv").open()))
 SCALE = {"MB/s": 1e6, "GB/s": 1e9}
 
 USB = Ceiling("read_bytes_s", "physical", 500e6, "bytes/s", "5 Gbit/s x 8/10 / 8", "USB 3.1 Gen 1", "USB 3.1 Gen 1")

@@ -1,5 +1,6 @@
 //! The bare engine: the three verbs on a command line, without an interpreter around them.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -16,7 +17,8 @@ fn main() -> ExitCode {
     };
     match answer {
         Ok(value) => {
-            println!("{value}");
+            // A reader that has seen enough and closed the pipe is no fault.
+            let _ = writeln!(std::io::stdout(), "{value}");
             ExitCode::SUCCESS
         }
         Err(says) => {
