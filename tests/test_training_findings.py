@@ -14,7 +14,7 @@ RECORD, BATCH, COMPUTE = 146_600_628, 7, 0.323
 NEED = RECORD * BATCH / COMPUTE
 FIXED: Parameters = {
     "workload": "unet3d", "accelerator": "h100", "record_bytes": RECORD, "batch_size": BATCH, "compute": COMPUTE,
-    "au_pass": 0.9,
+    "au_pass": 0.9, "read_threads": 4, "prefetch": 2,
 }  # fmt: skip
 
 
@@ -88,6 +88,42 @@ def test_a_small_data_set_gives_no_verdict_and_the_size_that_would() -> None:
     assert "500 steps" in found["training_too_small"].says
     assert "--samples 3500" in found["training_too_small"].advice
     assert "too small for a verdict" in found["training_capacity"].says
+
+
+def test_the_study_of_storage_classes_has_its_table_and_says_who_feeds_whom() -> None:
+    from hwdyno.studies import find
+
+    study = find("kubernetes-ai-storage")
+    results = [
+        ExperimentResult(
+            f"training.unet3d.{name}.112@{storage}", "training", "?", "accelerators", "training_loader",
+            points=(point(1, au),),
+            fixed={**FIXED, "accelerator": name, "storage": storage, "files": 112, "samples_per_file": 1},
+        )
+        for name, storage, au in (("a100", "ceph", 0.5), ("a100", "local", 0.95), ("h100", "ceph", 0.3))
+    ]  # fmt: skip
+    run = Run(
+        id="x", started="", finished="", machine={}, profile="", command="", study=study.name,
+        experiments=(*results, client(5e9)),
+    )  # fmt: skip
+    ours, published = study.tables(run)
+    assert [row[:5] for row in ours.rows] == [
+        ("A100", "1", "112", "ceph", "50.00"),
+        ("A100", "1", "112", "local", "95.00"),
+        ("H100", "1", "112", "ceph", "30.00"),
+    ]
+    assert [row[-1] for row in ours.rows] == ["fail", "pass", "fail"]
+    assert len(published.rows) >= 4
+    first, second = study.observations(run)
+    assert first == "A100 on unet3d: local feeds it; the best AU is 95.0% on local."
+    assert "no storage here feeds it" in second
+
+
+def test_epochs_that_are_read_ahead_whole_tell_nothing() -> None:
+    # 8 steps over 2 epochs are 4 an epoch, and 4 readers with 2 batches each hold 8
+    found = findings(point(1, 0.99, steps=8, epochs=2))
+    assert "all 4 batches of an epoch" in found["training_read_ahead"].says
+    assert "training_read_ahead" not in findings(point(1, 0.99, steps=80, epochs=2))
 
 
 def test_a_mislabelled_row_breaks_the_law() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.cli import common
-from hwdyno.words import Parameters
+from hwdyno.words import Parameters, UserError
 
 if TYPE_CHECKING:
     from hwdyno.hosts import Host
@@ -22,7 +23,7 @@ BUFFER_SHARE = 0.5
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno study``."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="which study; without one, they are listed")
-    common.add_options(parser)
+    common.add_options(parser, many_paths=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,6 +37,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     study = studies.find(args.name)
     host = common.this_machine()
+    if not study.questions:
+        from hwdyno.cli import training
+
+        return training.study(study.name, args)
+    if len(args.path) > 1:
+        raise UserError(f"{study.name} is about one storage; give --path once")
+    args.path = Path(args.path[0]) if args.path else None
     return common.perform(plan_of(study, args, host), args, host)
 
 

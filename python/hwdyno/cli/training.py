@@ -142,6 +142,20 @@ def run(args: argparse.Namespace) -> int:
     return common.status(found, args.fail_under)
 
 
+STUDY_SAMPLES = {"quick": "32,112", "standard": "100,350", "full": "1000,3500"}
+"""Those of the published study, and the same ratio where there is less time and room."""
+
+
+def study(name: str, args: argparse.Namespace) -> int:
+    """The study of storage classes: unet3d on A100 and H100, one accelerator, two sizes of data set, 5 epochs."""
+    told = argparse.Namespace(
+        overrides=[], workload="unet3d", accelerator="a100,h100", keep=False, generate=False, no_client=False,
+        samples=STUDY_SAMPLES.get(args.profile or "quick", "32,112"), summary=None, checkpoint=None,
+        axis_accelerators="1", axis_epochs="5", load=None, study=name, **vars(args),
+    )  # fmt: skip
+    return run(told)
+
+
 def targets_of(args: argparse.Namespace, profile: str, host: Host) -> list[Target]:
     """Every storage with every workload and number of samples."""
     places = [_named(text) for text in args.path or ["."]]
@@ -245,8 +259,9 @@ def plan_of(targets: list[Target], args: argparse.Namespace, profile: str, host:
         path=targets[0].path,
         load=args.load,
         seed=args.seed,
-        command=common.command_line("hwdyno training"),
+        command=common.command_line("hwdyno study" if getattr(args, "study", "") else "hwdyno training"),
         ceilings=args.ceiling,
+        study=getattr(args, "study", ""),
     )
     low, high = care.repeats
     return replace(plan, profile=replace(plan.profile, runtime_s=runtime, repeats_min=low, repeats_max=high))

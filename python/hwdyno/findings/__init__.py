@@ -50,6 +50,7 @@ RULES: tuple[Rule, ...] = (
     # Does the storage feed the accelerators?
     Rule("training_other_data", "point", training.training_other_data),
     Rule("training_too_small", "point", training.training_too_small),
+    Rule("training_read_ahead", "point", training.training_read_ahead, degrades=True),
     Rule("training_cached", "point", training.training_cached, degrades=True),
     Rule("training_client_bound", "point", training.training_client_bound),
     Rule("training_au", "point", training.training_au),

@@ -104,6 +104,26 @@ def training_too_small(case: Case) -> Verdict | None:
     )
 
 
+def training_read_ahead(case: Case) -> Verdict | None:
+    """An epoch that fits into what readers hold ahead is read during its first step, which AU leaves out."""
+    what, details = fed(case.result, case.point), case.point.details
+    steps, epochs = as_number(details.get("steps")), as_number(details.get("epochs"))
+    readers, prefetch = case.number("read_threads"), case.number("prefetch")
+    if what is None or not steps or not epochs or not readers or not prefetch:
+        return None
+    each, ahead = steps / epochs / what.number, readers * prefetch
+    if each > ahead:
+        return None
+    return Verdict(
+        "warning",
+        f"{what.who}: all {each:.0f} batches of an epoch fit into the {ahead:.0f} that its readers hold ahead, so they "
+        f"were read during the first step, which AU leaves out: AU {percent(what.au)} tells nothing.",
+        {"steps_an_epoch": each, "read_ahead": ahead},
+        "Give more --samples.",
+        weight=ahead / each,
+    )
+
+
 def training_cached(case: Case) -> Verdict | None:
     """Bytes that came from memory say nothing about the storage."""
     what, share = fed(case.result, case.point), case.point.details.get("cached_share_by_device")

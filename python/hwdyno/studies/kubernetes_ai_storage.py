@@ -1,0 +1,90 @@
+"""Storage classes judged for AI: can this storage feed that many accelerators?"""
+
+from __future__ import annotations
+
+from hwdyno.studies import Study, Table, published
+from hwdyno.studies.common import NONE, mb_s
+from hwdyno.words import ExperimentResult, Measurement, Run
+
+NAME = "kubernetes-ai-storage"
+AU_PASS = 0.90
+_THEIRS = ("accelerator", "accelerators", "samples", "storage", "au_percent")
+
+
+def _points(run: Run) -> list[tuple[ExperimentResult, Measurement]]:
+    """What emulated accelerators, storage by storage; the loader's own ceiling is left out."""
+    return [
+        (result, point)
+        for result in run.experiments
+        if result.kernel == "training_loader" and result.fixed.get("accelerator") and result.fixed.get("compute") != 0
+        for point in result.points
+    ]
+
+
+def _samples(result: ExperimentResult) -> int:
+    files, each = result.fixed.get("files"), result.fixed.get("samples_per_file")
+    return int(files) * int(each) if isinstance(files, int) and isinstance(each, int) else 0
+
+
+def _au(point: Measurement) -> float | None:
+    value = point.details.get("au_dlio")
+    return float(value) if isinstance(value, int | float) else None
+
+
+def tables(run: Run) -> list[Table]:
+    """Accelerator, samples, storage, AU and MB/s, as the study has them; its published rows beside."""
+    rows = []
+    for result, point in _points(run):
+        au, cached = _au(point), point.details.get("cached_share_by_device")
+        rows.append(
+            (
+                str(result.fixed.get("accelerator")).upper(),
+                str(point.parameters.get("accelerators")),
+                str(_samples(result)),
+                str(result.fixed.get("storage") or NONE),
+                NONE if au is None else f"{100 * au:.2f}",
+                mb_s(point.throughput.value),
+                NONE if cached is None else f"{100 * float(cached):.0f}",
+                NONE if au is None else "pass" if au >= AU_PASS else "fail",
+            )
+        )
+    columns = ("accelerator", "accelerators", "samples", "storage", "AU %", "MB/s", "from page cache %", "90%")
+    theirs = tuple(
+        (*(row[name] for name in _THEIRS), f"{float(row['throughput_mb_s']) * 2**20 / 1e6:.0f}")
+        for row in published("training-mlperf-storage", NAME)
+    )
+    made = [Table("unet3d: accelerator utilisation by storage", columns, tuple(rows))] if rows else []
+    return [*made, Table("As published (its MB/s are MiB/s)", columns[:6], theirs)]
+
+
+def observations(run: Run) -> list[str]:
+    """Which storage feeds which accelerator, and which is the best."""
+    points = [(result, point, au) for result, point in _points(run) if (au := _au(point)) is not None]
+    told = []
+    for name in dict.fromkeys(str(result.fixed.get("accelerator")) for result, _, _ in points):
+        mine = [(au, result) for result, _, au in points if result.fixed.get("accelerator") == name]
+        passed = dict.fromkeys(str(result.fixed.get("storage")) for au, result in mine if au >= AU_PASS)
+        au, best = max(mine, key=lambda one: one[0])
+        feeds = (
+            f"{', '.join(passed)} feed{'s' if len(passed) == 1 else ''} it" if passed else "no storage here feeds it"
+        )
+        told.append(
+            f"{name.upper()} on unet3d: {feeds}; the best AU is {100 * au:.1f}% on {best.fixed.get('storage')}."
+        )
+    return told
+
+
+STUDY = Study(
+    name=NAME,
+    title="Storage classes for AI training",
+    asks="Can this storage feed that many accelerators?",
+    questions=(),
+    tables=tables,
+    observations=observations,
+    mistakes=(
+        "the row 'A100, local emptyDir, 24.51%, 729.10' gives a need of 2975 MiB/s by AU x need = throughput, which is "
+        "an H100's (3030) and not an A100's (1539): it is mislabelled",
+        "1000 samples (147 GB) and 3500 (513 GB) are judged on hosts whose memory is not told, so nobody can say how "
+        "much came from the page cache",
+    ),
+)
