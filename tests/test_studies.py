@@ -59,7 +59,11 @@ def said(run: Run) -> str:
 
 
 def test_every_study_is_found_and_stands_in_the_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert [study.name for study in studies.all()] == ["jetson-sequential-read", "kubernetes-ai-storage", "sata-ssd-queue"]
+    assert [study.name for study in studies.all()] == [
+        "jetson-sequential-read",
+        "kubernetes-ai-storage",
+        "sata-ssd-queue",
+    ]
     assert main(["study"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3
     with pytest.raises(UserError, match="no study is called 'none'"):
