@@ -95,6 +95,15 @@ PLANTED: dict[str, tuple[Callable[[random.Random], dict[str, Any]], Parameters, 
         {},
         set(),
     ),
+    "others_at_work": (
+        lambda draw: {
+            "others_cpu": draw.uniform(0.3, 0.6),
+            "load_before": draw.choice([0.0, 8.0]),
+            **draw.choice([{}, {"throttle_at": 0.5}, {"drift": -0.4}, {"noise": 0.3}, {"wobble": 0.3}]),
+        },
+        {},
+        set(),
+    ),
     "steal": (_machine_with(steal=(0.03, 0.4)), {}, set()),
     "swapping": (_machine_with(swap_bytes_s=(2e6, 1e9)), {}, set()),
     "load_before": (lambda draw: {"load_before": 16 * draw.uniform(0.15, 4)}, {}, set()),
@@ -423,8 +432,43 @@ def test_one_finding_speaks_for_all_points_alike() -> None:
     run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=n) for n in (1, 2, 4)])))
     finding = the(run, "page_cache")
     assert finding.points == (0, 1, 2)
-    assert "2 other points of storage.iodepth" in finding.says
+    assert "the worst of 3 such points of storage.iodepth" in finding.says
     assert run.findings[0].severity == "invalid", "the gravest comes first"
+
+
+def test_one_finding_speaks_for_all_experiments_and_explains_what_follows_from_it() -> None:
+    machine = SimulatedMachine(others_cpu=0.5, throttle_at=0.5, noise=0.2, load_before=6)
+    several = [
+        experiment(machine, "iodepth", [_at(), _at(iodepth=4)], name=name) for name in ("storage.a", "storage.b")
+    ]
+    run = explain(run_of(machine, *several))
+    assert rules_of(run.findings, "warning", "invalid") == {"others_at_work"}
+    finding = run.findings[0]
+    assert "other processes kept" in finding.says and "load 6 before" in finding.says
+    assert "the worst of 4 such points (storage.a 2, storage.b 2)" in finding.says
+    assert "That explains why, of these, " in finding.says and "known less well" in finding.says
+    assert finding.evidence["points"] == {"storage.a": [0, 1], "storage.b": [0, 1]}
+    for result in run.experiments:
+        for point in result.points:
+            assert point.validity == "degraded" and point.why[0] == "others_at_work"
+            assert "throttled" not in point.why
+
+
+def test_a_kernel_at_work_for_our_own_io_is_nobody_else() -> None:
+    machine = SimulatedMachine(others_cpu=0.5)
+    result = experiment(machine, "iodepth", [_at(iodepth=8)])
+    point = result.points[0]
+    mine = replace(point, conditions={**point.conditions, "cpu_user": 0.03})
+    run = explain(run_of(machine, replace(result, points=(mine,))))
+    assert not rules_of(run.findings, "warning", "invalid")
+
+
+def test_a_curve_of_poor_points_is_to_be_taken_with_care() -> None:
+    points = [_at(iodepth=2**k) for k in range(9)]
+    poor = explain(run_of(SimulatedMachine(steal=0.3), experiment(SimulatedMachine(steal=0.3), "iodepth", points)))
+    assert "9 of its 9 points are degraded" in the(poor, "knee").says
+    clean = explain(run_of(SimulatedMachine(), experiment(SimulatedMachine(), "iodepth", points)))
+    assert "with care" not in the(clean, "knee").says
 
 
 def test_explaining_twice_changes_nothing() -> None:

@@ -244,7 +244,7 @@ def _notes(readings: Sequence[Reading]) -> list[Note]:
 def conditions_of(snapshots: Sequence[tuple[Snapshot, Snapshot]]) -> dict[str, float]:
     """What stood beside a point: shares (0 to 1) and rates over its repeats, gauges at their worst.
 
-    ``cpu_busy`` is of the whole machine, our own threads included.
+    ``cpu_busy`` and ``cpu_user`` (time outside of the kernel) are of the whole machine, our own threads included.
     """
     if not snapshots:
         return {}
@@ -255,6 +255,8 @@ def conditions_of(snapshots: Sequence[tuple[Snapshot, Snapshot]]) -> dict[str, f
     if (total := spent.get("cpu_total_s", 0.0)) > 0:
         found["cpu_busy"] = min(1.0, max(0.0, 1 - spent["cpu_idle_s"] / total))
         found["steal"] = max(0.0, spent["cpu_steal_s"] / total)
+        if "cpu_user_s" in spent:
+            found["cpu_user"] = min(1.0, max(0.0, spent["cpu_user_s"] / total))
     for name in ("swap_in_bytes", "swap_out_bytes"):
         if name in spent:
             found[name] = max(0.0, spent[name])

@@ -10,6 +10,7 @@ from hwdyno.curves import curves_of
 from hwdyno.findings import conditions, device, laws, limits, peers, queue, training, truth
 from hwdyno.findings.limits import why_not_double
 from hwdyno.findings.rule import Case, Rule, Scope, Verdict
+from hwdyno.findings.speech import ORDER, Hit, finding_of, hedged, spoken
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Validity
 
 __all__ = ["RULES", "explain", "why_not_double"]
@@ -27,11 +28,12 @@ RULES: tuple[Rule, ...] = (
     Rule("synchronous_engine", "point", truth.synchronous_engine, degrades=True),
     Rule("depth_not_reached", "point", truth.depth_not_reached, degrades=True),
     Rule("faults", "point", truth.faults, degrades=True),
-    # Did the conditions hold?
+    # Did the conditions hold? First what explains the others.
+    Rule("others_at_work", "point", conditions.others_at_work, degrades=True),
+    Rule("steal", "point", conditions.steal, degrades=True),
     Rule("client_bound", "point", limits.client_bound, degrades=True),
     Rule("throttled", "point", conditions.throttled, degrades=True),
     Rule("not_steady", "point", conditions.not_steady, degrades=True),
-    Rule("steal", "point", conditions.steal, degrades=True),
     Rule("swapping", "point", conditions.swapping, degrades=True),
     Rule("clock_dropped", "point", conditions.clock_dropped, degrades=True),
     Rule("interval_not_reached", "point", conditions.interval_not_reached, degrades=True),
@@ -59,7 +61,7 @@ RULES: tuple[Rule, ...] = (
     # What the reference tools say
     Rule("peer_ratio", "experiment", peers.peer_ratio),
 )
-_ORDER = {"invalid": 0, "warning": 1, "info": 2}
+_EXPLAIN = {"others_at_work", "steal"}
 _NAMES = {rule.name for rule in RULES}
 
 
@@ -69,15 +71,31 @@ def explain(run: Run) -> Run:
     Points are judged first, because curves leave the invalid ones out of their models. Explaining a
     Run twice changes nothing; a figure that is missing (an imported Run) silences the rules that need it.
     """
-    judged, of_points = [], []
+    judged: list[ExperimentResult] = []
+    hits: dict[tuple[str, str], list[Hit]] = defaultdict(list)
     for result in run.experiments:
-        points, found = _judge(run, result)
-        judged.append(replace(result, points=points))
-        of_points += found
+        points = []
+        for at, point in enumerate(result.points):
+            verdicts = _explained(_on_point(Case(run, result, at)))
+            for rule, verdict, dependent in verdicts:
+                hits[rule.name, result.resource].append(Hit(result, at, verdict, dependent))
+            points.append(_judged(point, verdicts))
+        judged.append(replace(result, points=tuple(points)))
     judged = [replace(result, curves=curves_of(result)) for result in judged]
     run = replace(run, experiments=tuple(judged), findings=())
+    of_points = [
+        spoken(rule.name, found) for rule in _rules("point") for (name, _), found in hits.items() if name == rule.name
+    ]
     findings = [*of_points, *_of_the_rest(run)]
-    return replace(run, findings=tuple(sorted(findings, key=lambda finding: _ORDER[finding.severity])))
+    if any(finding.rule == "others_at_work" for finding in findings):
+        # They were seen at work in the points themselves, which says more than the load before.
+        findings = [finding for finding in findings if finding.rule != "load_before"]
+    return replace(run, findings=tuple(sorted(findings, key=_gravity)))
+
+
+def _gravity(finding: Finding) -> tuple[int, bool]:
+    """The gravest first; among those alike, what explains others."""
+    return ORDER[finding.severity], finding.rule not in _EXPLAIN
 
 
 def _rules(scope: Scope) -> list[Rule]:
@@ -91,22 +109,32 @@ def _verdicts(rule: Rule, case: Case) -> list[Verdict]:
     return [found] if isinstance(found, Verdict) else list(found)
 
 
-def _judge(run: Run, result: ExperimentResult) -> tuple[tuple[Measurement, ...], list[Finding]]:
-    """The points with their validity, and one finding a rule for all points that it speaks of."""
-    hits: dict[str, list[tuple[int, Verdict]]] = defaultdict(list)
-    points = []
-    for at, point in enumerate(result.points):
-        why, validity = _before(point)
-        for rule in _rules("point"):
-            for verdict in _verdicts(rule, Case(run, result, at)):
-                hits[rule.name].append((at, verdict))
-                if verdict.severity == "invalid":
-                    why, validity = [*why, rule.name], "invalid"
-                elif verdict.severity == "warning" and rule.degrades:
-                    why = [*why, rule.name]
-                    validity = "invalid" if validity == "invalid" else "degraded"
-        points.append(replace(point, validity=validity, why=tuple(dict.fromkeys(why))))
-    return tuple(points), [_spoken(rule, result, hits[rule.name]) for rule in _rules("point") if hits[rule.name]]
+def _on_point(case: Case) -> list[tuple[Rule, Verdict]]:
+    return [(rule, verdict) for rule in _rules("point") for verdict in _verdicts(rule, case)]
+
+
+def _explained(found: list[tuple[Rule, Verdict]]) -> list[tuple[Rule, Verdict, tuple[str, ...]]]:
+    """What is to be told of a point: each verdict with the rules that it explains here, and those left out."""
+    names = {rule.name for rule, _ in found}
+    explained = {name for _, verdict in found for name in verdict.explains} & names
+    return [
+        (rule, verdict, tuple(name for name in verdict.explains if name in names))
+        for rule, verdict in found
+        if rule.name not in explained
+    ]
+
+
+def _judged(point: Measurement, verdicts: list[tuple[Rule, Verdict, tuple[str, ...]]]) -> Measurement:
+    """The point with its validity and the rules that took it."""
+    why, validity = _before(point)
+    for rule, verdict, dependent in verdicts:
+        if verdict.severity == "invalid":
+            why, validity = [*why, rule.name], "invalid"
+        elif verdict.severity == "warning" and rule.degrades:
+            # A step that others' work explains is unsteadiness, and no throttling.
+            why = [*why, rule.name, *("not_steady" if name == "throttled" else name for name in dependent)]
+            validity = "invalid" if validity == "invalid" else "degraded"
+    return replace(point, validity=validity, why=tuple(dict.fromkeys(why)))
 
 
 def _before(point: Measurement) -> tuple[list[str], Validity]:
@@ -117,38 +145,19 @@ def _before(point: Measurement) -> tuple[list[str], Validity]:
     return others, "degraded" if others else "valid"
 
 
-def _spoken(rule: Rule, result: ExperimentResult, hits: list[tuple[int, Verdict]]) -> Finding:
-    """The gravest of the verdicts speaks for all, and names how many there are."""
-    _, worst = min(hits, key=lambda hit: (_ORDER[hit[1].severity], -hit[1].weight))
-    others = len(hits) - 1
-    more = f" The same holds for {others} other point{'s' if others > 1 else ''} of {result.name}." if others else ""
-    said = replace(worst, says=worst.says + more, points=tuple(at for at, _ in hits))
-    return _finding(rule, said, result)
-
-
-def _finding(rule: Rule, verdict: Verdict, result: ExperimentResult | None) -> Finding:
-    return Finding(
-        rule=rule.name,
-        severity=verdict.severity,
-        resource=verdict.resource or (result.resource if result else ""),
-        says=verdict.says,
-        evidence=verdict.evidence,
-        advice=verdict.advice,
-        experiment=result.name if result else "",
-        points=verdict.points,
-    )
-
-
 def _of_the_rest(run: Run) -> Iterator[Finding]:
     """Findings on curves, experiments and the whole Run."""
     for result in run.experiments:
         for rule in _rules("curve"):
             for curve in result.curves:
                 for verdict in _verdicts(rule, Case(run, result, curve=curve)):
-                    yield _finding(rule, replace(verdict, points=verdict.points or curve.points), result)
+                    said = replace(
+                        verdict, says=hedged(verdict.says, result, curve), points=verdict.points or curve.points
+                    )
+                    yield finding_of(rule.name, said, result)
         for rule in _rules("experiment"):
             for verdict in _verdicts(rule, Case(run, result)):
-                yield _finding(rule, verdict, result)
+                yield finding_of(rule.name, verdict, result)
     for rule in _rules("run"):
         for verdict in _verdicts(rule, Case(run)):
-            yield _finding(rule, verdict, None)
+            yield finding_of(rule.name, verdict, None)

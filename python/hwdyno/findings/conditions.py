@@ -13,6 +13,11 @@ from hwdyno.words import Measurement
 
 LOAD_A_CORE = 0.1
 STEAL = 0.02
+STEAL_EXPLAINS = 0.10
+OTHERS = 0.25
+"""Share of the machine's CPU at others' work above which a measurement is theirs as much as the hardware's."""
+RESTLESS = ("throttled", "not_steady", "interval_not_reached")
+"""What a machine that is busy with something else brings about by itself."""
 SWAP_BYTES_S = 1e6
 CLOCK_DROP = 0.03
 THROTTLE_DROP = 0.10
@@ -128,8 +133,8 @@ def throttled(case: Case) -> Verdict | None:
     return Verdict(
         "warning",
         f"{case.label}: after {format_duration(when)} it fell by {percent(drop)}, from {quantity(before, unit)} "
-        f"to {quantity(after, unit)}, and stayed there: the drive throttles, its write cache is full, or a burst "
-        f"budget is spent.",
+        f"to {quantity(after, unit)}, and stayed there: the likely causes are a drive that throttles, a full write "
+        f"cache, or a burst budget that is spent.",
         {"at_s": when, "drop": drop, "before": before, "after": after, "unit": unit},
         f"Measure longer to see the sustained rate, and watch the drive's temperature: {case.command(runtime=60)}",
         weight=drop,
@@ -175,6 +180,24 @@ def interval_not_reached(case: Case) -> Verdict | None:
     )
 
 
+def others_at_work(case: Case) -> Verdict | None:
+    """Other processes had a good part of the machine's CPU while the point ran."""
+    share = case.others_share
+    if share is None or share <= OTHERS:
+        return None
+    load = as_number(told(case.run.machine, "conditions", "load_1m"))
+    before = f" (load {load:.2g} before the first point)" if load and case.threads and load > case.threads / 10 else ""
+    return Verdict(
+        "warning",
+        f"{case.label}: other processes kept {percent(share)} of the machine's CPU busy while this ran{before}, so it "
+        f"tells of their work as much as of the hardware.",
+        {"others_cpu": share, "limit": OTHERS, "load_1m": load},
+        "See who with `top`, wait for it to end, then run it again: " + (case.run.command or case.command()),
+        weight=share,
+        explains=RESTLESS,
+    )
+
+
 def steal(case: Case) -> Verdict | None:
     """The hypervisor gave this machine's processors to others."""
     share = case.point.conditions.get("steal", 0.0)
@@ -186,6 +209,7 @@ def steal(case: Case) -> Verdict | None:
         {"steal": share, "tolerance": STEAL},
         f"Measure again at a quieter time, or on a dedicated host: {case.command()}",
         weight=share,
+        explains=RESTLESS if share > STEAL_EXPLAINS else (),
     )
 
 

@@ -112,8 +112,8 @@ def still_rising(case: Case) -> Verdict | None:
     at_most = load >= 1024 and curve.load in {"iodepth", "numjobs"}
     return Verdict(
         "info",
-        f"{case.label}: still rising at {load_words(curve.load, load)} ({quantity(reached)}): its last doubling gained "
-        f"more than 5%{heading}.",
+        f"{case.label}: still rising at {load_words(curve.load, load)} ({quantity(reached)}): by its curve the last "
+        f"doubling gains more than 5%{heading}.",
         _evidence(case, curve),
         f"Add jobs: {case.command(numjobs=4)}" if at_most else f"Go on: {case.command(**{curve.load: next_loads})}",
     )

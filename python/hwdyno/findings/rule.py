@@ -9,6 +9,7 @@ from typing import Any, Literal
 from hwdyno.units import format_count, format_ns, format_size, format_value, parse_size
 from hwdyno.words import Curve, ExperimentResult, Measurement, OperatingPoint, Run, Scalar, Severity, UserError, Value
 
+OTHERS_USER = 0.1
 Scope = Literal["point", "curve", "experiment", "run"]
 
 
@@ -23,6 +24,8 @@ class Verdict:
     weight: float = 0.0
     points: tuple[int, ...] = ()
     resource: str = ""
+    explains: tuple[str, ...] = ()
+    """Rules that this one is reason enough for: of its points they are counted here, and not told again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,24 @@ class Case:
         """Processors of the machine, if it tells."""
         threads = told(self.run.machine, "cpu", "threads")
         return threads if isinstance(threads, int) and threads > 0 else None
+
+    @property
+    def others_share(self) -> float | None:
+        """Share of the machine's CPU that other processes kept busy while the point ran; none where nothing tells.
+
+        The kernel's own threads work for our I/O too (encryption, write-back), so that nothing is held
+        against others unless they had a good part of it outside of the kernel.
+        """
+        point, told = self.point, self.point.conditions
+        if self.threads is None or point.elapsed_s <= 0 or self.result.resource == "network":
+            return None  # A peer at the other end of a loopback is part of the measurement.
+        if (not point.cpu_user_s and not point.cpu_system_s) or not {"cpu_busy", "cpu_user"} <= set(told):
+            return None
+        had = point.elapsed_s * self.threads
+        user, system = (point.cpu_user_s or 0.0) / had, (point.cpu_system_s or 0.0) / had
+        if told["cpu_user"] - user < OTHERS_USER:
+            return 0.0
+        return max(0.0, told["cpu_busy"] - told.get("steal", 0.0) - user - system)
 
     @property
     def label(self) -> str:

@@ -28,7 +28,8 @@ class Host(Protocol):
     def snapshot(self) -> dict[str, float]:
         """System counters and gauges at this moment; what the machine does not tell is left out.
 
-        Counters: ``cpu_total_s``, ``cpu_idle_s``, ``cpu_steal_s``, ``swap_in_bytes``, ``swap_out_bytes``.
+        Counters: ``cpu_total_s``, ``cpu_idle_s``, ``cpu_user_s``, ``cpu_steal_s``,
+        ``swap_in_bytes``, ``swap_out_bytes``.
         Gauges: ``load_1m``, ``memory_available_bytes``, ``clock_hz``, ``temperature_c``.
         """
         ...

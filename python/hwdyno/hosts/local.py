@@ -72,5 +72,6 @@ def _processor_times(stat: str) -> dict[str, float]:
     return {
         "cpu_total_s": user + nice + system + idle + wait + irq + soft_irq + steal,
         "cpu_idle_s": idle + wait,
+        "cpu_user_s": user + nice,
         "cpu_steal_s": steal,
     }

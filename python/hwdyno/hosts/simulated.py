@@ -90,6 +90,8 @@ class SimulatedMachine:
     direct_refused: bool = False
     short_transfers: int = 0
     """Short reads in each run."""
+    others_cpu: float = 0.0
+    """Share of the machine's CPU that other processes keep busy."""
     load_before: float = 0.0
     steal: float = 0.0
     swap_bytes_s: float = 0.0
@@ -251,6 +253,7 @@ class SimulatedHost:
         self.written_bytes = 0
         self._calls: dict[int, int] = {}
         self._busy_s = 0.0
+        self._user_s = 0.0
         self._swapped = 0.0
 
     def survey(self, path: Path | None = None) -> dict[str, Any]:
@@ -285,6 +288,7 @@ class SimulatedHost:
             reading = self._idle(full)
         self.now_s += reading["elapsed_s"]
         self._busy_s += reading["cpu"]["user_s"] + reading["cpu"]["system_s"]
+        self._user_s += reading["cpu"]["user_s"]
         self._swapped += self.machine.swap_bytes_s * reading["elapsed_s"]
         return reading
 
@@ -292,10 +296,11 @@ class SimulatedHost:
         """Counters and gauges at the simulated moment."""
         machine = self.machine
         total = self.now_s * machine.threads
-        stolen = machine.steal * total
+        stolen, others = machine.steal * total, machine.others_cpu * total
         return {
             "cpu_total_s": total,
-            "cpu_idle_s": max(0.0, total - stolen - self._busy_s),
+            "cpu_idle_s": max(0.0, total - stolen - others - self._busy_s),
+            "cpu_user_s": self._user_s + 0.7 * others,
             "cpu_steal_s": stolen,
             "swap_in_bytes": self._swapped,
             "swap_out_bytes": 0.0,
