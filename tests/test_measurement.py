@@ -172,3 +172,23 @@ def test_conditions_are_shares_over_all_repeats_and_gauges_at_their_worst() -> N
     assert (found["clock_hz_before"], found["clock_hz"]) == (3e9, 2e9)
     assert conditions_of([]) == {}
     assert conditions_of([({}, {})]) == {}
+
+
+def test_whole_numbers_make_no_flops_and_declared_bytes_win_over_arithmetic() -> None:
+    stream = {"name": "add", "operations": 10, "bytes": 0, "flops": 160}
+    counted = {"elapsed_s": 2.0, "streams": [stream], "parameters": {"precision": "int32"}}
+    assert measurement_of({}, [counted], {"pass": [["operations", "1"]]}).throughput.unit == "OP/s"
+    moved = {"elapsed_s": 1.0, "streams": [{**stream, "bytes": 640}], "parameters": {}}
+    point = measurement_of({}, [moved], {"pass": [["operations", "1"], ["bytes", "block"]]})
+    assert (point.throughput.unit, point.throughput.value) == ("bytes/s", 640.0)
+
+
+def test_a_probe_beside_a_load_is_no_part_of_its_rate_nor_of_littles_law() -> None:
+    timed = {"total": Histogram.from_values([100] * 50).to_reading()}
+    chase = {"name": "chase", "operations": 50, "bytes": 0, "latency_ns": timed}
+    load = {"name": "read", "operations": 1000, "bytes": 64000, "latency_ns": {}}
+    both = {"elapsed_s": 1.0, "streams": [chase, load], "concurrency_asked": 1.0}
+    point = measurement_of({}, [both], {"pass": [["operations", "1"], ["bytes", "block"]]})
+    assert point.rate is not None and point.rate.value == 1000
+    assert point.concurrency is not None and point.concurrency.effective is None
+    assert point.latency_ns is not None and point.latency_ns.count == 50

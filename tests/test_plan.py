@@ -151,7 +151,7 @@ def test_a_plan_file_says_everything_that_options_say(tmp_path: Path) -> None:
 
 
 def test_options_beside_a_plan_file_win(tmp_path: Path) -> None:
-    path = written(tmp_path, 'profile = "standard"\nseed = 7\n')
+    path = written(tmp_path, 'profile = "standard"\nseed = 7\nonly = ["storage"]\n')
     made = plan.from_toml(path, KERNELS, {"profile": "quick", "seed": None})
     assert (made.profile.name, made.seed) == ("quick", 7)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hwdyno.sweep import Sweep, parse_axis, parse_value, powers
+from hwdyno.sweep import Sweep, octaves, parse_axis, parse_value, powers
 from hwdyno.words import UserError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,3 +111,10 @@ def test_a_value_of_a_plan_file_is_held_to_the_same_bounds() -> None:
 def test_a_word_may_hold_a_colon() -> None:
     mix = {"type": "choice", "choices": ["1:0", "2:1", "2:1-nt"]}
     assert parse_axis("2:1,2:1-nt", mix, "mix") == ("2:1", "2:1-nt")
+
+
+def test_octaves_are_even_in_the_logarithm() -> None:
+    sizes = octaves(8 << 10, 1 << 20, 8)
+    assert (sizes[0], sizes[-1], len(sizes)) == (8 << 10, 1 << 20, 57)
+    assert all(1.03 < after / before < 1.15 for before, after in itertools.pairwise(sizes))
+    assert all(size % 64 == 0 for size in sizes)

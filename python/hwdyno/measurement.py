@@ -33,13 +33,22 @@ _RATES = (("flops", "FLOP/s"), ("bytes", "bytes/s"), ("operations", "operations/
 def unit_of(declaration: Mapping[str, Any] | None, readings: Sequence[Reading] = ()) -> tuple[str, str]:
     """What throughput counts (``flops``, ``bytes`` or ``operations``) and its unit.
 
-    The kernel's declaration of one pass decides; without one, the first of them that was counted at all.
+    The kernel's declaration of one pass decides; where it names neither bytes nor arithmetic, what was counted.
     """
     declared = {str(unit) for unit, _ in (declaration or {}).get("pass", ())}
-    for counted, unit in _RATES:
-        if counted in declared or any(_total(reading, counted) for reading in readings):
+    for counted, unit in _RATES[:-1]:
+        if counted in declared:
             return counted, unit
+    for counted, unit in _RATES[:-1]:
+        if any(_total(reading, counted) for reading in readings):
+            return counted, "OP/s" if counted == "flops" and _on_whole_numbers(readings) else unit
     return "operations", "operations/s"
+
+
+def _on_whole_numbers(readings: Sequence[Reading]) -> bool:
+    """Whether the arithmetic counted was on whole numbers, which makes no floating-point operations."""
+    told = [str(one.get("parameters", {}).get("precision", "")) for one in readings]
+    return any(precision.startswith("int") for precision in told)
 
 
 def _total(reading: Reading, counted: str) -> int:
@@ -55,6 +64,18 @@ def throughput_of(reading: Reading, counted: str) -> float:
     """Bytes, FLOPs or operations of one Reading over its timed region, per second."""
     elapsed = float(reading.get("elapsed_s", 0.0))
     return _total(reading, counted) / elapsed if elapsed > 0 else 0.0
+
+
+def _rate_of(reading: Reading, counted: str) -> float:
+    """Operations a second of the streams that throughput counts: a probe beside the load is no part of it."""
+    streams = [one for one in reading.get("streams", ()) if int(one.get(counted, 0))] or reading.get("streams", ())
+    return throughput_of({**reading, "streams": streams}, "operations")
+
+
+def _mixed(reading: Reading) -> bool:
+    """Whether latency was taken of some streams alone."""
+    timed = [bool(one.get("latency_ns")) for one in reading.get("streams", ()) if int(one.get("operations", 0))]
+    return any(timed) and not all(timed)
 
 
 def measurement_of(
@@ -95,7 +116,7 @@ def measurement_of(
         told.append(Note(MEDIAN_NOTE, f"throughput is the median of the repeats, because {median_because}"))
     # The same centre for both, so that bandwidth stays rate x size.
     kind: Literal["rate", "median"] = "median" if median_because else "rate"
-    rate = statistics.interval([throughput_of(one, "operations") for one in whole], "operations/s", kind)
+    rate = statistics.interval([_rate_of(one, counted) for one in whole], "operations/s", kind)
     return Measurement(
         parameters=dict(parameters),
         throughput=throughput,
@@ -202,6 +223,9 @@ def _concurrency(
     asked = max((float(one.get("concurrency_asked", 0.0)) for one in readings), default=0.0)
     if not asked:
         return None
+    if latency is not None and latency.count and any(_mixed(one) for one in readings):
+        # Latency of some operations and throughput of others: no law binds them.
+        return Concurrency(asked=asked, effective=None)
     effective = operations / elapsed * latency.mean / 1e9 if latency is not None and elapsed > 0 else None
     return Concurrency(asked=asked, effective=effective)
 

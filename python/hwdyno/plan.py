@@ -173,13 +173,20 @@ def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
     if left_s is None or not plan.points or "runtime" in plan.given:
         return whole
     for repeats in range(profile.repeats_min, 0, -1):
-        turns = (plan.points + more) * repeats * (2 if plan.peers else 1) + len(plan.experiments)
-        spare = left_s / turns - OVERHEAD_S - (PEER_OVERHEAD_S / 2 if plan.peers else 0)
-        share = spare / (profile.runtime_s + profile.ramp_s)
+        # Readings in units of a whole one, and what they cost beside their timed regions.
+        turns = shares = float(more * repeats)
+        beside = 0.0
+        for planned in plan.experiments:
+            count = len(planned.points) * repeats * (2 if plan.peers and planned.experiment.peers else 1) + 1
+            turns += count
+            shares += count * planned.experiment.runtime_share
+            beside += count * planned.experiment.setup_s
+        spare = left_s - beside - turns * (OVERHEAD_S + (PEER_OVERHEAD_S / 2 if plan.peers else 0))
+        share = spare / shares / (profile.runtime_s + profile.ramp_s)
         runtime, ramp = profile.runtime_s * min(1.0, share), profile.ramp_s * min(1.0, share)
         if runtime >= SHORTEST_S or repeats == 1:
             runtime = max(SHORTEST_S, runtime)
-            cut = f"each reading takes {runtime:.2f} s, {repeats} a point, to end in time" if share < 1 else ""
+            cut = f"a reading takes {runtime:.2f} s or less, {repeats} a point, to end in time" if share < 1 else ""
             return Timing(runtime, max(0.05, ramp), repeats, max(repeats, profile.repeats_max), cut)
     return whole
 
@@ -195,7 +202,8 @@ def reading_s(planned: Planned, point: Parameters, chosen: Timing, given: frozen
     delay = seconds("startdelay", 0.0)
     if parameters.get("time_based") is False and "runtime" not in given:
         return delay + float(parameters.get("size") or 0) / WRITE_BYTES_S + OVERHEAD_S
-    return delay + seconds("ramp_time", chosen.ramp_s) + seconds("runtime", chosen.runtime_s) + OVERHEAD_S
+    share, beside = planned.experiment.runtime_share, OVERHEAD_S + planned.experiment.setup_s
+    return delay + seconds("ramp_time", chosen.ramp_s * share) + seconds("runtime", chosen.runtime_s * share) + beside
 
 
 @dataclass(frozen=True)

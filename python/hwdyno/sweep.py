@@ -30,6 +30,14 @@ def powers(first: int, last: int) -> tuple[int, ...]:
     return (*values, last)
 
 
+def octaves(first: int, last: int, each: int) -> tuple[int, ...]:
+    """``each`` sizes an octave, evenly in the logarithm, whole multiples of 4 KiB from there on and of 64 below."""
+    count = round(math.log2(last / first) * each)
+    sizes = (first * 2 ** (k / each) for k in range(count + 1))
+    grain = [(4096 if size >= 64 << 10 else 64, size) for size in sizes]
+    return tuple(dict.fromkeys(round(size / step) * step for step, size in grain))
+
+
 def parse_axis(text: str, parameter: Mapping[str, Any] | None = None, name: str = "value") -> tuple[Scalar, ...]:
     """Values of ``4k,16k,1M``, ``1..1024`` (powers of two), ``10..50+10`` (steps) or ``randread,randrw:70``.
 

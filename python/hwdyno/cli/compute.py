@@ -1,4 +1,4 @@
-"""``hwdyno compute``: any sweep of compute, each axis an option of the same name."""
+"""``hwdyno compute``: any sweep of this processor's arithmetic, or LINPACK over its sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 from hwdyno.cli import common
 from hwdyno.cli.resource import add_axes, plan_of
 
-KERNEL = "compute_flops"
+KERNELS = ("compute_flops", "linpack")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -16,13 +16,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         "question",
         nargs="*",
         metavar="QUESTION",
-        help="flops, integers, clock; without one, the axes that are given, or all questions",
+        help="grid, threads, clock, linpack; "
+        "without one, the axes that are given (--n asks for LINPACK), or all questions",
     )
-    add_axes(parser, KERNEL, leave_out={"cpus"}, resource="compute")
+    add_axes(parser, KERNELS, leave_out={"cpus", "seed"}, resource="compute")
     common.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Build the plan and perform it."""
     host = common.this_machine()
-    return common.perform(plan_of("compute", KERNEL, args, host), args, host)
+    return common.perform(plan_of("compute", KERNELS, args, host), args, host)

@@ -1,4 +1,4 @@
-"""``hwdyno memory``: any sweep of memory, each axis an option of the same name."""
+"""``hwdyno memory``: any sweep of this memory's bandwidth, latency, loaded latency, or between its cores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 from hwdyno.cli import common
 from hwdyno.cli.resource import add_axes, plan_of
 
-KERNEL = "memory_bandwidth"
+KERNELS = ("memory_bandwidth", "memory_latency", "memory_loaded_latency", "memory_core_to_core")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -16,13 +16,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         "question",
         nargs="*",
         metavar="QUESTION",
-        help="bandwidth, mix, block, latency, loaded, cores; without one, the axes that are given, or all questions",
+        help="grid, threads, latency, caches, loaded, mix, block, pages, cores; "
+        "without one, the axes that are given (--delay asks for loaded latency), or all questions",
     )
-    add_axes(parser, KERNEL, leave_out={"cpus"}, resource="memory")
+    add_axes(parser, KERNELS, leave_out={"cpus", "seed"}, resource="memory")
     common.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Build the plan and perform it."""
     host = common.this_machine()
-    return common.perform(plan_of("memory", KERNEL, args, host), args, host)
+    return common.perform(plan_of("memory", KERNELS, args, host), args, host)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,22 +19,43 @@ if TYPE_CHECKING:
 _PREFIX = "axis_"
 
 
-def add_axes(parser: argparse.ArgumentParser, kernel: str, leave_out: Collection[str] = (), resource: str = "") -> None:
-    """One option for each of the kernel's parameters; it takes one value or many, such as ``4k,16k`` or ``1..64``.
+Kernels = str | tuple[str, ...]
 
-    ``resource`` is whose sweep the axes are laid over; what that takes by itself is shown as the default.
+
+def add_axes(
+    parser: argparse.ArgumentParser, kernel: Kernels, leave_out: Collection[str] = (), resource: str = ""
+) -> None:
+    """One option for each of the kernels' parameters; it takes one value or many, such as ``4k,16k`` or ``1..64``.
+
+    ``resource`` is whose sweep the axes are laid over; what that takes by itself is shown as the default. Of
+    several kernels with a parameter of the same name the first one's words are shown.
     """
-    defaults = _defaults(resource, kernel) if resource else {}
-    declaration = common.this_machine().kernels().get(kernel, {"parameters": []})
+    names = _each(kernel)
+    defaults = _defaults(resource, names[0]) if resource else {}
+    known = common.this_machine().kernels()
+    parameters: dict[str, dict[str, Any]] = {}
+    for name in names:
+        for parameter in known.get(name, {"parameters": []})["parameters"]:
+            parameters[parameter["name"]] = _joined(parameters.get(parameter["name"]), parameter)
     group = parser.add_argument_group("axes", "each takes one value or many: 4k,16k,1M   1..1024   randread,randrw:70")
-    for parameter in declaration["parameters"]:
-        name = parameter["name"]
+    for name, parameter in parameters.items():
         if name in leave_out:
             continue
         spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
         says = _help(parameter, defaults.get(name, parameter.get("default")))
         group.add_argument(*spellings, dest=_PREFIX + name, metavar="VALUES", help=says)
     group.add_argument("--load", metavar="AXIS", help="the axis of the curves (default: that with most values)")
+
+
+def _each(kernel: Kernels) -> tuple[str, ...]:
+    return (kernel,) if isinstance(kernel, str) else kernel
+
+
+def _joined(first: dict[str, Any] | None, second: dict[str, Any]) -> dict[str, Any]:
+    """A parameter of two kernels: the first one's words, and the choices of both."""
+    if first is None or not first.get("choices"):
+        return first or second
+    return {**first, "choices": list(dict.fromkeys([*first["choices"], *second.get("choices", ())]))}
 
 
 def _help(parameter: dict[str, Any], default: Any) -> str:
@@ -81,7 +102,7 @@ def given_axes(args: argparse.Namespace) -> dict[str, str]:
     }
 
 
-def plan_of(resource: str, kernel: str, args: argparse.Namespace, host: Host) -> Plan:
+def plan_of(resource: str, kernel: Kernels, args: argparse.Namespace, host: Host) -> Plan:
     """The plan of a resource's command: the questions named, the sweep given, or every question of the resource."""
     from hwdyno import experiments
     from hwdyno import plan as plans
@@ -92,7 +113,7 @@ def plan_of(resource: str, kernel: str, args: argparse.Namespace, host: Host) ->
     if args.question:
         chosen = [(one, given) for word in args.question for one in experiments.find(f"{resource}.{word}")]
     elif given or args.load:
-        chosen = [(own_sweep(resource, kernel), given)]
+        chosen = [(own_sweep(resource, kernel_with(kernel, given, host)), given)]
     else:
         chosen = plans.select([resource])
     profile = args.profile or "quick"
@@ -113,6 +134,21 @@ def plan_of(resource: str, kernel: str, args: argparse.Namespace, host: Host) ->
         else None,
         command=common.command_line(f"hwdyno {resource}"),
     )
+
+
+def kernel_with(kernel: Kernels, given: Mapping[str, str], host: Host) -> str:
+    """The first of the kernels that takes every axis given, with its words; the first of all where none does."""
+    names, known = _each(kernel), host.kernels()
+
+    def takes(name: str) -> bool:
+        declared = {one["name"]: one for one in known.get(name, {"parameters": []})["parameters"]}
+        return all(
+            axis in declared
+            and (not declared[axis].get("choices") or set(values.split(",")) <= set(declared[axis]["choices"]))
+            for axis, values in given.items()
+        )
+
+    return next((name for name in names if takes(name)), names[0])
 
 
 def own_sweep(resource: str, kernel: str) -> Experiment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -36,7 +37,13 @@ class Experiment:
     peers: tuple[str, ...] = ()
     """Reference tools that can measure the same points."""
     needs: tuple[str, ...] = ()
-    """``data_file``: a laid-out file, given to the kernel as ``path``, with ``size`` bytes."""
+    """``data_file``: a laid-out file, given to the kernel as ``path``, with ``size`` bytes. ``main_memory``: a
+    ``working_set`` beyond every cache that is claimed. ``instructions``: a point whose instructions this
+    processor has not is left out, and not missed."""
+    runtime_share: float = 1.0
+    """How much of the profile's time a reading needs: memory settles sooner than a disk."""
+    setup_s: float = 0.0
+    """What a reading costs beside its timed region, over what every reading does: memory to touch, matrices to fill."""
     check: Callable[[Parameters], str | None] | None = None
     """What is wrong with a point, and what mends it; nothing for a sound one."""
     default: bool = True
@@ -46,6 +53,12 @@ class Experiment:
     def resource(self) -> str:
         """What it measures: ``storage``, ``memory`` …"""
         return self.name.partition(".")[0]
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 @cache

@@ -1,42 +1,78 @@
-"""Questions about the processor: peaks by precision, scaling over threads, and the clock."""
+"""Questions about arithmetic: peaks by precision and instruction set, scaling over threads, and LINPACK."""
 
 from __future__ import annotations
 
-from hwdyno.experiments import Experiment
+from hwdyno.experiments import Experiment, processors
 from hwdyno.sweep import Sweep, powers
+from hwdyno.words import CeilingClass
 
-_FLOPS = "compute_flops"
+_KERNEL = "compute_flops"
+_CEILINGS: tuple[CeilingClass, ...] = ("physical",)
+_ALL = processors()
+_ONE_AND_ALL = tuple(dict.fromkeys((1, _ALL)))
+_BRIEF = 0.3
+# The widest first: it warms the units up, and names what "auto" takes.
+_ISAS = ("scalar", "sse", "avx2", "avx512", "neon")
 
-FLOPS = Experiment(
-    name="compute.flops",
-    asks="How many floating-point operations a second do the cores reach, and what is that a cycle?",
-    kernel=_FLOPS,
+GRID = Experiment(
+    name="compute.grid",
+    asks="How many operations a second do these processors do, by precision and instruction set?",
+    kernel=_KERNEL,
     load="threads",
-    sweep=Sweep(precision=("double", "single"), threads=powers(1, 8)),
-    quick=Sweep(precision=("double", "single"), threads=(1, 2)),
-    base=Sweep(operation="fma", precision="double", threads=1),
-    fixed={"operation": "fma"},
-    default=False,
+    sweep=Sweep(operation="fma", precision=("double", "single", "half"), isa="auto", threads=_ONE_AND_ALL)
+    + Sweep(operation="fma", precision=("double", "single"), isa=_ISAS, threads=1)
+    + Sweep(operation="dot", precision=("bfloat16", "half", "int8", "int16"), isa="auto", threads=_ONE_AND_ALL)
+    + Sweep(operation="dot", precision=("bfloat16", "int8"), isa=("amx", "avx512", "avx2", "neon"), threads=1)
+    + Sweep(
+        operation=("add", "multiply"),
+        precision=("int8", "int16", "int32", "int64", "double"),
+        isa="auto",
+        threads=_ONE_AND_ALL,
+    ),
+    quick=Sweep(operation="fma", precision=("double", "single"), isa="auto", threads=_ONE_AND_ALL)
+    + Sweep(operation="fma", precision="double", isa=_ISAS, threads=1)
+    + Sweep(operation="dot", precision=("bfloat16", "int8"), isa="auto", threads=_ALL)
+    + Sweep(operation="add", precision=("int32", "int64"), isa="auto", threads=_ALL)
+    + Sweep(operation="multiply", precision="int32", isa="auto", threads=_ALL),
+    base=Sweep(operation="fma", precision="double", isa="auto", threads=1),
+    ceilings=_CEILINGS,
+    peers=("likwid",),
+    needs=("instructions",),
+    runtime_share=_BRIEF,
 )
 
-INTEGERS = Experiment(
-    name="compute.integers",
-    asks="How many additions and multiplications of whole numbers a second?",
-    kernel=_FLOPS,
+THREADS = Experiment(
+    name="compute.threads",
+    asks="Does each further thread bring as much as the first?",
+    kernel=_KERNEL,
     load="threads",
-    sweep=Sweep(operation="add", precision=("int8", "int16", "int32", "int64"), threads=powers(1, 8))
-    + Sweep(operation="multiply", precision=("int16", "int32"), threads=powers(1, 8)),
-    quick=Sweep(operation="add", precision=("int8", "int16", "int32", "int64"), threads=(1, 2))
-    + Sweep(operation="multiply", precision=("int16", "int32"), threads=(1, 2)),
-    default=False,
+    sweep=Sweep(operation="fma", precision=("double", "single"), isa="auto", threads=powers(1, max(8, _ALL)))
+    + Sweep(operation="add", precision=("int32", "int64"), isa="auto", threads=powers(1, max(8, _ALL))),
+    quick=Sweep(operation="fma", precision="double", isa="auto", threads=powers(1, max(4, _ALL))),
+    ceilings=_CEILINGS,
+    peers=("likwid",),
+    needs=("instructions",),
+    runtime_share=_BRIEF,
 )
 
 CLOCK = Experiment(
     name="compute.clock",
-    asks="At what clock do the cores really run?",
+    asks="At what clock do the processors really run?",
     kernel="compute_clock",
     load="threads",
-    sweep=Sweep(threads=powers(1, 8)),
-    quick=Sweep(threads=(1, 2)),
+    sweep=Sweep(threads=_ONE_AND_ALL),
+    runtime_share=_BRIEF,
     default=False,
+)
+
+LINPACK = Experiment(
+    name="compute.linpack",
+    asks="How much of that does real linear algebra reach: LINPACK's system of n equations, and a matrix product?",
+    kernel="linpack",
+    load="n",
+    sweep=Sweep(operation=("lu", "gemm"), n=(500, 1000, 2000, 3000, 4000, 5000, 8000, 10000), threads=_ALL),
+    quick=Sweep(operation=("lu", "gemm"), n=(1000, 2000, 3000), threads=_ALL),
+    ceilings=_CEILINGS,
+    runtime_share=_BRIEF,
+    setup_s=0.5,
 )

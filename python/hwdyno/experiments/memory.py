@@ -1,85 +1,166 @@
-"""Questions about memory: bandwidth by operation and mix, latency by working set, and both at once."""
+"""Questions about memory: bandwidth by operation, mix, block and threads; latency idle, loaded and between cores."""
 
 from __future__ import annotations
 
-from hwdyno.experiments import Experiment
-from hwdyno.sweep import Sweep, powers
+from hwdyno.experiments import Experiment, processors
+from hwdyno.sweep import Sweep, octaves, powers
+from hwdyno.words import CeilingClass, Parameters
 
 _BANDWIDTH = "memory_bandwidth"
-_SET = 512 << 20
-_OPERATIONS = ("read", "write", "nt_write", "copy", "scale", "add", "triad", "nt_copy", "nt_triad")
-_MIXES = ("1:0", "4:1", "3:1", "2:1", "3:2", "1:1", "0:1", "2:1-nt")
-# The inject delays of Intel's Memory Latency Checker, from its published output.
+_LATENCY = "memory_latency"
+_CEILINGS: tuple[CeilingClass, ...] = ("physical", "reference")
+_ALL = processors()
+_TRAFFIC = max(1, _ALL - 1)
+_PEERS = ("stream", "likwid", "sysbench")
+# Intel Memory Latency Checker's default delays, in cycles, so that curves can be set beside its own.
 _DELAYS = (0, 2, 8, 15, 50, 100, 200, 300, 400, 500, 700, 1000, 1300, 1700, 2500, 3500, 5000, 9000, 20000)
-# Eight sizes an octave from 4 KiB to 1 GiB, in whole lines: enough to see each cache's edge.
-_SETS = tuple(dict.fromkeys(int(4096 * 2 ** (step / 8)) // 64 * 64 for step in range(18 * 8 + 1)))
+_BUS_MIXES = ("1:0", "4:1", "3:1", "2:1", "3:2", "1:1", "2:1-nt", "0:1")
+# Memory answers in nanoseconds: a fraction of what a disk's readings need is enough.
+_BRIEF = 0.3
 
-BANDWIDTH = Experiment(
-    name="memory.bandwidth",
-    asks="How many bytes a second do threads move, by operation?",
+
+def _nonsense(point: Parameters) -> str | None:
+    """Combinations that would measure something else than what they say."""
+    mix, operation = point.get("mix"), point.get("operation")
+    if isinstance(mix, str) and mix != "1:0" and operation not in {None, "mix"}:
+        return f"mix {mix} speaks of the operation mix alone, and this is {operation}; take --operation mix"
+    return None
+
+
+GRID = Experiment(
+    name="memory.grid",
+    asks="How many bytes a second does this memory move, by operation?",
     kernel=_BANDWIDTH,
     load="threads",
-    sweep=Sweep(operation=_OPERATIONS, threads=powers(1, 8)),
-    quick=Sweep(operation=_OPERATIONS, threads=(1, 2)),
-    base=Sweep(operation="read", threads=1),
-    fixed={"working_set": _SET},
-    default=False,
-)
-
-MIX = Experiment(
-    name="memory.mix",
-    asks="What does it cost the memory to read and write at once?",
-    kernel=_BANDWIDTH,
-    load="threads",
-    sweep=Sweep(mix=_MIXES, threads=powers(1, 8)),
-    quick=Sweep(mix=_MIXES, threads=(1, 2)),
-    fixed={"operation": "mix", "working_set": _SET},
-    default=False,
-)
-
-BLOCK = Experiment(
-    name="memory.block",
-    asks="How long must a block at a random place be, before memory moves it as fast as a stream?",
-    kernel=_BANDWIDTH,
-    load="block",
     sweep=Sweep(
-        operation=("read", "copy"), block=(8, 64, 256, 1024, 8192, 65536, 1 << 20, 8 << 20, 80 << 20), threads=1
+        operation=("read", "write", "nt_write", "copy", "scale", "add", "triad", "nt_copy", "nt_triad"),
+        threads=tuple(dict.fromkeys((1, _ALL))),
     ),
-    quick=Sweep(operation="read", block=(8, 64, 256, 8192, 8 << 20), threads=1),
-    fixed={"pattern": "random", "working_set": _SET},
-    default=False,
+    quick=Sweep(operation=("read", "nt_write", "copy", "triad", "nt_triad"), threads=tuple(dict.fromkeys((1, _ALL)))),
+    base=Sweep(operation="read", threads=1),
+    ceilings=_CEILINGS,
+    peers=_PEERS,
+    needs=("main_memory",),
+    runtime_share=_BRIEF,
+    setup_s=0.5,
+    check=_nonsense,
+)
+
+THREADS = Experiment(
+    name="memory.threads",
+    asks="How many threads does it take to fill this memory's channels?",
+    kernel=_BANDWIDTH,
+    load="threads",
+    sweep=Sweep(operation=("read", "nt_triad"), threads=powers(1, max(8, _ALL))),
+    quick=Sweep(operation="read", threads=powers(1, max(4, _ALL))),
+    ceilings=_CEILINGS,
+    peers=_PEERS,
+    needs=("main_memory",),
+    runtime_share=_BRIEF,
+    setup_s=0.5,
 )
 
 LATENCY = Experiment(
     name="memory.latency",
-    asks="How long does a load take that needs the one before, as the working set outgrows each cache?",
-    kernel="memory_latency",
+    asks="How long does a load take, from the first cache to the memory, and what do pages cost?",
+    kernel=_LATENCY,
     load="working_set",
-    sweep=Sweep(pages=("4k", "2m"), working_set=_SETS),
-    quick=Sweep(pages=("4k", "2m"), working_set=powers(16 << 10, 512 << 20)),
-    base=Sweep(pages="2m", working_set=_SET),
+    sweep=Sweep(working_set=powers(8 << 10, 1 << 30), pages=("4k", "2m")),
+    quick=Sweep(working_set=(16 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20), pages=("4k", "2m")),
+    base=Sweep(working_set="256MiB", pages="2m"),
+    fixed={"locality": "random", "stride": 64},
+    runtime_share=_BRIEF,
+    setup_s=0.4,
+)
+
+CACHES = Experiment(
+    name="memory.caches",
+    asks="Which caches, and which reach of the TLB, really work here, whatever the system claims?",
+    kernel=_LATENCY,
+    load="working_set",
+    sweep=Sweep(working_set=octaves(8 << 10, 1 << 30, 8), pages="2m", stride=64)
+    + Sweep(working_set=octaves(64 << 10, 1 << 30, 8), pages="4k", stride=4096),
     fixed={"locality": "random"},
+    runtime_share=_BRIEF / 2,
+    setup_s=0.4,
     default=False,
 )
 
 LOADED = Experiment(
     name="memory.loaded",
-    asks="What does a load cost while the others make traffic?",
+    asks="What does a load cost while others keep the memory busy, and where is the knee?",
     kernel="memory_loaded_latency",
     load="delay",
-    sweep=Sweep(mix=_MIXES, delay=_DELAYS),
-    quick=Sweep(mix="1:0", delay=_DELAYS),
-    base=Sweep(mix="1:0", delay=0),
-    fixed={"operation": "mix", "threads": 1},
+    # Random, so that no prefetcher hides what a load waits for.
+    sweep=Sweep(operation="mix", mix=_BUS_MIXES, delay=_DELAYS, block=(64, 256), pattern="random", threads=_TRAFFIC),
+    quick=Sweep(
+        operation="mix",
+        mix="1:0",
+        delay=(0, 50, 200, 500, 1000, 2500, 9000),
+        block=256,
+        pattern="random",
+        threads=_TRAFFIC,
+    ),
+    base=Sweep(operation="read", delay=0, threads=_TRAFFIC),
+    ceilings=_CEILINGS,
+    needs=("main_memory",),
+    runtime_share=_BRIEF,
+    setup_s=0.6,
+    check=_nonsense,
+)
+
+MIX = Experiment(
+    name="memory.mix",
+    asks="What does it cost to read and write at once?",
+    kernel=_BANDWIDTH,
+    load="threads",
+    sweep=Sweep(operation="mix", mix=(*_BUS_MIXES, "3:1-nt", "1:1-nt"), threads=tuple(dict.fromkeys((1, _ALL)))),
+    ceilings=_CEILINGS,
+    needs=("main_memory",),
+    runtime_share=_BRIEF,
+    setup_s=0.5,
+    default=False,
+)
+
+BLOCK = Experiment(
+    name="memory.block",
+    asks="From which contiguous block on does it not matter that the order is random?",
+    kernel=_BANDWIDTH,
+    load="block",
+    sweep=Sweep(
+        operation="read", pattern=("random", "sequential"), block=(8, 64, 256, 4096, 8192, 1 << 20, 8 << 20), threads=1
+    ),
+    ceilings=_CEILINGS,
+    needs=("main_memory",),
+    runtime_share=_BRIEF,
+    setup_s=0.5,
+    default=False,
+)
+
+PAGES = Experiment(
+    name="memory.pages",
+    asks="What do huge pages pay?",
+    kernel=_BANDWIDTH,
+    load="threads",
+    sweep=Sweep(
+        operation=("read", "triad"),
+        pattern=("sequential", "random"),
+        pages=("4k", "2m"),
+        threads=tuple(dict.fromkeys((1, _ALL))),
+    ),
+    ceilings=_CEILINGS,
+    needs=("main_memory",),
+    runtime_share=_BRIEF,
+    setup_s=0.7,
     default=False,
 )
 
 CORES = Experiment(
     name="memory.cores",
-    asks="What does it cost to get a line from another core?",
+    asks="What does a cache line cost that another core has read or written?",
     kernel="memory_core_to_core",
     load="operation",
     sweep=Sweep(operation=("cas", "clean", "modified")),
-    base=Sweep(operation="cas"),
-    default=False,
+    runtime_share=_BRIEF,
+    default=_ALL > 1,
 )

@@ -269,10 +269,16 @@ def load_words(axis: str, load: float) -> str:
     """A load with its axis: ``iodepth 32``, ``4 jobs``, ``16 KiB blocks``."""
     if axis in {"bs", "block"}:
         return f"{format_size(load)} blocks"
+    if axis == "working_set":
+        return f"a set of {format_size(load)}"
+    if axis == "delay":
+        return f"a delay of {load:.0f} cycles"
     number = f"{load:.0f}" if load >= 10 or load == round(load) else f"{load:.1f}"
     if axis == "numjobs":
         return f"{number} job{'' if load == 1 else 's'}"
-    return f"{number} {axis}" if axis in {"threads", "streams"} else f"{axis} {number}"
+    if axis in {"threads", "streams"}:
+        return f"{number} {axis.removesuffix('s') if load == 1 else axis}"
+    return f"{axis} {number}"
 
 
 def label_of(parameters: Mapping[str, Scalar], left_out: set[str] | frozenset[str] = frozenset()) -> str:
@@ -292,7 +298,8 @@ def label_of(parameters: Mapping[str, Scalar], left_out: set[str] | frozenset[st
         if value is None or name in left_out or name in {"rw", "rwmixread", "bs", "seed", "path"}:
             continue
         number = as_number(value)
-        known = name in {"iodepth", "numjobs", "threads", "streams"} and number is not None
+        known = name in {"iodepth", "numjobs", "threads", "streams", "working_set", "delay", "block"}
+        known = known and number is not None
         rest.append(load_words(name, number) if known and number is not None else f"{name} {value}")
     return ", ".join(filter(None, [" ".join(words), *rest])) or "the point"
 
@@ -312,7 +319,7 @@ def _typed(name: str, value: Scalar) -> str:
     """A value as people type it: 4k, 1M, true as 1."""
     if isinstance(value, bool):
         return str(int(value))
-    if isinstance(value, int | float) and name in {"bs", "block", "size", "offset"}:
+    if isinstance(value, int | float) and name in {"bs", "block", "size", "offset", "working_set", "stride"}:
         for suffix, unit in (("G", 1 << 30), ("M", 1 << 20), ("k", 1 << 10)):
             if value >= unit and value % unit == 0:
                 return f"{value // unit:.0f}{suffix}"

@@ -1,4 +1,4 @@
-"""This machine as a host: the engine's three verbs, and the counters of ``/proc`` and ``/sys``."""
+"""This machine as a host: the engine's three verbs, the workloads, and the counters of ``/proc`` and ``/sys``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hwdyno import engine
+from hwdyno import engine, workloads
 
 
 class Local:
@@ -20,11 +20,13 @@ class Local:
         return engine.survey(path)
 
     def kernels(self) -> dict[str, dict[str, Any]]:
-        """Every kernel's declaration by its name."""
-        return engine.kernels()
+        """Every kernel's and every workload's declaration by its name."""
+        return engine.kernels() | workloads.all()
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Run a kernel once and give its Reading; see ``Host.run`` for what it raises."""
+        if kernel in workloads.WORKLOADS:
+            return workloads.find(kernel).run(parameters)
         return engine.run(kernel, parameters)
 
     def snapshot(self) -> dict[str, float]:

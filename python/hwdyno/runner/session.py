@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -21,6 +22,7 @@ from hwdyno.runner.layout import lay_out
 from hwdyno.runner.point import PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
+from hwdyno.runner.sizing import sized
 from hwdyno.store import StoreError
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Note, Parameters, PeerResult, Run
 from hwdyno.workspace import Place, Workspace, check_place
@@ -76,6 +78,8 @@ class _Session:
         """By experiment: for how many points near its bends time is put by."""
         self.kept: dict[str, list[int]] = {}
         """By experiment: which points the journal holds, in its order."""
+        self.absent: Counter[str] = Counter()
+        """By experiment: how many points this machine has no instruction for."""
         self.ceilings: dict[str, tuple[Ceiling, ...]] = {}
         self.started = time.monotonic()
         self.readings = 0
@@ -86,6 +90,7 @@ class _Session:
         place = check_place(self.plan.path, writes=writes) if self.plan.needs_data_file else None
         begun = _now()
         machine = self.host.survey(self.plan.path)
+        self.plan = sized(self.plan, machine)
         self.ceilings = {
             one.experiment.name: tuple(
                 ceiling
@@ -169,8 +174,13 @@ class _Session:
         if self.timing.says:
             self.progress.says(self.timing.says)
         lost = False
-        for planned in self.plan.experiments:
+        for number, planned in enumerate(self.plan.experiments):
             on_data_file = "data_file" in planned.experiment.needs
+            # Anew for what is left: what was slower than expected must not cost the end of the budget.
+            rest = replace(self.plan, experiments=self.plan.experiments[number:])
+            self.timing = timing(
+                rest, self._left_s(), sum(self.may_add[one.experiment.name] for one in rest.experiments)
+            )
             if lost and on_data_file:
                 self._degrade(f"{planned.experiment.name} was left out: its storage was gone")
                 continue
@@ -234,6 +244,10 @@ class _Session:
         try:
             reading = self.host.run(planned.experiment.kernel, told)
         except (OSError, ValueError) as error:
+            if isinstance(error, ValueError) and "instructions" in planned.experiment.needs and not point.readings:
+                point.done = True
+                self.absent[name] += 1
+                return
             self._degrade(f"{name} at {_at(point.parameters)}: {_says(error)}")
             self._settle(planned, point, journal, "")
             if isinstance(error, OSError) and error.errno in _GONE:
@@ -294,7 +308,8 @@ class _Session:
         if point.readings:
             return point.spent_s / len(point.readings)
         once = reading_s(planned, point.parameters, self.timing, self.plan.given)
-        return once + len(self.peers) * (once + PEER_OVERHEAD_S)
+        beside = sum(peer.name in planned.experiment.peers for peer in self.peers)
+        return once + beside * (once + PEER_OVERHEAD_S)
 
     def _step(self, planned: Planned, point: PointInWork) -> Step:
         every = [one for points in self.points.values() for one in points if not one.done]
@@ -309,7 +324,7 @@ class _Session:
         told: dict[str, Any] = {**planned.fixed, **point}
         for name, value in (("runtime", self.timing.runtime_s), ("ramp_time", self.timing.ramp_s)):
             if told.get(name) and name not in self.plan.given:
-                told[name] = value
+                told[name] = value * planned.experiment.runtime_share
         runtime = told.get("runtime")
         if "interval_s" in declared and "interval_s" not in told and isinstance(runtime, int | float) and runtime > 0:
             # A short reading has samples enough to show its course, too.
@@ -399,7 +414,8 @@ class _Session:
             metric=planned.experiment.metric,
             ceilings=self.ceilings.get(planned.experiment.name, ()),
             peers=peers,
-            planned=max(len(planned.points), len(self.points[planned.experiment.name])),
+            planned=max(len(planned.points), len(self.points[planned.experiment.name]))
+            - self.absent[planned.experiment.name],
             fixed=self._fixed(planned, points),
             commands=tuple(dict.fromkeys([self.plan.command, *(result.command for result in peers)])),
         )

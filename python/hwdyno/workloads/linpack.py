@@ -1,0 +1,160 @@
+"""LINPACK: a system of n equations solved by LU with the residual check of HPL, and a matrix product beside it."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+RESIDUAL_LIMIT = 16.0
+"""HPL's threshold for ||Ax - b|| / (eps (||A|| ||x|| + ||b||) n), in infinity norms."""
+LIBRARIES = ("auto", "openblas", "mkl", "blis", "accelerate")
+MOST_SOLVES = 1000
+
+
+def _integer(name: str, means: str, low: int, high: int, default: int, unit: str = "") -> dict[str, Any]:
+    return {"name": name, "means": means, "unit": unit, "type": "integer", "min": low, "max": high, "default": default}
+
+
+class Linpack:
+    """LAPACK's dgesv and BLAS's dgemm of the library that SciPy is linked with."""
+
+    def info(self) -> dict[str, Any]:
+        """Its declaration."""
+        operation = {"name": "operation", "means": "lu: LINPACK's dgesv; gemm: a matrix product", "unit": ""}
+        library = {"name": "library", "means": "the BLAS that must do it; auto for that which is here", "unit": ""}
+        return {
+            "name": "linpack",
+            "measures": "FLOP/s of LU with its residual checked, 2/3 n^3 + 2 n^2 a system, or of dgemm, 2 n^3",
+            "parameters": [
+                {**operation, "type": "choice", "choices": ["lu", "gemm"], "default": "lu"},
+                _integer("n", "equations, or rows of the matrices", 2, 200_000, 2000),
+                _integer("threads", "threads of the library", 1, 1024, 1),
+                {**library, "type": "choice", "choices": list(LIBRARIES), "default": "auto"},
+                _integer("seed", "of the random matrix", 0, 2**31 - 1, 1),
+                {
+                    "name": "runtime",
+                    "means": "solve again until this much was timed; once at least",
+                    "unit": "s",
+                    "type": "number",
+                    "min": 0.0,
+                    "max": 86400.0,
+                    "default": 0.5,
+                },
+            ],
+            "pass": [["operations", "1"], ["flops", "2/3 n^3 + 2 n^2, or 2 n^3"]],
+        }
+
+    def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Solve until the time is up; only the solving itself is timed, and each solution is checked."""
+        told = {one["name"]: one["default"] for one in self.info()["parameters"]} | parameters
+        n, threads = int(told["n"]), int(told["threads"])
+        _check_room(n)
+        from threadpoolctl import ThreadpoolController
+
+        from hwdyno.workloads import blas
+
+        solver = blas.of(str(told["operation"]))
+        controller = ThreadpoolController()
+        library = blas.library(controller, solver.module, str(told["library"]))
+        with controller.limit(limits=threads, user_api="blas"):
+            return _reading(told, n, threads, library, solver)
+
+
+WORKLOAD = Linpack()
+
+
+def flops_of(operation: str, n: int) -> int:
+    """Operations of one pass: LINPACK counts 2/3 n^3 + 2 n^2 (HPL, section on performance), a product 2 n^3."""
+    return round(2 / 3 * n**3 + 2 * n**2) if operation == "lu" else 2 * n**3
+
+
+def residual(a: NDArray[np.float64], x: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """HPL's scaled residual of a solution."""
+    import numpy as np
+
+    def norm(value: NDArray[np.float64]) -> float:
+        return float(np.max(np.sum(np.abs(value), axis=1))) if value.ndim == 2 else float(np.max(np.abs(value)))
+
+    eps = float(np.finfo(np.float64).eps) / 2
+    scale = eps * (norm(a) * norm(x) + norm(b)) * a.shape[0]
+    return norm(a @ x - b) / scale if scale else float("inf")
+
+
+def _check_room(n: int) -> None:
+    """Three matrices of n x n doubles have to fit into what is free."""
+    needed = 3 * 8 * n * n
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return
+    if needed > free:
+        most = int((free / 24) ** 0.5)
+        raise ValueError(f"n = {n}: its matrices need {needed >> 20} MiB, and {free >> 20} are free; take --n {most}")
+
+
+def _reading(told: dict[str, Any], n: int, threads: int, library: dict[str, Any], solver: Any) -> dict[str, Any]:
+    import numpy as np
+
+    random = np.random.default_rng(int(told["seed"]))
+    a = np.asfortranarray(random.random((n, n)) - 0.5)
+    b = random.random(n if told["operation"] == "lu" else (n, n)) - 0.5
+    b = np.asfortranarray(b)
+    times: list[float] = []
+    worst = 0.0
+    interrupted = False
+    before = os.times()
+    try:
+        while not times or (sum(times) < float(told["runtime"]) and len(times) < MOST_SOLVES):
+            own_a, own_b = a.copy(order="F"), b.copy(order="F")
+            begun = time.perf_counter()
+            x = solver(own_a, own_b)
+            times.append(time.perf_counter() - begun)
+            worst = max(worst, _error(told, a, x, b))
+    except KeyboardInterrupt:
+        interrupted = True
+        if not times:
+            raise
+    after = os.times()
+    flops = flops_of(str(told["operation"]), n)
+    passed = worst < RESIDUAL_LIMIT
+    faults = [] if passed else [{"operation": "check", "errno": 0, "says": f"residual {worst:.3g}", "count": 1}]
+    return {
+        "kernel": "linpack",
+        "parameters": told,
+        "elapsed_s": sum(times),
+        "streams": [
+            {"name": str(told["operation"]), "operations": len(times), "bytes": 0, "flops": flops * len(times)}
+        ],
+        "samples": {},
+        "cpu": {"user_s": after.user - before.user, "system_s": after.system - before.system},
+        "concurrency_asked": float(threads),
+        "counters": {},
+        "faults": faults,
+        "notes": [],
+        "details": {
+            "flops_s_best": flops / min(times),
+            "flops_s_average": flops * len(times) / sum(times),
+            "residual": worst,
+            "residual_limit": RESIDUAL_LIMIT,
+            "verification": "passed" if passed else "failed",
+            **library,
+        },
+        "interrupted": interrupted,
+    }
+
+
+def _error(told: dict[str, Any], a: Any, x: Any, b: Any) -> float:
+    """HPL's residual of a solution; of a product, a column of it against the same product by the vector."""
+    if told["operation"] == "lu":
+        return residual(a, x, b)
+    import numpy as np
+
+    ones = np.ones(a.shape[0])
+    eps = float(np.finfo(np.float64).eps) / 2
+    scale = eps * a.shape[0] * float(np.max(np.sum(np.abs(a), axis=1))) * float(np.max(np.sum(np.abs(b), axis=1)))
+    return float(np.max(np.abs(x @ ones - a @ (b @ ones)))) / scale if scale else float("inf")
