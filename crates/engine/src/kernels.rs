@@ -9,6 +9,9 @@ mod memory_bandwidth;
 mod memory_core_to_core;
 mod memory_latency;
 mod memory_loaded_latency;
+mod network_latency;
+mod network_server;
+mod network_throughput;
 mod storage_blocks;
 mod storage_layout;
 mod training_checkpoint;
@@ -25,6 +28,9 @@ pub static TABLE: &[&dyn Kernel] = &[
     &memory_core_to_core::MemoryCoreToCore,
     &memory_latency::MemoryLatency,
     &memory_loaded_latency::MemoryLoadedLatency,
+    &network_latency::NetworkLatency,
+    &network_server::NetworkServer,
+    &network_throughput::NetworkThroughput,
     &storage_blocks::StorageBlocks,
     &storage_layout::StorageLayout,
     &training_checkpoint::Checkpoint,

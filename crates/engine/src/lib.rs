@@ -10,6 +10,7 @@ pub mod histogram;
 pub mod kernel;
 pub mod kernels;
 pub mod memory;
+pub mod network;
 pub mod reading;
 pub mod storage;
 pub mod survey;

@@ -8,6 +8,7 @@ pub mod files;
 pub mod filesystem;
 pub mod mapping;
 pub mod memory;
+pub mod net;
 pub mod page_cache;
 pub mod pages;
 pub mod pause;

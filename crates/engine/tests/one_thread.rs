@@ -58,6 +58,9 @@ const CHECKS: &[Check] = &[
 /// Kernels that need a second processor, and say so where they are given one.
 const NEED_TWO: &[&str] = &["memory_core_to_core"];
 
+/// Kernels that cannot do without threads (both ends of a connection at once); `tests/network.rs` runs them.
+const NEED_THREADS: &[&str] = &["network_latency", "network_server", "network_throughput"];
+
 fn bandwidth(operation: &str, mix: &str, pattern: &str) -> Value {
     json!({"operation": operation, "mix": mix, "pattern": pattern, "working_set": 300_000, "runtime": 0.01})
 }
@@ -131,7 +134,9 @@ fn main() {
         report(kernel, if refused { Ok(()) } else { Err("ran on one processor".into()) });
     }
     for info in kernels() {
-        let checked = CHECKS.iter().any(|(name, ..)| *name == info.name) || NEED_TWO.contains(&info.name);
+        let checked = CHECKS.iter().any(|(name, ..)| *name == info.name)
+            || NEED_TWO.contains(&info.name)
+            || NEED_THREADS.contains(&info.name);
         report(info.name, if checked { Ok(()) } else { Err("no check in CHECKS".into()) });
     }
     drop(scratch);

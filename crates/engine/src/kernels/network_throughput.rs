@@ -1,0 +1,105 @@
+//! TCP or UDP streams between this machine and a server, by number, block, direction and rate.
+
+use serde_json::json;
+
+use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Stop};
+use crate::network::options::{choice, common, count, flag, parameter, Target};
+use crate::network::settings::{Handing, Settings, HEADER_BYTES, LARGEST_BLOCK, MOST_STREAMS};
+use crate::network::{client, outcome};
+use crate::reading::Reading;
+use crate::sys::net::{Options, LARGEST_DATAGRAM};
+
+/// See the module.
+pub struct NetworkThroughput;
+
+/// What a UDP stream sends where no block is given: fits an Ethernet frame, as iperf3's.
+const DATAGRAM_BYTES: usize = 1460;
+
+impl Kernel for NetworkThroughput {
+    fn info(&self) -> KernelInfo {
+        let mut parameters = vec![
+            choice("protocol", "what carries the streams", &["tcp", "udp"]),
+            count("streams", "streams a direction", "", (1, MOST_STREAMS as i64), 1),
+            count(
+                "block",
+                "bytes handed over at a time, a datagram's with UDP; 0 for 128 KiB, or 1460 B with UDP",
+                "B",
+                (0, LARGEST_BLOCK as i64),
+                0,
+            ),
+            choice("direction", "from here (up), to here (down), or both at once", &["up", "down", "both"]),
+            count("rate", "rate of each stream; 0 for as fast as it goes", "bit/s", (0, 1 << 50), 0),
+            count("burst", "blocks that may go at once within the rate; 0 for one", "", (0, 1000), 0),
+            count("window", "socket buffers at both ends; 0 leaves them to the system", "B", (0, 512 << 20), 0),
+            parameter("congestion", "TCP congestion control; empty for the system's", "", Kind::Text, json!("")),
+            flag("nodelay", "send small blocks at once (TCP_NODELAY)"),
+            count("mss", "TCP maximum segment size; 0 leaves it to the system", "B", (0, 65_535), 0),
+            flag("zero_copy", "the sender copies nothing (sendfile)"),
+            flag("skip_rx_copy", "the receiver copies nothing (MSG_TRUNC; only TCP)"),
+            choice(
+                "handing",
+                "datagrams go many a call, one a call, or cut up by the kernel (UDP_SEGMENT, UDP_GRO)",
+                &["batched", "plain", "segmented"],
+            ),
+            count("bytes", "end after so many bytes instead of runtime; 0 for runtime", "B", (0, 1 << 60), 0),
+        ];
+        parameters.extend(common());
+        KernelInfo {
+            name: "network_throughput",
+            measures: "TCP or UDP streams to, from, or both ways with a server (ours or iperf3's)",
+            parameters,
+            pass: vec![("operations", "1"), ("bytes", "block")],
+        }
+    }
+
+    fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
+        let target = Target::of(parameters)?;
+        let settings = settings_of(parameters)?;
+        let outcome = client::run(target.address, &settings, None, parameters.number("interval_s"), stop)?;
+        let reading = outcome::reading(&settings, &outcome, target.is_loopback());
+        Ok(Reading { kernel: "network_throughput".into(), parameters: parameters.as_json(), ..reading })
+    }
+}
+
+/// The test that these parameters ask for.
+pub fn settings_of(parameters: &Parameters) -> Result<Settings, Error> {
+    let udp = parameters.text("protocol") == "udp";
+    let block = match parameters.integer("block") as usize {
+        0 if udp => DATAGRAM_BYTES,
+        0 => 128 << 10,
+        block => block,
+    };
+    if udp && !(HEADER_BYTES..=LARGEST_DATAGRAM).contains(&block) {
+        return Err(Error::usage(format!(
+            "block = {block}: a datagram has {HEADER_BYTES} to {LARGEST_DATAGRAM} bytes; take --block 1460"
+        )));
+    }
+    let direction = parameters.text("direction");
+    Ok(Settings {
+        udp,
+        streams: parameters.integer("streams") as usize,
+        up: direction != "down",
+        down: direction != "up",
+        block,
+        rate_bits_s: parameters.integer("rate"),
+        burst: parameters.integer("burst") as usize,
+        socket: Options {
+            window: parameters.integer("window") as usize,
+            congestion: if udp { String::new() } else { parameters.text("congestion").into() },
+            nodelay: parameters.flag("nodelay"),
+            mss: parameters.integer("mss") as usize,
+            tos: 0,
+        },
+        zero_copy: parameters.flag("zero_copy") && !udp,
+        skip_rx_copy: parameters.flag("skip_rx_copy") && !udp,
+        handing: match parameters.text("handing") {
+            "plain" => Handing::Plain,
+            "segmented" => Handing::Segmented,
+            _ => Handing::Batched,
+        },
+        runtime_s: parameters.number("runtime"),
+        omit_s: parameters.number("ramp_time"),
+        bytes: parameters.integer("bytes"),
+        ..Settings::default()
+    })
+}

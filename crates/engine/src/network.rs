@@ -1,0 +1,14 @@
+//! What the network kernels share: the iperf3 protocol at both ends, the streams' loops, and the echo.
+
+pub mod client;
+pub mod datagrams;
+pub mod echo;
+pub mod lane;
+pub mod options;
+pub mod outcome;
+pub mod results;
+pub mod serve;
+pub mod server;
+pub mod settings;
+pub mod streams;
+pub mod wire;

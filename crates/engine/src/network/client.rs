@@ -1,0 +1,451 @@
+//! A client of iperf3's protocol: it drives a test and always ends, within its deadlines, with what it has.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::time::Duration;
+
+use crate::clock::now_ns;
+use crate::kernel::{Error, Stop};
+use crate::network::datagrams;
+use crate::network::echo::{self, Caller, Pings, Trips};
+use crate::network::lane::{Counts, Lane, Phase, DONE, RUNNING};
+use crate::network::results::{Report, StreamReport};
+use crate::network::settings::Settings;
+use crate::network::streams;
+use crate::network::wire::{self, Control};
+use crate::reading::CpuTime;
+use crate::sys::net::{self, Options, TcpInfo};
+
+/// For a connection, an answer, or the results.
+const PATIENCE: Duration = Duration::from_secs(5);
+const HELLO: &[u8; 4] = b"9876";
+const BUSY: &str = "the server is busy running a test; try again later";
+
+/// What TCP told of one stream over the timed region.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Watched {
+    first: TcpInfo,
+    /// At its end.
+    pub last: TcpInfo,
+    looks: u64,
+    cwnd_sum: u64,
+    rtt_sum: u64,
+    /// Largest congestion window seen, bytes.
+    pub cwnd_max: u64,
+    /// Longest smoothed round trip seen, µs.
+    pub rtt_max: u64,
+}
+
+impl Watched {
+    fn look(&mut self, info: TcpInfo) {
+        if self.looks == 0 {
+            self.first = info;
+        }
+        self.last = info;
+        self.looks += 1;
+        self.cwnd_sum += info.cwnd_bytes;
+        self.rtt_sum += info.rtt_us;
+        self.cwnd_max = self.cwnd_max.max(info.cwnd_bytes);
+        self.rtt_max = self.rtt_max.max(info.rtt_us);
+    }
+
+    /// Mean congestion window, bytes, and mean round trip, µs.
+    #[must_use]
+    pub fn means(&self) -> (f64, f64) {
+        let looks = self.looks.max(1) as f64;
+        (self.cwnd_sum as f64 / looks, self.rtt_sum as f64 / looks)
+    }
+
+    /// What grew over the timed region.
+    #[must_use]
+    pub fn grown(&self, of: impl Fn(&TcpInfo) -> u64) -> u64 {
+        of(&self.last).saturating_sub(of(&self.first))
+    }
+}
+
+/// One stream at its end.
+#[derive(Debug, Clone, Default)]
+pub struct StreamEnd {
+    /// From client to server.
+    pub up: bool,
+    /// What was counted here.
+    pub here: Counts,
+    /// What TCP told here.
+    pub watched: Option<Watched>,
+    /// What ended it early, by the system's number.
+    pub errno: i32,
+}
+
+/// All that a test gave.
+#[derive(Default)]
+pub struct Outcome {
+    /// In the order of opening.
+    pub streams: Vec<StreamEnd>,
+    /// The timed region here, s.
+    pub elapsed_s: f64,
+    /// What the other end said; none if it said nothing any more.
+    pub there: Option<Report>,
+    /// CPU time of the streams' threads here, over the timed region.
+    pub cpu: CpuTime,
+    /// Bytes and operations in each interval: up, then down.
+    pub rows: Vec<[(u64, u64); 2]>,
+    /// Length of an interval, s.
+    pub interval_s: f64,
+    /// Bytes of each stream in each interval.
+    pub stream_rows: Vec<Vec<u64>>,
+    /// Round trips, where asked for.
+    pub trips: Option<Trips>,
+    /// The congestion control here.
+    pub congestion: String,
+    /// The maximum segment size, bytes.
+    pub mss: u64,
+    /// Send and receive buffers as the system keeps them, bytes.
+    pub buffers: (u64, u64),
+    /// What went wrong after the start, with the system's number.
+    pub faults: Vec<(String, i32)>,
+    /// It was asked to end early.
+    pub interrupted: bool,
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Udp(UdpSocket),
+}
+
+/// Finds the first address of `host`; a port in it (`host:port`) wins over `port`.
+pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, Error> {
+    let bare = host.trim_matches(['[', ']']);
+    let found = (bare, port).to_socket_addrs().ok().and_then(|mut all| all.next());
+    let found = found.or_else(|| host.to_socket_addrs().ok().and_then(|mut all| all.next()));
+    found.ok_or_else(|| Error::usage(format!("server = {host}: no address is known by this name")))
+}
+
+/// Runs one test against the server at `address`.
+///
+/// What fails before data flows is an error; what fails later is a fault of the outcome.
+pub fn run(
+    address: SocketAddr,
+    settings: &Settings,
+    pings: Option<Pings>,
+    interval_s: f64,
+    stop: &Stop,
+) -> Result<Outcome, Error> {
+    for _ in 0..5 {
+        // Right after a test a server may still be putting its things away.
+        match attempt(address, settings, pings, interval_s, stop) {
+            Err(Error::Machine(says, _)) if says.contains(BUSY) && !stop.is_set() => {
+                std::thread::sleep(Duration::from_millis(60));
+            }
+            answer => return answer,
+        }
+    }
+    attempt(address, settings, pings, interval_s, stop)
+}
+
+fn attempt(
+    address: SocketAddr,
+    settings: &Settings,
+    pings: Option<Pings>,
+    interval_s: f64,
+    stop: &Stop,
+) -> Result<Outcome, Error> {
+    let cookie = wire::new_cookie();
+    let failed = |doing: &str| {
+        let doing = format!("{doing} {address}");
+        move |error: io::Error| Error::machine(doing, &error)
+    };
+    let options = Options { nodelay: true, ..Options::default() };
+    let connection = net::connect(&address, &options, PATIENCE)
+        .map_err(failed("connect to the server (is `hwdyno network server` or `iperf3 -s` running there?) at"))?;
+    let mut control = Control::new(connection, stop.clone()).map_err(failed("prepare the connection to"))?;
+    control.send(&cookie).map_err(failed("greet"))?;
+    expect(&mut control, wire::PARAM_EXCHANGE).map_err(failed("be accepted by"))?;
+    control.send_json(&settings.to_parameters()).map_err(failed("send the parameters to"))?;
+    expect(&mut control, wire::CREATE_STREAMS).map_err(failed("agree on a test with"))?;
+    let caller = match pings {
+        None => None,
+        Some(pings) => {
+            let told = control.read_json("where its echo is", 1024, Duration::from_secs(3)).map_err(|_| {
+                Error::Machine(
+                    format!("{address} does not echo: latency needs `hwdyno network server` there (iperf3 has none)"),
+                    None,
+                )
+            })?;
+            let port = told["port"].as_u64().unwrap_or(0) as u16;
+            let place = SocketAddr::new(address.ip(), port);
+            Some(Caller::open(&pings.echo, place, PATIENCE).map_err(failed("open the echo of"))?)
+        }
+    };
+    let mut opened = Vec::with_capacity(settings.total());
+    for _ in 0..settings.total() {
+        opened.push(open(address, settings, &cookie).map_err(failed("open a stream to"))?);
+    }
+    expect(&mut control, wire::TEST_START).map_err(failed("start the test with"))?;
+    expect(&mut control, wire::TEST_RUNNING).map_err(failed("start the test with"))?;
+    let test = Test { settings, opened: &opened, interval_s, stop };
+    let mut outcome = test.run(&mut control, pings.zip(caller.as_ref()));
+    outcome.exchange(&mut control, &opened, settings);
+    Ok(outcome)
+}
+
+fn expect(control: &mut Control, wanted: i8) -> io::Result<()> {
+    match control.read_state("its next state", PATIENCE)? {
+        state if state == wanted => Ok(()),
+        wire::ACCESS_DENIED => Err(io::Error::other(BUSY)),
+        wire::SERVER_ERROR => Err(io::Error::other(control.read_error())),
+        wire::SERVER_TERMINATE => Err(io::Error::other("the server ended the test")),
+        other => Err(io::Error::other(format!("it answered with state {other} instead of {wanted}; is it iperf3?"))),
+    }
+}
+
+fn open(address: SocketAddr, settings: &Settings, cookie: &wire::Cookie) -> io::Result<Stream> {
+    if !settings.udp {
+        let stream = net::connect(&address, &settings.socket, PATIENCE)?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        io::Write::write_all(&mut &stream, cookie)?;
+        streams::prepare(&stream)?;
+        return Ok(Stream::Tcp(stream));
+    }
+    let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
+    let socket = net::udp_socket(&any, &settings.socket)?;
+    socket.connect(address)?;
+    echo::say_hello(&socket, HELLO, PATIENCE)?;
+    Ok(Stream::Udp(socket))
+}
+
+impl Stream {
+    fn flow(&self, up: bool, settings: &Settings, lane: &Lane, phase: &Phase) -> CpuTime {
+        match (self, up) {
+            (Self::Tcp(stream), true) => streams::send(stream, settings, lane, phase),
+            (Self::Tcp(stream), false) => streams::receive(stream, settings, lane, phase),
+            (Self::Udp(socket), true) => datagrams::send(socket, settings, lane, phase),
+            (Self::Udp(socket), false) => datagrams::receive(socket, settings, lane, phase),
+        }
+    }
+
+    fn info(&self) -> Option<TcpInfo> {
+        match self {
+            Self::Tcp(stream) => net::tcp_info(stream),
+            Self::Udp(_) => None,
+        }
+    }
+}
+
+struct Test<'a> {
+    settings: &'a Settings,
+    opened: &'a [Stream],
+    interval_s: f64,
+    stop: &'a Stop,
+}
+
+/// What the timed region looks like from outside while it lasts.
+struct Course {
+    base: Vec<Counts>,
+    last: Vec<Counts>,
+    watched: Vec<Watched>,
+    from_ns: u64,
+    until_ns: u64,
+}
+
+impl Test<'_> {
+    fn run(&self, control: &mut Control, call: Option<(Pings, &Caller)>) -> Outcome {
+        let phase = Phase::default();
+        let lanes: Vec<Lane> = self.opened.iter().map(|_| Lane::default()).collect();
+        let mut outcome = Outcome { interval_s: self.interval_s, ..Outcome::default() };
+        outcome.stream_rows.reserve(4096);
+        std::thread::scope(|scope| {
+            let phase = &phase;
+            let mut flows = Vec::new();
+            let mut refused = None;
+            for (index, (stream, lane)) in self.opened.iter().zip(&lanes).enumerate() {
+                let up = self.settings.goes_up(index);
+                let body = move || stream.flow(up, self.settings, lane, phase);
+                match std::thread::Builder::new().spawn_scoped(scope, body) {
+                    Ok(handle) => flows.push(handle),
+                    Err(error) => refused = Some(error),
+                }
+            }
+            let caller = call.and_then(|(pings, caller)| {
+                let spawned = std::thread::Builder::new().spawn_scoped(scope, move || caller.call(&pings, phase));
+                spawned.map_err(|error| refused = Some(error)).ok()
+            });
+            if let Some(error) = refused {
+                outcome.faults.push((format!("start a thread a stream: {error}"), error.raw_os_error().unwrap_or(0)));
+                phase.set(DONE);
+            } else {
+                phase.set(RUNNING);
+                let course = self.watch(control, phase, &lanes, &mut outcome);
+                phase.set(DONE);
+                let _ = control.send_state(wire::TEST_END);
+                outcome.elapsed_s = course.until_ns.saturating_sub(course.from_ns) as f64 / 1e9;
+                outcome.streams = (0..lanes.len())
+                    .map(|index| StreamEnd {
+                        up: self.settings.goes_up(index),
+                        here: course.last[index].since(&course.base[index]),
+                        watched: (!self.settings.udp).then_some(course.watched[index]),
+                        errno: lanes[index].errno.load(std::sync::atomic::Ordering::Relaxed),
+                    })
+                    .collect();
+            }
+            for flow in flows {
+                outcome.cpu += flow.join().unwrap_or_default();
+            }
+            outcome.trips = caller.and_then(|caller| caller.join().ok());
+        });
+        if let Some(trips) = &outcome.trips {
+            outcome.cpu += trips.cpu;
+        }
+        if let Some(Stream::Tcp(stream)) = self.opened.first() {
+            outcome.congestion = net::congestion(stream).unwrap_or_default();
+            outcome.mss = net::mss(stream);
+            outcome.buffers = net::buffers(stream);
+        }
+        outcome
+    }
+
+    /// Looks on until the test's end: by time, by bytes, by the other end, or by a stop.
+    fn watch(&self, control: &mut Control, phase: &Phase, lanes: &[Lane], outcome: &mut Outcome) -> Course {
+        let began = now_ns();
+        let look = |lanes: &[Lane]| lanes.iter().map(Lane::counts).collect::<Vec<_>>();
+        let interval = (self.interval_s * 1e9).max(1e6) as u64;
+        let omit = (self.settings.omit_s * 1e9) as u64;
+        let runtime = (self.settings.runtime_s * 1e9) as u64;
+        let mut course = Course {
+            base: vec![Counts::default(); lanes.len()],
+            last: look(lanes),
+            watched: vec![Watched::default(); lanes.len()],
+            from_ns: began,
+            until_ns: began,
+        };
+        let mut row_ends = began + interval;
+        let mut timed = omit == 0;
+        let mut row_from = course.base.clone();
+        loop {
+            let now = now_ns();
+            course.until_ns = now;
+            if !timed && now >= began + omit {
+                phase.next_round();
+                timed = true;
+                course.base = look(lanes);
+                row_from.clone_from(&course.base);
+                course.from_ns = now;
+                course.watched.fill(Watched::default());
+                row_ends = now + interval;
+            }
+            let over = timed && self.settings.bytes == 0 && now >= course.from_ns + runtime;
+            let row_over = timed && now >= row_ends;
+            if row_over || over || self.settings.bytes > 0 {
+                course.last = look(lanes);
+            }
+            if row_over {
+                self.close_row(&row_from, &course.last, outcome);
+                row_from.clone_from(&course.last);
+                row_ends = (row_ends + interval).max(now);
+            }
+            if row_over || over || course.watched.iter().any(|watched| watched.looks == 0) {
+                for (stream, watched) in self.opened.iter().zip(&mut course.watched) {
+                    if let Some(info) = stream.info() {
+                        watched.look(info);
+                    } else {
+                        watched.looks += 1;
+                    }
+                }
+            }
+            let moved: u64 = course.last.iter().zip(&course.base).map(|(last, base)| last.since(base).bytes).sum();
+            if over || (self.settings.bytes > 0 && moved >= self.settings.bytes) {
+                return course;
+            }
+            if self.stop.is_set() {
+                outcome.interrupted = true;
+                course.last = look(lanes);
+                return course;
+            }
+            let next = if timed { row_ends.min(course.from_ns + runtime) } else { began + omit };
+            let most = if self.settings.bytes > 0 { 1_000_000 } else { 50_000_000 };
+            let patience = Duration::from_nanos(next.saturating_sub(now_ns()).clamp(200_000, most));
+            let ended = match control.poll_state(patience) {
+                Ok(Some(wire::SERVER_ERROR)) => Some((control.read_error(), 0)),
+                Ok(Some(wire::SERVER_TERMINATE)) => Some(("the server ended the test".into(), 0)),
+                Ok(_) => None,
+                Err(error) => Some((error.to_string(), error.raw_os_error().unwrap_or(0))),
+            };
+            if let Some(fault) = ended {
+                outcome.faults.push(fault);
+                course.last = look(lanes);
+                course.until_ns = now_ns();
+                return course;
+            }
+        }
+    }
+
+    fn close_row(&self, from: &[Counts], to: &[Counts], outcome: &mut Outcome) {
+        let mut row = [(0, 0); 2];
+        let mut each = Vec::with_capacity(to.len());
+        for (index, (from, to)) in from.iter().zip(to).enumerate() {
+            let grown = to.since(from);
+            let direction = &mut row[usize::from(!self.settings.goes_up(index))];
+            direction.0 += grown.bytes;
+            direction.1 += grown.operations;
+            each.push(grown.bytes);
+        }
+        outcome.rows.push(row);
+        outcome.stream_rows.push(each);
+    }
+}
+
+impl Outcome {
+    /// Results for results; where the other end is gone or silent, what is here has to do.
+    fn exchange(&mut self, control: &mut Control, opened: &[Stream], settings: &Settings) {
+        if self.faults.is_empty() {
+            match self.try_exchange(control, opened.len(), settings) {
+                Ok(report) => self.there = Some(report),
+                Err(error) => {
+                    let errno = error.raw_os_error().unwrap_or(0);
+                    self.faults.push((format!("exchange results: {error}"), errno));
+                }
+            }
+        }
+    }
+
+    fn try_exchange(&self, control: &mut Control, count: usize, settings: &Settings) -> io::Result<Report> {
+        // A reader that is still behind a long queue needs its time; the whole has one limit.
+        let until = now_ns() + 2 * PATIENCE.as_nanos() as u64;
+        loop {
+            match control.read_state("the end of the test", PATIENCE)? {
+                wire::EXCHANGE_RESULTS => break,
+                wire::SERVER_ERROR => return Err(io::Error::other(control.read_error())),
+                wire::SERVER_TERMINATE => return Err(io::Error::other("the server ended the test")),
+                _ if now_ns() > until => return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
+                _ => {}
+            }
+        }
+        control.send_json(&self.report(settings).to_json(None))?;
+        let told = control.read_json("its results", wire::MOST_RESULTS, PATIENCE)?;
+        let report = Report::from_json(&told, count);
+        // The test is over: a slip in saying goodbye loses nothing.
+        if let Ok(wire::DISPLAY_RESULTS) = control.read_state("its goodbye", PATIENCE) {
+            let _ = control.send_state(wire::IPERF_DONE);
+        }
+        Ok(report)
+    }
+
+    fn report(&self, settings: &Settings) -> Report {
+        let sends = settings.up && !settings.udp;
+        Report {
+            streams: self
+                .streams
+                .iter()
+                .map(|end| {
+                    let retransmits = end.watched.filter(|_| end.up).map(|watched| watched.grown(|i| i.retransmits));
+                    let omitted = Counts::default();
+                    Some(StreamReport { counts: end.here, omitted, retransmits, elapsed_s: self.elapsed_s })
+                })
+                .collect(),
+            cpu_s: (self.cpu.user_s, self.cpu.system_s),
+            congestion: self.congestion.clone(),
+            elapsed_s: self.elapsed_s,
+            ours: true,
+            has_retransmits: sends,
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! The loops of one UDP stream, and what its numbers tell: loss, reordering, duplicates and jitter.
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::clock::now_ns;
+use crate::network::lane::{Counts, Lane, Meter, Phase};
+use crate::network::settings::{Handing, Settings};
+use crate::network::streams::{content, Pace, LOOK};
+use crate::reading::CpuTime;
+use crate::sys::net::{self, Batch};
+
+/// Datagrams or buffers a call.
+const BATCH: usize = 32;
+/// Buffers a call where each holds up to 64 KiB.
+const LARGE_BATCH: usize = 4;
+/// How far back a late datagram is told from one that came twice.
+const WINDOW: u64 = 1 << 16;
+
+/// Follows the numbers of one stream's datagrams.
+pub struct Numbers {
+    seen: Box<[u64]>,
+    /// Unlike the lane's, these are only this thread's.
+    counts: Counts,
+    jitter_ns: f64,
+    transit_ns: Option<i64>,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self {
+            seen: vec![0; (WINDOW / 64) as usize].into_boxed_slice(),
+            counts: Counts::default(),
+            jitter_ns: 0.0,
+            transit_ns: None,
+        }
+    }
+}
+
+impl Numbers {
+    /// Takes one datagram's number (from 1), and when it was sent and came, ns by whatever clock.
+    #[inline]
+    pub fn take(&mut self, number: u64, sent_ns: i64, came_ns: i64) {
+        let counts = &mut self.counts;
+        if number == counts.highest.saturating_add(1) && number > counts.highest {
+            counts.highest = number;
+            self.clear(number);
+        } else if number > counts.highest {
+            let from = counts.highest + 1;
+            counts.lost += number - from;
+            counts.highest = number;
+            // A leap over the whole window, by whoever sends nonsense, must not take long.
+            for passed in from.max(number.saturating_sub(WINDOW - 1))..=number {
+                self.clear(passed);
+            }
+        } else {
+            if self.counts.highest - number < WINDOW && self.is_seen(number) {
+                self.counts.duplicates += 1;
+                return;
+            }
+            self.counts.reordered += 1;
+            self.counts.lost = self.counts.lost.saturating_sub(1);
+        }
+        self.mark(number);
+        let transit = came_ns.wrapping_sub(sent_ns);
+        if let Some(last) = self.transit_ns.replace(transit) {
+            // RFC 3550, 6.4.1: J += (|D| - J) / 16
+            self.jitter_ns += (transit.wrapping_sub(last).unsigned_abs() as f64 - self.jitter_ns) / 16.0;
+        }
+    }
+
+    fn place(number: u64) -> (usize, u64) {
+        let at = number % WINDOW;
+        ((at / 64) as usize, 1 << (at % 64))
+    }
+
+    fn clear(&mut self, number: u64) {
+        let (word, bit) = Self::place(number);
+        self.seen[word] &= !bit;
+    }
+
+    fn mark(&mut self, number: u64) {
+        let (word, bit) = Self::place(number);
+        self.seen[word] |= bit;
+    }
+
+    fn is_seen(&self, number: u64) -> bool {
+        let (word, bit) = Self::place(number);
+        self.seen[word] & bit != 0
+    }
+
+    /// Shows what was found so far.
+    pub fn publish(&self, lane: &Lane) {
+        lane.highest.store(self.counts.highest, Ordering::Relaxed);
+        lane.lost.store(self.counts.lost, Ordering::Relaxed);
+        lane.reordered.store(self.counts.reordered, Ordering::Relaxed);
+        lane.duplicates.store(self.counts.duplicates, Ordering::Relaxed);
+        lane.jitter_ns.store(self.jitter_ns as u64, Ordering::Relaxed);
+    }
+}
+
+fn wall_ns() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
+}
+
+/// Writes seconds, microseconds and number into a datagram's first bytes.
+#[inline]
+fn write_header(datagram: &mut [u8], wall_ns: i64, number: u64, wide: bool) {
+    let (seconds, micros) = ((wall_ns / 1_000_000_000) as u32, (wall_ns % 1_000_000_000 / 1000) as u32);
+    datagram[..4].copy_from_slice(&seconds.to_be_bytes());
+    datagram[4..8].copy_from_slice(&micros.to_be_bytes());
+    if wide {
+        datagram[8..16].copy_from_slice(&number.to_be_bytes());
+    } else {
+        datagram[8..12].copy_from_slice(&(number as u32).to_be_bytes());
+    }
+}
+
+/// Reads what [`write_header`] wrote: when it was sent, and its number.
+#[inline]
+fn read_header(datagram: &[u8], wide: bool) -> Option<(i64, u64)> {
+    let word = |at: usize| datagram.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+    let sent = i64::from(word(0)?) * 1_000_000_000 + i64::from(word(4)?) * 1000;
+    let first = u64::from(word(8)?);
+    let number = if wide { first << 32 | u64::from(word(12)?) } else { first };
+    Some((sent, number))
+}
+
+/// Sends until the phase is done; gives the CPU time that it took.
+pub fn send(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Phase) -> CpuTime {
+    let (block, segments) = (settings.block, settings.segments());
+    let wide = settings.counters_64;
+    let count = match settings.handing {
+        Handing::Batched => BATCH,
+        Handing::Plain | Handing::Segmented => 1,
+    };
+    let mut batch = Batch::new(count, block * segments);
+    for index in 0..count {
+        let bytes = content(block * segments);
+        batch.buffer(index).copy_from_slice(&bytes);
+    }
+    if settings.handing == Handing::Segmented {
+        let _ = net::allow_segmenting(socket, block);
+    }
+    let _ = socket.set_write_timeout(Some(LOOK));
+    if !phase.wait_for_start() {
+        return CpuTime::default();
+    }
+    let mut meter = Meter::start();
+    let mut pace = Pace::new(settings.rate_bits_s);
+    let mut number = 0_u64;
+    // At a rate, no more at once than 1 ms of it, so that batches do not overrun what lies on the way.
+    let each_ms = settings.rate_bits_s / 8000 / (block * segments).max(1) as u64;
+    let at_once = if pace.is_set() { (each_ms.max(settings.burst as u64) as usize).clamp(1, count) } else { count };
+    while !phase.is_done() {
+        meter.look(phase);
+        pace.wait(phase);
+        let now = wall_ns();
+        for index in 0..at_once {
+            for datagram in batch.buffer(index).chunks_mut(block) {
+                number += 1;
+                write_header(datagram, now, number, wide);
+            }
+        }
+        match batch.send(socket, at_once) {
+            Ok(sent) => {
+                number -= ((at_once - sent) * segments) as u64;
+                lane.moved((sent * segments * block) as u64, (sent * segments) as u64);
+                lane.highest.store(number, Ordering::Relaxed);
+                pace.sent((sent * segments * block) as u64);
+            }
+            Err(error) => {
+                number -= (at_once * segments) as u64;
+                match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                    // The other end is not there (yet, or any more): what it misses counts as lost there.
+                    _ => {
+                        lane.errno.store(error.raw_os_error().unwrap_or(0), Ordering::Relaxed);
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            }
+        }
+    }
+    meter.spent()
+}
+
+/// Takes what comes until the phase is done and nothing more is there; gives the CPU time that it took.
+pub fn receive(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Phase) -> CpuTime {
+    let wide = settings.counters_64;
+    let coalesced = settings.handing == Handing::Segmented && net::allow_coalescing(socket).is_ok();
+    let mut batch = match settings.handing {
+        Handing::Plain => Batch::new(1, settings.block.max(2048)),
+        Handing::Batched => Batch::new(BATCH, settings.block.max(2048)),
+        Handing::Segmented => Batch::new(if coalesced { LARGE_BATCH } else { BATCH }, 65_536),
+    };
+    let _ = socket.set_read_timeout(Some(LOOK));
+    let mut numbers = Numbers::default();
+    if !phase.wait_for_start() {
+        return CpuTime::default();
+    }
+    let mut meter = Meter::start();
+    let mut drained_until = 0;
+    loop {
+        if phase.is_done() {
+            // What has arrived is taken along; a peer that never stops must not keep us.
+            if drained_until == 0 {
+                drained_until = now_ns() + 20_000_000;
+            }
+            if now_ns() > drained_until || !net::wait(socket, false, Duration::from_millis(5)).unwrap_or(false) {
+                break;
+            }
+        }
+        meter.look(phase);
+        match batch.receive(socket) {
+            Ok(count) => {
+                let came_ns = wall_ns();
+                let (mut bytes, mut datagrams) = (0, 0);
+                for index in 0..count {
+                    let (buffer, segment) = batch.received(index);
+                    for datagram in buffer.chunks(segment) {
+                        if let Some((sent_ns, number)) = read_header(datagram, wide) {
+                            numbers.take(number, sent_ns, came_ns);
+                            bytes += datagram.len() as u64;
+                            datagrams += 1;
+                        }
+                    }
+                }
+                lane.moved(bytes, datagrams);
+                numbers.publish(lane);
+            }
+            Err(error) => {
+                if phase.is_done() {
+                    break;
+                }
+                match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                    _ => std::thread::sleep(Duration::from_millis(1)),
+                }
+            }
+        }
+    }
+    meter.spent()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(numbers: &[u64]) -> Counts {
+        let mut follower = Numbers::default();
+        for &number in numbers {
+            follower.take(number, 0, 0);
+        }
+        follower.counts
+    }
+
+    #[test]
+    fn loss_reordering_and_duplicates_are_told_apart() {
+        let counts = taken(&[1, 2, 5, 4, 4, 6, 9, 9, 3]);
+        assert_eq!((counts.highest, counts.lost, counts.reordered, counts.duplicates), (9, 2, 2, 2));
+    }
+
+    #[test]
+    fn a_window_later_the_same_place_is_new() {
+        let all: Vec<u64> = (1..=3 * WINDOW).collect();
+        let counts = taken(&all);
+        assert_eq!((counts.highest, counts.lost, counts.reordered, counts.duplicates), (3 * WINDOW, 0, 0, 0));
+    }
+
+    #[test]
+    fn nonsense_neither_overflows_nor_takes_long() {
+        let counts = taken(&[u64::MAX - 1, 0, 1, u64::MAX - 1, 7, 0]);
+        assert_eq!(counts.duplicates, 1);
+        assert_eq!(counts.highest, u64::MAX - 1);
+    }
+
+    #[test]
+    fn jitter_is_rfc_3550s() {
+        let mut follower = Numbers::default();
+        for number in 1..=200_u64 {
+            follower.take(number, 0, if number % 2 == 0 { 1600 } else { 0 });
+        }
+        assert!((follower.jitter_ns - 1600.0).abs() < 1.0, "{}", follower.jitter_ns);
+    }
+
+    #[test]
+    fn headers_survive_both_widths() {
+        let mut datagram = [0; 16];
+        write_header(&mut datagram, 1_700_000_000_123_456_000, 5_000_000_000, true);
+        assert_eq!(read_header(&datagram, true), Some((1_700_000_000_123_456_000, 5_000_000_000)));
+        write_header(&mut datagram, 1_700_000_000_123_456_000, 77, false);
+        assert_eq!(read_header(&datagram[..12], false), Some((1_700_000_000_123_456_000, 77)));
+        assert_eq!(read_header(&datagram[..9], false), None);
+    }
+}

@@ -1,0 +1,427 @@
+//! Round trips: what a client sends comes back; over TCP, UDP, or with a connection for each.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::histogram::Histogram;
+use crate::network::lane::{Meter, Phase};
+use crate::network::settings::Echo;
+use crate::network::streams::LOOK;
+use crate::reading::CpuTime;
+use crate::sys::net::{self, Options};
+
+/// A datagram that is not back after this is counted as lost.
+const LOST_NS: u64 = 250_000_000;
+/// A server holds at most this many echo connections of a test.
+const MOST_CONNECTIONS: usize = 64;
+const HELLO: &[u8; 4] = b"9876";
+
+/// What a client found.
+#[derive(Default)]
+pub struct Trips {
+    /// Round trips, ns.
+    pub round_trip: Histogram,
+    /// Of a connection for each: until it stood, ns.
+    pub connect: Histogram,
+    /// Datagrams that never came back.
+    pub lost: u64,
+    /// What ended it early.
+    pub fault: Option<io::Error>,
+    /// CPU time of the thread.
+    pub cpu: CpuTime,
+}
+
+/// The server's end of the echo: bound beside the test's port, for one client's address alone.
+pub enum Responder {
+    /// TCP.
+    Tcp(TcpListener),
+    /// UDP, once the client's hello has been answered.
+    Udp(UdpSocket),
+}
+
+impl Responder {
+    /// Binds a port of the system's choice on the address that the client reached us by.
+    pub fn bind(echo: &Echo, own: IpAddr) -> io::Result<(Self, u16)> {
+        let any_port = SocketAddr::new(own, 0);
+        if echo.udp {
+            let socket = net::udp_socket(&any_port, &Options::default())?;
+            let port = socket.local_addr()?.port();
+            Ok((Self::Udp(socket), port))
+        } else {
+            let listener = TcpListener::bind(any_port)?;
+            listener.set_nonblocking(true)?;
+            let port = listener.local_addr()?.port();
+            Ok((Self::Tcp(listener), port))
+        }
+    }
+
+    /// Answers until the phase is done; only `client` is answered.
+    pub fn serve(&self, echo: &Echo, client: IpAddr, phase: &Phase) -> CpuTime {
+        match self {
+            Self::Udp(socket) => answer_datagrams(socket, client, phase),
+            Self::Tcp(listener) => answer_connections(listener, echo, client, phase),
+        }
+    }
+}
+
+fn answer_datagrams(socket: &UdpSocket, client: IpAddr, phase: &Phase) -> CpuTime {
+    let meter = Meter::start();
+    let mut buffer = vec![0; net::LARGEST_DATAGRAM];
+    let _ = socket.set_read_timeout(Some(LOOK));
+    let mut connected = false;
+    while !phase.is_done() {
+        if connected {
+            if let Ok(length) = socket.recv(&mut buffer) {
+                let _ = socket.send(&buffer[..length]);
+            }
+        } else if let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            if from.ip() == client && length == HELLO.len() && buffer.starts_with(HELLO) {
+                connected = socket.connect(from).is_ok();
+                let _ = socket.send(HELLO);
+            }
+        }
+    }
+    meter.spent()
+}
+
+fn answer_connections(listener: &TcpListener, echo: &Echo, client: IpAddr, phase: &Phase) -> CpuTime {
+    let spent_us = AtomicU64::new(0);
+    let open = AtomicU64::new(0);
+    let meter = Meter::start();
+    std::thread::scope(|scope| {
+        while !phase.is_done() {
+            if !net::wait(listener, false, LOOK).unwrap_or(false) {
+                continue;
+            }
+            let Ok((stream, from)) = listener.accept() else { continue };
+            if from.ip() != client || stream.set_nodelay(true).is_err() {
+                continue;
+            }
+            if echo.connect {
+                // One after the other on this thread: the rate of connections is what is measured.
+                let mut buffer = vec![0; echo.message];
+                let _ = stream.set_nonblocking(false);
+                let _ = stream.set_read_timeout(Some(LOOK));
+                let _ = (&stream).read_exact(&mut buffer).and_then(|()| (&stream).write_all(&buffer));
+                continue;
+            }
+            if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS as u64 {
+                continue;
+            }
+            let spent = &spent_us;
+            let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
+                let cpu = answer_one(&stream, phase);
+                spent.fetch_add(((cpu.user_s + cpu.system_s) * 1e6) as u64, Ordering::Relaxed);
+            });
+            drop(thread);
+        }
+    });
+    let mut cpu = meter.spent();
+    cpu.system_s += spent_us.load(Ordering::Relaxed) as f64 / 1e6;
+    cpu
+}
+
+fn answer_one(stream: &TcpStream, phase: &Phase) -> CpuTime {
+    let meter = Meter::start();
+    let mut buffer = vec![0; 64 << 10];
+    let _ = stream.set_nonblocking(false);
+    let _ = stream.set_read_timeout(Some(LOOK));
+    let _ = stream.set_write_timeout(Some(LOOK));
+    let mut ends = stream;
+    while !phase.is_done() {
+        match ends.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => {
+                let mut from = 0;
+                while from < length && !phase.is_done() {
+                    match ends.write(&buffer[from..length]) {
+                        Ok(sent) => from += sent,
+                        Err(error) if passing(&error) => {}
+                        Err(_) => return meter.spent(),
+                    }
+                }
+            }
+            Err(error) if passing(&error) => {}
+            Err(_) => break,
+        }
+    }
+    meter.spent()
+}
+
+fn passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+/// Where a client's round trips go, and how many at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Pings {
+    /// What one is.
+    pub echo: Echo,
+    /// How many are under way at once.
+    pub in_flight: usize,
+}
+
+/// The client's end, opened before the timed region.
+pub enum Caller {
+    /// TCP.
+    Tcp(TcpStream),
+    /// UDP.
+    Udp(UdpSocket),
+    /// A connection for each round trip, to this address.
+    Connect(SocketAddr),
+}
+
+impl Caller {
+    /// Opens it; `address` is where the server said that its echo is.
+    pub fn open(echo: &Echo, address: SocketAddr, patience: Duration) -> io::Result<Self> {
+        if echo.connect {
+            return Ok(Self::Connect(address));
+        }
+        if !echo.udp {
+            let stream = net::connect(&address, &Options { nodelay: true, ..Options::default() }, patience)?;
+            return Ok(Self::Tcp(stream));
+        }
+        let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
+        let socket = net::udp_socket(&any, &Options::default())?;
+        socket.connect(address)?;
+        say_hello(&socket, HELLO, patience)?;
+        Ok(Self::Udp(socket))
+    }
+
+    /// Calls until the phase is done.
+    pub fn call(&self, pings: &Pings, phase: &Phase) -> Trips {
+        let mut trips = Trips::default();
+        let mut meter = Meter::start();
+        if !phase.wait_for_start() {
+            return trips;
+        }
+        let done = match self {
+            Self::Tcp(stream) if pings.in_flight > 1 => pipeline(stream, pings, phase, &mut trips, &mut meter),
+            Self::Tcp(stream) => ping(stream, pings, phase, &mut trips, &mut meter),
+            Self::Udp(socket) => ping_datagrams(socket, pings, phase, &mut trips, &mut meter),
+            Self::Connect(address) => connect_each(*address, pings, phase, &mut trips, &mut meter),
+        };
+        trips.fault = done.err();
+        trips.cpu = meter.spent();
+        trips
+    }
+}
+
+/// Says hello by UDP until it is answered.
+pub fn say_hello(socket: &UdpSocket, hello: &[u8; 4], patience: Duration) -> io::Result<()> {
+    let clock = Clock::system();
+    let until = clock.now() + patience.as_nanos() as u64;
+    socket.set_read_timeout(Some(Duration::from_millis(250)))?;
+    let mut answer = [0; 64];
+    while clock.now() < until {
+        socket.send(hello)?;
+        match socket.recv(&mut answer) {
+            Ok(_) => return Ok(()),
+            Err(error) if passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::ETIMEDOUT))
+}
+
+/// Forgets what came before the timed region.
+fn look(round: &mut u8, meter: &mut Meter, phase: &Phase, trips: &mut Trips) {
+    let now = phase.round();
+    if now != *round {
+        *round = now;
+        meter.look(phase);
+        trips.round_trip.clear();
+        trips.connect.clear();
+        trips.lost = 0;
+    }
+}
+
+fn ping(stream: &TcpStream, pings: &Pings, phase: &Phase, trips: &mut Trips, meter: &mut Meter) -> io::Result<()> {
+    let clock = Clock::best();
+    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_write_timeout(Some(LOOK))?;
+    let mut buffer = vec![0x5A; pings.echo.message];
+    let mut ends = stream;
+    let mut round = 0;
+    while !phase.is_done() {
+        look(&mut round, meter, phase, trips);
+        let from = clock.now();
+        let (mut sent, mut came) = (0, 0);
+        while came < buffer.len() {
+            let step = if sent < buffer.len() {
+                ends.write(&buffer[sent..]).map(|count| sent += count)
+            } else {
+                ends.read(&mut buffer[came..]).and_then(|count| {
+                    if count == 0 {
+                        Err(gone())
+                    } else {
+                        came += count;
+                        Ok(())
+                    }
+                })
+            };
+            match step {
+                Err(error) if !passing(&error) => return Err(error),
+                Err(_) if phase.is_done() => return Ok(()),
+                _ => {}
+            }
+        }
+        trips.round_trip.record(clock.now() - from);
+    }
+    Ok(())
+}
+
+fn gone() -> io::Error {
+    io::Error::new(ErrorKind::UnexpectedEof, "the other end closed the echo connection")
+}
+
+/// Several messages under way on one connection; they come back in order.
+fn pipeline(stream: &TcpStream, pings: &Pings, phase: &Phase, trips: &mut Trips, meter: &mut Meter) -> io::Result<()> {
+    let clock = Clock::best();
+    stream.set_nonblocking(true)?;
+    let message = pings.echo.message;
+    let (outgoing, mut incoming) = (vec![0x5A; message], vec![0; message.max(64 << 10)]);
+    // When each that is under way began, a ring.
+    let mut began = vec![0_u64; pings.in_flight];
+    let (mut first, mut count, mut partly_sent, mut partly_came) = (0, 0_usize, 0, 0);
+    let mut ends = stream;
+    let mut round = 0;
+    while !phase.is_done() {
+        look(&mut round, meter, phase, trips);
+        let mut moved = false;
+        while count < pings.in_flight || partly_sent > 0 {
+            if partly_sent == 0 {
+                began[(first + count) % pings.in_flight] = clock.now();
+                count += 1;
+            }
+            match ends.write(&outgoing[partly_sent..]) {
+                Ok(sent) => {
+                    moved = true;
+                    partly_sent = (partly_sent + sent) % message;
+                    if partly_sent > 0 {
+                        break;
+                    }
+                }
+                Err(error) if passing(&error) => {
+                    // Not begun after all, unless some of it went.
+                    if partly_sent == 0 {
+                        count -= 1;
+                    }
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match ends.read(&mut incoming) {
+            Ok(0) => return Err(gone()),
+            Ok(length) => {
+                moved = true;
+                let now = clock.now();
+                partly_came += length;
+                while partly_came >= message && count > 0 {
+                    trips.round_trip.record(now - began[first]);
+                    first = (first + 1) % pings.in_flight;
+                    count -= 1;
+                    partly_came -= message;
+                }
+            }
+            Err(error) if passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+        if !moved {
+            net::wait(stream, false, Duration::from_millis(if partly_sent > 0 { 1 } else { 50 }))?;
+        }
+    }
+    Ok(())
+}
+
+fn ping_datagrams(
+    socket: &UdpSocket,
+    pings: &Pings,
+    phase: &Phase,
+    trips: &mut Trips,
+    meter: &mut Meter,
+) -> io::Result<()> {
+    let clock = Clock::best();
+    socket.set_read_timeout(Some(LOOK))?;
+    let message = pings.echo.message.max(4);
+    let mut outgoing = vec![0x5A; message];
+    let mut incoming = vec![0; message.max(2048)];
+    // Each place holds when its datagram went, and which one that was.
+    let mut places = vec![(0_u64, 0_u32); pings.in_flight];
+    let mut serial = 0_u32;
+    let mut round = 0;
+    let mut free: Vec<usize> = (0..pings.in_flight).rev().collect();
+    while !phase.is_done() {
+        look(&mut round, meter, phase, trips);
+        while let Some(place) = free.pop() {
+            serial = serial.wrapping_add(1);
+            let tag = (serial << 11) | place as u32;
+            outgoing[..4].copy_from_slice(&tag.to_be_bytes());
+            places[place] = (clock.now(), tag);
+            if let Err(error) = socket.send(&outgoing) {
+                if !passing(&error) {
+                    return Err(error);
+                }
+            }
+        }
+        match socket.recv(&mut incoming) {
+            Ok(length) if length >= 4 => {
+                let tag = u32::from_be_bytes([incoming[0], incoming[1], incoming[2], incoming[3]]);
+                let place = (tag & 0x7FF) as usize;
+                if places.get(place).is_some_and(|(_, sent)| *sent == tag) {
+                    trips.round_trip.record(clock.now() - places[place].0);
+                    places[place].1 = 0;
+                    free.push(place);
+                }
+            }
+            Ok(_) => {}
+            Err(error) if passing(&error) => {
+                let now = clock.now();
+                for (place, entry) in places.iter_mut().enumerate() {
+                    if entry.1 != 0 && now.saturating_sub(entry.0) > LOST_NS {
+                        entry.1 = 0;
+                        trips.lost += 1;
+                        free.push(place);
+                    }
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn connect_each(
+    address: SocketAddr,
+    pings: &Pings,
+    phase: &Phase,
+    trips: &mut Trips,
+    meter: &mut Meter,
+) -> io::Result<()> {
+    let clock = Clock::best();
+    let options = Options { nodelay: true, ..Options::default() };
+    let mut buffer = vec![0x5A; pings.echo.message];
+    let mut round = 0;
+    while !phase.is_done() {
+        look(&mut round, meter, phase, trips);
+        let from = clock.now();
+        let stream = net::connect(&address, &options, Duration::from_secs(2))?;
+        let stood = clock.now();
+        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+        let mut ends = &stream;
+        let answered = ends.write_all(&buffer).and_then(|()| ends.read_exact(&mut buffer));
+        match answered {
+            Ok(()) => {
+                trips.connect.record(stood - from);
+                trips.round_trip.record(clock.now() - from);
+            }
+            Err(_) if phase.is_done() => {}
+            Err(_) => trips.lost += 1,
+        }
+    }
+    Ok(())
+}

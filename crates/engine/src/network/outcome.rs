@@ -1,0 +1,257 @@
+//! Turns what a test gave into a reading: goodput at the receiver, TCP's figures at the sender, CPU at both ends.
+
+use serde_json::{json, Map, Value};
+
+use crate::network::client::Outcome;
+use crate::network::lane::Counts;
+use crate::network::settings::{Handing, Settings};
+use crate::reading::{Fault, Note, Reading, Samples, Stream};
+
+/// What both ends counted of one direction.
+#[derive(Default)]
+struct Direction {
+    sent: Counts,
+    received: Counts,
+    retransmits: u64,
+    jitter_ns: u64,
+    streams: u64,
+}
+
+impl Direction {
+    fn add(&mut self, sent: &Counts, received: &Counts, retransmits: u64) {
+        for (mine, theirs) in [(&mut self.sent, sent), (&mut self.received, received)] {
+            mine.bytes += theirs.bytes;
+            mine.operations += theirs.operations;
+            mine.highest += theirs.highest;
+            mine.lost += theirs.lost;
+            mine.reordered += theirs.reordered;
+            mine.duplicates += theirs.duplicates;
+        }
+        self.retransmits += retransmits;
+        self.jitter_ns += received.jitter_ns;
+        self.streams += 1;
+    }
+}
+
+fn note(code: &str, says: impl Into<String>) -> Note {
+    Note { code: code.into(), says: says.into() }
+}
+
+/// Makes the reading; `loopback` says that no wire was on the way.
+#[must_use]
+pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Reading {
+    let mut reading = Reading {
+        elapsed_s: outcome.elapsed_s,
+        cpu: outcome.cpu,
+        concurrency_asked: settings.total() as f64,
+        interrupted: outcome.interrupted,
+        ..Reading::default()
+    };
+    // The receiver's clock counts: what it received lasted as long as it says.
+    if let Some(there) = outcome.there.as_ref().filter(|there| settings.up && !settings.down && there.elapsed_s > 0.0) {
+        reading.elapsed_s = there.elapsed_s;
+    }
+    let mut ways = [Direction::default(), Direction::default()];
+    let mut acked = false;
+    let mut each = Vec::new();
+    for (index, end) in outcome.streams.iter().enumerate() {
+        let there = outcome.there.as_ref().and_then(|there| there.streams.get(index).copied().flatten());
+        let (sent, received, retransmits) = if end.up {
+            let received = there.map_or_else(
+                || {
+                    // The other end is gone: what its kernel acknowledged is what it had.
+                    acked = true;
+                    let bytes = end.watched.map_or(0, |watched| watched.grown(|info| info.acked_bytes));
+                    Counts { bytes, operations: bytes / settings.block.max(1) as u64, ..Counts::default() }
+                },
+                |there| there.counts,
+            );
+            (end.here, received, end.watched.map_or(0, |watched| watched.grown(|info| info.retransmits)))
+        } else {
+            let sent = there.map_or(Counts::default(), |there| there.counts);
+            (sent, end.here, there.and_then(|there| there.retransmits).unwrap_or(0))
+        };
+        ways[usize::from(!end.up)].add(&sent, &received, retransmits);
+        let tcp = end.watched.filter(|_| end.up).map(|watched| {
+            let (cwnd, rtt) = watched.means();
+            json!({"snd_cwnd": cwnd as u64, "max_snd_cwnd": watched.cwnd_max, "mean_rtt": rtt as u64,
+                   "max_rtt": watched.rtt_max, "min_rtt": watched.last.min_rtt_us,
+                   "rttvar": watched.last.rttvar_us, "pmtu": watched.last.pmtu})
+        });
+        each.push(json!({
+            "id": crate::network::results::stream_id(index), "up": end.up, "sent_bytes": sent.bytes,
+            "received_bytes": received.bytes, "retransmits": retransmits, "lost": received.lost,
+            "packets": received.highest.max(sent.operations), "reordered": received.reordered,
+            "jitter_ns": received.jitter_ns, "tcp": tcp,
+        }));
+    }
+    for (name, way, used) in [("up", &ways[0], settings.up), ("down", &ways[1], settings.down)] {
+        if used && settings.streams > 0 {
+            reading.streams.push(Stream {
+                name: name.into(),
+                operations: way.received.operations,
+                bytes: way.received.bytes,
+                ..Stream::default()
+            });
+        }
+    }
+    reading.samples = samples(settings, outcome);
+    reading.faults = faults(outcome);
+    if acked {
+        reading.notes.push(note(
+            "counted_at_the_sender",
+            "the other end gave no results, so received bytes are those that its kernel acknowledged",
+        ));
+    }
+    reading.details = details(settings, outcome, &ways, loopback, reading.elapsed_s);
+    reading.details.insert("per_stream".into(), json!(each));
+    if settings.udp && settings.handing != Handing::Plain {
+        reading.notes.push(note(
+            "jitter_of_batches",
+            "datagrams were taken in batches with one arrival time each, so jitter reads low; take --handing plain",
+        ));
+    }
+    reading
+}
+
+fn samples(settings: &Settings, outcome: &Outcome) -> Samples {
+    let mut samples = Samples { interval_s: outcome.interval_s, ..Samples::default() };
+    for (way, used) in [(0, settings.up), (1, settings.down)] {
+        if used && settings.streams > 0 {
+            samples.bytes.push(outcome.rows.iter().map(|row| row[way].0).collect());
+            samples.operations.push(outcome.rows.iter().map(|row| row[way].1).collect());
+        }
+    }
+    samples
+}
+
+fn faults(outcome: &Outcome) -> Vec<Fault> {
+    let mut faults: Vec<Fault> = outcome
+        .faults
+        .iter()
+        .map(|(says, errno)| Fault { operation: "control".into(), errno: *errno, says: says.clone(), count: 1 })
+        .collect();
+    for end in outcome.streams.iter().filter(|end| end.errno != 0) {
+        let operation = if end.up { "send" } else { "receive" };
+        let errno = end.errno.max(0);
+        let says = match errno {
+            0 => "the other end closed the stream".into(),
+            errno => std::io::Error::from_raw_os_error(errno).to_string(),
+        };
+        match faults.iter_mut().find(|fault| fault.operation == operation && fault.errno == errno) {
+            Some(known) => known.count += 1,
+            None => faults.push(Fault { operation: operation.into(), errno, says, count: 1 }),
+        }
+    }
+    faults
+}
+
+fn details(
+    settings: &Settings,
+    outcome: &Outcome,
+    ways: &[Direction; 2],
+    loopback: bool,
+    elapsed_s: f64,
+) -> Map<String, Value> {
+    let mut told = Map::new();
+    let mut put = |name: &str, value: Value| {
+        told.insert(name.into(), value);
+    };
+    let received: u64 = ways.iter().map(|way| way.received.bytes).sum();
+    let sent: u64 = ways.iter().map(|way| way.sent.bytes).sum();
+    put("loopback", json!(loopback));
+    put("sent_bytes", json!(sent));
+    put("received_bytes", json!(received));
+    put("sender_elapsed_s", json!(outcome.elapsed_s));
+    let here_s = outcome.cpu.user_s + outcome.cpu.system_s;
+    let there_s = outcome.there.as_ref().map(|there| there.cpu_s.0 + there.cpu_s.1);
+    put("cpu_here_s", json!(here_s));
+    put("cpu_there_s", json!(there_s.unwrap_or(0.0)));
+    if received > 0 {
+        let gigabytes = received as f64 / 1e9;
+        put("cpu_here_s_per_gb", json!(here_s / gigabytes));
+        put("cpu_there_s_per_gb", json!(there_s.unwrap_or(0.0) / gigabytes));
+        put("cpu_ns_per_kib", json!((here_s + there_s.unwrap_or(0.0)) * 1e9 / (received as f64 / 1024.0)));
+    }
+    put(
+        "server",
+        json!(match &outcome.there {
+            Some(there) if there.ours => "hwdyno",
+            Some(_) => "iperf3",
+            None => "gone",
+        }),
+    );
+    if settings.udp {
+        datagram_details(settings, ways, elapsed_s, &mut put);
+    } else {
+        tcp_details(settings, outcome, ways, &mut put);
+    }
+    put("intervals_bytes", json!(outcome.stream_rows));
+    told
+}
+
+fn datagram_details(settings: &Settings, ways: &[Direction; 2], elapsed_s: f64, put: &mut impl FnMut(&str, Value)) {
+    let sum = |of: &dyn Fn(&Direction) -> u64| ways.iter().map(of).sum::<u64>();
+    let (got, lost) = (sum(&|way| way.received.operations), sum(&|way| way.received.lost));
+    let numbered = sum(&|way| way.received.highest).max(1);
+    put("datagrams_sent", json!(sum(&|way| way.sent.operations)));
+    put("datagrams_received", json!(got));
+    put("datagrams_received_s", json!(if elapsed_s > 0.0 { got as f64 / elapsed_s } else { 0.0 }));
+    put("datagrams_lost", json!(lost));
+    put("loss_share", json!(lost as f64 / numbered as f64));
+    put("datagrams_reordered", json!(sum(&|way| way.received.reordered)));
+    put("datagrams_duplicated", json!(sum(&|way| way.received.duplicates)));
+    let streams = sum(&|way| way.streams).max(1);
+    put("jitter_us", json!(sum(&|way| way.jitter_ns) as f64 / streams as f64 / 1e3));
+    put(
+        "handing",
+        json!(match settings.handing {
+            Handing::Plain => "plain",
+            Handing::Batched => "batched",
+            Handing::Segmented => "segmented",
+        }),
+    );
+}
+
+fn tcp_details(settings: &Settings, outcome: &Outcome, ways: &[Direction; 2], put: &mut impl FnMut(&str, Value)) {
+    let retransmits: u64 = ways.iter().map(|way| way.retransmits).sum();
+    put("retransmits", json!(retransmits));
+    put("congestion_control", json!(outcome.congestion));
+    if let Some(there) = outcome.there.as_ref().filter(|there| !there.congestion.is_empty()) {
+        put("congestion_control_there", json!(there.congestion));
+    }
+    put("mss_bytes", json!(outcome.mss));
+    put("send_buffer_bytes", json!(outcome.buffers.0));
+    put("receive_buffer_bytes", json!(outcome.buffers.1));
+    put(
+        "copies",
+        json!(match (settings.zero_copy, settings.skip_rx_copy) {
+            (false, false) => "both",
+            (true, false) => "receiver's",
+            (false, true) => "sender's",
+            (true, true) => "none",
+        }),
+    );
+    let senders: Vec<_> = outcome.streams.iter().filter(|end| end.up).filter_map(|end| end.watched).collect();
+    if senders.is_empty() {
+        return;
+    }
+    let count = senders.len() as f64;
+    let mean = |of: &dyn Fn(&crate::network::client::Watched) -> f64| senders.iter().map(of).sum::<f64>() / count;
+    put("cwnd_mean_bytes", json!(mean(&|s| s.means().0)));
+    put("cwnd_max_bytes", json!(senders.iter().map(|s| s.cwnd_max).max()));
+    put("receive_window_bytes", json!(mean(&|s| s.last.receive_window_bytes as f64)));
+    put("rtt_mean_us", json!(mean(&|s| s.means().1)));
+    put("rtt_max_us", json!(senders.iter().map(|s| s.rtt_max).max()));
+    put("rtt_min_us", json!(senders.iter().map(|s| s.last.min_rtt_us).min()));
+    put("rttvar_us", json!(mean(&|s| s.last.rttvar_us as f64)));
+    put("pmtu_bytes", json!(senders.iter().map(|s| s.last.pmtu).min()));
+    put("reordering_segments", json!(senders.iter().map(|s| s.last.reordering).max()));
+    let sent: u64 = outcome.streams.iter().filter(|end| end.up).map(|end| end.here.bytes).sum();
+    let segments = sent as f64 / outcome.mss.max(1) as f64;
+    put("retransmit_share", json!(if segments > 0.0 { retransmits as f64 / segments } else { 0.0 }));
+    let busy: u64 = senders.iter().map(|s| s.grown(|i| i.busy_us)).sum();
+    let share = |us: u64| if busy > 0 { us as f64 / busy as f64 } else { 0.0 };
+    put("receiver_limited_share", json!(share(senders.iter().map(|s| s.grown(|i| i.receiver_limited_us)).sum())));
+    put("buffer_limited_share", json!(share(senders.iter().map(|s| s.grown(|i| i.buffer_limited_us)).sum())));
+}

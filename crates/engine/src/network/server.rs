@@ -1,0 +1,248 @@
+//! The server around tests: accepts, reads cookies under deadlines, and gives each connection to its test.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{channel, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::kernel::Stop;
+use crate::network::serve::{serve, Place};
+use crate::network::settings::MOST_STREAMS;
+use crate::network::wire::{Cookie, ACCESS_DENIED, COOKIE_BYTES};
+use crate::sys::net;
+
+/// A connection has this long to send its cookie.
+const COOKIE_PATIENCE: Duration = Duration::from_secs(3);
+/// Connections that have not yet sent theirs; more are closed at once.
+const MOST_PENDING: usize = 64;
+/// Of these at most from one address, so that one slow client does not shut others out.
+const MOST_PENDING_EACH: usize = 48;
+/// Tests at once, where several clients are served.
+const MOST_TESTS: usize = 16;
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How a server is to be.
+#[derive(Debug, Clone)]
+pub struct Serving {
+    /// Where to listen; port 0 lets the system choose.
+    pub bind: SocketAddr,
+    /// Several clients at once; otherwise others are told that it is busy.
+    pub parallel_clients: bool,
+    /// End after the first test.
+    pub once: bool,
+}
+
+/// What was served so far.
+#[derive(Debug, Default)]
+pub struct Served {
+    /// Tests that came to their end.
+    pub tests: AtomicU64,
+    /// Tests that failed, whoever's fault it was.
+    pub failed: AtomicU64,
+    /// Clients that were told that the server is busy.
+    pub refused: AtomicU64,
+    /// Bytes moved by tests that came to their end.
+    pub bytes: AtomicU64,
+    failure: Mutex<Option<String>>,
+}
+
+impl Served {
+    /// Why the last test that failed did.
+    #[must_use]
+    pub fn last_failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A server that runs on a thread of its own until it is dropped.
+pub struct Server {
+    address: SocketAddr,
+    stop: Stop,
+    served: Arc<Served>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Binds and begins to serve.
+    pub fn start(serving: &Serving) -> io::Result<Self> {
+        let listener = TcpListener::bind(serving.bind)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (stop, served) = (Stop::new(), Arc::new(Served::default()));
+        let acceptor = Acceptor {
+            listener,
+            bound: address,
+            serving: serving.clone(),
+            stop: stop.clone(),
+            served: Arc::clone(&served),
+            pending: Vec::new(),
+            tests: Arc::default(),
+            running: Arc::default(),
+            door: Arc::default(),
+        };
+        let thread = std::thread::Builder::new().name("hwdyno-server".into()).spawn(move || acceptor.run())?;
+        Ok(Self { address, stop, served, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What was served so far.
+    #[must_use]
+    pub fn served(&self) -> &Served {
+        &self.served
+    }
+
+    /// Whether it ended by itself (after one test, where that was asked for).
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.set();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Pending {
+    stream: TcpStream,
+    from: IpAddr,
+    cookie: Cookie,
+    filled: usize,
+    until: Instant,
+}
+
+type Tests = Mutex<HashMap<Cookie, (IpAddr, Sender<TcpStream>, usize)>>;
+
+struct Acceptor {
+    listener: TcpListener,
+    bound: SocketAddr,
+    serving: Serving,
+    stop: Stop,
+    served: Arc<Served>,
+    pending: Vec<Pending>,
+    tests: Arc<Tests>,
+    running: Arc<AtomicUsize>,
+    door: Arc<Mutex<()>>,
+}
+
+impl Acceptor {
+    fn run(mut self) {
+        while !self.stop.is_set() {
+            // Waiting connections are looked at often: a client opens its streams one after the other.
+            let patience = if self.pending.is_empty() { LOOK } else { Duration::from_millis(1) };
+            let _ = net::wait(&self.listener, false, patience);
+            self.accept();
+            self.read_cookies();
+            let over = self.served.tests.load(Ordering::Relaxed) + self.served.failed.load(Ordering::Relaxed) > 0;
+            if self.serving.once && over && self.running.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+        }
+        // Tests see the stop, or end with their client; those that do not are left behind with their deadlines.
+        let until = Instant::now() + Duration::from_secs(1);
+        while self.running.load(Ordering::Relaxed) > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, from)) = self.listener.accept() {
+            let from = from.ip().to_canonical();
+            let of_this_one = self.pending.iter().filter(|other| other.from == from).count();
+            if self.pending.len() >= MOST_PENDING || of_this_one >= MOST_PENDING_EACH {
+                continue; // closed at once
+            }
+            if stream.set_nonblocking(true).is_ok() {
+                let until = Instant::now() + COOKIE_PATIENCE;
+                self.pending.push(Pending { stream, from, cookie: [0; COOKIE_BYTES], filled: 0, until });
+            }
+        }
+    }
+
+    fn read_cookies(&mut self) {
+        for mut one in std::mem::take(&mut self.pending) {
+            match one.stream.read(&mut one.cookie[one.filled..]) {
+                Ok(0) => continue,
+                Ok(count) => one.filled += count,
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(_) => continue,
+            }
+            if one.filled == COOKIE_BYTES {
+                self.assign(one);
+            } else if Instant::now() < one.until {
+                self.pending.push(one);
+            }
+        }
+    }
+
+    /// A known cookie belongs to a stream of a running test; an unknown one begins a test.
+    fn assign(&mut self, mut one: Pending) {
+        let mut tests = self.tests.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((client, streams, left)) = tests.get_mut(&one.cookie) {
+            if *client == one.from && *left > 0 {
+                *left -= 1;
+                let _ = streams.send(one.stream);
+            }
+            return;
+        }
+        let most = if self.serving.parallel_clients { MOST_TESTS } else { 1 };
+        if tests.len() >= most {
+            self.served.refused.fetch_add(1, Ordering::Relaxed);
+            let _ = one.stream.write(&ACCESS_DENIED.to_ne_bytes());
+            return;
+        }
+        let (sender, streams) = channel();
+        tests.insert(one.cookie, (one.from, sender, 2 * MOST_STREAMS));
+        drop(tests);
+        self.running.fetch_add(1, Ordering::Relaxed);
+        let (tests, running, served) = (Arc::clone(&self.tests), Arc::clone(&self.running), Arc::clone(&self.served));
+        let (stop, door, bound) = (self.stop.clone(), Arc::clone(&self.door), self.bound);
+        let cookie = one.cookie;
+        let forget = Forget { tests, running, cookie };
+        let body = move || {
+            let own = one.stream.local_addr().map_or(bound.ip(), |address| address.ip());
+            let place = Place { bound, client: one.from, own, streams, door: &door, stop: &stop };
+            match serve(one.stream, &place) {
+                Ok(bytes) => {
+                    served.bytes.fetch_add(bytes, Ordering::Relaxed);
+                    served.tests.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(error) => {
+                    let says = format!("{}: {error}", place.client);
+                    *served.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(says);
+                    served.failed.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            drop(forget);
+        };
+        // A thread that cannot be made closes the connection, which the client sees.
+        let _ = std::thread::Builder::new().name("hwdyno-test".into()).spawn(body);
+    }
+}
+
+/// Takes a test off the list, whatever becomes of its thread.
+struct Forget {
+    tests: Arc<Tests>,
+    running: Arc<AtomicUsize>,
+    cookie: Cookie,
+}
+
+impl Drop for Forget {
+    fn drop(&mut self) {
+        self.tests.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.cookie);
+        self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}

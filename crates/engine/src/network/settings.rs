@@ -1,0 +1,296 @@
+//! What a test does, as iperf3's parameters say it: made by our client, and read without trust by our server.
+
+use serde_json::{json, Map, Value};
+
+use crate::sys::net::{Options, LARGEST_DATAGRAM, MOST_SEGMENTS};
+
+/// A server serves at most this many streams a test and direction.
+pub const MOST_STREAMS: usize = 128;
+/// The largest block of a TCP stream (iperf3's limit).
+pub const LARGEST_BLOCK: usize = 1 << 20;
+/// A test ends by itself after this many seconds.
+const LONGEST_S: f64 = 86_400.0;
+/// Seconds, microseconds and the number of a datagram stand in its first bytes.
+pub const HEADER_BYTES: usize = 16;
+
+/// How datagrams are handed to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Handing {
+    /// One call each, as iperf3 does.
+    Plain,
+    /// Many a call (`sendmmsg`, `recvmmsg`).
+    #[default]
+    Batched,
+    /// One buffer that the kernel (or the interface) cuts up (`UDP_SEGMENT`, `UDP_GRO`).
+    Segmented,
+}
+
+/// Round trips beside the streams, or instead of them; only our own server knows them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Echo {
+    /// By UDP instead of TCP.
+    pub udp: bool,
+    /// A connection for each round trip.
+    pub connect: bool,
+    /// Length of a message each way.
+    pub message: usize,
+}
+
+/// See the module.
+// The switches are those of iperf3's parameters, one each.
+#[allow(clippy::struct_excessive_bools)]
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// By UDP instead of TCP.
+    pub udp: bool,
+    /// Streams a direction.
+    pub streams: usize,
+    /// From client to server.
+    pub up: bool,
+    /// From server to client.
+    pub down: bool,
+    /// Bytes handed over at a time; of a datagram with UDP.
+    pub block: usize,
+    /// Rate of each stream, bit/s; 0 for as fast as it goes.
+    pub rate_bits_s: u64,
+    /// Blocks that may go at once within the rate; 0 for one.
+    pub burst: usize,
+    /// Set on each stream's socket.
+    pub socket: Options,
+    /// The sender copies nothing (`sendfile`).
+    pub zero_copy: bool,
+    /// The receiver copies nothing (`MSG_TRUNC`).
+    pub skip_rx_copy: bool,
+    /// How datagrams go.
+    pub handing: Handing,
+    /// Length of the timed region, s; 0 where bytes end it.
+    pub runtime_s: f64,
+    /// Time before it that is not counted, s.
+    pub omit_s: f64,
+    /// Bytes after which the client ends; 0 for no such end.
+    pub bytes: u64,
+    /// Datagrams carry 64-bit numbers.
+    pub counters_64: bool,
+    /// The client wants the server's output.
+    pub wants_output: bool,
+    /// Round trips, where asked for.
+    pub echo: Option<Echo>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            udp: false,
+            streams: 1,
+            up: true,
+            down: false,
+            block: 128 << 10,
+            rate_bits_s: 0,
+            burst: 0,
+            socket: Options::default(),
+            zero_copy: false,
+            skip_rx_copy: false,
+            handing: Handing::default(),
+            runtime_s: 1.0,
+            omit_s: 0.0,
+            bytes: 0,
+            counters_64: true,
+            wants_output: false,
+            echo: None,
+        }
+    }
+}
+
+impl Settings {
+    /// How many streams there are over all directions.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.streams * (usize::from(self.up) + usize::from(self.down))
+    }
+
+    /// Whether stream `index`, in the order of opening, goes from client to server.
+    #[must_use]
+    pub fn goes_up(&self, index: usize) -> bool {
+        self.up && index < self.streams
+    }
+
+    /// Bytes of a datagram's header.
+    #[must_use]
+    pub fn header(&self) -> usize {
+        if self.counters_64 {
+            HEADER_BYTES
+        } else {
+            HEADER_BYTES - 4
+        }
+    }
+
+    /// Datagrams in one buffer.
+    #[must_use]
+    pub fn segments(&self) -> usize {
+        match self.handing {
+            Handing::Segmented => (LARGEST_DATAGRAM / self.block.max(1)).clamp(1, MOST_SEGMENTS),
+            _ => 1,
+        }
+    }
+
+    /// As a client's parameters. Real seconds stand in `hwdyno` for our own server: iperf3 takes whole ones.
+    #[must_use]
+    pub fn to_parameters(&self) -> Value {
+        let mut told = Map::new();
+        told.insert(if self.udp { "udp" } else { "tcp" }.into(), json!(true));
+        told.insert("omit".into(), json!(self.omit_s as u64));
+        // A server of iperf3 gives up some time after this; only the client decides the end.
+        told.insert("time".into(), json!(if self.bytes > 0 { 0 } else { self.runtime_s.ceil() as u64 + 1 }));
+        told.insert("num".into(), json!(self.bytes));
+        told.insert("blockcount".into(), json!(0));
+        told.insert("parallel".into(), json!(self.streams));
+        told.insert("len".into(), json!(self.block));
+        told.insert("pacing_timer".into(), json!(1000));
+        told.insert("client_version".into(), json!("3.12"));
+        if self.down {
+            told.insert(if self.up { "bidirectional" } else { "reverse" }.into(), json!(true));
+        }
+        let options = &self.socket;
+        let mut given = |name: &str, holds: bool, value: Value| {
+            if holds {
+                told.insert(name.into(), value);
+            }
+        };
+        given("nodelay", options.nodelay, json!(true));
+        given("window", options.window > 0, json!(options.window));
+        given("MSS", options.mss > 0, json!(options.mss));
+        given("TOS", options.tos > 0, json!(options.tos));
+        given("congestion", !options.congestion.is_empty(), json!(options.congestion));
+        given("bandwidth", self.rate_bits_s > 0, json!(self.rate_bits_s));
+        given("burst", self.burst > 0, json!(self.burst));
+        given("zerocopy", self.zero_copy, json!(1));
+        given("skip_rx_copy", self.skip_rx_copy, json!(1));
+        given("udp_counters_64bit", self.udp && self.counters_64, json!(1));
+        given("get_server_output", self.wants_output, json!(1));
+        let mut own = Map::new();
+        own.insert("runtime_s".into(), json!(self.runtime_s));
+        own.insert("omit_s".into(), json!(self.omit_s));
+        own.insert("segmented".into(), json!(self.handing == Handing::Segmented));
+        own.insert("plain".into(), json!(self.handing == Handing::Plain));
+        if let Some(echo) = self.echo {
+            own.insert("echo".into(), json!({"udp": echo.udp, "connect": echo.connect, "message": echo.message}));
+        }
+        told.insert("hwdyno".into(), Value::Object(own));
+        Value::Object(told)
+    }
+
+    /// From a client's parameters, each held within what a server can bear; what is wrong, in a sentence.
+    pub fn from_parameters(told: &Value) -> Result<Self, String> {
+        let number = |name: &str| told.get(name).and_then(Value::as_f64).filter(|n| n.is_finite()).unwrap_or(0.0);
+        let whole = |name: &str| number(name).max(0.0) as u64;
+        let flag = |name: &str| told.get(name).is_some_and(|v| v.as_bool().unwrap_or_else(|| v.as_f64() > Some(0.0)));
+        if flag("sctp") {
+            return Err("SCTP is not served".into());
+        }
+        let udp = flag("udp");
+        let own = told.get("hwdyno");
+        let echo = own.and_then(|own| own.get("echo")).map(|echo| Echo {
+            udp: echo["udp"].as_bool().unwrap_or(false),
+            connect: echo["connect"].as_bool().unwrap_or(false),
+            message: (echo["message"].as_u64().unwrap_or(64) as usize).clamp(1, LARGEST_DATAGRAM),
+        });
+        let parallel = if told.get("parallel").is_none() { 1 } else { whole("parallel") as usize };
+        if parallel > MOST_STREAMS || (parallel == 0 && echo.is_none()) {
+            return Err(format!("{parallel} streams; 1 to {MOST_STREAMS} are served"));
+        }
+        let counters_64 = flag("udp_counters_64bit");
+        let block = match whole("len") as usize {
+            0 if udp => 1460,
+            0 => 128 << 10,
+            block if udp && !(HEADER_BYTES..=LARGEST_DATAGRAM).contains(&block) => {
+                return Err(format!("datagrams of {block} bytes; {HEADER_BYTES} to {LARGEST_DATAGRAM} are served"));
+            }
+            block if block > LARGEST_BLOCK => {
+                return Err(format!("blocks of {block} bytes; at most {LARGEST_BLOCK} are served"));
+            }
+            block => block,
+        };
+        let seconds = |name: &str, told: f64| {
+            own.and_then(|own| own.get(name)).and_then(Value::as_f64).unwrap_or(told).clamp(0.0, LONGEST_S)
+        };
+        let said = |name: &str| own.is_some_and(|own| own[name].as_bool() == Some(true));
+        let congestion = told.get("congestion").and_then(Value::as_str).unwrap_or("");
+        Ok(Self {
+            udp,
+            streams: parallel,
+            up: !flag("reverse") || flag("bidirectional"),
+            down: flag("reverse") || flag("bidirectional"),
+            block,
+            rate_bits_s: whole("bandwidth"),
+            burst: whole("burst").min(1000) as usize,
+            socket: Options {
+                window: (whole("window") as usize).min(512 << 20),
+                congestion: congestion.chars().take(15).filter(char::is_ascii_graphic).collect(),
+                nodelay: flag("nodelay"),
+                mss: (whole("MSS") as usize).min(65_535),
+                tos: whole("TOS").min(255) as u8,
+            },
+            zero_copy: flag("zerocopy"),
+            skip_rx_copy: flag("skip_rx_copy"),
+            handing: match (said("segmented"), said("plain")) {
+                (true, _) => Handing::Segmented,
+                (_, true) => Handing::Plain,
+                _ => Handing::Batched,
+            },
+            runtime_s: seconds("runtime_s", number("time")),
+            omit_s: seconds("omit_s", number("omit")),
+            bytes: whole("num"),
+            counters_64,
+            wants_output: flag("get_server_output"),
+            echo,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_survive_the_wire() {
+        let sent = Settings {
+            udp: true,
+            streams: 3,
+            up: true,
+            down: true,
+            block: 1200,
+            rate_bits_s: 5_000_000,
+            runtime_s: 0.5,
+            omit_s: 0.25,
+            handing: Handing::Segmented,
+            echo: Some(Echo { udp: false, connect: true, message: 512 }),
+            ..Settings::default()
+        };
+        let read = Settings::from_parameters(&sent.to_parameters()).unwrap();
+        assert_eq!(format!("{sent:?}"), format!("{read:?}"));
+    }
+
+    #[test]
+    fn iperf3s_own_parameters_are_read() {
+        let told = json!({"tcp": true, "omit": 1, "time": 10, "num": 0, "blockcount": 0, "parallel": 4, "reverse": true,
+                          "len": 131_072, "pacing_timer": 1000, "client_version": "3.12", "congestion": "cubic"});
+        let read = Settings::from_parameters(&told).unwrap();
+        assert_eq!((read.streams, read.up, read.down, read.runtime_s as u32), (4, false, true, 10));
+        assert_eq!(read.socket.congestion, "cubic");
+        assert_eq!(Settings::from_parameters(&json!({"tcp": true})).unwrap().streams, 1);
+    }
+
+    #[test]
+    fn what_a_server_cannot_bear_is_refused() {
+        for told in [
+            json!({"tcp": true, "parallel": 100_000}),
+            json!({"tcp": true, "parallel": 0}),
+            json!({"udp": true, "parallel": 1, "len": 70_000}),
+            json!({"udp": true, "parallel": 1, "len": 4}),
+            json!({"tcp": true, "parallel": 1, "len": 1e18}),
+            json!({"sctp": true, "parallel": 1}),
+        ] {
+            assert!(Settings::from_parameters(&told).is_err(), "{told}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The loops of one TCP stream: send as fast as asked, or take all that comes.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::clock::{now_ns, Clock};
+use crate::network::lane::{Lane, Meter, Phase};
+use crate::network::settings::Settings;
+use crate::reading::CpuTime;
+use crate::sys::net;
+
+/// A stream that moves nothing looks this often whether it shall end.
+pub const LOOK: Duration = Duration::from_millis(20);
+/// An end of file, in a lane's `errno`.
+pub const ENDED: i32 = -1;
+
+/// Holds a sender to its rate, from the time when it began.
+pub struct Pace {
+    clock: Clock,
+    ns_a_byte: f64,
+    began_ns: u64,
+    sent: u64,
+}
+
+impl Pace {
+    /// A pace of `bits_s`; 0 means none.
+    #[must_use]
+    pub fn new(bits_s: u64) -> Self {
+        let clock = Clock::best();
+        let ns_a_byte = if bits_s == 0 { 0.0 } else { 8e9 / bits_s as f64 };
+        Self { clock, ns_a_byte, began_ns: clock.now(), sent: 0 }
+    }
+
+    /// Whether it holds anything back.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.ns_a_byte > 0.0
+    }
+
+    /// Counts bytes that went.
+    #[inline]
+    pub fn sent(&mut self, bytes: u64) {
+        self.sent += bytes;
+    }
+
+    /// Waits until the next block is due, or for a look.
+    #[inline]
+    pub fn wait(&mut self, phase: &Phase) {
+        if self.ns_a_byte == 0.0 {
+            return;
+        }
+        loop {
+            let due = self.began_ns + (self.sent as f64 * self.ns_a_byte) as u64;
+            let now = self.clock.now();
+            if now >= due || phase.is_done() {
+                // What could not be sent in time is not made up for in one burst later on.
+                if now > due + 100_000_000 {
+                    self.began_ns += now - due;
+                }
+                return;
+            }
+            let left = due - now;
+            // A sleep is late by some 60 µs; below that, look again and again.
+            if left > 120_000 {
+                std::thread::sleep(Duration::from_nanos(left - 60_000).min(LOOK));
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+/// Makes a stream's waits end at each look.
+pub fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_write_timeout(Some(LOOK))
+}
+
+fn passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+/// Sends until the phase is done; gives the CPU time that it took.
+pub fn send(stream: &TcpStream, settings: &Settings, lane: &Lane, phase: &Phase) -> CpuTime {
+    let block = content(settings.block);
+    let file = if settings.zero_copy { net::memory_file(&block).ok() } else { None };
+    if !phase.wait_for_start() {
+        return CpuTime::default();
+    }
+    let mut meter = Meter::start();
+    let mut pace = Pace::new(settings.rate_bits_s);
+    let burst = if pace.is_set() { settings.burst.max(1) } else { 1 };
+    let mut writer = stream;
+    let (mut rest, mut left_of_burst) = (0, burst);
+    while !phase.is_done() {
+        meter.look(phase);
+        if left_of_burst == burst {
+            pace.wait(phase);
+        }
+        let sent = match &file {
+            Some(file) => net::send_file(stream, file, block.len()),
+            None => writer.write(&block),
+        };
+        match sent {
+            Ok(count) => {
+                rest += count;
+                let blocks = rest / block.len();
+                rest %= block.len();
+                lane.moved(count as u64, blocks as u64);
+                pace.sent(count as u64);
+                left_of_burst = if left_of_burst <= 1 { burst } else { left_of_burst - 1 };
+            }
+            Err(error) if passing(&error) => {}
+            Err(error) => {
+                lane.errno.store(error.raw_os_error().unwrap_or(ENDED), Ordering::Relaxed);
+                break;
+            }
+        }
+    }
+    // iperf3 waits for whole blocks without an end: tell it that no more will come.
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    meter.spent()
+}
+
+/// Takes what comes until the phase is done and nothing more is there; gives the CPU time that it took.
+pub fn receive(stream: &TcpStream, settings: &Settings, lane: &Lane, phase: &Phase) -> CpuTime {
+    // A sender's block is taken in one go where it came in one go.
+    let length = settings.block.max(128 << 10);
+    let mut buffer = vec![0_u8; length];
+    if !phase.wait_for_start() {
+        return CpuTime::default();
+    }
+    let mut meter = Meter::start();
+    let mut reader = stream;
+    let block = settings.block.max(1) as u64;
+    let mut total = 0_u64;
+    let mut drained_until = 0;
+    loop {
+        if phase.is_done() {
+            // What has arrived is taken along, within a limit, so that a sender's last bytes count.
+            if drained_until == 0 {
+                drained_until = now_ns() + 20_000_000;
+            }
+            if now_ns() > drained_until || !net::wait(stream, false, Duration::ZERO).unwrap_or(false) {
+                break;
+            }
+        }
+        meter.look(phase);
+        let came = if settings.skip_rx_copy { net::skip(stream, 1 << 20) } else { reader.read(&mut buffer) };
+        match came {
+            Ok(0) => {
+                lane.errno.store(ENDED, Ordering::Relaxed);
+                break;
+            }
+            Ok(count) => {
+                let before = total / block;
+                total += count as u64;
+                lane.moved(count as u64, total / block - before);
+            }
+            Err(error) if passing(&error) => {}
+            Err(error) => {
+                lane.errno.store(error.raw_os_error().unwrap_or(ENDED), Ordering::Relaxed);
+                break;
+            }
+        }
+    }
+    meter.spent()
+}
+
+/// Bytes that do not compress, in case a link does.
+#[must_use]
+pub fn content(length: usize) -> Vec<u8> {
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut bytes = vec![0; length];
+    for chunk in bytes.chunks_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let word = state.to_le_bytes();
+        chunk.copy_from_slice(&word[..chunk.len()]);
+    }
+    bytes
+}

@@ -1,0 +1,458 @@
+//! Sockets beyond what the standard library offers: options, TCP's own figures, batches of datagrams.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+/// Largest payload of a datagram over IPv4.
+pub const LARGEST_DATAGRAM: usize = 65_507;
+/// The kernel cuts one buffer into at most this many datagrams (`UDP_MAX_SEGMENTS` before Linux 6.7).
+pub const MOST_SEGMENTS: usize = 64;
+
+const UDP_SEGMENT: libc::c_int = 103;
+const UDP_GRO: libc::c_int = 104;
+const SOL_UDP: libc::c_int = 17;
+
+fn result(answer: libc::ssize_t) -> io::Result<usize> {
+    if answer < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(answer as usize)
+    }
+}
+
+/// An address as the system takes it, with its length.
+fn raw_address(address: &SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+    // SAFETY: sockaddr_storage is plain data for which all zeroes is a valid value.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let length = match address {
+        SocketAddr::V4(v4) => {
+            let raw = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: sockaddr_storage is larger than and aligned for every kind of address.
+            unsafe { std::ptr::write((&raw mut storage).cast(), raw) };
+            size_of::<libc::sockaddr_in>()
+        }
+        SocketAddr::V6(v6) => {
+            let raw = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            // SAFETY: as above.
+            unsafe { std::ptr::write((&raw mut storage).cast(), raw) };
+            size_of::<libc::sockaddr_in6>()
+        }
+    };
+    (storage, length as libc::socklen_t)
+}
+
+fn socket(address: &SocketAddr, kind: libc::c_int) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    // SAFETY: socket takes three numbers and gives a new descriptor or -1.
+    let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` is a descriptor that was just made and that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets a whole-number option of a socket.
+fn set(fd: RawFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the option's value is a c_int that lives through the call, of the length given.
+    result(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) } as libc::ssize_t).map(drop)
+}
+
+fn get(fd: RawFd, level: libc::c_int, name: libc::c_int) -> Option<libc::c_int> {
+    let mut value: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: `value` is a c_int of the length given, which the call fills.
+    let answer = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut length) };
+    (answer == 0).then_some(value)
+}
+
+/// What to set on a stream's socket before it connects.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// `SO_SNDBUF` and `SO_RCVBUF`, bytes; 0 leaves them to the system.
+    pub window: usize,
+    /// `TCP_CONGESTION`; empty leaves it to the system.
+    pub congestion: String,
+    /// `TCP_NODELAY`.
+    pub nodelay: bool,
+    /// `TCP_MAXSEG`, bytes; 0 leaves it to the system.
+    pub mss: usize,
+    /// `IP_TOS`.
+    pub tos: u8,
+}
+
+impl Options {
+    /// Sets all of them on a TCP socket.
+    pub fn apply_tcp(&self, socket: &impl AsRawFd) -> io::Result<()> {
+        let fd = socket.as_raw_fd();
+        self.apply(fd)?;
+        if self.nodelay {
+            set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+        }
+        if self.mss > 0 {
+            set(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, self.mss as libc::c_int)?;
+        }
+        if !self.congestion.is_empty() {
+            let (name, length) = (self.congestion.as_ptr(), self.congestion.len() as libc::socklen_t);
+            // SAFETY: the name's bytes live through the call and are as many as said.
+            let answer = unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.cast(), length) };
+            result(answer as libc::ssize_t)?;
+        }
+        Ok(())
+    }
+
+    fn apply(&self, fd: RawFd) -> io::Result<()> {
+        if self.window > 0 {
+            set_buffers(fd, self.window)?;
+        }
+        if self.tos > 0 {
+            set(fd, libc::IPPROTO_IP, libc::IP_TOS, libc::c_int::from(self.tos))?;
+        }
+        Ok(())
+    }
+}
+
+fn set_buffers(fd: RawFd, bytes: usize) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes as libc::c_int)?;
+    set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes as libc::c_int)
+}
+
+/// The congestion control that a TCP socket uses.
+#[must_use]
+pub fn congestion(socket: &impl AsRawFd) -> Option<String> {
+    let mut name = [0_u8; 16];
+    let mut length = name.len() as libc::socklen_t;
+    // SAFETY: `name` has the length given, which the call fills up to.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    let used = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+    (answer == 0).then(|| String::from_utf8_lossy(&name[..used]).into_owned())
+}
+
+/// `SO_SNDBUF` and `SO_RCVBUF` as the system keeps them (twice what was asked for), bytes.
+#[must_use]
+pub fn buffers(socket: &impl AsRawFd) -> (u64, u64) {
+    let of = |name| get(socket.as_raw_fd(), libc::SOL_SOCKET, name).map_or(0, |bytes| bytes as u64);
+    (of(libc::SO_SNDBUF), of(libc::SO_RCVBUF))
+}
+
+/// The maximum segment size of a TCP socket, bytes.
+#[must_use]
+pub fn mss(socket: &impl AsRawFd) -> u64 {
+    get(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_MAXSEG).map_or(0, |bytes| bytes as u64)
+}
+
+/// Waits until a descriptor can be read (or written, with `write`), or the time is over: false then.
+pub fn wait(fd: &impl AsRawFd, write: bool, time: Duration) -> io::Result<bool> {
+    let events = if write { libc::POLLOUT } else { libc::POLLIN };
+    let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+    let millis = time.as_millis().clamp(0, 1 << 30) as libc::c_int;
+    // SAFETY: `entry` is one valid pollfd that lives through the call.
+    match result(unsafe { libc::poll(&raw mut entry, 1, millis) } as libc::ssize_t) {
+        Ok(ready) => Ok(ready > 0),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Connects a TCP socket that has its options set before, so that the window's scale is agreed with them.
+pub fn connect(address: &SocketAddr, options: &Options, patience: Duration) -> io::Result<TcpStream> {
+    let fd = socket(address, libc::SOCK_STREAM | libc::SOCK_NONBLOCK)?;
+    options.apply_tcp(&fd)?;
+    let (raw, length) = raw_address(address);
+    // SAFETY: `raw` holds an address of `length` bytes that lives through the call.
+    let answer = unsafe { libc::connect(fd.as_raw_fd(), (&raw const raw).cast(), length) };
+    if answer < 0 {
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EINPROGRESS) {
+            return Err(error);
+        }
+        let until = Instant::now() + patience;
+        while !wait(&fd, true, until.saturating_duration_since(Instant::now()).min(Duration::from_millis(100)))? {
+            if Instant::now() >= until {
+                return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
+            }
+        }
+        match get(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR) {
+            Some(0) | None => {}
+            Some(errno) => return Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+    let stream = TcpStream::from(fd);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// A UDP socket that shares its port with others of this process, each connected to its own peer.
+pub fn udp_socket(address: &SocketAddr, options: &Options) -> io::Result<UdpSocket> {
+    let fd = socket(address, libc::SOCK_DGRAM)?;
+    set(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    // What the system allows at most is taken silently where this is more.
+    set_buffers(fd.as_raw_fd(), 4 << 20)?;
+    options.apply(fd.as_raw_fd())?;
+    let (raw, length) = raw_address(address);
+    // SAFETY: `raw` holds an address of `length` bytes that lives through the call.
+    result(unsafe { libc::bind(fd.as_raw_fd(), (&raw const raw).cast(), length) } as libc::ssize_t)?;
+    Ok(UdpSocket::from(fd))
+}
+
+/// TCP's own figures of a connection (`TCP_INFO`, linux/tcp.h).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TcpInfo {
+    /// Segments sent again so far.
+    pub retransmits: u64,
+    /// Congestion window, bytes.
+    pub cwnd_bytes: u64,
+    /// Window that the receiver grants, bytes; 0 where the kernel does not tell (before 5.4).
+    pub receive_window_bytes: u64,
+    /// Smoothed round trip, µs.
+    pub rtt_us: u64,
+    /// Its mean deviation, µs.
+    pub rttvar_us: u64,
+    /// Least round trip seen, µs.
+    pub min_rtt_us: u64,
+    /// Path MTU, bytes.
+    pub pmtu: u64,
+    /// By how many segments the path is taken to reorder.
+    pub reordering: u64,
+    /// Bytes that the peer has acknowledged.
+    pub acked_bytes: u64,
+    /// Time with data to send, µs.
+    pub busy_us: u64,
+    /// Of that, waiting for the receiver's window, µs.
+    pub receiver_limited_us: u64,
+    /// Of that, waiting for room in the send buffer, µs.
+    pub buffer_limited_us: u64,
+}
+
+/// Asks a TCP socket for its figures; none if it is gone.
+#[must_use]
+pub fn tcp_info(socket: &impl AsRawFd) -> Option<TcpInfo> {
+    let mut raw = [0_u8; 256];
+    let mut length = raw.len() as libc::socklen_t;
+    // SAFETY: `raw` has the length given, which the call fills up to.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            raw.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if answer != 0 {
+        return None;
+    }
+    let word = |at: usize| raw.get(at..at + 4).map_or(0, |b| u64::from(u32::from_ne_bytes([b[0], b[1], b[2], b[3]])));
+    let long = |at: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&raw[at..at + 8]);
+        u64::from_ne_bytes(bytes)
+    };
+    let mss = word(16);
+    Some(TcpInfo {
+        retransmits: word(100),
+        cwnd_bytes: word(80) * mss,
+        receive_window_bytes: word(228),
+        rtt_us: word(68),
+        rttvar_us: word(72),
+        min_rtt_us: word(148),
+        pmtu: word(60),
+        reordering: word(88),
+        acked_bytes: long(120),
+        busy_us: long(168),
+        receiver_limited_us: long(176),
+        buffer_limited_us: long(184),
+    })
+}
+
+/// Takes up to `length` bytes that arrived without copying them anywhere (`MSG_TRUNC`, tcp(7)).
+pub fn skip(stream: &TcpStream, length: usize) -> io::Result<usize> {
+    // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer, which may then be null (tcp(7)).
+    result(unsafe { libc::recv(stream.as_raw_fd(), std::ptr::null_mut(), length, libc::MSG_TRUNC) })
+}
+
+/// A file in memory that `sendfile` sends from, so that the sender copies nothing.
+pub fn memory_file(content: &[u8]) -> io::Result<std::fs::File> {
+    // SAFETY: the name is a C string that lives through the call.
+    let fd = unsafe { libc::memfd_create(c"hwdyno".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` is a descriptor that was just made and that nobody else owns.
+    let mut file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    io::Write::write_all(&mut file, content)?;
+    Ok(file)
+}
+
+/// Sends the first `length` bytes of `file`, page by page without a copy.
+pub fn send_file(stream: &TcpStream, file: &std::fs::File, length: usize) -> io::Result<usize> {
+    let mut from: libc::off_t = 0;
+    // SAFETY: both descriptors are open and `from` is an off_t that the call may change.
+    result(unsafe { libc::sendfile(stream.as_raw_fd(), file.as_raw_fd(), &raw mut from, length) })
+}
+
+/// Lets the kernel hand over several datagrams of one peer as one buffer.
+pub fn allow_coalescing(socket: &UdpSocket) -> io::Result<()> {
+    set(socket.as_raw_fd(), SOL_UDP, UDP_GRO, 1)
+}
+
+/// Lets the kernel cut each buffer that is sent into datagrams of `bytes`.
+pub fn allow_segmenting(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
+    set(socket.as_raw_fd(), SOL_UDP, UDP_SEGMENT, bytes as libc::c_int)
+}
+
+/// Room for control messages of one buffer, aligned as they must be.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Ancillary([u8; 64]);
+
+/// Several buffers that one call sends or receives (`sendmmsg`, `recvmmsg`).
+pub struct Batch {
+    buffers: Vec<Box<[u8]>>,
+    vectors: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
+    ancillary: Vec<Ancillary>,
+}
+
+// SAFETY: the pointers inside lead only to heap memory that the batch itself owns and never moves.
+unsafe impl Send for Batch {}
+
+impl Batch {
+    /// `count` buffers of `bytes` each; allocates all that it will ever need.
+    #[must_use]
+    pub fn new(count: usize, bytes: usize) -> Self {
+        let mut buffers: Vec<Box<[u8]>> = (0..count).map(|_| vec![0; bytes].into_boxed_slice()).collect();
+        let mut vectors: Vec<libc::iovec> = buffers
+            .iter_mut()
+            .map(|buffer| libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() })
+            .collect();
+        let headers = vectors
+            .iter_mut()
+            .map(|vector| {
+                // SAFETY: mmsghdr is plain data for which all zeroes is a valid value.
+                let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                header.msg_hdr.msg_iov = vector;
+                header.msg_hdr.msg_iovlen = 1;
+                header
+            })
+            .collect();
+        Self { buffers, vectors, headers, ancillary: vec![Ancillary([0; 64]); count] }
+    }
+
+    /// The buffer at `index`, to fill or to read.
+    pub fn buffer(&mut self, index: usize) -> &mut [u8] {
+        &mut self.buffers[index]
+    }
+
+    /// Sends the first `count` buffers; gives how many went.
+    pub fn send(&mut self, socket: &UdpSocket, count: usize) -> io::Result<usize> {
+        let count = count.min(self.headers.len());
+        // SAFETY: the first `count` headers lead to vectors and buffers that this batch owns.
+        let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count as libc::c_uint, 0) };
+        result(sent as libc::ssize_t)
+    }
+
+    /// Waits for one buffer and takes what else is there; gives how many came.
+    pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        for ((header, vector), (buffer, ancillary)) in
+            self.headers.iter_mut().zip(&mut self.vectors).zip(self.buffers.iter_mut().zip(&mut self.ancillary))
+        {
+            vector.iov_len = buffer.len();
+            header.msg_hdr.msg_control = (&raw mut ancillary.0).cast();
+            header.msg_hdr.msg_controllen = size_of::<Ancillary>() as _;
+        }
+        let count = self.headers.len() as libc::c_uint;
+        let flags = libc::MSG_WAITFORONE;
+        // SAFETY: every header leads to a vector, a buffer and room for control that this batch owns; no time limit.
+        let came = unsafe {
+            libc::recvmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count, flags as _, std::ptr::null_mut())
+        };
+        result(came as libc::ssize_t)
+    }
+
+    /// What came in buffer `index`: its bytes, and the length of each datagram in it.
+    #[must_use]
+    pub fn received(&self, index: usize) -> (&[u8], usize) {
+        let header = &self.headers[index];
+        let length = (header.msg_len as usize).min(self.buffers[index].len());
+        let mut segment = length;
+        // SAFETY: the header's control area was filled by the call; the macros stay within it.
+        let first = unsafe { libc::CMSG_FIRSTHDR(&raw const header.msg_hdr) };
+        if !first.is_null() {
+            // SAFETY: `first` leads to a control message of at least its header's length, checked before its data is read.
+            unsafe {
+                if (*first).cmsg_level == SOL_UDP
+                    && (*first).cmsg_type == UDP_GRO
+                    && (*first).cmsg_len as usize >= libc::CMSG_LEN(4) as usize
+                {
+                    segment = std::ptr::read_unaligned(libc::CMSG_DATA(first).cast::<libc::c_int>()) as usize;
+                }
+            }
+        }
+        (&self.buffers[index][..length], segment.clamp(1, length.max(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_buffer_travels_as_many_datagrams_and_comes_back_whole() {
+        let any: SocketAddr = ([127, 0, 0, 1], 0).into();
+        let (from, to) =
+            (udp_socket(&any, &Options::default()).unwrap(), udp_socket(&any, &Options::default()).unwrap());
+        from.connect(to.local_addr().unwrap()).unwrap();
+        to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        allow_segmenting(&from, 100).unwrap();
+        let mut batch = Batch::new(1, 1000);
+        for (at, byte) in batch.buffer(0).iter_mut().enumerate() {
+            *byte = (at / 100) as u8;
+        }
+        assert_eq!(batch.send(&from, 1).unwrap(), 1);
+        let mut incoming = Batch::new(16, 2000);
+        let mut seen = Vec::new();
+        while seen.len() < 10 {
+            let count = incoming.receive(&to).unwrap();
+            for index in 0..count {
+                let (bytes, segment) = incoming.received(index);
+                assert_eq!(segment, 100);
+                seen.extend(bytes.chunks(segment).map(|datagram| datagram[0]));
+            }
+        }
+        assert_eq!(seen, (0..10).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn a_connection_tells_its_figures() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let options = Options { nodelay: true, window: 65536, ..Options::default() };
+        let stream = connect(&listener.local_addr().unwrap(), &options, Duration::from_secs(5)).unwrap();
+        let info = tcp_info(&stream).unwrap();
+        assert!(info.pmtu >= 1280 && info.cwnd_bytes > 0, "{info:?}");
+        assert!(congestion(&stream).is_some_and(|name| !name.is_empty()));
+        assert_eq!(buffers(&stream).0, 2 * 65536);
+    }
+}
