@@ -342,6 +342,8 @@ class SimulatedHost:
             factor *= 1 + machine.wobble * math.sin(2 * math.pi * (1.5 * at + draw.random() * 0.02))
             if machine.throttle_at is not None and at >= machine.throttle_at:
                 factor *= machine.throttle_to
+            if not missed and not machine.host_cache_bytes_s:
+                factor = min(factor, machine.link_bytes_s / bs / rate)  # Luck carries nothing past the link.
             counts.append(max(0, round(rate * factor * interval_s)))
         # What the whole run did; the samples carry it exactly.
         operations, elapsed = max(1, sum(counts)), rows * interval_s
