@@ -453,6 +453,19 @@ def test_repeats_too_short_to_have_a_course_are_not_called_unsteady() -> None:
     assert not rules_of(run.findings) & {"throttled", "not_steady"}
 
 
+def test_hiccups_here_and_there_are_no_throttling() -> None:
+    short = {**FIXED, "runtime": 0.4, "interval_s": 0.02}
+    wrong = []
+    for seed in MACHINES:
+        draw = random.Random(seed)
+        machine = SimulatedMachine.random(seed, hiccups=draw.choice([0.02, 0.1]))
+        run = explain(
+            run_of(machine, experiment(machine, "iodepth", TWO_POINTS, short, repeats=draw.choice([1, 3, 5])))
+        )
+        wrong += [one.says for one in run.findings if one.severity != "info" and one.rule != "interval_not_reached"]
+    assert not wrong
+
+
 def test_many_faults_make_a_point_invalid() -> None:
     machine = SimulatedMachine(short_transfers=10**6)
     run = explain(run_of(machine, experiment(machine, "iodepth", [_at()], repeats=1)))

@@ -30,6 +30,10 @@ TARGETS = {"quick": 0.10, "standard": 0.05, "full": 0.02}
 LEAST_SAMPLES = 8
 SURE = 5.0
 """How many standard errors a step or a drift must stand out by: one false alarm in thousands of points."""
+LEAST_BESIDE = 3
+"""Samples on each side of a step: one or two may be hiccups."""
+LEAST_BESIDE_ALONE = 5
+"""The same where no other repeat bears it out."""
 ALIKE = 0.5
 """How alike (by correlation) each repeat's course must be to the others', to be more than chance."""
 SURE_RANGE = 8
@@ -72,7 +76,7 @@ def step_down(values: Sequence[float]) -> tuple[int, float] | None:
     def scatter(low: int, high: int) -> float:
         return max(0.0, squares[high] - squares[low] - (sums[high] - sums[low]) ** 2 / (high - low))
 
-    edge = max(2, count // 10)
+    edge = max(LEAST_BESIDE, count // 10)
     at = min(range(edge, count - edge + 1), key=lambda k: scatter(0, k) + scatter(k, count))
     left = scatter(0, at) + scatter(at, count)
     before, after = sums[at] / at, (sums[count] - sums[at]) / (count - at)
@@ -81,6 +85,22 @@ def step_down(values: Sequence[float]) -> tuple[int, float] | None:
     if drop <= THROTTLE_DROP or drop <= SURE * error or left > 0.5 * line:
         return None
     return at, drop
+
+
+def lasting_step(point: Measurement) -> tuple[int, float] | None:
+    """A step down of the mean course that each repeat takes too, by its medians, which a few hiccups do not move."""
+    step = step_down(over_time(point))
+    if step is None:
+        return None
+    at, drop = step
+    repeats = each_over_time(point)
+    if len(repeats) == 1 and min(at, len(repeats[0]) - at) < LEAST_BESIDE_ALONE:
+        return None
+    for one in repeats:
+        before = median(one[:at])
+        if before <= 0 or 1 - median(one[at:]) / before <= drop / 2:
+            return None
+    return step
 
 
 def unsteady(values: Sequence[float]) -> str | None:
@@ -123,7 +143,7 @@ def throttled(case: Case) -> Verdict | None:
     if case.result.resource in _IN_BURSTS:
         return None
     values = over_time(case.point)
-    step = step_down(values)
+    step = lasting_step(case.point)
     if step is None or case.point.samples is None:
         return None
     at, drop = step
@@ -146,7 +166,7 @@ def not_steady(case: Case) -> Verdict | None:
     if case.result.resource in _IN_BURSTS:
         return None
     values = over_time(case.point)
-    if step_down(values) is not None:
+    if lasting_step(case.point) is not None:
         return None
     why = unsteady(values)
     if why is None or case.point.samples is None:

@@ -67,6 +67,8 @@ class SimulatedMachine:
     """Of a spinning disk: added to every random operation, and never overlapped by more than a little."""
     noise: float = 0.01
     """Of a repeat; samples inside have twice as much."""
+    hiccups: float = 0.0
+    """Share of the samples that stall to a twentieth, here and there: timers, garbage collection, refreshes."""
     cpu_s_per_operation: float = 1.5e-6
     # What is planted.
     throttle_at: float | None = None
@@ -342,6 +344,8 @@ class SimulatedHost:
             factor *= 1 + machine.wobble * math.sin(2 * math.pi * (1.5 * at + draw.random() * 0.02))
             if machine.throttle_at is not None and at >= machine.throttle_at:
                 factor *= machine.throttle_to
+            if machine.hiccups and draw.random() < machine.hiccups:
+                factor *= 0.05
             if not missed and not machine.host_cache_bytes_s:
                 factor = min(factor, machine.link_bytes_s / bs / rate)  # Luck carries nothing past the link.
             counts.append(max(0, round(rate * factor * interval_s)))
