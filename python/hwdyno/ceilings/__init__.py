@@ -1,7 +1,8 @@
 """What the hardware could deliver at most: from its links, from makers' figures, or as given, each with its formula.
 
 Metrics: ``read_bytes_s`` and ``write_bytes_s`` bound one direction, ``total_bytes_s`` both together,
-``randread_4k_iops`` and ``randwrite_4k_iops`` random operations of 4 KiB or more.
+``randread_4k_iops`` and ``randwrite_4k_iops`` random operations of 4 KiB or more, ``dram_bytes_s`` what goes past
+all caches, ``flop_s/OPERATION/PRECISION/ISA/CORES`` one loop of arithmetic (``flop_s/*/CORES`` any in double).
 """
 
 from __future__ import annotations
@@ -9,12 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hwdyno.ceilings import memory
 from hwdyno.ceilings.bounds import Bound, applies, bound_for, bound_of, bounds_for
+from hwdyno.ceilings.derived import with_derived
 from hwdyno.ceilings.given import parse_given
 from hwdyno.ceilings.stack import Stack
 from hwdyno.words import Ceiling
 
-__all__ = ["Bound", "applies", "bound_for", "bound_of", "bounds_for", "ceilings_of", "parse_given", "why_none"]
+__all__ = [
+    "Bound",
+    "applies",
+    "bound_for",
+    "bound_of",
+    "bounds_for",
+    "ceilings_of",
+    "parse_given",
+    "why_none",
+    "with_derived",
+]
 
 
 def ceilings_of(
@@ -24,12 +37,19 @@ def ceilings_of(
 
     Raises ``UserError`` for one given as text that cannot be read.
     """
-    found = _stack(machine).ceilings if resource == "storage" else ()
+    found: tuple[Ceiling, ...] = ()
+    if resource == "storage":
+        found = _stack(machine).ceilings
+    elif resource == "memory":
+        found = memory.of_modules(machine.get("memory") or {})
     return (*found, *(parse_given(one) if isinstance(one, str) else one for one in given))
 
 
 def why_none(machine: Mapping[str, Any], resource: str = "storage") -> tuple[str, ...]:
     """A sentence for each ceiling that one would expect and that cannot be stated."""
+    if resource == "memory":
+        why = memory.why_none(machine.get("memory") or {}, machine.get("unknown") or {})
+        return (why,) if why else ()
     return tuple(dict.fromkeys(_stack(machine).reasons)) if resource == "storage" else ()
 
 

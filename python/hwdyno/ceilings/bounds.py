@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from hwdyno.ceilings import derived
 from hwdyno.units import format_value, parse_size
 from hwdyno.words import Ceiling, CeilingClass, Scalar, UserError
 
@@ -50,6 +51,9 @@ def bound_of(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> Bound | None
 
     A bound of reads alone lets a mix that reads a share r reach 1/r of it, and so for writes.
     """
+    own = derived.applies(ceiling, parameters)
+    if own is not None:
+        return Bound(ceiling, ceiling.value, ceiling.unit, ceiling.formula) if own else None
     share = read_share(parameters)
     metric, value, formula = ceiling.metric, ceiling.value, ceiling.formula
     if share is None:

@@ -28,6 +28,8 @@ QUEUE_LOADS = {
 THREAD_LOADS = {"threads", "numjobs"}
 """Where the Universal Scalability Law may speak; never for a queue's depth."""
 SIZE_LOADS = {"bs", "block"}
+INVERSE_LOADS = {"delay"}
+"""Where less is more load: a wait after each block offers blocks at a rate of one over it."""
 LEAST_POINTS = 3
 BEST_SHARE = 0.90
 RISING_GAIN = 0.05
@@ -49,7 +51,8 @@ def curves_of(result: ExperimentResult) -> tuple[Curve, ...]:
     series: dict[tuple[tuple[str, Scalar], ...], list[int]] = defaultdict(list)
     for at, point in enumerate(result.points):
         load = point.parameters.get(result.load)
-        if isinstance(load, bool) or not isinstance(load, int | float) or load <= 0 or _amount(point, result) <= 0:
+        least = 0 if result.load in INVERSE_LOADS else 1e-300
+        if isinstance(load, bool) or not isinstance(load, int | float) or load < least or _amount(point, result) <= 0:
             continue
         others = sorted((k, v) for k, v in point.parameters.items() if k != result.load and k not in _NOT_AN_AXIS)
         series[tuple(others)].append(at)
@@ -74,7 +77,13 @@ def suggest_load(curve: Curve, measured: Iterable[float] = ()) -> int | None:
 
 
 def _load(point: Measurement, axis: str) -> float:
-    return float(point.parameters[axis])  # type: ignore[arg-type]
+    load = float(point.parameters[axis])  # type: ignore[arg-type]
+    return _inverse(load) if axis in INVERSE_LOADS else load
+
+
+def _inverse(load: float) -> float:
+    """The offered rate of a delay in cycles, and back; no delay at all counts as one cycle."""
+    return 1 / max(load, 1.0)
 
 
 def _value(point: Measurement, result: ExperimentResult) -> Value:
@@ -101,6 +110,7 @@ class _Series:
     values: tuple[Value, ...]
     latencies: tuple[float | None, ...]
     """Mean latency, ns."""
+    axis: str
     operation: float
     """Throughput over operations a second: bytes an operation, for bytes/s; 1 where that is unknown."""
 
@@ -112,8 +122,16 @@ class _Series:
         """The place at a load: measured, or read between the points (straight lines in log-log)."""
         for at, own in enumerate(self.loads):
             if own == load and amount is None:
-                return OperatingPoint(load, self.values[at].value, self.latencies[at], measured=True, note=note)
-        return OperatingPoint(load, amount or 0.0, self.latency_at(load), measured=False, note=note)
+                return OperatingPoint(
+                    self.told(load), self.values[at].value, self.latencies[at], measured=True, note=note
+                )
+        return OperatingPoint(self.told(load), amount or 0.0, self.latency_at(load), measured=False, note=note)
+
+    def told(self, load: float) -> float:
+        """A load as its axis has it."""
+        if self.axis not in INVERSE_LOADS:
+            return load
+        return 0.0 if load >= 1 else round(1 / load, 1)
 
     def latency_at(self, load: float) -> float | None:
         known = [(n, r) for n, r in zip(self.loads, self.latencies, strict=True) if r]
@@ -147,6 +165,7 @@ def _curve(result: ExperimentResult, others: Parameters, indices: list[int]) -> 
         loads=tuple(_load(points[at], result.load) for at in fitted),
         values=tuple(_value(points[at], result) for at in fitted),
         latencies=tuple(None if one is None else one.mean for one in lat),
+        axis=result.load,
         operation=sorted(ratios)[len(ratios) // 2] if ratios and result.metric == "throughput" else 1.0,
     )
     # Latencies within 2% of the least are the same; the least load among them is the floor.
@@ -163,7 +182,7 @@ def _curve(result: ExperimentResult, others: Parameters, indices: list[int]) -> 
         model="none",
         floor=series.point(floor),
     )
-    if len(set(series.loads)) < LEAST_POINTS or result.load not in QUEUE_LOADS | SIZE_LOADS:
+    if len(set(series.loads)) < LEAST_POINTS or result.load not in QUEUE_LOADS | SIZE_LOADS | INVERSE_LOADS:
         return plain
     errors = [error for error in map(_error, series.values) if error is not None]
     if len(errors) < len(series.values):
@@ -199,8 +218,8 @@ def _read_off(plain: Curve, series: _Series, knee: Knee, usl: Scalability | None
         knee=series.point(at_knee, knee.at(at_knee)) if state == "knee" and least <= at_knee <= most else None,
         ceiling=ceiling,
         best=_best(series, knee, state, top.value),
-        load_90=load_90,
-        load_95=load_95,
+        load_90=load_90 and series.told(load_90),
+        load_95=load_95 and series.told(load_95),
         state=state,
     )
 
@@ -235,12 +254,13 @@ def _best(series: _Series, knee: Knee, state: State, top: float) -> OperatingPoi
         load = knee.load_for(BEST_SHARE)
         place = series.point(load, knee.at(load))
     words = [f"{place.throughput / found:.0%} of the {'most measured' if state == 'still rising' else 'ceiling'}"]
-    if series.loads[0] < place.load:
-        words.append(f"{place.throughput / series.amounts[0]:.3g} times {plain_load(series.loads[0])}'s throughput")
+    first, last = series.told(series.loads[0]), series.told(series.loads[-1])
+    if first != place.load:
+        words.append(f"{place.throughput / series.amounts[0]:.3g} times {plain_load(first)}'s throughput")
         if place.latency_ns and series.latencies[0]:
             words[-1] += f" at {place.latency_ns / series.latencies[0]:.3g} times its latency"
-    if place.load < series.loads[-1] and place.latency_ns and series.latencies[-1]:
-        words.append(f"{place.latency_ns / series.latencies[-1]:.0%} of the latency at {plain_load(series.loads[-1])}")
+    if place.load != last and place.latency_ns and series.latencies[-1]:
+        words.append(f"{place.latency_ns / series.latencies[-1]:.0%} of the latency at {plain_load(last)}")
     return OperatingPoint(place.load, place.throughput, place.latency_ns, place.measured, "; ".join(words))
 
 
@@ -263,7 +283,7 @@ def _parameters(plain: Curve, series: _Series, knee: Knee, usl: Scalability | No
         found["n1/2"] = _as_value(
             Interval(wide.value * half, wide.low and wide.low * half, wide.high and wide.high * half), "B"
         )
-    else:
+    elif plain.load not in INVERSE_LOADS:
         found["R1"] = _as_value(Interval(one), "s")
         found["N*"] = _as_value(wide, "1")
     if usl is not None:

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hwdyno.ceilings import with_derived
 from hwdyno.curves import curves_of
-from hwdyno.findings import conditions, device, laws, limits, peers, queue, training, truth
+from hwdyno.findings import compute, conditions, device, laws, limits, memory, peers, queue, training, truth
 from hwdyno.findings.limits import why_not_double
 from hwdyno.findings.rule import Case, Rule, Scope, Verdict
 from hwdyno.findings.speech import ORDER, Hit, finding_of, hedged, spoken
@@ -58,6 +59,18 @@ RULES: tuple[Rule, ...] = (
     Rule("training_au", "point", training.training_au),
     Rule("training_law", "point", training.training_law, degrades=True),
     Rule("training_capacity", "experiment", training.training_capacity),
+    # Memory and arithmetic
+    Rule("wrong_result", "point", memory.wrong_result, degrades=True),
+    Rule("noisy_neighbour", "point", compute.noisy_neighbour, degrades=True),
+    Rule("practical_bandwidth", "run", memory.practical_bandwidth),
+    Rule("write_allocate", "experiment", memory.write_allocate),
+    Rule("huge_pages", "experiment", memory.huge_pages),
+    Rule("lines_in_flight", "run", memory.lines_in_flight),
+    Rule("claimed_cache", "run", memory.claimed_cache),
+    Rule("wrong_node", "experiment", memory.wrong_node),
+    Rule("wide_clock_drop", "run", compute.wide_clock_drop),
+    Rule("peak_share", "run", compute.peak_share),
+    Rule("linpack_share", "run", compute.linpack_share),
     # What the reference tools say
     Rule("peer_ratio", "experiment", peers.peer_ratio),
 )
@@ -71,6 +84,7 @@ def explain(run: Run) -> Run:
     Points are judged first, because curves leave the invalid ones out of their models. Explaining a
     Run twice changes nothing; a figure that is missing (an imported Run) silences the rules that need it.
     """
+    run = with_derived(run)
     judged: list[ExperimentResult] = []
     hits: dict[tuple[str, str], list[Hit]] = defaultdict(list)
     for result in run.experiments:

@@ -1,0 +1,62 @@
+"""Reads the caches that really work off a chase: where latency rises with the working set, there one ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WINDOW = 3
+"""Points of the running median: one outlier leaves no trace."""
+SPAN = 0.5
+"""Octaves over which the slope is taken."""
+PROMINENCE = 0.4
+"""A peak of the slope, in the logarithm an octave, that stands out less is noise."""
+LEAST_POINTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The end of a cache, or of a TLB's reach."""
+
+    size_bytes: float
+    """Where the latency rises most, by the logarithm."""
+    below_ns: float
+    above_ns: float
+
+
+def edges_of(sizes: Sequence[float], latencies_ns: Sequence[float]) -> tuple[Edge, ...]:
+    """The edges of a chase by working set: peaks of the derivative of the median-filtered log latency."""
+    pairs = sorted((size, latency) for size, latency in zip(sizes, latencies_ns, strict=True) if size > 0 < latency)
+    if len(pairs) < LEAST_POINTS:
+        return ()
+    from scipy.signal import find_peaks
+
+    places = [math.log2(size) for size, _ in pairs]
+    heights = _median([math.log(latency) for _, latency in pairs])
+    slopes = [_slope(places, heights, at) for at in range(len(places))]
+    peaks, _ = find_peaks([0.0, *slopes, 0.0], prominence=PROMINENCE, plateau_size=(None, None))
+    tops = [int(peak) - 1 for peak in peaks]
+    found = []
+    for at in tops:
+        # A level lies where the slope is least on each side.
+        left = min(range(max((t for t in tops if t < at), default=0), at + 1), key=lambda k: (slopes[k], -k))
+        right = min(range(at, min((t for t in tops if t > at), default=len(slopes) - 1) + 1), key=lambda k: slopes[k])
+        found.append(Edge(2 ** places[at], math.exp(heights[left]), math.exp(heights[right])))
+    return tuple(found)
+
+
+def _slope(places: Sequence[float], heights: Sequence[float], at: int) -> float:
+    """Rise of the log latency an octave, over ``SPAN`` around a place or over its two neighbours."""
+    low = min((k for k in range(at + 1) if places[at] - places[k] <= SPAN / 2 + 1e-9), default=at)
+    high = max((k for k in range(at, len(places)) if places[k] - places[at] <= SPAN / 2 + 1e-9), default=at)
+    low, high = min(low, max(0, at - 1)), max(high, min(len(places) - 1, at + 1))
+    return (heights[high] - heights[low]) / (places[high] - places[low])
+
+
+def _median(values: list[float]) -> list[float]:
+    half = WINDOW // 2
+    kept = values[:]
+    for at in range(half, len(values) - half):
+        kept[at] = sorted(values[at - half : at + half + 1])[half]
+    return kept

@@ -1,0 +1,141 @@
+"""What the processor's figures mean: neighbours, clocks that fall under wide units, shares of the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hwdyno.ceilings import bounds_for
+from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity
+from hwdyno.units import format_share
+from hwdyno.words import Measurement, Parameters
+
+NOISY = 0.90
+"""Below this share of what its units do a cycle, a core was not ours alone."""
+CLOCK_DROP = 0.03
+NARROW = {"scalar", "sse"}
+WIDE = {"avx2", "avx512", "amx", "sve"}
+
+
+def _number(value: Any) -> float:
+    return as_number(value) or 0.0
+
+
+def _points(case: Case, kernel: str) -> Iterator[tuple[Parameters, Measurement]]:
+    for result in case.run.experiments:
+        if result.kernel == kernel:
+            for point in result.points:
+                if point.validity != "invalid" and point.throughput.value > 0:
+                    yield {**result.fixed, **point.parameters}, point
+
+
+def noisy_neighbour(case: Case) -> Verdict | None:
+    """Operations a cycle far below what the same loop does at its best: another thread shares the core's units.
+
+    The ratio of arithmetic to a dependent chain sees this where the steal time stays 0.
+    """
+    if case.result.kernel != "compute_flops":
+        return None
+    details = case.point.details
+    mean, best = _number(details.get("flop_per_cycle")), _number(details.get("flop_per_cycle_best_slice"))
+    threads = _number(case.parameter("threads")) or 1
+    if not mean or not best or (case.threads is not None and threads > case.threads):
+        return None
+    share = mean / best
+    if share >= NOISY:
+        return None
+    return Verdict(
+        "warning",
+        f"{case.label}: a noisy neighbour: {mean:.1f} operations a cycle of its own chain on average and {best:.1f} in "
+        f"the best slice, so {percent(1 - share)} of the units' time went to others (steal may show nothing).",
+        {"flop_per_cycle": mean, "best_flop_per_cycle": best, "share": share},
+        f"Measure at a quieter time or on a dedicated host: {case.command()}",
+        weight=1 - share,
+    )
+
+
+def wide_clock_drop(case: Case) -> Verdict | None:
+    """The clock under wide instructions, beside that under narrow ones."""
+    clocks: dict[str, float] = {}
+    for parameters, point in _points(case, "compute_flops"):
+        isa, during = str(point.details.get("isa")), _number(point.details.get("clock_hz_during"))
+        if _number(parameters.get("threads")) == 1 and during:
+            clocks[isa] = max(clocks.get(isa, 0.0), during)
+    narrow = max((hz for isa, hz in clocks.items() if isa in NARROW), default=0.0)
+    drops = [(1 - hz / narrow, isa, hz) for isa, hz in clocks.items() if isa in WIDE and narrow]
+    if not drops:
+        return None
+    drop, isa, hz = max(drops)
+    if drop <= CLOCK_DROP:
+        return None
+    return Verdict(
+        "info",
+        f"The clock falls by {percent(drop)} under {isa}: {hz / 1e9:.2f} GHz against {narrow / 1e9:.2f} GHz under "
+        "narrow instructions.",
+        {"isa": isa, "clock_hz": hz, "narrow_clock_hz": narrow, "drop": drop},
+        "A ceiling by the base or turbo clock overstates wide code: hold it against the clock under its own load.",
+        resource="compute",
+    )
+
+
+def peak_share(case: Case) -> Verdict | None:
+    """The best FMA in double precision, as a share of cores x clock x FLOP a cycle."""
+    best: tuple[float, Measurement, str] | None = None
+    for result in case.run.experiments:
+        for point in result.points if result.kernel == "compute_flops" else ():
+            parameters = {**result.fixed, **point.parameters}
+            if parameters.get("precision") != "double" or parameters.get("operation") != "fma":
+                continue
+            for bound in bounds_for((c for c in result.ceilings if c.kind == "physical"), parameters)[:1]:
+                if best is None or point.throughput.value > best[1].throughput.value:
+                    best = (point.throughput.value / bound.value, point, bound.formula)
+    if best is None:
+        return None
+    share, point, formula = best
+    return Verdict(
+        "info",
+        f"The processor reaches {quantity(point.throughput)} in double precision, {percent(share)} of {formula}.",
+        {"flop_s": point.throughput.value, "share": share, "formula": formula},
+        "Nothing to do." if share > 0.95 else "Something took cycles: others' load, throttling, or a shared core.",
+        resource="compute",
+    )
+
+
+def linpack_share(case: Case) -> Verdict | None:
+    """LINPACK's best beside the measured FMA peak, theory and a matrix product; both efficiencies."""
+    solved = [(p, w) for w, p in _points(case, "linpack") if w.get("operation", "lu") == "lu"]
+    if not solved:
+        return None
+    point, parameters = max(solved, key=lambda one: one[0].throughput.value)
+    threads, value = parameters.get("threads"), point.throughput.value
+    peaks = [
+        p.throughput.value
+        for w, p in _points(case, "compute_flops")
+        if w.get("operation") == "fma" and w.get("precision") == "double" and w.get("threads") == threads
+    ]
+    products = [p.throughput for w, p in _points(case, "linpack") if w.get("operation") == "gemm"]
+    average = sum(p.throughput.value for p, _ in solved) / len(solved)
+    ceilings = [c for r in case.run.experiments if r.kernel == "linpack" for c in r.ceilings if c.kind == "physical"]
+    theory = next((bound.value for bound in bounds_for(ceilings, parameters)), None)
+    parts = [f"{format_share(value / max(peaks))} of the measured FMA peak"] if peaks else []
+    parts += [f"{format_share(value / theory)} of theory"] if theory else []
+    beside = f"; a matrix product reaches {quantity(max(products, key=lambda v: v.value))}" if products else ""
+    library = str(point.details.get("library") or "LAPACK")
+    return Verdict(
+        "info",
+        f"LINPACK by {library} reaches {quantity(point.throughput)} at n = {parameters.get('n')} on {threads} threads "
+        f"({quantity(average, 'FLOP/s')} on average over {len(solved)} sizes)"
+        + (f", {' and '.join(parts)}" if parts else "")
+        + beside
+        + ".",
+        {
+            "flop_s": value,
+            "average_flop_s": average,
+            "n": parameters.get("n"),
+            "measured_peak_share": value / max(peaks) if peaks else None,
+            "theory_share": value / theory if theory else None,
+            "library": library,
+        },
+        "Larger systems come closer to the peak: hwdyno compute --operation lu --n 4k,8k,16k",
+        resource="compute",
+    )

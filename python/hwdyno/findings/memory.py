@@ -1,0 +1,268 @@
+"""What memory's figures mean: theory, write-allocate, pages, lines in flight, caches that work, nodes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from hwdyno.ceilings.derived import BANDWIDTH, from_memory
+from hwdyno.ceilings.memory import UNKNOWN, of_modules
+from hwdyno.curves.caches import LEAST_POINTS, edges_of
+from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity, told
+from hwdyno.units import format_ns, format_size
+from hwdyno.words import ExperimentResult, Measurement, Parameters
+
+LINE_BYTES = 64
+LEAST_GAIN = 0.05
+ALLOCATED = {"write": 2.0, "copy": 1.5, "scale": 1.5, "add": 4 / 3, "triad": 4 / 3}
+"""Bytes that the bus moves over those counted, where each written line is read first (McCalpin, STREAM's FAQ)."""
+CACHE_FACTOR = 2.0
+FAR_NODE = 0.10
+
+
+def _whole(result: ExperimentResult, point: Measurement) -> Parameters:
+    return {**result.fixed, **point.parameters}
+
+
+def _of(case: Case, *kernels: str) -> Iterator[tuple[ExperimentResult, int, Measurement, Parameters]]:
+    """Every sound point of these kernels in the Run."""
+    for result in case.run.experiments:
+        if result.kernel in kernels:
+            for at, point in enumerate(result.points):
+                if point.validity != "invalid" and point.throughput.value > 0:
+                    yield result, at, point, _whole(result, point)
+
+
+def wrong_result(case: Case) -> Verdict | None:
+    """What was computed or moved was not what it should have been."""
+    if case.point.details.get("verification") != "failed":
+        return None
+    return Verdict(
+        "invalid",
+        f"{case.label}: the results were verified after the pass and were wrong, so this speed is of no work done.",
+        {"verification": "failed"},
+        "Suspect the memory or the processor (an unstable clock): run a memory test, then measure again.",
+    )
+
+
+def practical_bandwidth(case: Case) -> Verdict | None:
+    """The best bandwidth beside what the modules could give, or why that is unknown."""
+    found = [(p.throughput, w) for _, _, p, w in _of(case, *BANDWIDTH) if p.throughput.unit == "bytes/s"]
+    found = [(value, parameters) for value, parameters in found if from_memory(parameters)]
+    if not found:
+        return None
+    best, parameters = max(found, key=lambda one: one[0].value)
+    how = f"{parameters.get('operation')}, {parameters.get('threads')} threads"
+    ceilings = of_modules(told(case.run.machine, "memory") or {})
+    if not ceilings:
+        return Verdict(
+            "info",
+            f"Memory gives {quantity(best)} at best ({how}); what it could give is {UNKNOWN}, "
+            "so this stands as the practical ceiling.",
+            {"best_bytes_s": best.value, "theory_bytes_s": None},
+            "As root on the host, `dmidecode -t memory` tells speed and channels: --ceiling 'physical 51.2 GB/s'.",
+            resource="memory",
+        )
+    share = best.value / ceilings[0].value
+    return Verdict(
+        "info",
+        f"Memory gives {quantity(best)} at best ({how}), {percent(share)} of {ceilings[0].formula}.",
+        {"best_bytes_s": best.value, "theory_bytes_s": ceilings[0].value, "share": share},
+        "70 to 90% is what refresh and turning the bus leave; below that, look for empty channels."
+        if share < 0.9
+        else "Nothing to do.",
+        resource="memory",
+    )
+
+
+def write_allocate(case: Case) -> Verdict | None:
+    """Stores past the caches beat those through them: each written line was read first."""
+    if case.result.kernel != "memory_bandwidth":
+        return None
+    by: dict[tuple[str, str], tuple[int, Measurement]] = {}
+    for at, point in enumerate(case.result.points):
+        others = {k: v for k, v in point.parameters.items() if k != "operation"}
+        if point.validity != "invalid" and from_memory(_whole(case.result, point)):
+            by[str(point.parameters.get("operation")), repr(sorted(others.items()))] = (at, point)
+    found = []
+    for (operation, rest), (at, plain) in by.items():
+        past = by.get((f"nt_{operation}", rest))
+        if operation in ALLOCATED and past is not None and plain.throughput.value > 0:
+            ratio = past[1].throughput.value / plain.throughput.value
+            found.append((ratio, operation, (at, past[0]), plain, past[1]))
+    if not found:
+        return None
+    ratio, operation, places, plain, fast = max(found, key=lambda one: one[0])
+    if ratio < 1 + LEAST_GAIN:
+        return None
+    factor = ALLOCATED[operation]
+    return Verdict(
+        "info",
+        f"Write-allocate is seen: nt_{operation} gives {quantity(fast.throughput)}, {ratio:.2f} times "
+        f"{operation}'s {quantity(plain.throughput)}, because a store through the caches reads its line first; the "
+        f"bus moves {factor:.2f} times what STREAM counts, {quantity(plain.throughput.value * factor, 'bytes/s')}.",
+        {"operation": operation, "ratio": ratio, "bus_bytes_s": plain.throughput.value * factor, "factor": factor},
+        "Use streaming (non-temporal) stores for results that are not read again soon.",
+        points=places,
+    )
+
+
+def huge_pages(case: Case) -> Verdict | None:
+    """The same point on 2 MiB pages and on 4 KiB pages: what the TLB costs."""
+    pairs: dict[str, dict[str, tuple[int, Measurement]]] = defaultdict(dict)
+    for at, point in enumerate(case.result.points):
+        pages = str(point.parameters.get("pages"))
+        others = {name: value for name, value in point.parameters.items() if name != "pages"}
+        if point.validity != "invalid" and pages in {"4k", "2m"}:
+            pairs[repr(sorted(others.items()))][pages] = (at, point)
+    both = [one for one in pairs.values() if len(one) == 2 and _size(case, one) >= 1 << 20]
+    if not both:
+        return None
+    latency = case.result.kernel == "memory_latency"
+    gains = [(_gain(one, latency), one) for one in both]
+    gain, one = max(gains, key=lambda pair: pair[0])
+    if gain < LEAST_GAIN:
+        return None
+    base, huge = one["4k"][1], one["2m"][1]
+    if latency and base.latency_ns and huge.latency_ns:
+        figures = f"{format_ns(base.latency_ns.mean)} on 4 KiB pages, {format_ns(huge.latency_ns.mean)} on 2 MiB pages"
+    else:
+        figures = f"{quantity(base.throughput)} on 4 KiB pages, {quantity(huge.throughput)} on 2 MiB pages"
+    return Verdict(
+        "info",
+        f"Huge pages pay {percent(gain)} at a working set of {format_size(_size(case, one))}: {figures}.",
+        {"gain": gain, "pages_4k": base.throughput.value, "pages_2m": huge.throughput.value},
+        "Set transparent_hugepage to always, or madvise(MADV_HUGEPAGE) on what is large and read at random.",
+        weight=gain,
+        points=(one["4k"][0], one["2m"][0]),
+    )
+
+
+def _size(case: Case, one: dict[str, tuple[int, Measurement]]) -> float:
+    return as_number(_whole(case.result, one["2m"][1]).get("working_set")) or 0.0
+
+
+def _gain(one: dict[str, tuple[int, Measurement]], latency: bool) -> float:
+    base, huge = one["4k"][1], one["2m"][1]
+    if latency and base.latency_ns and huge.latency_ns:
+        return 1 - huge.latency_ns.mean / base.latency_ns.mean
+    return huge.throughput.value / base.throughput.value - 1 if base.throughput.value else 0.0
+
+
+def lines_in_flight(case: Case) -> Verdict | None:
+    """One thread cannot fill the channels: the lines that it keeps in flight, by Little's law on loads."""
+    reads = [
+        (int(as_number(w.get("threads")) or 1), p)
+        for _, _, p, w in _of(case, "memory_bandwidth")
+        if w.get("operation") == "read" and from_memory(w) and w.get("pattern", "sequential") == "sequential"
+    ]
+    latencies = [
+        p.latency_ns.mean
+        for _, _, p, w in _of(case, "memory_latency")
+        if p.latency_ns and from_memory(w) and w.get("pages") == "2m" and w.get("locality") == "random"
+    ]
+    one = max((p.throughput.value for threads, p in reads if threads == 1), default=0.0)
+    most = max((p.throughput.value for threads, p in reads if threads > 1), default=0.0)
+    if not one or not latencies or most < 1.2 * one:
+        return None
+    lines = one * min(latencies) / 1e9 / LINE_BYTES
+    return Verdict(
+        "info",
+        f"One thread cannot fill the memory's channels: it reads {quantity(one, 'bytes/s')} where all together read "
+        f"{quantity(most, 'bytes/s')}; at {format_ns(min(latencies))} a load that is {lines:.0f} lines in flight "
+        "(Little's law), as many as its core keeps.",
+        {"one_bytes_s": one, "all_bytes_s": most, "latency_ns": min(latencies), "lines_in_flight": lines},
+        "Spread what is bound by memory over more cores.",
+        resource="memory",
+    )
+
+
+def claimed_cache(case: Case) -> Verdict | None:
+    """The last cache that the chase finds, beside the one that the system claims."""
+    caches = told(case.run.machine, "cpu", "caches") or []
+    claimed = max((float(one.get("size_bytes") or 0) for one in caches), default=0.0)
+    # Many small sizes before few: a curve's steps decide how sharp an edge is.
+    curves = sorted((_chase(result) for result in case.run.experiments), key=len, reverse=True)
+    if not claimed or not curves or len(curves[0]) < LEAST_POINTS:
+        return None
+    sizes, latencies = zip(*curves[0], strict=True)
+    edges = edges_of(sizes, latencies)
+    if not edges or max(sizes) < CACHE_FACTOR * edges[-1].size_bytes:
+        return None
+    found = edges[-1]
+    said = ", ".join(f"{format_size(round(edge.size_bytes))} ({format_ns(edge.below_ns)})" for edge in edges)
+    evidence = {
+        "claimed_bytes": claimed,
+        "found_bytes": [edge.size_bytes for edge in edges],
+        "below_ns": [edge.below_ns for edge in edges],
+        "above_ns": found.above_ns,
+    }
+    if claimed <= CACHE_FACTOR * found.size_bytes:
+        return Verdict(
+            "info",
+            f"The caches end at about {said}; the system claims {format_size(claimed)} for the last one.",
+            evidence,
+            "Nothing to do.",
+            resource="memory",
+        )
+    return Verdict(
+        "info",
+        f"The cache that is claimed is not the cache that works: the system claims {format_size(claimed)}, but loads "
+        f"slow down at about {said}, to {format_ns(found.above_ns)} beyond.",
+        evidence,
+        "Size blocks and tables by the cache that works: a guest has a share of it. Look closer: hwdyno memory caches",
+        resource="memory",
+    )
+
+
+def _chase(result: ExperimentResult) -> list[tuple[float, float]]:
+    """A random chase on huge pages by working set; empty for anything else."""
+    if result.kernel != "memory_latency":
+        return []
+    found = []
+    for point in result.points:
+        whole = _whole(result, point)
+        size = as_number(whole.get("working_set"))
+        alike = whole.get("pages") == "2m" and whole.get("locality", "random") == "random"
+        if alike and (as_number(whole.get("stride")) or 64) <= 256 and size and point.latency_ns is not None:
+            found.append((size, point.latency_ns.p50))
+    return found
+
+
+def wrong_node(case: Case) -> Verdict | None:
+    """The same point on memory of another node is faster by far: a thread is on the wrong one."""
+    groups: dict[str, list[tuple[float, int, Measurement]]] = defaultdict(list)
+    for at, point in enumerate(case.result.points):
+        node = as_number(point.parameters.get("node"))
+        others = {name: value for name, value in point.parameters.items() if name != "node"}
+        if node is not None and node >= 0 and case.result.resource == "memory" and point.validity != "invalid":
+            groups[repr(sorted(others.items()))].append((node, at, point))
+    slow = [_apart(group) for group in groups.values() if len(group) > 1]
+    loss, far, near = max(slow, key=lambda one: one[0], default=(0.0, None, None))
+    if loss < FAR_NODE or far is None or near is None:
+        return None
+    return Verdict(
+        "warning",
+        f"Memory of node {far[0]:.0f} costs this thread {percent(loss)} beside that of node {near[0]:.0f}: "
+        f"{_figure(far[2])} against {_figure(near[2])}, so one of them is on the wrong node.",
+        {"far_node": far[0], "near_node": near[0], "loss": loss},
+        f"Bind threads and memory together: numactl --cpunodebind={near[0]:.0f} --membind={near[0]:.0f}",
+        points=(far[1], near[1]),
+    )
+
+
+_Placed = tuple[float, int, Measurement]
+
+
+def _apart(group: Iterable[_Placed]) -> tuple[float, _Placed | None, _Placed | None]:
+    ordered = sorted(group, key=lambda one: one[2].throughput.value)
+    far, near = ordered[0], ordered[-1]
+    if near[2].throughput.value <= 0:
+        return 0.0, None, None
+    return 1 - far[2].throughput.value / near[2].throughput.value, far, near
+
+
+def _figure(point: Measurement) -> str:
+    if point.throughput.unit == "operations/s" and point.latency_ns is not None:
+        return format_ns(point.latency_ns.mean)
+    return quantity(point.throughput)
