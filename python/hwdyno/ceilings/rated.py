@@ -1,7 +1,8 @@
 """Makers' figures of known drives, found by the model that the drive itself states.
 
 A row of ``rated-devices.csv`` is taken only if its pattern is the whole model name and its capacity is the
-drive's: a relative with a like name is another drive, and no figure is better than a wrong one.
+drive's: a relative with a like name is another drive, and no figure is better than a wrong one. Its source names
+the maker's document and says by which reproduction of it the figures were checked, or that they were not.
 """
 
 from __future__ import annotations
