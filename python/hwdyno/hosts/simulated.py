@@ -38,6 +38,8 @@ def _shape() -> tuple[float, ...]:
 
 
 _SHAPE = _shape()
+_LEVEL = (1.0,)
+"""Parts of a latency, whose spread nobody asks for."""
 
 
 @dataclass(frozen=True)
@@ -366,8 +368,8 @@ class SimulatedHost:
             done = sum(own)
             submit = 0.9 if buffered_aio else 0.02
             latency = {
-                "submit": _latencies(done, mean_ns * submit),
-                "complete": _latencies(done, mean_ns * (1 - submit)),
+                "submit": _latencies(done, mean_ns * submit, _LEVEL),
+                "complete": _latencies(done, mean_ns * (1 - submit), _LEVEL),
                 "total": _latencies(done, mean_ns),
             }
             streams.append({"name": name, "operations": done, "bytes": done * bs, "flops": 0, "latency_ns": latency})
@@ -459,13 +461,13 @@ class SimulatedHost:
         }
 
 
-def _latencies(count: int, mean_ns: float) -> dict[str, Any]:
-    """A histogram of ``count`` latencies of the shape above with this mean."""
+def _latencies(count: int, mean_ns: float, shape: tuple[float, ...] = _SHAPE) -> dict[str, Any]:
+    """A histogram of ``count`` latencies of a shape with this mean."""
     histogram = Histogram()
-    each, rest = divmod(count, _SHAPE_BINS)
-    for k, share in enumerate(_SHAPE):
+    each, rest = divmod(count, len(shape))
+    for k, share in enumerate(shape):
         # The odd ones out go to the middle, where they move the mean least.
-        odd = 1 if abs(k - _SHAPE_BINS // 2) * 2 < rest else 0
+        odd = 1 if abs(k - len(shape) // 2) * 2 < rest else 0
         histogram.record(max(1, round(share * mean_ns)), each + odd)
     if histogram.count != count:
         histogram.record(max(1, round(mean_ns)), count - histogram.count)
