@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 
 from hwdyno.words import UserError
 
-PEERS = ("fio",)
+PEERS = ("fio", "likwid", "stream", "sysbench")
 """Each is the file ``peers/<name>.py`` whose ``PEER`` fills the protocol."""
 
 

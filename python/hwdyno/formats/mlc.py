@@ -1,0 +1,81 @@
+"""Reads what Intel's Memory Latency Checker prints into a Run: matrices, peaks, loaded latencies, core to core."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hwdyno.formats import printed
+from hwdyno.words import Measurement, Parameters, Run
+
+NAME = "mlc-text"
+_VERSION = re.compile(r"Memory Latency Checker - v?([\w.]+)")
+_LOADED = re.compile(r"^\s*(\d{1,9})\s+([\d.]+)\s+([\d.]+)\s*$")
+_PEAK = re.compile(r"^\s*(ALL Reads|\d+:\d+ Reads-Writes|Stream-triad like)\s*:\s*([\d.]+)", re.I)
+_MATRIX_ROW = re.compile(r"^\s*(\d{1,4})((?:\s+[\d.]+)+)\s*$")
+_BETWEEN = re.compile(r"^\s*(?:Local|Remote) Socket (?:L2->L2|LLC->LLC)? ?(HITM?)\s+latency\s+([\d.]+)", re.I)
+_TRAFFIC = re.compile(r"Using (.+?) traffic type", re.I)
+_MIXES = {"all reads": "1:0", "read-only": "1:0", "stream-triad like": "triad"}
+
+
+def recognizes(text: str) -> bool:
+    """Whether this looks like MLC's output."""
+    return "Memory Latency Checker" in text[:65536] or "Measuring Loaded Latencies" in text[: 1 << 20]
+
+
+def read(text: str, name: str) -> Run:
+    """Make a Run of it. Raises ``UserError`` in one line."""
+    section, traffic = "", "1:0"
+    loaded: list[Measurement] = []
+    peaks: list[Measurement] = []
+    idle: list[Measurement] = []
+    nodes: list[Measurement] = []
+    between: list[Measurement] = []
+    for line in text.splitlines():
+        low = line.lower()
+        if low.startswith("measuring"):
+            section = low
+        if match := _TRAFFIC.search(line):
+            traffic = _MIXES.get(match[1].lower(), match[1].lower())
+        elif match := _BETWEEN.match(line):
+            between += _latency({"operation": "modified" if match[1].upper() == "HITM" else "clean"}, match[2])
+        elif match := _PEAK.match(line):
+            mix = _MIXES.get(match[1].lower(), match[1].split(" ")[0])
+            peaks += _bandwidth({"mix": mix}, match[2])
+        elif "loaded" in section and (match := _LOADED.match(line)):
+            latency, rate = printed.figure(match[2]), printed.figure(match[3])
+            if latency and rate:
+                parameters: Parameters = {"mix": traffic, "delay": int(match[1])}
+                loaded.append(printed.point(parameters, rate * 1e6, "bytes/s", latency))
+        elif match := _MATRIX_ROW.match(line):
+            for number, cell in enumerate(match[2].split()):
+                where = {"cpu_node": int(match[1]), "node": number}
+                if "idle latenc" in section:
+                    idle += _latency({**where}, cell)
+                elif "memory bandwidths between" in section:
+                    nodes += _bandwidth({**where}, cell)
+    version = _VERSION.search(text)
+    tables = [
+        printed.experiment("memory.mlc-idle", "How long does an idle load take?", "memory_latency", "node", idle),
+        printed.experiment("memory.mlc-peak", "What is the peak by traffic?", "memory_bandwidth", "mix", peaks),
+        printed.experiment("memory.mlc-nodes", "What do nodes read of each other?", "memory_bandwidth", "node", nodes),
+        printed.experiment(
+            "memory.mlc-loaded", "What does a load cost under traffic?", "memory_loaded_latency", "delay", loaded
+        ),
+        printed.experiment(
+            "memory.mlc-c2c", "What does a line of another core cost?", "memory_core_to_core", "operation", between
+        ),
+    ]
+    return printed.run(NAME, "MLC", text, name, tables, version[1] if version else "")
+
+
+def _latency(parameters: dict[str, str | int], text: str) -> Iterator[Measurement]:
+    latency = printed.figure(text)
+    if latency:
+        yield printed.point({**parameters}, 1e9 / latency, "operations/s", latency)
+
+
+def _bandwidth(parameters: dict[str, str | int], text: str) -> Iterator[Measurement]:
+    rate = printed.figure(text)
+    if rate:
+        yield printed.point({**parameters}, rate * 1e6, "bytes/s")

@@ -1,0 +1,79 @@
+"""What readers of printed tables share: figures found in text become the points of an imported Run."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from hwdyno.words import ExperimentResult, Latency, Measurement, Parameters, Run, UserError, Value
+
+MOST_POINTS = 10_000
+WHY = "the printed result does not tell"
+
+
+def figure(text: str) -> float | None:
+    """A positive, finite number; none for anything else."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value > 0 else None
+
+
+def point(
+    parameters: Parameters, value: float, unit: str, latency_ns: float | None = None, **details: Any
+) -> Measurement:
+    """A Measurement of which only the figures printed are known."""
+    latency = None
+    if latency_ns is not None:
+        latency = Latency(
+            mean=latency_ns, p50=latency_ns, p90=latency_ns, p99=latency_ns, p999=None, min=latency_ns, max=latency_ns,
+            count=0,
+        )  # fmt: skip
+    return Measurement(
+        parameters=parameters,
+        throughput=Value(value, unit),
+        rate=None,
+        latency_ns=latency,
+        streams=(),
+        samples=None,
+        concurrency=None,
+        cpu_user_s=None,
+        cpu_system_s=None,
+        elapsed_s=0.0,
+        operations=0,
+        bytes=0,
+        repeats=1,
+        details=details,
+    )
+
+
+def experiment(
+    name: str, asks: str, kernel: str, load: str, points: Sequence[Measurement], **fixed: Any
+) -> ExperimentResult:
+    """A table as the answer to a question."""
+    resource = name.partition(".")[0]
+    return ExperimentResult(name, resource, asks, load, kernel, tuple(points), planned=len(points), fixed=fixed)
+
+
+def run(form: str, tool: str, text: str, name: str, experiments: Sequence[ExperimentResult], version: str = "") -> Run:
+    """The Run of all tables; the same text gives the same Run. Raises ``UserError`` where none was found."""
+    found = tuple(one for one in experiments if one.points)
+    if not found:
+        raise UserError(f"{name} looks like {tool}'s output, but no table of results is in it")
+    if sum(len(one.points) for one in found) > MOST_POINTS:
+        raise UserError(f"{name} has more than {MOST_POINTS} results; give it in parts")
+    digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
+    return Run(
+        id=f"{form}-undated-{digest}",
+        started="",
+        finished=None,
+        machine={"hostname": None, "cpu": None, "memory": None, "unknown": dict.fromkeys(("cpu", "memory"), WHY)},
+        profile="imported",
+        command=f"{tool} ({name})",
+        experiments=found,
+        version=version,
+        imported_from=form,
+    )

@@ -1,0 +1,45 @@
+"""Reads what STREAM 5 prints (also inside hpcc's output) into a Run."""
+
+from __future__ import annotations
+
+import re
+
+from hwdyno.formats import printed
+from hwdyno.words import Measurement, Parameters, Run
+
+NAME = "stream-text"
+_ROW = re.compile(r"^\s*(Copy|Scale|Add|Triad):\s+([0-9.eE+]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)", re.M)
+_THREADS = re.compile(r"Number of Threads (?:requested|counted) = (\d{1,6})")
+_SIZE = re.compile(r"Array size = (\d{1,15})")
+_VERSION = re.compile(r"STREAM version \$Revision: ([\d.]+)")
+# The tool's own advice: a result that did not validate is none.
+_FAILED = "Failed Validation"
+ARRAYS_OF_DOUBLES = 3 * 8
+
+
+def recognizes(text: str) -> bool:
+    """Whether this looks like STREAM's output."""
+    return "Best Rate MB/s" in text and _ROW.search(text) is not None
+
+
+def rates(text: str) -> dict[str, float]:
+    """The best rate of each operation, bytes/s (STREAM's MB are 10^6)."""
+    found = ((match[1].lower(), printed.figure(match[2])) for match in _ROW.finditer(text))
+    return {name: rate * 1e6 for name, rate in found if rate}
+
+
+def read(text: str, name: str) -> Run:
+    """Make a Run of it. Raises ``UserError`` in one line."""
+    threads, size, version = (pattern.search(text) for pattern in (_THREADS, _SIZE, _VERSION))
+    fixed: Parameters = {"threads": int(threads[1]) if threads else 1, "pattern": "sequential"}
+    if size:
+        fixed["working_set"] = int(size[1]) * ARRAYS_OF_DOUBLES // max(1, int(threads[1]) if threads else 1)
+    verdict = "failed" if _FAILED in text else "passed"
+    points: list[Measurement] = [
+        printed.point({"operation": operation, **fixed}, rate, "bytes/s", verification=verdict)
+        for operation, rate in rates(text).items()
+    ]
+    table = printed.experiment(
+        "memory.stream", "What did STREAM measure?", "memory_bandwidth", "threads", points, **fixed
+    )
+    return printed.run(NAME, "STREAM", text, name, [table], version[1] if version else "")

@@ -1,0 +1,45 @@
+"""Runs a peer's program to its end, away from the terminal's Ctrl-C, and never leaves it behind."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+
+
+def output(command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None) -> str:
+    """What it printed. Raises ``OSError`` in one line where it cannot be started, fails or does not end."""
+    name = command[0].rpartition("/")[2]
+    try:
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            env=None if environment is None else {**os.environ, **environment},
+        )
+    except OSError as error:
+        raise OSError(f"{name} cannot be started: {error.strerror}") from None
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise OSError(f"{name} had not ended after {timeout_s:.0f} s, so it was killed") from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    if process.returncode:
+        said = next((line.strip() for line in [*err.splitlines(), *out.splitlines()] if line.strip()), "no word")
+        raise OSError(f"{name} failed with status {process.returncode}: {said[:200]}")
+    return out
+
+
+def cpu_s() -> float:
+    """CPU time of all programs that were waited for so far, s."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

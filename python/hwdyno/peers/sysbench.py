@@ -1,0 +1,80 @@
+"""Runs sysbench's memory test, which many know, on a point of ours; it reads and writes one buffer by words."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from hwdyno.peers import PeerReading, program
+from hwdyno.words import UserError
+
+TIMEOUT_S = 120.0
+_RATE = re.compile(r"MiB transferred \(([0-9.]+) MiB/sec\)")
+_OPERATIONS = re.compile(r"Total operations: (\d+)")
+
+
+class Sysbench:
+    """sysbench, found on the path."""
+
+    name = "sysbench"
+    kernels = frozenset({"memory_bandwidth"})
+
+    def version(self) -> str | None:
+        """Its version; none if it is not here."""
+        found = shutil.which("sysbench")
+        return _version(found) if found else None
+
+    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+        """Why it cannot measure this point; none if it can."""
+        if kernel not in self.kernels or parameters.get("operation", "read") not in {"read", "write"}:
+            return "sysbench reads or writes, and nothing else"
+        return None
+
+    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
+        """What to type: one buffer of the working set a thread, gone through by words."""
+        random = parameters.get("pattern") == "random"
+        return [
+            "sysbench",
+            "memory",
+            f"--memory-block-size={int(parameters.get('working_set') or 512 << 20)}",
+            "--memory-total-size=1P",
+            "--memory-scope=local",
+            f"--memory-oper={parameters.get('operation', 'read')}",
+            f"--memory-access-mode={'rnd' if random else 'seq'}",
+            f"--threads={int(parameters.get('threads', 1))}",
+            f"--time={max(1, round(float(parameters.get('runtime') or 1)))}",
+            "run",
+        ]
+
+    def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
+        """Run it once on this point."""
+        why = self.unsupported(kernel, parameters)
+        if why:
+            raise UserError(why)
+        before = program.cpu_s()
+        text = program.output(self.command(kernel, parameters), TIMEOUT_S)
+        return reading_of(text, program.cpu_s() - before)
+
+
+PEER = Sysbench()
+
+
+def reading_of(text: str, cpu_s: float | None = None) -> PeerReading:
+    """Read what sysbench printed. Raises ``OSError`` in one line where the figure is missing."""
+    rate, operations = _RATE.search(text), _OPERATIONS.search(text)
+    if rate is None or not rate[1].replace(".", "", 1).isdigit():
+        raise OSError("sysbench printed no MiB/sec")
+    return PeerReading(
+        float(rate[1]) * (1 << 20), "bytes/s", None, None, cpu_s, int(operations[1]) if operations else 0
+    )
+
+
+@cache
+def _version(path: str) -> str:
+    try:
+        return program.output([path, "--version"], 20).strip().removeprefix("sysbench ")
+    except OSError:
+        return "unknown"
