@@ -13,7 +13,7 @@ run: setup
 
 test: setup lint
 	cargo test --locked --quiet
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 bench: setup
 	$(BIN)/python -m benchmarks
