@@ -100,15 +100,22 @@ def test_what_it_reads_is_what_fio_said() -> None:
     ("out", "err", "says"),
     [
         ("", "fio: file:ioengines.c:134, func=dlopen, error=x\nfio: engine foo not loadable", "fio failed: "),
-        ("", "", "no JSON of fio"),
+        ("", "", "ended with status 1"),
+        ("garbage {", "fio: no such engine", "no such engine"),
         ((DATA / "randrw-json-plus.json").read_text().replace('"error": 0', '"error": 22'), "", "invalid argument"),
-        ((DATA / "randrw-json-plus.json").read_text().replace('"total_ios"', '"x"'), "", "measured nothing"),
+        ((DATA / "randrw-json-plus.json").read_text().replace('"total_ios"', '"x"'), "", "ended with status 1"),
     ],
 )
 def test_a_failure_is_one_line(out: str, err: str, says: str) -> None:
     with pytest.raises(OSError, match=says) as caught:
         fio.reading_of(out, err, 1)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("out", "says"), [("", "it printed nothing"), ("{}", "no JSON but: {}")])
+def test_a_fio_that_answers_nonsense_is_quoted(out: str, says: str) -> None:
+    with pytest.raises(OSError, match=says):
+        fio.reading_of(out, "", 0)
 
 
 def test_a_missing_fio_is_no_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -294,7 +294,12 @@ def test_a_peer_runs_in_turn_and_its_ratio_comes_from_pairs(tmp_path: Path) -> N
     assert len(store.peers) == 3
 
 
-def test_a_peer_that_fails_degrades_the_run_and_no_more(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "asked"), [(OSError(errno.EPIPE, "fio ended with status 1"), 3), (TimeoutError("fio was killed"), 1)]
+)
+def test_a_peer_that_fails_is_asked_no_more_and_costs_nothing_else(tmp_path: Path, error: OSError, asked: int) -> None:
+    calls = []
+
     class Dead:
         name, kernels = "fio", frozenset({"storage_blocks"})
 
@@ -308,11 +313,14 @@ def test_a_peer_that_fails_degrades_the_run_and_no_more(tmp_path: Path) -> None:
             return ["fio"]
 
         def run(self, kernel: str, parameters: Mapping[str, Any]) -> Any:
-            raise OSError(errno.EPIPE, "fio ended with status 1")
+            calls.append(parameters)
+            raise error
 
     host = SimulatedHost(QUIET)
     run = runner.run(planned(tmp_path, host, peers=True), host, Memory(), "run-1", peers=[Dead()])
-    assert run.degraded == ("fio beside storage.iodepth: fio ended with status 1",)
+    assert len(calls) == asked
+    assert run.degraded[-1].endswith("; fio was left out from there on")
+    assert len(run.degraded) == min(2, asked)
     assert len(run.experiments[0].points) == 3
     assert run.experiments[0].peers == ()
 

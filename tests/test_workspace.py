@@ -34,6 +34,13 @@ def test_what_a_dead_run_left_is_cleaned_by_the_next(tmp_path: Path) -> None:
         assert [entry.name for entry in tmp_path.iterdir()] == [made.data.parent.name]
 
 
+def test_a_name_that_a_run_cannot_hold_is_refused_in_words(tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"bad\377name")
+    odd.mkdir()
+    with pytest.raises(UserError, match=r"bad\\xffname: its name is not UTF-8"):
+        check_place(odd, writes=True)
+
+
 def test_a_living_run_is_left_alone(tmp_path: Path) -> None:
     directory = abandoned(tmp_path)
     with (directory / "lock").open("rb") as lock:
@@ -102,6 +109,10 @@ def test_a_raw_device_is_only_ever_read(tmp_path: Path, monkeypatch: pytest.Monk
     device.write_bytes(bytes(8192))
     with pytest.raises(UserError, match=r"never writes to one.*--rw read"):
         check_place(device, writes=True)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with monkeypatch.context() as refused, pytest.raises(UserError, match="does not let root read it"):
+        refused.setattr("os.open", lambda *_: (_ for _ in ()).throw(PermissionError(1, "Operation not permitted")))
+        check_place(device, writes=False)
     place = check_place(device, writes=False)
     assert place.device_bytes == 8192
     with Workspace(place) as made:

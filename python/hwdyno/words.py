@@ -176,6 +176,11 @@ class PeerResult:
     command: str = ""
     details: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def named(self) -> str:
+        """The tool with its version, once: ``fio-3.33``, ``iperf3 3.16``."""
+        return self.version if self.version.startswith(self.tool) else f"{self.tool} {self.version}".strip()
+
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:

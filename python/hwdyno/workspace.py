@@ -47,6 +47,11 @@ class Place:
 def check_place(path: Path, *, writes: bool, reads: bool = True) -> Place:
     """Hold the path against what the points will do there; raises ``UserError`` in one line."""
     try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode(errors="backslashreplace")
+        raise UserError(f"--path {shown}: its name is not UTF-8, and a Run is; give it by a symbolic link") from None
+    try:
         mode = path.stat().st_mode
     except FileNotFoundError:
         raise UserError(f"--path {path}: there is no such directory; create it or give another one") from None
@@ -77,7 +82,12 @@ def _device_bytes(path: Path) -> int:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        mend = "reading a raw device needs root" if error.errno in {errno.EACCES, errno.EPERM} else "is it still there?"
+        mend = "is it still there?"
+        if error.errno in {errno.EACCES, errno.EPERM}:
+            # To root it is not a matter of rights: a container's device list or a sandbox says no.
+            mend = "reading a raw device needs root"
+            if os.geteuid() == 0:
+                mend = "this container or sandbox does not let root read it; give a directory on it"
         raise UserError(f"--path {path}: {error.strerror}; {mend}") from None
     try:
         return os.lseek(descriptor, 0, os.SEEK_END)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -74,7 +75,9 @@ def this_machine() -> Host:
 
 def command_line(command: str, arguments: Sequence[str] | None = None) -> str:
     """What was typed, to be typed again."""
-    return shlex.join([*command.split(), *(sys.argv[2:] if arguments is None else arguments)])
+    typed = shlex.join([*command.split(), *(sys.argv[2:] if arguments is None else arguments)])
+    # A name that is not UTF-8 fits no document; it is shown as it is escaped.
+    return os.fsencode(typed).decode(errors="backslashreplace")
 
 
 def perform(plan: Plan, args: argparse.Namespace, host: Host | None = None) -> int:

@@ -18,7 +18,7 @@ def peer_ratio(case: Case) -> list[Verdict]:
     for peer in case.result.peers:
         ratio = peer.ratio
         if ratio is not None and ratio.value > 0 and 0 <= peer.point < len(case.result.points):
-            by_tool[f"{peer.tool} {peer.version}".strip()].append(peer)
+            by_tool[peer.named].append(peer)
     return [_compared(case, tool, peers) for tool, peers in by_tool.items()]
 
 

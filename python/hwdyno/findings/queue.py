@@ -15,6 +15,7 @@ from hwdyno.findings.rule import (
     percent,
     quantity,
     times,
+    typed,
 )
 from hwdyno.units import format_ns, format_size
 from hwdyno.words import Curve, Measurement, OperatingPoint, Scalar
@@ -106,7 +107,7 @@ def still_rising(case: Case) -> Verdict | None:
     reached = last.rate if case.result.metric == "rate" and last.rate else last.throughput
     load = as_number(last.parameters.get(curve.load)) or 0
     heading = f"; it heads for {quantity(curve.ceiling)}" if curve.ceiling else ""
-    next_loads = f"{load:.0f}..{load * 8:.0f}"
+    next_loads = f"{typed(curve.load, load)}..{typed(curve.load, load * 8)}"
     if curve.load in QUEUE_LOADS - {"threads"}:
         next_loads = f"{load:.0f}..{min(1024, load * 8):.0f}"
     at_most = load >= 1024 and curve.load in {"iodepth", "numjobs"}

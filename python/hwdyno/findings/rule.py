@@ -174,7 +174,7 @@ class Case:
         base = dict(self.point.parameters if self.at >= 0 else self.curve.series if self.curve is not None else {})
         if self.at < 0 and self.curve is not None and self.result.load not in changes:
             loads = [as_number(self.result.points[at].parameters.get(self.result.load)) for at in self.curve.points]
-            base[self.result.load] = ",".join(_typed(self.result.load, load) for load in loads if load is not None)
+            base[self.result.load] = ",".join(typed(self.result.load, load) for load in loads if load is not None)
         return command_of(self.result.resource, {**base, **changes})
 
 
@@ -311,11 +311,11 @@ def command_of(resource: str, parameters: Mapping[str, Scalar]) -> str:
     if share is not None and str(given.get("rw")) in {"rw", "randrw"}:
         given["rw"] = f"{given['rw']}:{share}"
     hidden = {"seed", "path", "cpus"}
-    options = [f"--{name.replace('_', '-')} {_typed(name, v)}" for name, v in given.items() if name not in hidden]
+    options = [f"--{name.replace('_', '-')} {typed(name, v)}" for name, v in given.items() if name not in hidden]
     return " ".join(["hwdyno", resource or "run", *options])
 
 
-def _typed(name: str, value: Scalar) -> str:
+def typed(name: str, value: Scalar) -> str:
     """A value as people type it: 4k, 1M, true as 1."""
     if isinstance(value, bool):
         return str(int(value))

@@ -113,16 +113,17 @@ PEER = Fio()
 def reading_of(out: str, err: str, status: int) -> PeerReading:
     """Read what fio printed. Raises ``OSError`` with fio's own complaint, in one line, when it failed."""
     complaint = _complaint(err) or _complaint(out)
+    ended = f"it ended with status {status}" if status else ""
     try:
         document = fio_json.parse(out)
         jobs = fio_json.jobs_of(document)
-    except UserError as error:
-        raise OSError(f"fio failed: {complaint or error}") from None
+    except UserError:
+        raise OSError(f"fio failed: {complaint or ended or _unreadable(out)}") from None
     points = [fio_json.measurement_of(job) for job in jobs]
     faults = [fault for point in points for fault in point.faults]
     operations = sum(point.operations for point in points)
     if status or faults or not operations:
-        raise OSError(f"fio failed: {complaint or _fault(faults) or 'it measured nothing'}")
+        raise OSError(f"fio failed: {complaint or _fault(faults) or ended or 'it measured nothing'}")
     point = points[0]
     user_s, system_s = point.cpu_user_s or 0.0, point.cpu_system_s or 0.0
     latency_ns = sum((s.latency_ns["total"].mean * s.operations for s in point.streams if "total" in s.latency_ns), 0.0)
@@ -139,6 +140,11 @@ def reading_of(out: str, err: str, status: int) -> PeerReading:
         operations=point.operations,
         details=details,
     )
+
+
+def _unreadable(out: str) -> str:
+    first = " ".join(out.strip()[:60].split())
+    return f"it printed no JSON but: {first}" if first else "it printed nothing"
 
 
 def _fault(faults: list[Fault]) -> str:
@@ -193,7 +199,7 @@ def _finished(command: list[str], timeout_s: float) -> tuple[str, str, int]:
     try:
         out, err = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        raise OSError(f"fio had not ended after {timeout_s:.0f} s, so it was killed") from None
+        raise TimeoutError(f"fio had not ended after {timeout_s:.0f} s, so it was killed") from None
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

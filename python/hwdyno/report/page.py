@@ -188,7 +188,7 @@ def _grid_row(run: Run, row: Row) -> dict[str, Any]:
     if row.peer:
         made["peer"] = _quantity(row.peer.value, resource, interval=False)
         ratio = f": ours is {tables.ratio_words(row.peer.ratio)}" if row.peer.ratio else ""
-        made["peer_says"] = f"{row.peer.tool} {row.peer.version}{ratio}"
+        made["peer_says"] = f"{row.peer.named}{ratio}"
     if row.ceiling:
         made["ceiling"] = _quantity(Value(row.ceiling.value, row.ceiling.unit), resource)
         label = f"{row.ceiling.label}: " if row.ceiling.label and row.ceiling.label != row.ceiling.kind else ""
@@ -209,7 +209,7 @@ def _why_no_ceiling(run: Run, row: Row) -> str:
 
 
 def _grid_note(rows: list[Row]) -> str:
-    peers = dict.fromkeys(f"{row.peer.tool} {row.peer.version}" for row in rows if row.peer)
+    peers = dict.fromkeys(f"{row.peer.named}" for row in rows if row.peer)
     return f"{' and '.join(peers)} ran in turn with hwdyno on the same points." if peers else ""
 
 

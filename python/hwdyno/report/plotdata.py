@@ -276,7 +276,7 @@ def peers(experiment: ExperimentResult, group: list[Series], unit: str, scale: S
                 "load": _load(experiment, peer.point),
                 "y": value / scale.divisor,
                 "tip_load": figures.parameter(experiment.load, load_of(experiment, peer.point)),
-                "tip_peer": f"{peer.tool} {peer.version}: {scale.said(value)}",
+                "tip_peer": f"{peer.named}: {scale.said(value)}",
                 "tip_ratio": ratio,
             }
         )

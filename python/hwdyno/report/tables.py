@@ -170,7 +170,7 @@ def grid_cells(row: Row) -> list[str]:
         scale.interval(point.throughput) or figures.NONE,
         figures.said(point.rate, resource) if point.rate else figures.NONE,
         _ns(point.latency_ns.mean if point.latency_ns else None),
-        f"{figures.said(peer.value, resource)} ({peer.tool} {peer.version})" if peer else figures.NONE,
+        f"{figures.said(peer.value, resource)} ({peer.named})" if peer else figures.NONE,
         ratio_words(peer.ratio) if peer and peer.ratio else figures.NONE,
         bound,
         figures.percent(row.share),

@@ -29,6 +29,8 @@ from hwdyno.workspace import Place, Workspace, check_place
 
 WARM_UP_S = 0.3
 SAMPLES = 20
+PEER_FAILURES = 3
+"""One after the other, after which a peer is asked no more."""
 LEAST_INTERVAL_S, MOST_INTERVAL_S = 0.01, 0.1
 """Between samples over time; a reading has about 20 of them, and a long one more."""
 # After these the storage is gone or full, and more points would only fail likewise.
@@ -63,6 +65,10 @@ class _Session:
         self.peers = peers
         self.versions = {peer.name: peer.version() or "" for peer in peers}
         self.random = random.Random(plan.seed)
+        self.failures: dict[str, int] = {}
+        """By peer: how often it failed since it last answered."""
+        self.given_up: set[str] = set()
+        """Peers that are asked no more."""
         self.degraded: list[str] = []
         self.notes: list[Note] = []
         self.interrupted = False
@@ -346,14 +352,22 @@ class _Session:
 
     def _peers_in_turn(self, planned: Planned, point: PointInWork, told: dict[str, Any]) -> None:
         for peer in self._beside(planned, told):
-            self._pair(peer, planned, point, told)
+            if peer.name not in self.given_up:
+                self._pair(peer, planned, point, told)
 
     def _pair(self, peer: Peer, planned: Planned, point: PointInWork, told: dict[str, Any]) -> None:
         try:
             theirs = peer.run(planned.experiment.kernel, told)
         except (OSError, ValueError) as error:
-            self._degrade(f"{peer.name} beside {planned.experiment.name}: {_says(error)}")
+            says = f"{peer.name} beside {planned.experiment.name}: {_says(error)}"
+            self.failures[peer.name] = self.failures.get(peer.name, 0) + 1
+            # One that hangs would cost its whole patience at every reading, and one that fails each time, a line.
+            if isinstance(error, TimeoutError) or self.failures[peer.name] >= PEER_FAILURES:
+                self.given_up.add(peer.name)
+                says += f"; {peer.name} was left out from there on"
+            self._degrade(says)
             return
+        self.failures[peer.name] = 0
         point.pairs.setdefault(peer.name, []).append((point.readings[-1], theirs))
 
     def _peer_results(self, planned: Planned, point: PointInWork) -> list[PeerResult]:

@@ -139,7 +139,7 @@ class Store:
         try:
             self.runs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"cannot keep Runs in {self.runs}: {cause(error)}; set HWDYNO_HOME elsewhere") from None
+            raise StoreError(f"cannot keep Runs in {self.runs}: {cause(error)}") from None
 
     # The index: one row a document, valid as long as the document's size and time are those in the row.
 

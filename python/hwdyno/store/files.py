@@ -69,4 +69,7 @@ def cause(error: OSError) -> str:
         return "the disk is full: free some room, or set HWDYNO_HOME elsewhere"
     if error.errno == errno.EROFS:
         return "the filesystem is read-only: set HWDYNO_HOME elsewhere"
-    return (error.strerror or str(error)).lower()
+    says = (error.strerror or str(error)).lower()
+    if error.errno in {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST}:
+        return f"{says}: set HWDYNO_HOME elsewhere"
+    return says
