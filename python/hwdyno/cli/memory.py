@@ -16,7 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "question",
         nargs="*",
         metavar="QUESTION",
-        help="grid, threads, latency, caches, loaded, mix, block, pages, cores; "
+        help="grid, threads, levels, latency, caches, loaded, mix, block, pages, cores; "
         "without one, the axes that are given (--delay asks for loaded latency), or all questions",
     )
     add_axes(parser, KERNELS, leave_out={"cpus", "seed"}, resource="memory")

@@ -60,11 +60,23 @@ THREADS = Experiment(
     setup_s=0.5,
 )
 
+LEVELS = Experiment(
+    name="memory.levels",
+    asks="How many bytes a second does each level of the memory give?",
+    kernel=_BANDWIDTH,
+    load="working_set",
+    sweep=Sweep(operation=("read", "write", "copy"), working_set=powers(16 << 10, 512 << 20), threads=_ALL),
+    quick=Sweep(operation="read", working_set=(24 << 10, 1 << 20, 4 << 20, 128 << 20), threads=_ALL),
+    runtime_share=_BRIEF,
+    setup_s=0.2,
+)
+
 LATENCY = Experiment(
     name="memory.latency",
     asks="How long does a load take, from the first cache to the memory, and what do pages cost?",
     kernel=_LATENCY,
     load="working_set",
+    metric="latency",
     sweep=Sweep(working_set=powers(8 << 10, 1 << 30), pages=("4k", "2m")),
     quick=Sweep(working_set=(16 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20), pages=("4k", "2m")),
     base=Sweep(working_set="256MiB", pages="2m"),
@@ -78,6 +90,7 @@ CACHES = Experiment(
     asks="Which caches, and which reach of the TLB, really work here, whatever the system claims?",
     kernel=_LATENCY,
     load="working_set",
+    metric="latency",
     sweep=Sweep(working_set=octaves(8 << 10, 1 << 30, 8), pages="2m", stride=64)
     + Sweep(working_set=octaves(64 << 10, 1 << 30, 8), pages="4k", stride=4096),
     fixed={"locality": "random"},
@@ -160,6 +173,7 @@ CORES = Experiment(
     asks="What does a cache line cost that another core has read or written?",
     kernel="memory_core_to_core",
     load="operation",
+    metric="latency",
     sweep=Sweep(operation=("cas", "clean", "modified")),
     runtime_share=_BRIEF,
     default=_ALL > 1,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.report import plots
+from hwdyno.report import plots, roofline
 from hwdyno.report.rows import Series, is_number, label_of, load_of, series_of, varying
 from hwdyno.words import ExperimentResult, Run
 
@@ -38,7 +38,14 @@ class Chart:
 
 def charts_of(run: Run) -> list[Chart]:
     """All charts of a Run, in the order of its experiments; none for a point alone."""
-    return [chart for at in range(len(run.experiments)) for chart in _of_experiment(run, at)]
+    return [chart for at in range(len(run.experiments)) for chart in (*_of_experiment(run, at), *_roofline(run, at))]
+
+
+def _roofline(run: Run, at: int) -> Iterator[Chart]:
+    drawn = roofline.drawn(run)
+    if drawn is not None and drawn[0] == at:
+        _, caption, chart, sets = drawn
+        yield Chart(f"{at + 1}-roofline", at, "Roofline of this machine", caption, chart, sets)
 
 
 def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
@@ -72,6 +79,9 @@ Draw = Callable[[ExperimentResult, list[Series]], "plots.Drawn | None"]
 def _kinds(experiment: ExperimentResult, group: list[Series]) -> list[tuple[str, Draw]]:
     """Lines where the load is a quantity with enough values to follow, bars where it is a word."""
     loads = {load_of(experiment, at) for series in group for at in series.points}
+    if experiment.metric == "latency":
+        many = len(loads) >= 3 and all(is_number(load) for load in loads)
+        return [("latency", plots.latency if many else plots.latency_bars)]
     if len(loads) >= 3 and all(is_number(load) for load in loads):
         return [("throughput", plots.throughput), ("latency", plots.latency), ("tradeoff", plots.tradeoff)]
     if sum(len(series.points) for series in group) < 2:

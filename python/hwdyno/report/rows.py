@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hwdyno.ceilings import derived
 from hwdyno.findings import why_not_double
 from hwdyno.report import figures
 from hwdyno.words import Ceiling, Curve, ExperimentResult, Measurement, Parameters, PeerResult, Run, Scalar, Value
@@ -142,6 +143,8 @@ def series_of(experiment: ExperimentResult) -> list[Series]:
 
 def unit_of(experiment: ExperimentResult) -> str:
     """The unit that the experiment is judged in."""
+    if experiment.metric == "latency" and any(point.latency_ns for point in experiment.points):
+        return "ns"
     for curve in experiment.curves:
         return curve.unit
     if experiment.metric in {"rate", "iops", "operations_s"} and all(point.rate for point in experiment.points):
@@ -150,7 +153,9 @@ def unit_of(experiment: ExperimentResult) -> str:
 
 
 def in_unit(measurement: Measurement, unit: str) -> Value | None:
-    """The measurement's throughput or rate, whichever has ``unit``."""
+    """The measurement's throughput, rate or mean latency, whichever has ``unit``."""
+    if unit == "ns" and measurement.latency_ns is not None:
+        return Value(measurement.latency_ns.mean, "ns")
     if measurement.throughput.unit == unit:
         return measurement.throughput
     return measurement.rate if measurement.rate is not None and measurement.rate.unit == unit else None
@@ -166,6 +171,9 @@ def split_metric(ceiling: Ceiling) -> tuple[str, str]:
 
 def bounds(ceiling: Ceiling, parameters: Parameters) -> bool:
     """Whether the ceiling bounds a point with these parameters: one of its direction, or any if it has none."""
+    own = derived.applies(ceiling, parameters)
+    if own is not None:
+        return own
     wanted, _ = split_metric(ceiling)
     return not wanted or direction(parameters) == wanted
 

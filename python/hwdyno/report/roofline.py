@@ -1,0 +1,141 @@
+"""The roofline of the machine: measured bandwidth of each level, measured peaks, and the kernels under them.
+
+Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hwdyno.report import figures
+from hwdyno.units import format_size
+from hwdyno.words import Measurement, Parameters, Run
+
+LOWEST, HIGHEST = 2.0**-5, 2.0**9
+"""Arithmetic intensities that are shown, FLOP a byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """A slope (bytes/s of a level) or a ceiling (FLOP/s of a loop)."""
+
+    label: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A kernel at its intensity."""
+
+    label: str
+    intensity: float
+    flop_s: float
+
+
+def _points(run: Run, kernel: str) -> list[tuple[Parameters, Measurement, int]]:
+    return [
+        ({**result.fixed, **point.parameters}, point, at)
+        for at, result in enumerate(run.experiments)
+        if result.kernel == kernel
+        for point in result.points
+        if point.validity != "invalid" and point.throughput.value > 0
+    ]
+
+
+def _whole(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+def levels(run: Run) -> list[Roof]:
+    """The best read bandwidth of each working set, on as many threads as gave most; the largest set is the memory."""
+    best: dict[int, float] = {}
+    for parameters, point, _ in _points(run, "memory_bandwidth"):
+        size = _whole(parameters.get("working_set"))
+        plain = parameters.get("operation") == "read" and parameters.get("pattern", "sequential") == "sequential"
+        if plain and size and point.throughput.unit == "bytes/s":
+            best[size] = max(best.get(size, 0.0), point.throughput.value)
+    roofs: list[Roof] = []
+    for size, value in sorted(best.items()):
+        # Levels closer than this are one.
+        if roofs and value > 0.8 * roofs[-1].value:
+            continue
+        roofs.append(Roof(f"{format_size(size)} a thread", value))
+    return roofs
+
+
+def peaks(run: Run) -> list[Roof]:
+    """The best rate of each instruction set and precision."""
+    best: dict[str, float] = {}
+    for parameters, point, _ in _points(run, "compute_flops"):
+        if point.throughput.unit == "FLOP/s":
+            label = f"{parameters.get('operation')} {parameters.get('precision')} {point.details.get('isa')}"
+            best[label] = max(best.get(label, 0.0), point.throughput.value)
+    return [Roof(label, value) for label, value in sorted(best.items(), key=lambda one: one[1])]
+
+
+def spots(run: Run) -> list[Spot]:
+    """Measured kernels: STREAM's loops by their bytes, and linear algebra by the bytes of its matrices."""
+    found: dict[str, Spot] = {}
+
+    def keep(spot: Spot) -> None:
+        if spot.label not in found or found[spot.label].flop_s < spot.flop_s:
+            found[spot.label] = spot
+
+    for parameters, point, _ in _points(run, "memory_bandwidth"):
+        flops, moved = _whole(point.details.get("flops")), _whole(point.details.get("useful_bytes"))
+        if flops and moved:
+            intensity = flops / moved
+            keep(Spot(str(parameters.get("operation")), intensity, point.throughput.value * intensity))
+    for parameters, point, _ in _points(run, "linpack"):
+        n, lu = _whole(parameters.get("n")), parameters.get("operation") == "lu"
+        # Each matrix once: 2/3 n^3 over 2 x 8 n^2 bytes (read and written), 2 n^3 over 4 x 8 n^2.
+        intensity = n / 24 if lu else n / 16
+        keep(
+            Spot("LU (dgesv)" if lu else "matrix product (dgemm)", min(intensity, HIGHEST / 2), point.throughput.value)
+        )
+    return list(found.values())
+
+
+def drawn(run: Run) -> tuple[int, str, Any, dict[str, list[dict[str, Any]]]] | None:
+    """The experiment that it belongs to, its caption, chart and rows; none without a slope and a ceiling."""
+    import altair as alt
+
+    slopes, tops = levels(run), peaks(run)
+    if not slopes or not tops:
+        return None
+    at = next(at for at, result in enumerate(run.experiments) if result.kernel == "compute_flops")
+    highest = tops[-1].value
+    scale = figures.scale_for([highest], "FLOP/s")
+    rows: list[dict[str, Any]] = []
+    for slope in slopes:
+        # A slope ends where it meets the highest ceiling.
+        end = min(HIGHEST, highest / slope.value)
+        label = f"{slope.label}: {figures.scale_for([slope.value], 'bytes/s').said(slope.value)}"
+        rows += [{"line": label, "x": at_x, "y": at_x * slope.value / scale.divisor} for at_x in (LOWEST, end)]
+    for top in tops:
+        label = f"{top.label}: {scale.said(top.value)}"
+        begin = max(LOWEST, top.value / slopes[0].value)
+        rows += [{"line": label, "x": at_x, "y": top.value / scale.divisor} for at_x in (begin, HIGHEST)]
+    marks = [
+        {"label": spot.label, "x": spot.intensity, "y": spot.flop_s / scale.divisor, "tip": scale.said(spot.flop_s)}
+        for spot in spots(run)
+    ]
+    sets = {"roofs": rows, "kernels": marks}
+    x = alt.X("x:Q", title="arithmetic intensity, FLOP a byte", scale=alt.Scale(type="log", base=2, nice=False))
+    y = alt.Y("y:Q", title=scale.unit, scale=alt.Scale(type="log", nice=False))
+    names = list(dict.fromkeys(row["line"] for row in rows))
+    legend = alt.Legend(columns=1, labelLimit=400, title=None)
+    lines = (
+        alt.Chart(alt.NamedData(name="roofs"))
+        .mark_line(strokeWidth=2)
+        .encode(x, y, alt.Color("line:N", scale=alt.Scale(domain=names), legend=legend), tooltip=["line:N"])
+    )
+    base = alt.Chart(alt.NamedData(name="kernels"))
+    points = base.mark_point(filled=True, size=60, color="#888").encode(x, y, tooltip=["label:N", "tip:N"])
+    words = base.mark_text(align="left", dx=7, dy=-6).encode(x, y, text="label:N")
+    caption = (
+        "Slopes are the measured bandwidth of each level, ceilings the measured peaks; a kernel can lie no higher than "
+        "the roof above its intensity."
+    )
+    return at, caption, alt.layer(lines, points, words), sets

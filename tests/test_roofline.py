@@ -1,0 +1,52 @@
+"""The roofline of a made Run: slopes, ceilings and kernels where they belong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hwdyno.report import roofline
+from hwdyno.report.charts import charts_of
+from hwdyno.words import Run
+from test_findings_memory import SET, flops, moved, point, result, run_of
+
+
+def made() -> Run:
+    triad = replace(moved(30e9, "triad"), details={"flops": 2, "useful_bytes": 24})
+    reads = result(
+        "memory_bandwidth",
+        "working_set",
+        moved(400e9, "read", working_set=24 << 10),
+        moved(200e9, "read", working_set=1 << 20),
+        moved(190e9, "read", working_set=2 << 20),
+        moved(34e9, "read", working_set=SET),
+        replace(triad, parameters={**triad.parameters, "working_set": SET}),
+    )
+    peaks = result("compute_flops", "threads", flops(14e9, "scalar"), flops(116e9, "avx512"))
+    solved = result("linpack", "n", point(90e9, "FLOP/s", operation="lu", n=2400, threads=1))
+    return run_of(reads, peaks, solved)
+
+
+def test_levels_peaks_and_kernels() -> None:
+    run = made()
+    assert [roof.value for roof in roofline.levels(run)] == [400e9, 200e9, 34e9]
+    assert [roof.value for roof in roofline.peaks(run)] == [14e9, 116e9]
+    spots = {spot.label: spot for spot in roofline.spots(run)}
+    assert spots["triad"].intensity == pytest.approx(1 / 12)
+    assert spots["triad"].flop_s == pytest.approx(2.5e9)
+    assert spots["LU (dgesv)"].intensity == 100
+
+
+def test_it_is_one_chart_of_the_run_and_no_kernel_lies_above_the_roof() -> None:
+    run = made()
+    (chart,) = [one for one in charts_of(run) if one.name.endswith("roofline")]
+    assert run.experiments[chart.experiment].kernel == "compute_flops"
+    assert chart.spec()["datasets"]["roofs"]
+    slopes, tops = roofline.levels(run), roofline.peaks(run)
+    for spot in roofline.spots(run):
+        assert spot.flop_s <= min(tops[-1].value, slopes[0].value * spot.intensity)
+
+
+def test_without_levels_there_is_none() -> None:
+    run = run_of(result("compute_flops", "threads", flops(116e9, "avx512")))
+    assert roofline.drawn(run) is None
