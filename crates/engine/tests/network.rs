@@ -1,5 +1,7 @@
 //! Holds the network kernels and the server against whole tests, dying and silent peers, and hostile bytes.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, where a failure is what a panic is for")]
+
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::Ordering;

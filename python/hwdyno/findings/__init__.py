@@ -8,7 +8,19 @@ from dataclasses import replace
 
 from hwdyno.ceilings import with_derived
 from hwdyno.curves import curves_of
-from hwdyno.findings import compute, conditions, device, laws, limits, memory, peers, queue, training, truth
+from hwdyno.findings import (
+    compute,
+    conditions,
+    device,
+    laws,
+    limits,
+    memory,
+    network,
+    peers,
+    queue,
+    training,
+    truth,
+)
 from hwdyno.findings.limits import why_not_double
 from hwdyno.findings.rule import Case, Rule, Scope, Verdict
 from hwdyno.findings.speech import ORDER, Hit, finding_of, hedged, spoken
@@ -50,6 +62,15 @@ RULES: tuple[Rule, ...] = (
     Rule("best_combination", "experiment", queue.best_combination),
     Rule("mix_penalty", "experiment", device.mix_penalty),
     Rule("spinning_or_solid", "run", device.spinning_or_solid),
+    # What keeps a path from carrying more
+    Rule("network_ends_bound", "point", network.ends_bound),
+    Rule("network_window", "point", network.window_limited),
+    Rule("network_loss", "point", network.loss),
+    Rule("network_bufferbloat", "point", network.bufferbloat),
+    Rule("network_mtu", "point", network.small_mtu),
+    Rule("network_no_link", "experiment", network.no_link),
+    Rule("network_link", "experiment", network.share_of_link),
+    Rule("network_congestion", "experiment", network.congestion_slow),
     # Does the storage feed the accelerators?
     Rule("training_other_data", "point", training.training_other_data),
     Rule("training_too_small", "point", training.training_too_small),

@@ -11,7 +11,7 @@ from hwdyno.words import Curve, ExperimentResult, Measurement, Run
 BUSY = 0.90
 """Utilisation above which a resource counts as the limiter."""
 _MEASURES_THE_CPU = {"memory", "compute"}
-_SAYS_IT_ITSELF = {"training"}
+_SAYS_IT_ITSELF = {"training", "network"}
 """Resources whose own rules hold the client against a run of its own."""
 
 

@@ -11,7 +11,7 @@ from hwdyno.words import Run, UserError
 LARGEST_BYTES = 512 << 20
 """A result file above this is a slip; it is refused rather than read into memory."""
 
-FORMATS = ("fio", "dlio", "mlc", "stream", "linpack")
+FORMATS = ("fio", "dlio", "mlc", "stream", "linpack", "iperf3")
 """Each is the file ``formats/<name>.py`` that fills ``Format``."""
 
 

@@ -12,6 +12,8 @@ use crate::sys::net::{Options, LARGEST_DATAGRAM};
 /// See the module.
 pub struct NetworkThroughput;
 
+/// Enough to tell the rate within 3%.
+const SEARCH_STEPS: usize = 7;
 /// What a UDP stream sends where no block is given: fits an Ethernet frame, as iperf3's.
 const DATAGRAM_BYTES: usize = 1460;
 
@@ -41,6 +43,7 @@ impl Kernel for NetworkThroughput {
                 "datagrams go many a call, one a call, or cut up by the kernel (UDP_SEGMENT, UDP_GRO)",
                 &["batched", "plain", "segmented"],
             ),
+            flag("search", "UDP: find the highest rate without loss first, and measure there"),
             count("bytes", "end after so many bytes instead of runtime; 0 for runtime", "B", (0, 1 << 60), 0),
         ];
         parameters.extend(common());
@@ -54,11 +57,53 @@ impl Kernel for NetworkThroughput {
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let target = Target::of(parameters)?;
-        let settings = settings_of(parameters)?;
+        let mut settings = settings_of(parameters)?;
+        let probes =
+            if parameters.flag("search") && settings.udp { search(&target, &mut settings, stop)? } else { Vec::new() };
         let outcome = client::run(target.address, &settings, None, parameters.number("interval_s"), stop)?;
-        let reading = outcome::reading(&settings, &outcome, target.is_loopback());
+        let mut reading = outcome::reading(&settings, &outcome, target.is_loopback());
+        if !probes.is_empty() {
+            reading.details.insert("rate_found_bits_s".into(), json!(settings.rate_bits_s));
+            reading.details.insert("probes".into(), json!(probes));
+        }
         Ok(Reading { kernel: "network_throughput".into(), parameters: parameters.as_json(), ..reading })
     }
+}
+
+/// Sets the highest rate of a stream at which nothing is lost: half-way between what was lost at and what was not,
+/// from the rate that arrives when nothing holds the sender back. Gives each probe's rate and share of loss.
+fn search(target: &Target, settings: &mut Settings, stop: &Stop) -> Result<Vec<(u64, f64)>, Error> {
+    let whole = settings.runtime_s;
+    let mut probes = Vec::with_capacity(SEARCH_STEPS + 1);
+    let probe = |rate_bits_s: u64, probes: &mut Vec<(u64, f64)>| -> Result<(f64, f64), Error> {
+        let runtime_s = (whole / 4.0).clamp(0.1, 1.0);
+        let short = Settings { rate_bits_s, runtime_s, ..settings.clone() };
+        let outcome = client::run(target.address, &short, None, runtime_s, stop)?;
+        let reading = outcome::reading(&short, &outcome, false);
+        let loss = reading.details.get("loss_share").and_then(serde_json::Value::as_f64).unwrap_or(1.0);
+        let bytes: u64 = reading.streams.iter().map(|stream| stream.bytes).sum();
+        // A probe from which nothing came back has lost all.
+        let loss = if bytes == 0 { 1.0 } else { loss };
+        probes.push((rate_bits_s, loss));
+        Ok((bytes as f64 * 8.0 / reading.elapsed_s.max(1e-9) / short.total().max(1) as f64, loss))
+    };
+    let (arrives, loss) = probe(0, &mut probes)?;
+    let (mut good, mut bad) = (if loss > 0.0 { 0.0 } else { arrives }, arrives * 1.05);
+    for _ in 0..SEARCH_STEPS {
+        if stop.is_set() || bad - good < 0.03 * bad {
+            break;
+        }
+        let middle = if good > 0.0 { f64::midpoint(good, bad) } else { bad * 0.7 };
+        let (reached, loss) = probe((middle as u64).max(1000), &mut probes)?;
+        if loss > 0.0 {
+            bad = middle;
+        } else {
+            // A sender that cannot keep the rate has found its own limit.
+            good = middle.min(reached * 1.02);
+        }
+    }
+    settings.rate_bits_s = (if good > 0.0 { good } else { bad * 0.5 } as u64).max(1000);
+    Ok(probes)
 }
 
 /// The test that these parameters ask for.

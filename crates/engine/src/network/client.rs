@@ -131,9 +131,11 @@ pub fn run(
     stop: &Stop,
 ) -> Result<Outcome, Error> {
     for _ in 0..5 {
-        // Right after a test a server may still be putting its things away.
+        // Right after a test a server may still be putting its things away: ours is busy, iperf3's does not listen.
         match attempt(address, settings, pings, interval_s, stop) {
-            Err(Error::Machine(says, _)) if says.contains(BUSY) && !stop.is_set() => {
+            Err(Error::Machine(says, errno))
+                if (says.contains(BUSY) || errno == Some(libc::ECONNREFUSED)) && !stop.is_set() =>
+            {
                 std::thread::sleep(Duration::from_millis(60));
             }
             answer => return answer,

@@ -114,6 +114,7 @@ pub fn send(stream: &TcpStream, settings: &Settings, lane: &Lane, phase: &Phase)
                 left_of_burst = if left_of_burst <= 1 { burst } else { left_of_burst - 1 };
             }
             Err(error) if passing(&error) => {}
+            Err(_) if phase.is_done() => break,
             Err(error) => {
                 lane.errno.store(error.raw_os_error().unwrap_or(ENDED), Ordering::Relaxed);
                 break;
@@ -151,6 +152,8 @@ pub fn receive(stream: &TcpStream, settings: &Settings, lane: &Lane, phase: &Pha
         meter.look(phase);
         let came = if settings.skip_rx_copy { net::skip(stream, 1 << 20) } else { reader.read(&mut buffer) };
         match came {
+            // At the end of the test the other end closes, and that is no fault.
+            Ok(0) | Err(_) if phase.is_done() => break,
             Ok(0) => {
                 lane.errno.store(ENDED, Ordering::Relaxed);
                 break;

@@ -1,0 +1,62 @@
+"""``hwdyno network``: any sweep of the path to a server, loopback's by default; ``network server`` is that server."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from hwdyno.cli import common
+from hwdyno.cli.main import INTERRUPTED, OK
+from hwdyno.cli.resource import add_axes, plan_of
+
+KERNELS = ("network_throughput", "network_latency")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``hwdyno network``."""
+    parser.add_argument(
+        "question",
+        nargs="*",
+        metavar="QUESTION",
+        help="server (be the other end: --bind, --port, --once, --parallel-clients), or streams, block, copies, udp, "
+        "lossless, latency, connections, loaded_latency; without one, the axes that are given, or the main questions",
+    )
+    add_axes(parser, KERNELS, leave_out={"interval_s", "bytes"}, resource="network")
+    serving = parser.add_argument_group("hwdyno network server")
+    serving.add_argument("--bind", metavar="ADDR", help="the address to listen at [127.0.0.1]; 0.0.0.0 for all")
+    serving.add_argument("--once", action="store_true", help="end after one test")
+    serving.add_argument("--parallel-clients", action="store_true", help="serve several clients at once")
+    common.add_options(parser)
+    parser.add_argument("--output-format", choices=("iperf3-json",), help="print the last point as iperf3 -J does")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve, or build the plan and perform it."""
+    if args.question == ["server"]:
+        return _serve(args)
+    host = common.this_machine()
+    plan = plan_of("network", KERNELS, args, host)
+    if args.output_format is None or args.dry_run:
+        return common.perform(plan, args, host)
+    from hwdyno.formats.iperf3 import write
+
+    measured = common.measured(plan, args, host)
+    sys.stdout.write(write(measured) + "\n")
+    return common.status(measured, args.fail_under)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    bind, port = args.bind or "127.0.0.1", int(args.axis_port or 5201)
+    parameters = {"bind": bind, "port": port, "once": args.once, "parallel_clients": args.parallel_clients}
+    if args.axis_runtime:
+        from hwdyno.units import parse_duration
+
+        parameters["runtime"] = parse_duration(args.axis_runtime)
+    sys.stderr.write(f"serving iperf3 and hwdyno clients at {bind} port {port}; Ctrl-C ends it\n")
+    sys.stderr.flush()
+    reading = common.this_machine().run("network_server", parameters)
+    told = reading["details"]
+    sys.stderr.write(
+        f"served {told['tests']} tests; {told['tests_failed']} failed; {told['clients_refused']} found it busy\n"
+    )
+    return INTERRUPTED if reading.get("interrupted") else OK

@@ -1,0 +1,126 @@
+"""Questions about the network: streams, blocks, datagrams, round trips idle and under load, and new connections."""
+
+from __future__ import annotations
+
+from hwdyno.experiments import Experiment
+from hwdyno.sweep import Sweep, powers
+from hwdyno.words import Parameters
+
+_STREAMS = "network_throughput"
+_TRIPS = "network_latency"
+# A reading waits for its connections, and for the other end's results.
+_SET_UP_S = 0.15
+
+
+def _nonsense(point: Parameters) -> str | None:
+    """Combinations that would measure something else than what they say."""
+    udp = point.get("protocol") == "udp"
+    block = point.get("block")
+    if udp and isinstance(block, int) and not (block == 0 or 16 <= block <= 65507):
+        return f"a datagram of {block} bytes cannot be; take --block 16 to 65507, such as 1460"
+    if udp and (point.get("zero_copy") or point.get("skip_rx_copy")):
+        return "zero_copy and skip_rx_copy are TCP's; take --handing segmented for UDP"
+    if not udp and point.get("search"):
+        return "a highest rate without loss is UDP's to find; add --protocol udp"
+    if point.get("exchange") == "connect" and (udp or point.get("in_flight", 1) != 1):
+        return "a connection for each exchange is TCP's, one at a time; take --protocol tcp --in-flight 1"
+    return None
+
+
+STREAMS = Experiment(
+    name="network.streams",
+    asks="How many streams does this path take to be full, each way and both at once?",
+    kernel=_STREAMS,
+    load="streams",
+    sweep=Sweep(protocol="tcp", direction=("up", "down", "both"), streams=powers(1, 64)),
+    quick=Sweep(protocol="tcp", direction="up", streams=powers(1, 4)),
+    base=Sweep(protocol="tcp", direction="up", streams=1),
+    peers=("iperf3",),
+    setup_s=_SET_UP_S,
+    check=_nonsense,
+)
+
+BLOCK = Experiment(
+    name="network.block",
+    asks="Which block size does this path want?",
+    kernel=_STREAMS,
+    load="block",
+    sweep=Sweep(protocol="tcp", direction="up", streams=1, block=powers(64, 1 << 20)),
+    peers=("iperf3",),
+    setup_s=_SET_UP_S,
+    check=_nonsense,
+    default=False,
+)
+
+COPIES = Experiment(
+    name="network.copies",
+    asks="What do the sender's and the receiver's copy cost?",
+    kernel=_STREAMS,
+    load="streams",
+    sweep=Sweep(protocol="tcp", direction="up", streams=(1, 2, 4), zero_copy=(False, True), skip_rx_copy=(False, True)),
+    peers=("iperf3",),
+    setup_s=_SET_UP_S,
+    check=_nonsense,
+    default=False,
+)
+
+UDP = Experiment(
+    name="network.udp",
+    asks="How many datagrams a second arrive, and how many are lost, as the offered rate rises?",
+    kernel=_STREAMS,
+    load="rate",
+    sweep=Sweep(protocol="udp", direction="up", streams=1, block=1460, rate=powers(10_000_000, 10_000_000_000)),
+    peers=("iperf3",),
+    setup_s=_SET_UP_S,
+    check=_nonsense,
+    default=False,
+)
+
+LOSSLESS = Experiment(
+    name="network.lossless",
+    asks="What is the highest rate at which no datagram is lost?",
+    kernel=_STREAMS,
+    load="streams",
+    sweep=Sweep(
+        protocol="udp", direction="up", streams=1, block=1460, handing=("plain", "batched", "segmented"), search=True
+    ),
+    quick=Sweep(protocol="udp", direction="up", streams=1, block=1460, handing="batched", search=True),
+    setup_s=3.0,
+    check=_nonsense,
+    default=False,
+)
+
+LATENCY = Experiment(
+    name="network.latency",
+    asks="How long is a round trip, by the size of the message and how many are under way?",
+    kernel=_TRIPS,
+    load="in_flight",
+    sweep=Sweep(protocol=("tcp", "udp"), message=(64, 1024, 8192, 65507), in_flight=1)
+    + Sweep(protocol=("tcp", "udp"), message=64, in_flight=powers(2, 64)),
+    quick=Sweep(protocol=("tcp", "udp"), message=64, in_flight=1),
+    base=Sweep(protocol="tcp", message=64, in_flight=1),
+    setup_s=_SET_UP_S,
+    check=_nonsense,
+)
+
+CONNECTIONS = Experiment(
+    name="network.connections",
+    asks="How many connections a second can be opened, used once and closed?",
+    kernel=_TRIPS,
+    load="in_flight",
+    sweep=Sweep(protocol="tcp", exchange="connect", message=64, in_flight=1),
+    setup_s=_SET_UP_S,
+    check=_nonsense,
+    default=False,
+)
+
+LOADED = Experiment(
+    name="network.loaded_latency",
+    asks="What becomes of a round trip while streams fill the path, up, down and both?",
+    kernel=_TRIPS,
+    load="load_streams",
+    sweep=Sweep(protocol="tcp", message=64, direction=("up", "down", "both"), load_streams=(1, 2, 4, 8)),
+    quick=Sweep(protocol="tcp", message=64, direction="both", load_streams=1),
+    setup_s=2 * _SET_UP_S,
+    check=_nonsense,
+)

@@ -1,0 +1,244 @@
+"""Why a path carries no more: a copy, a core, a window, loss, a slow congestion control, or too long a queue."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any
+
+from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity, times, told
+from hwdyno.units import format_bytes, format_ns
+from hwdyno.words import Measurement
+
+STREAMS, TRIPS = "network_throughput", "network_latency"
+BUSY = 0.90
+LIMITED = 0.30
+"""Share of a sender's busy time spent waiting for a window (``tcpi_rwnd_limited``, ``tcpi_sndbuf_limited``)."""
+LOSS = 1e-3
+BLOAT_NS, BLOAT_TIMES = 5e6, 5.0
+"""A queue that adds 5 ms and five times the idle round trip is felt in every call and game (RFC 8289 aims at 5 ms)."""
+SLOW_CONTROL = 1.3
+
+
+def _figure(point: Measurement, name: str) -> float:
+    value = point.details.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+
+
+def no_link(case: Case) -> Verdict | None:
+    """Over loopback no link is measured: what is left is the copy through memory."""
+    points = [one for one in case.result.points if one.details.get("loopback") is True and one.bytes]
+    if case.result.kernel != STREAMS or not points:
+        return None
+    best = max(points, key=lambda one: one.throughput.value)
+    copy = max(
+        (
+            one.throughput.value
+            for result in case.run.experiments
+            if result.resource == "memory"
+            for one in result.points
+            if one.parameters.get("operation") in {"copy", "nt_copy"} and one.throughput.unit == "bytes/s"
+        ),
+        default=0.0,
+    )
+    # A copy moves each byte twice (a read and a write), and TCP copies once in at each end.
+    share = 2 * 2 * best.throughput.value / copy if copy else None
+    beside = (
+        f"; two copies of it are {percent(share)} of the copy bandwidth measured here, {quantity(copy, 'bytes/s')}"
+        if share
+        else ""
+    )
+    return Verdict(
+        "info",
+        f"Loopback has no link: the limit of {quantity(best.throughput)} is memory copies and the processor's work "
+        f"for each segment, {_figure(best, 'cpu_ns_per_kib'):.0f} ns a KiB at both ends{beside}.",
+        {
+            "best_bytes_s": best.throughput.value,
+            "copy_bytes_s": copy,
+            "cpu_ns_per_kib": _figure(best, "cpu_ns_per_kib"),
+        },
+        "Measure a real path: `hwdyno network server --bind ADDR` there, `hwdyno network --server ADDR` here."
+        if copy
+        else "Set it beside this machine's copy bandwidth: hwdyno run --only memory,network",
+    )
+
+
+def ends_bound(case: Case) -> Verdict | None:
+    """The processors at one end are the limit, not the path."""
+    point = case.point
+    if case.result.kernel != STREAMS or point.elapsed_s <= 0:
+        return None
+    streams = (case.number("streams") or 1) * (2 if case.parameter("direction") == "both" else 1)
+    each = point.elapsed_s / max(1, point.repeats)
+    cores = min(streams, case.threads or streams)
+    shares = {where: _figure(point, f"cpu_{where}_s") / (each * cores) for where in ("here", "there")}
+    where, share = max(shares.items(), key=lambda one: one[1])
+    if share <= BUSY:
+        return None
+    end = "this end" if where == "here" else "the other end"
+    loopback = point.details.get("loopback") is True
+    return Verdict(
+        "info" if loopback else "warning",
+        f"{case.label}: the processor at {end} is the limit ({percent(share)} of {cores:.0f} "
+        f"core{'s' if cores > 1 else ''}, {_figure(point, 'cpu_ns_per_kib'):.0f} ns a KiB at both ends), not the path.",
+        {"cpu_share": share, "end": where, "cpu_ns_per_kib": _figure(point, "cpu_ns_per_kib")},
+        f"Copy less, or spread it: {case.command(zero_copy=True, skip_rx_copy=True)}"
+        if case.parameter("protocol") != "udp"
+        else f"Let the kernel cut large buffers up: {case.command(handing='segmented')}",
+        weight=share,
+    )
+
+
+def window_limited(case: Case) -> Verdict | None:
+    """A window smaller than bandwidth x delay: the sender waits for acknowledgements with the path half empty."""
+    point = case.point
+    rtt_s = _figure(point, "rtt_mean_us") / 1e6
+    if case.result.kernel != STREAMS or not rtt_s:
+        return None
+    receiver, buffer = _figure(point, "receiver_limited_share"), _figure(point, "buffer_limited_share")
+    share, which, name = max((receiver, "receiver's window", "window"), (buffer, "send buffer", "send_buffer"))
+    if share < LIMITED:
+        return None
+    streams = case.number("streams") or 1
+    product = point.throughput.value / streams * rtt_s
+    return Verdict(
+        "info" if point.details.get("loopback") is True else "warning",
+        f"{case.label}: for {percent(share)} of the time the {which} held the sender back: {format_bytes(product)} a "
+        f"stream is all that fits into a round trip of {format_ns(rtt_s * 1e9)} (bandwidth × delay).",
+        {"share": share, "limit": name, "rtt_s": rtt_s, "bandwidth_delay_bytes": product},
+        f"Give it room: {case.command(window=1 << max(16, math.ceil(math.log2(max(2.0, 4 * product)))))}",
+        weight=share,
+    )
+
+
+def loss(case: Case) -> Verdict | None:
+    """Segments sent again, or datagrams that never came."""
+    point = case.point
+    if case.result.kernel != STREAMS:
+        return None
+    if case.parameter("protocol") == "udp":
+        share = _figure(point, "loss_share")
+        if share < LOSS:
+            return None
+        rate = case.number("rate")
+        return Verdict(
+            "info" if not rate else "warning",
+            f"{case.label}: {percent(share)} of the datagrams were lost"
+            + ("; nothing held the sender back, and UDP has no brake of its own." if not rate else " at this rate."),
+            {"loss_share": share, "rate_bits_s": rate},
+            "Find the highest rate without loss: "
+            f"{case.command(search=True, rate=0, handing=case.parameter('handing') or 'batched')}",
+            weight=share,
+        )
+    share, rtt_s, mss = (_figure(point, name) for name in ("retransmit_share", "rtt_mean_us", "mss_bytes"))
+    if share < LOSS:
+        return None
+    evidence: dict[str, Any] = {"retransmit_share": share, "retransmits": _figure(point, "retransmits")}
+    bound = ""
+    if rtt_s and mss and point.details.get("congestion_control") in {"reno", "cubic"}:
+        # Mathis, Semke, Mahdavi & Ott 1997: rate <= MSS / RTT x sqrt(3/2) / sqrt(p)
+        most = (case.number("streams") or 1) * mss / (rtt_s / 1e6) * math.sqrt(1.5 / share)
+        evidence["mathis_bytes_s"] = most
+        bound = f"; with so much, loss-driven control reaches about {quantity(most, 'bytes/s')} (Mathis)"
+    return Verdict(
+        "warning",
+        f"{case.label}: {percent(share)} of the segments had to be sent again{bound}.",
+        evidence,
+        f"Look for a full queue, a policer or a bad cable; more streams share the loss: {case.command(streams=8)}",
+        weight=share,
+    )
+
+
+def bufferbloat(case: Case) -> Verdict | None:
+    """A queue on the path fills up under load, and every round trip waits in it."""
+    point = case.point
+    idle, latency = _figure(point, "idle_p50_ns"), point.latency_ns
+    if case.result.kernel != TRIPS or not idle or latency is None:
+        return None
+    added, ratio = latency.p50 - idle, latency.p50 / idle
+    bloated = added > BLOAT_NS and ratio > BLOAT_TIMES
+    load = quantity(_figure(point, "load_bytes_s"), "bytes/s")
+    return Verdict(
+        "warning" if bloated else "info",
+        f"{case.label}: a round trip takes {format_ns(latency.p50)} (p99 {format_ns(latency.p99)}) under a load of "
+        f"{load}, against {format_ns(idle)} idle: {times(ratio)} times"
+        + (", because a queue on the path is too long (bufferbloat)." if bloated else "."),
+        {"idle_p50_ns": idle, "loaded_p50_ns": latency.p50, "added_ns": added, "ratio": ratio},
+        "Put a short or managed queue at the bottleneck (fq_codel, cake), or shape below its rate."
+        if bloated
+        else f"See which load it takes: {case.command(load_streams='1..8')}",
+        weight=added,
+    )
+
+
+def congestion_slow(case: Case) -> Verdict | None:
+    """One congestion control is much slower than another on this path."""
+    if case.result.kernel != STREAMS:
+        return None
+    groups: dict[tuple[tuple[str, str], ...], dict[str, float]] = defaultdict(dict)
+    for point in case.result.points:
+        control = str(point.details.get("congestion_control") or "")
+        rest = tuple(sorted((k, str(v)) for k, v in point.parameters.items() if k != "congestion"))
+        if control and point.validity != "invalid":
+            groups[rest][control] = point.throughput.value
+    worst: tuple[float, str, str, float, float] | None = None
+    for rates in groups.values():
+        best, slow = max(rates, key=rates.__getitem__), min(rates, key=rates.__getitem__)
+        if rates[slow] > 0 and (worst is None or rates[best] / rates[slow] > worst[0]):
+            worst = (rates[best] / rates[slow], best, slow, rates[best], rates[slow])
+    if worst is not None and worst[0] >= SLOW_CONTROL:
+        ratio, best, slow, fast, low = worst
+        return Verdict(
+            "warning",
+            f"Congestion control {slow} is slow on this path: {quantity(low, 'bytes/s')}, where {best} reaches "
+            f"{quantity(fast, 'bytes/s')}, {times(ratio)} times as much.",
+            {"best": best, "slow": slow, "ratio": ratio},
+            f"Take {best} here: hwdyno network --congestion {best}",
+        )
+    used = {str(point.details.get("congestion_control") or "") for point in case.result.points}
+    loopback = any(point.details.get("loopback") is True for point in case.result.points)
+    if loopback and "bbr" in used and len(used) == 1:
+        return Verdict(
+            "info",
+            "The system's congestion control is bbr, which paces what it sends and can halve a loopback's figures.",
+            {"congestion_control": "bbr"},
+            "See what it costs: hwdyno network --congestion bbr,cubic",
+        )
+    return None
+
+
+def small_mtu(case: Case) -> Verdict | None:
+    """The path's MTU is smaller than the interfaces'."""
+    point = case.point
+    pmtu = _figure(point, "pmtu_bytes")
+    nics = told(case.run.machine, "nics")
+    mtus = [as_number(nic.get("mtu")) for nic in nics if nic.get("up") and nic.get("name") != "lo"] if nics else []
+    own = min((mtu for mtu in mtus if mtu), default=0.0)
+    if case.result.kernel != STREAMS or not pmtu or not own or pmtu >= own or point.details.get("loopback") is True:
+        return None
+    return Verdict(
+        "info",
+        f"{case.label}: the path's MTU is {pmtu:.0f} B, while this machine's interfaces have {own:.0f} B: a tunnel, or "
+        "a wrong setting on the way, costs a header more often.",
+        {"pmtu_bytes": pmtu, "mtu_bytes": own},
+        "Look with `tracepath` where it shrinks.",
+    )
+
+
+def share_of_link(case: Case) -> Verdict | None:
+    """How much of the only interface's rate is goodput; Ethernet and TCP/IP leave 94.1% at an MTU of 1500."""
+    points = [one for one in case.result.points if one.details.get("loopback") is False and one.bytes]
+    nics = told(case.run.machine, "nics") or []
+    rated = [nic for nic in nics if nic.get("name") != "lo" and nic.get("up") and as_number(nic.get("bits_s"))]
+    if case.result.kernel != STREAMS or not points or len(rated) != 1:
+        return None
+    best = max(points, key=lambda one: one.throughput.value)
+    link = float(rated[0]["bits_s"]) / 8 * (2 if best.parameters.get("direction") == "both" else 1)
+    share = best.throughput.value / link
+    return Verdict(
+        "info",
+        f"The best is {quantity(best.throughput)}, {percent(share)} of what {rated[0]['name']} carries "
+        f"({quantity(link, 'bytes/s')}; headers leave 94% at most at an MTU of 1500).",
+        {"best_bytes_s": best.throughput.value, "link_bytes_s": link, "share": share},
+        "Nothing to do." if share > 0.9 else "See what each end waited for in the findings above.",
+    )

@@ -1,0 +1,322 @@
+"""Reads the JSON of ``iperf3 -J`` into a Run, and writes a Run's point as such a document.
+
+What the fields mean is in esnet/iperf's ``iperf_api.c`` (``iperf_json_start``, ``iperf_print_results``): bits/s,
+bytes, round trips in µs, jitter in ms, CPU shares in percent of one core.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from hwdyno.words import (
+    Concurrency,
+    ExperimentResult,
+    Fault,
+    Measurement,
+    Note,
+    Parameters,
+    Run,
+    Samples,
+    Stream,
+    UserError,
+    Value,
+)
+
+NAME = "iperf3-json"
+
+
+def recognizes(text: str) -> bool:
+    """Whether this looks like iperf3's JSON."""
+    head = text[:65536]
+    return '"start"' in head and ('"test_start"' in head or ('"version"' in head and '"iperf' in head))
+
+
+def parse(text: str, name: str = "iperf3's output") -> dict[str, Any]:
+    """Read the document; iperf3 before 3.18 breaks off in the middle after some errors. Raises ``UserError``."""
+    start = text.find("{")
+    try:
+        document, _ = json.JSONDecoder().raw_decode(text, max(start, 0))
+    except (ValueError, RecursionError):
+        raise UserError(f"{name} is no whole JSON document: run iperf3 with -J, to its end") from None
+    if not isinstance(document, dict) or not ({"start", "end", "error"} & set(document)):
+        raise UserError(f"{name} holds no result of iperf3: run iperf3 with -J")
+    return document
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _tables(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _number(table: Mapping[str, Any], name: str) -> float:
+    value = table.get(name)
+    finite = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+    return float(value) if finite and value is not None else 0.0
+
+
+def measurement_of(document: Mapping[str, Any]) -> Measurement:
+    """Make a Measurement of a document: goodput at the receiver, and what TCP or the datagrams' numbers told."""
+    start, end = _table(document.get("start")), _table(document.get("end"))
+    test = _table(start.get("test_start"))
+    udp = str(test.get("protocol", "TCP")).upper() == "UDP"
+    both = bool(_number(test, "bidir"))
+    block = _number(test, "blksize") or (1460 if udp else 131072)
+    parameters: Parameters = {
+        "protocol": "udp" if udp else "tcp",
+        "streams": int(_number(test, "num_streams") or 1),
+        "block": int(block),
+        "direction": "both" if both else "down" if _number(test, "reverse") else "up",
+    }
+    if rate := _number(test, "target_bitrate"):
+        parameters["rate"] = int(rate)
+    names = ("up", "down") if both else (str(parameters["direction"]),)
+    streams, elapsed_s, sums = [], 0.0, []
+    for name, suffix in zip(names, ("", "_bidir_reverse"), strict=False):
+        received = _table(end.get(f"sum_received{suffix}"))
+        # iperf3 before 3.13 gives one sum for UDP, of the sender's bytes.
+        whole = received or _table(end.get(f"sum{suffix}"))
+        sums.append((_table(end.get(f"sum_sent{suffix}")), whole))
+        moved = _number(whole, "bytes")
+        if udp and not received:
+            moved *= 1 - _number(whole, "lost_percent") / 100
+        packets = _number(whole, "packets") - _number(whole, "lost_packets")
+        streams.append(Stream(name, int(packets if udp and packets > 0 else moved / block), int(moved)))
+        elapsed_s = max(elapsed_s, _number(whole, "seconds"))
+    moved_bytes = sum(stream.bytes for stream in streams)
+    operations = sum(stream.operations for stream in streams)
+    per_s = 1 / elapsed_s if elapsed_s else 0.0
+    cpu = _table(end.get("cpu_utilization_percent"))
+    error = str(document.get("error", ""))
+    faults = (Fault("iperf3", 0, " ".join(error.split()), 1),) if error else ()
+    return Measurement(
+        parameters=parameters,
+        throughput=Value(moved_bytes * per_s, "bytes/s"),
+        rate=Value(operations * per_s, "operations/s"),
+        latency_ns=None,
+        streams=tuple(streams),
+        samples=_samples(_tables(document.get("intervals"))),
+        concurrency=Concurrency(float(parameters["streams"] or 1) * len(names), None),
+        cpu_user_s=elapsed_s * _number(cpu, "host_user") / 100,
+        cpu_system_s=elapsed_s * _number(cpu, "host_system") / 100,
+        elapsed_s=elapsed_s,
+        operations=operations,
+        bytes=moved_bytes,
+        repeats=1,
+        repeat_values=(moved_bytes * per_s,),
+        validity="degraded" if faults or not moved_bytes else "valid",
+        why=("tool-error",) if faults else () if moved_bytes else ("nothing-measured",),
+        details=_details(document, sums, elapsed_s, moved_bytes),
+        faults=faults,
+        notes=(Note("jitter_unit", "jitter is the receiver's by RFC 3550, smoothed over 16 datagrams"),) if udp else (),
+    )
+
+
+def _samples(intervals: Iterable[Mapping[str, Any]]) -> Samples | None:
+    sums = [
+        (_number(one, "bits_per_second") + _number(_table(row.get("sum_bidir_reverse")), "bits_per_second"), one)
+        for row in intervals
+        if not (one := _table(row.get("sum"))).get("omitted")
+    ]
+    values = tuple(bits / 8 for bits, one in sums if _number(one, "seconds") > 0)
+    if not values:
+        return None
+    return Samples(min(values), sum(values) / len(values), max(values), _number(sums[0][1], "seconds"), values=values)
+
+
+def _details(
+    document: Mapping[str, Any], sums: list[tuple[dict[str, Any], dict[str, Any]]], elapsed_s: float, moved: int
+) -> dict[str, Any]:
+    start, end = _table(document.get("start")), _table(document.get("end"))
+    cpu = _table(end.get("cpu_utilization_percent"))
+    here, there = (elapsed_s * _number(cpu, name) / 100 for name in ("host_total", "remote_total"))
+    found: dict[str, Any] = {"cpu_here_s": here, "cpu_there_s": there, "received_bytes": moved}
+    if moved:
+        found["cpu_ns_per_kib"] = (here + there) * 1e9 / (moved / 1024)
+    sent = sum(_number(one, "bytes") for one, _ in sums)
+    if sent:
+        found["sent_bytes"] = sent
+    if any("retransmits" in one for one, _ in sums):
+        found["retransmits"] = sum(_number(one, "retransmits") for one, _ in sums)
+    if any("lost_packets" in whole for _, whole in sums):
+        lost, packets = (sum(_number(whole, name) for _, whole in sums) for name in ("lost_packets", "packets"))
+        found |= {"datagrams_lost": lost, "loss_share": lost / packets if packets else 0.0}
+        found["jitter_us"] = 1e3 * sum(_number(whole, "jitter_ms") for _, whole in sums) / len(sums)
+        found["datagrams_received_s"] = (packets - lost) / elapsed_s if elapsed_s else 0.0
+    senders = [_table(one.get("sender")) for one in _tables(end.get("streams"))]
+    round_trips = [_number(one, "mean_rtt") for one in senders if one.get("mean_rtt")]
+    if round_trips:
+        found["rtt_mean_us"] = sum(round_trips) / len(round_trips)
+        found["cwnd_max_bytes"] = max(_number(one, "max_snd_cwnd") for one in senders)
+    if control := end.get("sender_tcp_congestion"):
+        found["congestion_control"] = str(control)
+    hosts = [str(one.get("remote_host")) for one in _tables(start.get("connected"))]
+    if hosts:
+        found["loopback"] = hosts[0].startswith("127.") or hosts[0] == "::1"
+    return found
+
+
+def read(text: str, name: str) -> Run:
+    """Make a Run of iperf3's JSON. The same file gives the same Run, its id included."""
+    document = parse(text, name)
+    point = measurement_of(document)
+    start = _table(document.get("start"))
+    seconds = _number(_table(start.get("timestamp")), "timesecs")
+    began = datetime.fromtimestamp(seconds, timezone.utc) if 1e9 < seconds < 1e11 else None
+    digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
+    why = "iperf3's JSON does not tell"
+    return Run(
+        id=f"iperf3-{f'{began:%Y%m%d-%H%M%S}' if began else 'undated'}-{digest}",
+        started=began.isoformat() if began else "",
+        finished=(began + timedelta(seconds=min(point.elapsed_s, 1e9))).isoformat() if began else None,
+        machine={
+            "hostname": None,
+            "os": {"kernel": start.get("system_info")},
+            "cpu": None,
+            "memory": None,
+            "unknown": {"hostname": why, "cpu": why, "memory": why},
+        },
+        profile="imported",
+        command=f"iperf3 ({name})",
+        experiments=(
+            ExperimentResult(
+                name="network.iperf3",
+                resource="network",
+                asks="What did iperf3 measure?",
+                load="streams",
+                kernel="network_throughput",
+                points=(point,),
+                planned=1,
+            ),
+        ),
+        degraded=tuple(f"iperf3 failed: {fault.says}" for fault in point.faults),
+        version=str(start.get("version", "")),
+        imported_from=NAME,
+    )
+
+
+def write(run: Run) -> str:
+    """The last network point of a Run as iperf3's document, valid JSON also after a fault. Raises ``UserError``."""
+    found = [
+        (result, point)
+        for result in run.experiments
+        if result.kernel == "network_throughput"
+        for point in result.points
+    ]
+    if not found:
+        raise UserError("iperf3's format holds streams alone, and none were measured; ask for streams, block or udp")
+    result, point = found[-1]
+    return json.dumps(document_of(run, point, {**result.fixed, **point.parameters}), indent=1)
+
+
+def document_of(run: Run, point: Measurement, given: Parameters) -> dict[str, Any]:
+    """One point as iperf3's document."""
+    details, elapsed_s = point.details, point.elapsed_s / max(1, point.repeats)
+    udp = given.get("protocol") == "udp"
+    rows = _tables(details.get("per_stream"))
+    ends, sums = [], {}
+    for name, suffix in (("up", ""), ("down", "_bidir_reverse" if given.get("direction") == "both" else "")):
+        own = [row for row in rows if bool(row.get("up")) == (name == "up")]
+        if not own:
+            continue
+        sent, received = (sum(_number(row, key) for row in own) for key in ("sent_bytes", "received_bytes"))
+        sums[f"sum_sent{suffix}"] = _sum(sent, elapsed_s, own if not udp else None, sender=name == "up")
+        sums[f"sum_received{suffix}"] = _sum(received, elapsed_s, None, sender=name == "up")
+        if udp:
+            lost, packets = (sum(_number(row, key) for row in own) for key in ("lost", "packets"))
+            jitter = sum(_number(row, "jitter_ns") for row in own) / len(own) / 1e6
+            whole = _sum(received, elapsed_s, None, sender=name == "up")
+            whole |= {"jitter_ms": jitter, "lost_packets": int(lost), "packets": int(packets)}
+            whole["lost_percent"] = 100 * lost / packets if packets else 0.0
+            sums[f"sum{suffix}"] = whole
+        ends += [_end_of(row, elapsed_s, udp) for row in own]
+    cpu = [_number(details, name) / elapsed_s * 100 if elapsed_s else 0.0 for name in ("cpu_here_s", "cpu_there_s")]
+    document: dict[str, Any] = {
+        "start": {
+            "connected": [{"socket": row["id"], "remote_host": given.get("server") or "127.0.0.1"} for row in rows],
+            "version": f"hwdyno {run.version}",
+            "system_info": str(_table(run.machine.get("os")).get("kernel") or ""),
+            "timestamp": {"time": run.started, "timesecs": _seconds(run.started)},
+            "connecting_to": {"host": given.get("server") or "127.0.0.1", "port": given.get("port") or 5201},
+            "tcp_mss_default": int(_number(details, "mss_bytes")),
+            "test_start": {
+                "protocol": "UDP" if udp else "TCP",
+                "num_streams": given.get("streams", 1),
+                "blksize": given.get("block") or (1460 if udp else 131072),
+                "omit": 0,
+                "duration": round(elapsed_s, 3),
+                "bytes": given.get("bytes") or 0,
+                "blocks": 0,
+                "reverse": int(given.get("direction") == "down"),
+                "bidir": int(given.get("direction") == "both"),
+                "target_bitrate": given.get("rate") or 0,
+                "tos": 0,
+            },
+        },
+        "intervals": _intervals(details, rows, point.samples.interval_s if point.samples else 0.1),
+        "end": {
+            "streams": ends,
+            **sums,
+            "cpu_utilization_percent": {"host_total": cpu[0], "remote_total": cpu[1]},
+        },
+    }
+    if not udp and details.get("congestion_control"):
+        document["end"]["sender_tcp_congestion"] = details["congestion_control"]
+    if point.faults:
+        document["error"] = point.faults[0].says
+    return document
+
+
+def _seconds(text: str) -> int:
+    try:
+        return int(datetime.fromisoformat(text).timestamp())
+    except ValueError:
+        return 0
+
+
+def _sum(moved: float, elapsed_s: float, rows: Iterable[Mapping[str, Any]] | None, *, sender: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "start": 0,
+        "end": elapsed_s,
+        "seconds": elapsed_s,
+        "bytes": int(moved),
+        "bits_per_second": moved * 8 / elapsed_s if elapsed_s else 0.0,
+    }
+    if rows is not None:
+        found["retransmits"] = int(sum(_number(row, "retransmits") for row in rows))
+    return {**found, "sender": sender}
+
+
+def _end_of(row: Mapping[str, Any], elapsed_s: float, udp: bool) -> dict[str, Any]:
+    up = bool(row.get("up"))
+    sent = {"socket": row["id"], **_sum(_number(row, "sent_bytes"), elapsed_s, None if udp else [row], sender=up)}
+    if udp:
+        lost, packets = _number(row, "lost"), _number(row, "packets")
+        told = {"jitter_ms": _number(row, "jitter_ns") / 1e6, "lost_packets": int(lost), "packets": int(packets)}
+        share = 100 * lost / packets if packets else 0.0
+        return {"udp": {**sent, **told, "lost_percent": share, "out_of_order": int(_number(row, "reordered"))}}
+    tcp = _table(row.get("tcp"))
+    names = ("max_snd_cwnd", "max_rtt", "min_rtt", "mean_rtt")
+    received = {"socket": row["id"], **_sum(_number(row, "received_bytes"), elapsed_s, None, sender=up)}
+    return {"sender": sent | {name: tcp[name] for name in names if name in tcp}, "receiver": received}
+
+
+def _intervals(details: Mapping[str, Any], rows: list[dict[str, Any]], length_s: float) -> list[dict[str, Any]]:
+    made = []
+    measured = details.get("intervals_bytes")
+    for at, each in enumerate(measured if isinstance(measured, list) else []):
+        span: dict[str, Any] = {"start": at * length_s, "end": (at + 1) * length_s, "seconds": length_s}
+        streams = [
+            {"socket": row["id"], **span, "bytes": int(moved), "bits_per_second": moved * 8 / length_s}
+            for row, moved in zip(rows, each, strict=False)
+        ]
+        total = sum(stream["bytes"] for stream in streams)
+        whole = span | {"bytes": total, "bits_per_second": total * 8 / length_s}
+        made.append({"streams": streams, "sum": whole})
+    return made

@@ -1,0 +1,403 @@
+"""The network end to end: the real iperf3 in both roles, its JSON both ways, and two namespaces as two hosts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hwdyno import engine
+from hwdyno.findings import explain
+from hwdyno.formats import iperf3 as iperf3_json
+from hwdyno.peers.iperf3 import PEER
+from hwdyno.words import ExperimentResult, Measurement, Run, UserError, Value
+
+ENV = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "python")}
+HWDYNO = [sys.executable, "-m", "hwdyno"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(port: int, *inside: str) -> None:
+    """Until somebody listens at a port, by the kernel's table."""
+    for _ in range(500):
+        table = subprocess.run([*inside, "cat", "/proc/net/tcp"], capture_output=True, text=True, check=False).stdout
+        if f":{port:04X} 00000000:0000 0A" in table:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"nobody listens at {port}")
+
+
+@contextlib.contextmanager
+def running(*command: str, port: int, inside: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen([*inside, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENV)
+    try:
+        wait_for(port, *inside)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def measure(kernel: str = "network_throughput", **parameters: Any) -> dict[str, Any]:
+    return engine.run(kernel, {"runtime": 0.3, **parameters})
+
+
+def result_of(*points: Measurement, kernel: str = "network_throughput", machine: Any = None) -> Run:
+    result = ExperimentResult("network.streams", "network", "?", "streams", kernel, points)
+    return Run("id", "2026-01-01T00:00:00+00:00", None, machine or {}, "quick", "hwdyno", (result,))
+
+
+def point(details: dict[str, Any], **parameters: Any) -> Measurement:
+    return Measurement(
+        parameters={"streams": 1, "protocol": "tcp", **parameters},
+        throughput=Value(1e9, "bytes/s"),
+        rate=None,
+        latency_ns=None,
+        streams=(),
+        samples=None,
+        concurrency=None,
+        cpu_user_s=0.1,
+        cpu_system_s=0.1,
+        elapsed_s=1.0,
+        operations=1000,
+        bytes=10**9,
+        repeats=1,
+        details=details,
+    )
+
+
+def rules(run: Run) -> dict[str, str]:
+    return {finding.rule: finding.says for finding in explain(run).findings}
+
+
+# Against the real iperf3
+
+
+@pytest.mark.peer("iperf3")
+@pytest.mark.parametrize(
+    "options",
+    [
+        "",
+        "-P 3",
+        "-R",
+        "--bidir",
+        "-u -b 50M",
+        "-u -b 50M -R -P 2",
+        "-u -b 20M --bidir",
+        "-l 32K -w 256K -C reno -N",
+        "-Z --get-server-output",
+    ],
+)
+def test_a_real_iperf3_client_is_served(options: str) -> None:
+    port = free_port()
+    with running(*HWDYNO, "network", "server", "--port", str(port), "--once", port=port):
+        command = ["iperf3", "-c", "127.0.0.1", "-p", str(port), "-J", "-t", "1", *options.split()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    document = json.loads(done.stdout)
+    assert "error" not in document, document["error"]
+    found = iperf3_json.measurement_of(document)
+    assert found.bytes > 1_000_000
+    assert not found.faults
+    if "get-server-output" in options:
+        assert "hwdyno network server" in done.stdout
+
+
+@pytest.mark.peer("iperf3")
+def test_a_real_iperf3_server_is_driven() -> None:
+    port = free_port()
+    with running("iperf3", "-s", "-B", "127.0.0.1", "-p", str(port), port=port):
+        for parameters in (
+            {},
+            {"streams": 3},
+            {"direction": "down"},
+            {"direction": "both"},
+            {"protocol": "udp", "rate": 20_000_000},
+            {"protocol": "udp", "rate": 20_000_000, "direction": "down", "streams": 2},
+            {"bytes": 20_000_000, "congestion": "reno", "window": 300_000, "block": 50_000},
+        ):
+            reading = measure(server="127.0.0.1", port=port, **parameters)
+            assert reading["faults"] == [], parameters
+            assert reading["details"]["server"] == "iperf3"
+            assert sum(stream["bytes"] for stream in reading["streams"]) > 200_000, parameters
+        with pytest.raises(OSError, match="does not echo"):
+            measure("network_latency", server="127.0.0.1", port=port)
+
+
+@pytest.mark.peer("iperf3")
+def test_a_busy_server_answers_as_iperf3_does() -> None:
+    port = free_port()
+    with running(*HWDYNO, "network", "server", "--port", str(port), port=port):
+        base = ["iperf3", "-c", "127.0.0.1", "-p", str(port), "-t"]
+        first = subprocess.Popen([*base, "3"], stdout=subprocess.DEVNULL)
+        time.sleep(0.7)
+        second = subprocess.run([*base, "1"], capture_output=True, text=True, timeout=20, check=False)
+        assert "busy" in second.stderr + second.stdout
+        assert first.wait(20) == 0
+
+
+@pytest.mark.peer("iperf3")
+def test_the_peer_measures_the_same_point() -> None:
+    found = PEER.run("network_throughput", {"streams": 2, "runtime": 1, "block": 65536, "direction": "up"})
+    assert found.throughput > 1e6
+    assert found.unit == "bytes/s"
+    assert found.cpu_s
+    assert "-u" in PEER.command("network_throughput", {"protocol": "udp"})
+
+
+# Its document
+
+
+@pytest.mark.peer("iperf3")
+def test_our_document_is_read_back_as_it_was() -> None:
+    for parameters in ({"streams": 2}, {"direction": "both"}, {"protocol": "udp", "rate": 10_000_000}):
+        reading = measure(**parameters)
+        from hwdyno.measurement import measurement_of
+
+        ours = measurement_of(dict(parameters), [reading])
+        text = iperf3_json.write(result_of(ours))
+        assert iperf3_json.recognizes(text)
+        back = iperf3_json.read(text, "ours").experiments[0].points[0]
+        assert back.bytes == pytest.approx(ours.bytes, rel=0.01)
+        assert back.throughput.value == pytest.approx(ours.throughput.value, rel=0.02)
+        assert len(json.loads(text)["intervals"]) >= 2
+
+
+def test_a_document_that_holds_an_error_is_a_degraded_run() -> None:
+    text = json.dumps({"start": {"version": "iperf 3.12"}, "intervals": [], "end": {}, "error": "unable to connect"})
+    run = iperf3_json.read(text, "x.json")
+    assert run.degraded == ("iperf3 failed: unable to connect",)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"a": 1}', '{"start": 3, "end": []', "null"])
+def test_what_is_no_document_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(UserError, match="iperf3"):
+        iperf3_json.parse(text)
+
+
+@pytest.mark.parametrize("junk", [None, 7, "x", [], [None], {"streams": 3}, {"sum_sent": {"bytes": "many"}}])
+def test_a_document_of_nonsense_never_raises(junk: Any) -> None:
+    found = iperf3_json.measurement_of({"start": junk, "intervals": junk, "end": junk})
+    assert found.validity == "degraded"
+
+
+# What is found
+
+
+def test_a_window_that_is_too_small_is_named() -> None:
+    said = rules(result_of(point({"receiver_limited_share": 0.9, "rtt_mean_us": 20_000, "loopback": False})))
+    assert "receiver's window" in said["network_window"]
+    assert "network_window" not in rules(result_of(point({"receiver_limited_share": 0.1, "rtt_mean_us": 20_000})))
+
+
+def test_loss_is_named_for_both_protocols() -> None:
+    tcp = point({"retransmit_share": 0.02, "rtt_mean_us": 1000, "mss_bytes": 1448, "congestion_control": "cubic"})
+    assert "2.0% of the segments" in rules(result_of(tcp))["network_loss"]
+    udp = point({"loss_share": 0.3}, protocol="udp", rate=1000)
+    assert "30% of the datagrams" in rules(result_of(udp))["network_loss"]
+    assert "network_loss" not in rules(result_of(point({"retransmit_share": 0.0001})))
+
+
+def test_a_busy_processor_at_either_end_is_named() -> None:
+    assert "the other end" in rules(result_of(point({"cpu_there_s": 0.99, "loopback": False})))["network_ends_bound"]
+    assert "network_ends_bound" not in rules(result_of(point({"cpu_there_s": 0.5, "loopback": False})))
+
+
+def test_a_slow_congestion_control_and_a_loopback_are_named() -> None:
+    slow = point({"congestion_control": "bbr", "loopback": True}, congestion="bbr")
+    fast = point({"congestion_control": "cubic", "loopback": True}, congestion="cubic")
+    fast = Measurement(**{f: getattr(fast, f) for f in fast.__slots__} | {"throughput": Value(3e9, "bytes/s")})
+    said = rules(result_of(slow, fast))
+    assert "bbr is slow" in said["network_congestion"]
+    assert "memory copies" in said["network_no_link"]
+
+
+# Two hosts made of namespaces
+
+
+def bed_is_here() -> bool:
+    if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
+        return False
+    made = subprocess.run(["ip", "netns", "add", "hwdyno-probe"], capture_output=True, check=False).returncode == 0
+    subprocess.run(["ip", "netns", "del", "hwdyno-probe"], capture_output=True, check=False)
+    return made
+
+
+class TwoHosts:
+    def __init__(self) -> None:
+        self.tag = f"hwd{os.getpid() % 10000}"
+        self.here, self.there = f"{self.tag}a", f"{self.tag}b"
+
+    def inside(self, name: str) -> tuple[str, ...]:
+        return ("ip", "netns", "exec", name)
+
+    def do(self, command: str, *, check: bool = True) -> bool:
+        return subprocess.run(command.split(), check=check, capture_output=not check).returncode == 0
+
+    def build(self) -> None:
+        for name in (self.here, self.there):
+            self.do(f"ip netns add {name}")
+        self.do(f"ip link add {self.tag}x netns {self.here} type veth peer name {self.tag}y netns {self.there}")
+        for name, link, address in ((self.here, "x", "10.99.0.1"), (self.there, "y", "10.99.0.2")):
+            self.do(f"ip -n {name} addr add {address}/24 dev {self.tag}{link}")
+            self.do(f"ip -n {name} link set {self.tag}{link} up")
+            self.do(f"ip -n {name} link set lo up")
+
+    def close(self) -> None:
+        for name in (self.here, self.there):
+            self.do(f"ip netns del {name}", check=False)
+
+    def shape(self, rate: str, limit: str = "1mb") -> None:
+        self.do(f"tc -n {self.here} qdisc replace dev {self.tag}x root tbf rate {rate} burst 64kb limit {limit}")
+
+    @contextlib.contextmanager
+    def server(self) -> Iterator[subprocess.Popen[str]]:
+        command = (*HWDYNO, "network", "server", "--bind", "10.99.0.2", "--port", "5201", "--parallel-clients")
+        with running(*command, port=5201, inside=self.inside(self.there)) as process:
+            yield process
+
+    def measure(self, kernel: str = "network_throughput", **parameters: Any) -> dict[str, Any]:
+        given = json.dumps({"server": "10.99.0.2", "runtime": 1.0, **parameters})
+        code = (
+            f"import json; from hwdyno import engine; print(json.dumps(engine.run({kernel!r}, json.loads({given!r}))))"
+        )
+        done = subprocess.run(
+            [*self.inside(self.here), sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            env=ENV,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+
+@pytest.fixture
+def two_hosts() -> Iterator[TwoHosts]:
+    if not bed_is_here():
+        pytest.skip("needs root and network namespaces")
+    hosts = TwoHosts()
+    try:
+        hosts.build()
+        yield hosts
+    finally:
+        hosts.close()
+
+
+@pytest.mark.machine
+def test_a_bottleneck_with_a_long_queue_is_seen_as_bufferbloat(two_hosts: TwoHosts) -> None:
+    two_hosts.shape("100mbit")
+    with two_hosts.server():
+        reading = two_hosts.measure(
+            "network_latency", load_streams=2, direction="up", ramp_time=0.5, congestion="cubic"
+        )
+    from hwdyno.measurement import measurement_of
+
+    found = measurement_of({"load_streams": 2, "direction": "up"}, [reading])
+    assert reading["details"]["load_up_bytes_s"] * 8 < 1.1e8
+    said = rules(result_of(found, kernel="network_latency"))
+    assert "bufferbloat" in said["network_bufferbloat"], said
+
+
+@pytest.mark.machine
+def test_a_shaped_path_is_found_within_its_rate(two_hosts: TwoHosts) -> None:
+    two_hosts.shape("1gbit", "4mb")
+    with two_hosts.server():
+        reading = two_hosts.measure(streams=2, congestion="cubic", ramp_time=0.3)
+        udp = two_hosts.measure(protocol="udp", rate=50_000_000, block=1200)
+    goodput = reading["streams"][0]["bytes"] * 8 / reading["elapsed_s"]
+    # A busy machine may stay below the rate; nothing may exceed it.
+    assert 0.05e9 < goodput < 1.02e9
+    # MTU 1500 leaves 1448 bytes of a segment.
+    assert reading["details"]["mss_bytes"] == 1448
+    assert reading["details"]["pmtu_bytes"] == 1500
+    assert udp["details"]["loss_share"] == 0
+
+
+@pytest.mark.machine
+def test_planted_loss_is_found_within_its_interval(two_hosts: TwoHosts) -> None:
+    lossy = (
+        f"ip netns exec {two_hosts.there} iptables -A INPUT -p udp -m length --length 1000:1500 "
+        "-m statistic --mode random --probability 0.02 -j DROP"
+    )
+    nft = f"ip netns exec {two_hosts.there} nft -f -"
+    rules_of_nft = (
+        "table inet t {\nchain c {\ntype filter hook input priority 0\n"
+        "meta l4proto udp udp length > 1000 numgen random mod 100 < 2 drop\n}\n}\n"
+    )
+    planted = (
+        shutil.which("nft") and subprocess.run(nft.split(), input=rules_of_nft, text=True, check=False).returncode == 0
+    )
+    if not planted and not (shutil.which("iptables") and two_hosts.do(lossy, check=False)):
+        pytest.skip("needs nft, or iptables with the statistic match")
+    with two_hosts.server():
+        reading = two_hosts.measure(protocol="udp", rate=100_000_000, block=1200, runtime=2.0, handing="plain")
+    # 2% of some 20000: four standard errors are 0.4%.
+    assert reading["details"]["loss_share"] == pytest.approx(0.02, abs=0.006)
+    assert reading["details"]["datagrams_duplicated"] == 0
+
+
+@pytest.mark.machine
+def test_a_peer_that_dies_and_a_path_that_swallows_end_in_time(two_hosts: TwoHosts) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool, two_hosts.server() as server:
+        began = time.monotonic()
+        waiting = pool.submit(two_hosts.measure, runtime=20.0)
+        time.sleep(1.5)
+        server.kill()
+        reading = waiting.result(15)
+        assert time.monotonic() - began < 12
+        assert reading["faults"]
+        assert reading["streams"][0]["bytes"] > 0
+    with ThreadPoolExecutor(1) as pool, two_hosts.server():
+        began = time.monotonic()
+        waiting = pool.submit(two_hosts.measure, runtime=2.0)
+        time.sleep(1.2)
+        two_hosts.do(f"ip -n {two_hosts.there} link set {two_hosts.tag}y down")
+        reading = waiting.result(25)
+        assert time.monotonic() - began < 15
+        assert reading["faults"]
+        assert reading["streams"][0]["bytes"] > 0
+
+
+# The command line
+
+
+def hwdyno(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*HWDYNO, *arguments], capture_output=True, text=True, env=ENV, timeout=90, check=False)
+
+
+@pytest.mark.machine
+def test_the_command_line_measures_and_writes_both_documents(tmp_path: Path) -> None:
+    common = ["--runtime", "0.2", "--no-page", "--quiet", "--store", str(tmp_path), "--budget", "5s"]
+    done = hwdyno("network", "--streams", "1,2", "--json", *common)
+    assert done.returncode in {0, 3}, done.stderr
+    run = json.loads(done.stdout)
+    assert [one["parameters"]["streams"] for one in run["experiments"][0]["points"]] == [1, 2]
+    assert "network_no_link" in {finding["rule"] for finding in run["findings"]}
+    done = hwdyno("network", "--direction", "down", "--output-format", "iperf3-json", *common)
+    assert json.loads(done.stdout)["start"]["test_start"]["reverse"] == 1
+
+
+def test_a_server_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    done = hwdyno("network", "--server", "127.0.0.1", "--port", str(free_port()), "--quiet", "--no-page",
+                  "--runtime", "0.1", "--store", str(tmp_path))  # fmt: skip
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert "iperf3 -s" in done.stderr + done.stdout
