@@ -13,6 +13,7 @@ mod network_latency;
 mod network_server;
 mod network_throughput;
 mod storage_blocks;
+mod storage_group;
 mod storage_layout;
 mod training_checkpoint;
 mod training_generate;
@@ -32,6 +33,7 @@ pub static TABLE: &[&dyn Kernel] = &[
     &network_server::NetworkServer,
     &network_throughput::NetworkThroughput,
     &storage_blocks::StorageBlocks,
+    &storage_group::StorageGroup,
     &storage_layout::StorageLayout,
     &training_checkpoint::Checkpoint,
     &training_generate::Generate,

@@ -2,16 +2,21 @@
 
 pub mod access;
 pub mod aio;
+pub mod asked;
+pub mod choice;
 pub mod counters;
 pub mod drive;
+pub mod extras;
 pub mod job;
 pub mod layout;
 pub mod mmap;
 pub mod null;
 pub mod order;
+pub mod pace;
 pub mod pool;
 pub mod psync;
 pub mod record;
 #[cfg(test)]
 mod scratch;
 pub mod uring;
+pub mod verify;

@@ -35,6 +35,9 @@ const CHECKS: &[Check] = &[
     ("storage_blocks", |scratch| blocks(scratch, "randread", "psync"), counted),
     ("storage_blocks", |scratch| blocks(scratch, "randwrite", "psync"), counted),
     ("storage_blocks", |scratch| blocks(scratch, "read", "mmap"), counted),
+    ("storage_blocks", |scratch| sealed(scratch, "randwrite"), counted),
+    ("storage_blocks", |scratch| sealed(scratch, "read"), counted),
+    ("storage_group", |scratch| json!({"jobs": json!([blocks(scratch, "randread", "psync")]).to_string()}), counted),
     (
         "training_generate",
         |scratch| json!({"path": scratch.file("set"), "files": 2, "record_bytes": 5000.0, "threads": 1}),
@@ -78,6 +81,13 @@ fn verified(reading: &Value) -> Result<(), String> {
 
 fn blocks(scratch: &Scratch, rw: &str, ioengine: &str) -> Value {
     json!({"path": scratch.file("data"), "rw": rw, "ioengine": ioengine, "size": 1 << 20, "time_based": false})
+}
+
+fn sealed(scratch: &Scratch, rw: &str) -> Value {
+    let mut asked = blocks(scratch, rw, "psync");
+    asked["verify"] = json!("crc32c");
+    asked["rate"] = json!(100_000.0);
+    asked
 }
 
 fn counted(reading: &Value) -> Result<(), String> {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from hwdyno.cli import common
+from hwdyno.cli import common, storage_job
 from hwdyno.cli.resource import add_axes, plan_of
 
 KERNEL = "storage_blocks"
@@ -16,13 +16,17 @@ def add(parser: argparse.ArgumentParser) -> None:
         "question",
         nargs="*",
         metavar="QUESTION",
-        help="grid, iodepth, blocksize, mix, jobs …; without one, the axes that are given, or all questions",
+        help="grid, iodepth, blocksize, mix, jobs, rate …, or `job FILE.fio`; without one, the axes that are given, "
+        "or all questions",
     )
     add_axes(parser, KERNEL, leave_out={"path", "cpus", "seed"}, resource="storage")
+    storage_job.add_options(parser)
     common.add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Build the plan and perform it."""
+    if args.question[:1] == ["job"]:
+        return storage_job.run(args.question[1:], args)
     host = common.this_machine()
     return common.perform(plan_of("storage", KERNEL, args, host), args, host)

@@ -108,3 +108,20 @@ JOBS = Experiment(
     needs=("data_file",),
     check=_nonsense,
 )
+
+RATE = Experiment(
+    name="storage.rate",
+    asks="What does a user wait when requests come at a rate of their own?",
+    kernel=_KERNEL,
+    load="rate",
+    # Up to what a SATA SSD gives at 4 KiB; --rate asks for others. Poisson arrivals: users do not take turns.
+    sweep=Sweep(
+        rw="randread", bs="4KiB", iodepth=256, numjobs=1, rate=(1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
+    ),
+    quick=Sweep(rw="randread", bs="4KiB", iodepth=256, numjobs=1, rate=(1000, 5000, 20_000, 50_000)),
+    fixed={**_DIRECT, "rate_process": "poisson"},
+    ceilings=_CEILINGS,
+    needs=("data_file",),
+    check=_nonsense,
+    default=False,
+)

@@ -98,6 +98,8 @@ class Case:
         """Operations asked to be in flight."""
         if self.point.concurrency is not None and self.point.concurrency.asked:
             return self.point.concurrency.asked
+        if any(self.number(name) for name in ("rate", "rate_bytes", "rate_iops")):
+            return None  # In an open loop any number may be waiting.
         depth = self.number("iodepth")
         return None if depth is None else depth * (self.number("numjobs") or 1)
 

@@ -331,6 +331,8 @@ class SimulatedHost:
             rate = 1 / ((1 - missed) / rate + missed / from_memory)
         if machine.host_cache_bytes_s:
             rate = machine.host_cache_bytes_s / bs
+        if given["rate"]:
+            rate = min(rate, float(given["rate"]))
         cores = min(jobs, machine.threads)
         bound = 0.97 * cores / rate
         cpu_per_operation = bound if machine.client_bound else min(machine.cpu_s_per_operation, 0.62 * bound)
@@ -490,6 +492,8 @@ _KERNELS: tuple[dict[str, Any], ...] = (
             _parameter("bs", "integer", 4096, "B", min=512, max=1 << 40),
             _parameter("iodepth", "integer", 1, min=1, max=1024),
             _parameter("numjobs", "integer", 1, min=1, max=1024),
+            _parameter("rate", "number", 0.0, "operations/s", min=0, max=1e9),
+            _parameter("rate_process", "choice", "linear", choices=["linear", "poisson"]),
             _parameter("ioengine", "choice", "io_uring", choices=["io_uring", "libaio", "psync", "mmap"]),
             _parameter("direct", "flag", True),
             _parameter("size", "integer", 1 << 30, "B", min=512, max=1 << 50),

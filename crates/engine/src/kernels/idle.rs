@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
 use crate::reading::Reading;
+use crate::storage::asked::Asked;
 use crate::storage::job::{Engine, Job};
 
 /// See the module. The loop is the one of `storage_blocks`, with an access engine that does nothing.
@@ -72,6 +73,7 @@ impl Kernel for Idle {
             batch_complete_min: 0,
             end_fsync: false,
             drop_cache: false,
+            asked: Asked::default(),
         };
         let reading = job.run(stop)?;
         Ok(Reading { kernel: "idle".into(), parameters: parameters.as_json(), ..reading })

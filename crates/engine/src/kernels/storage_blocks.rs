@@ -6,6 +6,7 @@ use serde_json::{json, Value};
 
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
 use crate::reading::Reading;
+use crate::storage::asked::Asked;
 use crate::storage::job::{Engine, Job};
 
 /// See the module.
@@ -84,6 +85,43 @@ impl Kernel for StorageBlocks {
                 ),
                 flag("end_fsync", "make durable what was written, inside the timed region", false),
                 flag("drop_cache", "drop the region from the page cache first", false),
+                parameter(
+                    "rate",
+                    "begin so many operations/s, all jobs together, whether those before are complete or not (open loop); 0 for no rate",
+                    "operations/s",
+                    Kind::Number { min: 0.0, max: 1e9 },
+                    json!(0.0),
+                ),
+                bytes("rate_bytes", "likewise so many B/s; 0 for no rate", 0, 0),
+                choice("rate_process", "operations of a rate begin evenly spaced, or at random", &["linear", "poisson"]),
+                seconds("thinktime", "wait so long after every thinktime_blocks operations", 0.0),
+                count("thinktime_blocks", "operations before each thinktime", 1, 1 << 30, 1),
+                parameter(
+                    "random_distribution",
+                    "how often blocks are visited: random, zipf:N, pareto:N, normal:N, zoned:A/B:C/D",
+                    "",
+                    Kind::Text,
+                    json!("random"),
+                ),
+                parameter(
+                    "bssplit",
+                    "lengths with their shares in percent, such as 4k/50:64k/50; empty for bs alone",
+                    "",
+                    Kind::Text,
+                    json!(""),
+                ),
+                choice("pattern", "direction of an order in sequence", &["forward", "backward"]),
+                bytes("stride", "from one beginning to the next in sequence; 0 for bs", 0, 0),
+                bytes("io_size", "what one pass moves, all jobs together; 0 for size", 0, 0),
+                count("fsync", "sync the file after so many writes of a job; 0 for never", 0, 1 << 30, 0),
+                count("fdatasync", "sync the file's data likewise", 0, 1 << 30, 0),
+                choice(
+                    "verify",
+                    "blocks say what they are; those written are read back after the timed region, those read are checked",
+                    &["none", "crc32c"],
+                ),
+                count("verify_seed", "tells the blocks of this run from those of others", 0, i64::MAX, 1),
+                count("generation", "number of the first write of a block; an older one is stale", 1, 1 << 30, 1),
             ],
             pass: vec![("operations", "1"), ("bytes", "bs")],
         }
@@ -96,12 +134,13 @@ impl Kernel for StorageBlocks {
             "write" | "randwrite" => 0,
             _ => parameters.integer("rwmixread"),
         };
+        let asked = Asked::of(parameters)?;
         let job = Job {
             path: PathBuf::from(parameters.text("path")),
             engine: Engine::named(parameters.text("ioengine")),
             read_percent,
             random: rw.starts_with("rand"),
-            block: parameters.integer("bs"),
+            block: asked.longest(parameters.integer("bs")),
             depth: parameters.integer("iodepth") as usize,
             jobs: parameters.integer("numjobs") as usize,
             direct: parameters.flag("direct"),
@@ -118,6 +157,7 @@ impl Kernel for StorageBlocks {
             batch_complete_min: parameters.integer("iodepth_batch_complete_min") as usize,
             end_fsync: parameters.flag("end_fsync"),
             drop_cache: parameters.flag("drop_cache"),
+            asked,
         };
         let reading = job.run(stop)?;
         Ok(Reading { kernel: "storage_blocks".into(), parameters: parameters.as_json(), ..reading })

@@ -37,6 +37,10 @@ pub trait Access {
     fn sync(&mut self) -> io::Result<()> {
         Ok(())
     }
+    /// Makes durable also what describes the file, such as its times.
+    fn sync_whole(&mut self) -> io::Result<()> {
+        self.sync()
+    }
     /// System calls made so far to submit and to wait.
     fn calls(&self) -> u64 {
         0

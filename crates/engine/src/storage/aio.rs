@@ -47,6 +47,10 @@ impl Access for Aio<'_> {
         self.file.sync_data()
     }
 
+    fn sync_whole(&mut self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
     fn calls(&self) -> u64 {
         self.context.calls()
     }

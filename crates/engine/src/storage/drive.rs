@@ -7,6 +7,7 @@
 //! synchronous engine.
 
 use super::access::{Access, Transfer};
+use super::extras::Extras;
 use super::order::Order;
 use super::pool::Pool;
 use super::record::Record;
@@ -55,6 +56,8 @@ struct Slot {
     /// Bytes left after that piece.
     rest: u64,
     turn: u32,
+    /// Of the whole operation, B.
+    length: u64,
 }
 
 /// Operations that began and ended together.
@@ -64,15 +67,17 @@ struct Together {
     issued_ns: u64,
     submitted_ns: u64,
     operations: u32,
+    bytes: u64,
 }
 
 /// Runs operations of `order` through `access`, as many at once as `pool` has slots, and writes them down
 /// in `record`. `edge` is called when the timed region begins (`true`) and when it ends
-/// (`false`).
-#[allow(clippy::too_many_lines, reason = "one loop whose parts share all their state")]
-pub fn drive<A: Access>(
+/// (`false`). `extras` are looked at only where `EXTRA` is set, so that a plain run does not pay for them.
+#[allow(clippy::too_many_lines, clippy::too_many_arguments, reason = "one loop whose parts share all their state")]
+pub fn drive<A: Access, const EXTRA: bool>(
     access: &mut A,
     order: &mut Order,
+    extras: &mut Extras,
     pool: &Pool,
     schedule: &Schedule,
     stop: &Stop,
@@ -92,6 +97,9 @@ pub fn drive<A: Access>(
     let mut serial = order.seed() | 1;
 
     let mut now = clock.now();
+    if EXTRA {
+        extras.restart(now);
+    }
     let mut counting = now >= schedule.count_from_ns;
     if counting {
         edge(access, true);
@@ -107,25 +115,40 @@ pub fn drive<A: Access>(
             in_flight += 1;
         }
         while let Some(&number) = free.last() {
-            let Some((offset, write)) = order.next_operation() else { break };
+            let (offset, write, length, begins) = if EXTRA {
+                let Some(next) = extras.next_operation(order, block, now) else { break };
+                next
+            } else {
+                let Some((offset, write)) = order.next_operation() else { break };
+                (offset, write, block, now)
+            };
+            let piece = if EXTRA { length.min(piece) } else { piece };
             free.pop();
             let slot = &mut slots[number as usize];
             let at = pool.place(number as usize, slot.turn);
             slot.turn = slot.turn.wrapping_add(1);
             if write {
                 serial = serial.wrapping_add(0x9E37_79B9_7F4A_7C15);
-                pool.region().stamp(at, block as usize, offset, serial);
+                pool.region().stamp(at, length as usize, offset, serial);
             }
-            slot.issued_ns = now;
-            slot.rest = block - piece;
+            if EXTRA {
+                extras.begin(pool, at, offset, write);
+            }
+            slot.issued_ns = begins;
+            slot.length = length;
+            slot.rest = length - piece;
             slot.transfer = Transfer { write, offset, at, length: piece as usize };
             access.prepare(number as usize, &slot.transfer);
             batch.push(number);
             writing = write;
             in_flight += 1;
         }
-        if in_flight == 0 {
+        if in_flight == 0 && !(EXTRA && extras.has_more(order)) {
             break Ending::Pass;
+        }
+        if EXTRA && in_flight == 0 {
+            extras.settle(access, clock, next_event, record);
+            now = clock.now().max(now);
         }
         if access.submit().is_err() {
             record.fault(writing, libc::EIO);
@@ -135,7 +158,10 @@ pub fn drive<A: Access>(
         for number in batch.drain(..) {
             slots[number as usize].submitted_ns = submitted;
         }
-        if access.wait(schedule.reap_at_least.min(in_flight)).is_err() {
+        // At a rate, waiting for completions must not make the next beginning late.
+        let at_least =
+            if EXTRA && extras.pace.is_some() { usize::from(free.is_empty()) } else { schedule.reap_at_least };
+        if access.wait(at_least.min(in_flight)).is_err() {
             record.fault(writing, libc::EIO);
             break Ending::Faults;
         }
@@ -147,24 +173,37 @@ pub fn drive<A: Access>(
             if moved == slot.transfer.length as i64 && slot.rest == 0 {
                 faults_in_a_row = 0;
                 free.push(number as u32);
+                if EXTRA {
+                    let begin = slot.length - slot.transfer.length as u64;
+                    let at = slot.transfer.at - begin as usize;
+                    extras.end(pool, at, slot.transfer.offset - begin, slot.transfer.write, true);
+                }
                 if slot.issued_ns != together.issued_ns || slot.transfer.write != together.write {
-                    write_down::<A>(record, &together, now);
+                    write_down::<A, EXTRA>(record, &together, now);
                     together = Together {
                         write: slot.transfer.write,
                         issued_ns: slot.issued_ns,
                         submitted_ns: slot.submitted_ns,
                         operations: 0,
+                        bytes: 0,
                     };
                 }
                 together.operations += 1;
+                if EXTRA {
+                    together.bytes += slot.length;
+                }
             } else if go_on(slot, moved, record) {
                 again.push(number as u32);
             } else {
                 faults_in_a_row += 1;
                 free.push(number as u32);
+                if EXTRA {
+                    let begin = slot.length - slot.rest - slot.transfer.length as u64;
+                    extras.end(pool, slot.transfer.at, slot.transfer.offset - begin, slot.transfer.write, false);
+                }
             }
         });
-        write_down::<A>(record, &together, now);
+        write_down::<A, EXTRA>(record, &together, now);
         record.tick(now);
         if now >= next_event {
             if counting {
@@ -175,6 +214,9 @@ pub fn drive<A: Access>(
             edge(access, true);
             now = clock.now();
             next_event = end(now);
+            if EXTRA {
+                extras.restart(now);
+            }
             record.begin(now);
         }
         if stop.is_set() {
@@ -191,7 +233,16 @@ pub fn drive<A: Access>(
     // What is in flight owns its buffer: see it home before anybody frees that.
     let mut drain = |access: &mut A| {
         while in_flight > 0 && access.wait(1).is_ok() {
-            access.completions(|_, _| in_flight -= 1);
+            access.completions(|number, moved| {
+                in_flight -= 1;
+                if EXTRA {
+                    let slot = &slots[number];
+                    let begin = slot.length - slot.rest - slot.transfer.length as u64;
+                    let whole = slot.rest == 0 && moved == slot.transfer.length as i64;
+                    let at = slot.transfer.at - begin as usize;
+                    extras.end(pool, at, slot.transfer.offset - begin, slot.transfer.write, whole);
+                }
+            });
         }
     };
     if schedule.sync_at_end {
@@ -210,9 +261,12 @@ pub fn drive<A: Access>(
 }
 
 #[inline]
-fn write_down<A: Access>(record: &mut Record, together: &Together, now: u64) {
+fn write_down<A: Access, const EXTRA: bool>(record: &mut Record, together: &Together, now: u64) {
     if together.operations == 0 {
         return;
+    }
+    if EXTRA {
+        record.moved(together.write, together.bytes);
     }
     let complete = now.saturating_sub(together.submitted_ns);
     record.completed(together.write, complete, now.saturating_sub(together.issued_ns), together.operations);
@@ -305,7 +359,9 @@ mod tests {
         let mut record = Record::new(1_000_000);
         let schedule =
             Schedule { clock: Clock::best(), count_from_ns: 0, runtime_ns: None, reap_at_least: 1, sync_at_end: false };
-        let ending = drive(access, &mut order, &pool, &schedule, &Stop::new(), &mut record, |_, _| ());
+        let extras = &mut Extras::default();
+        let ending =
+            drive::<_, false>(access, &mut order, extras, &pool, &schedule, &Stop::new(), &mut record, |_, _| ());
         (record, ending)
     }
 

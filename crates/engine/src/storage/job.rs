@@ -12,8 +12,10 @@ use serde_json::{json, Map, Value};
 
 use super::access::Access;
 use super::aio::Aio;
+use super::asked::{Asked, Told};
 use super::counters::{Device, Snapshot};
 use super::drive::{drive, Ending, Schedule};
+use super::extras::Extras;
 use super::mmap::Mmap;
 use super::null::Null;
 use super::order::{Order, Span};
@@ -28,6 +30,11 @@ use crate::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
 use crate::sys::files::{self, Advice};
 use crate::sys::memory::{mix, Region};
 use crate::team;
+
+/// Below this share of the rate asked for, operations queued up.
+const RATE_MISSED: f64 = 0.98;
+/// With fewer operations the share is chance.
+const LEAST_TO_JUDGE: u64 = 1000;
 
 /// How operations reach the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +115,8 @@ pub struct Job {
     pub end_fsync: bool,
     /// Drop the region from the page cache first.
     pub drop_cache: bool,
+    /// What is asked beyond blocks at full speed.
+    pub asked: Asked,
 }
 
 /// A job made ready: files open, region known.
@@ -129,6 +138,7 @@ struct Outcome {
     facts: Map<String, Value>,
     counters: Option<Map<String, Value>>,
     fill_s: f64,
+    extras: Extras,
 }
 
 impl Job {
@@ -198,6 +208,7 @@ impl Job {
         if self.time_based && self.runtime_s <= 0.0 {
             return Err(Error::usage("a time_based run needs a runtime above 0 s"));
         }
+        self.asked.check(self.random, self.share_whole && self.jobs > 1, self.block)?;
         let needed = Pool::bytes(self.depth, self.block as usize, self.writes(), self.jobs) as u128 * self.jobs as u128;
         let limit = available_memory().map_or(u128::MAX, |bytes| u128::from(bytes) * 4 / 5);
         if needed > limit {
@@ -307,12 +318,12 @@ impl Job {
             Err(error) => return Some(format!("the filesystem refused O_DIRECT ({error})")),
         };
         // A read of one block shows whether its alignment will do; a longer one adds nothing.
-        let length = if self.block <= 1 << 20 { self.block as usize } else { 4096 + self.block as usize % 4096 };
+        let block = self.asked.shortest(self.block);
+        let length = if block <= 1 << 20 { block as usize } else { 4096 + block as usize % 4096 };
         let probe = Region::new(length).ok()?;
         let answer = files::read_at(&direct, &probe, 0, length, span.offset);
-        (answer == -i64::from(libc::EINVAL)).then(|| {
-            format!("blocks of {} B at offset {} do not fit the device's for O_DIRECT", self.block, span.offset)
-        })
+        (answer == -i64::from(libc::EINVAL))
+            .then(|| format!("blocks of {block} B at offset {} do not fit the device's for O_DIRECT", span.offset))
     }
 
     /// One member's part: set up, wait for all, run, bring home.
@@ -356,7 +367,10 @@ impl Job {
         let mut reading = Reading { concurrency_asked: (self.depth * self.jobs) as f64, ..Reading::default() };
         let mut all: Option<Record> = None;
         let (mut calls, mut touched, mut fill_s) = (0_u64, 0_u64, 0.0_f64);
+        let mut told = Told::default();
+        let varied = !self.asked.lengths.is_empty();
         for outcome in outcomes {
+            told.add(outcome.extras);
             reading.cpu += outcome.cpu;
             reading.interrupted |= outcome.ending == Ending::Stopped;
             calls += outcome.calls;
@@ -386,13 +400,17 @@ impl Job {
             }
             let operations = direction.total.count();
             in_flight_ns += direction.total.mean() * operations as f64;
-            let mut stream =
-                Stream { name: name.into(), operations, bytes: operations * self.block, ..Stream::default() };
+            let bytes = if varied { direction.bytes } else { operations * self.block };
+            let mut stream = Stream { name: name.into(), operations, bytes, ..Stream::default() };
             stream.add_latency("submit", &direction.submit);
             stream.add_latency("complete", &direction.complete);
             stream.add_latency("total", &direction.total);
             reading.streams.push(stream);
-            reading.samples.bytes.push(direction.progress.iter().map(|count| count * self.block).collect());
+            reading.samples.bytes.push(if varied {
+                direction.bytes_progress.clone()
+            } else {
+                direction.progress.iter().map(|count| count * self.block).collect()
+            });
             reading.samples.operations.push(direction.progress.clone());
         }
         for fault in &record.faults {
@@ -406,6 +424,29 @@ impl Job {
                 },
                 count: fault.count,
             });
+        }
+        told.write(&mut details, &mut reading.faults);
+        if self.asked.open_loop() {
+            // More may be waiting than the depth holds; what was asked for is a rate.
+            reading.concurrency_asked = 0.0;
+            let operations: u64 = reading.streams.iter().map(|stream| stream.operations).sum();
+            let bytes: u64 = reading.streams.iter().map(|stream| stream.bytes).sum();
+            let (asked, done) = if self.asked.rate > 0.0 {
+                (self.asked.rate, operations)
+            } else {
+                (self.asked.rate_bytes as f64, bytes)
+            };
+            let reached = done as f64 / reading.elapsed_s.max(1e-9) / asked;
+            details.insert("rate_reached_share".into(), json!(reached));
+            if reached < RATE_MISSED && operations > LEAST_TO_JUDGE {
+                notes.push(note(
+                    "rate_not_reached",
+                    format!(
+                        "{:.0}% of the rate asked for was reached, so operations queued up and their latency grows with the runtime",
+                        reached * 100.0
+                    ),
+                ));
+            }
         }
         if self.engine != Engine::Null {
             details.insert("system_calls".into(), json!(calls));
@@ -440,8 +481,14 @@ impl Go<'_> {
     fn with<A: Access>(self, access: Result<A, Error>) -> Result<Outcome, Error> {
         let mut access = access?;
         let job = self.job;
-        let mut order = Order::new(self.span, job.random, job.read_percent, job.time_based, self.seed);
+        let endless = job.asked.endless(job.time_based);
+        let mut order = Order::new(self.span, job.random, job.read_percent, endless, self.seed);
         let mut record = Record::new((job.interval_s * 1e9) as u64);
+        let mut extras =
+            job.asked.extras(self.span, job.jobs as u64, job.random, job.time_based, !job.writes(), self.seed);
+        if !job.asked.lengths.is_empty() {
+            record.weigh();
+        }
         self.member.wait_for_start();
         if self.failed.load(Ordering::Relaxed) {
             return Err(Error::Machine("another job could not be set up".into(), None));
@@ -466,7 +513,7 @@ impl Go<'_> {
         let (mut cpu, mut calls) = (CpuTime::default(), 0);
         let mut before = Snapshot::default();
         let mut counters = None;
-        let ending = drive(&mut access, &mut order, self.pool, &schedule, self.stop, &mut record, |access, begins| {
+        let edge = |access: &A, begins: bool| {
             if begins {
                 if observes {
                     before = Snapshot::take(self.ready.device.as_ref());
@@ -480,7 +527,21 @@ impl Go<'_> {
                     counters = Some(Snapshot::take(self.ready.device.as_ref()).since(&before));
                 }
             }
-        });
+        };
+        let (order, record_) = (&mut order, &mut record);
+        let ending = if extras.any() {
+            drive::<A, true>(&mut access, order, &mut extras, self.pool, &schedule, self.stop, record_, edge)
+        } else {
+            drive::<A, false>(&mut access, order, &mut extras, self.pool, &schedule, self.stop, record_, edge)
+        };
+        if let (Some(verify), Some(file), true) =
+            (&mut extras.verify, self.ready.files.get(self.member.number), job.writes())
+        {
+            let synced = access.sync();
+            synced
+                .and_then(|()| verify.read_back(file, &|| self.stop.is_set()))
+                .map_err(|error| Error::machine("read back what was written", &error))?;
+        }
         let operations = record.directions.iter().map(|direction| direction.total.count()).sum::<u64>();
         let mut facts = Map::new();
         access.facts(&mut facts);
@@ -493,6 +554,7 @@ impl Go<'_> {
             facts,
             counters,
             fill_s: 0.0,
+            extras,
         })
     }
 }

@@ -139,9 +139,25 @@ impl Order {
                 None => return None,
             }
         };
+        Some((self.span.offset + block * self.span.block, self.next_direction()))
+    }
+
+    /// Whether the next operation writes, where its block is chosen elsewhere.
+    #[inline]
+    pub fn next_direction(&mut self) -> bool {
         // One step of a linear congruential generator (Knuth's MMIX); its upper bits are good enough to mix.
         self.draw = self.draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        Some((self.span.offset + block * self.span.block, (self.draw >> 32) >= self.read_below))
+        (self.draw >> 32) >= self.read_below
+    }
+
+    /// Whether the one pass was handed out in full.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        !self.endless
+            && match &self.random {
+                Some(permutation) => permutation.counter > permutation.mask,
+                None => self.next >= self.span.blocks,
+            }
     }
 }
 

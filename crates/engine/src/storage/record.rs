@@ -19,7 +19,12 @@ pub struct Direction {
     pub total: Histogram,
     /// Operations complete in each interval.
     pub progress: Vec<u64>,
+    /// Bytes moved, where operations are not all of one length; see [`Record::weigh`].
+    pub bytes: u64,
+    /// Bytes moved in each interval, likewise; empty where the operations tell them.
+    pub bytes_progress: Vec<u64>,
     now: u64,
+    bytes_now: u64,
 }
 
 /// One kind of fault.
@@ -66,6 +71,21 @@ impl Record {
         }
     }
 
+    /// Counts bytes too, because operations differ in length. Allocates.
+    pub fn weigh(&mut self) {
+        for direction in &mut self.directions {
+            direction.bytes_progress = vec![0; ROWS];
+        }
+    }
+
+    /// Counts bytes that moved.
+    #[inline]
+    pub fn moved(&mut self, write: bool, bytes: u64) {
+        let direction = &mut self.directions[usize::from(write)];
+        direction.bytes += bytes;
+        direction.bytes_now += bytes;
+    }
+
     /// Begins the timed region: forgets what came before.
     pub fn begin(&mut self, now_ns: u64) {
         for direction in &mut self.directions {
@@ -73,6 +93,8 @@ impl Record {
             direction.complete.clear();
             direction.total.clear();
             direction.now = 0;
+            direction.bytes = 0;
+            direction.bytes_now = 0;
         }
         self.faults.clear();
         self.began_ns = now_ns;
@@ -106,13 +128,14 @@ impl Record {
     #[cold]
     fn advance(&mut self, now_ns: u64) {
         for direction in &mut self.directions {
-            direction.progress[self.row] += std::mem::take(&mut direction.now);
+            direction.close(self.row);
         }
         while now_ns >= self.row_ends_ns {
             self.row += 1;
             if self.row == ROWS {
                 for direction in &mut self.directions {
                     halve(&mut direction.progress);
+                    halve(&mut direction.bytes_progress);
                 }
                 self.row = ROWS / 2;
                 self.interval_ns *= 2;
@@ -136,8 +159,9 @@ impl Record {
         self.ended_ns = now_ns.max(self.began_ns);
         self.tick(now_ns);
         for direction in &mut self.directions {
-            direction.progress[self.row] += std::mem::take(&mut direction.now);
+            direction.close(self.row);
             direction.progress.truncate(self.row.max(1));
+            direction.bytes_progress.truncate(self.row.max(1));
         }
     }
 
@@ -147,9 +171,11 @@ impl Record {
             let finer = if self.interval_ns < other.interval_ns { &mut *self } else { &mut other };
             finer.interval_ns *= 2;
             for direction in &mut finer.directions {
-                let rows = direction.progress.len();
-                halve(&mut direction.progress);
-                direction.progress.truncate((rows / 2).max(1));
+                for rows in [&mut direction.progress, &mut direction.bytes_progress] {
+                    let half = (rows.len() / 2).max(1);
+                    halve(rows);
+                    rows.truncate(half);
+                }
             }
         }
         for (mine, theirs) in self.directions.iter_mut().zip(&other.directions) {
@@ -159,6 +185,9 @@ impl Record {
             // Rows that not all jobs lived through would look like a drop.
             mine.progress.truncate(theirs.progress.len());
             mine.progress.iter_mut().zip(&theirs.progress).for_each(|(mine, theirs)| *mine += theirs);
+            mine.bytes += theirs.bytes;
+            mine.bytes_progress.truncate(theirs.bytes_progress.len());
+            mine.bytes_progress.iter_mut().zip(&theirs.bytes_progress).for_each(|(mine, theirs)| *mine += theirs);
         }
         for fault in other.faults {
             match self.faults.iter_mut().find(|mine| (mine.write, mine.errno) == (fault.write, fault.errno)) {
@@ -168,6 +197,15 @@ impl Record {
         }
         self.began_ns = self.began_ns.min(other.began_ns);
         self.ended_ns = self.ended_ns.max(other.ended_ns);
+    }
+}
+
+impl Direction {
+    fn close(&mut self, row: usize) {
+        self.progress[row] += std::mem::take(&mut self.now);
+        if let Some(bytes) = self.bytes_progress.get_mut(row) {
+            *bytes += std::mem::take(&mut self.bytes_now);
+        }
     }
 }
 

@@ -49,6 +49,10 @@ impl Access for Uring<'_> {
         self.file.sync_data()
     }
 
+    fn sync_whole(&mut self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
     fn calls(&self) -> u64 {
         self.ring.calls()
     }

@@ -154,6 +154,9 @@ impl<'a> Context<'a> {
             };
             if got >= 0 {
                 self.arrived = got as usize;
+                if at_least == 0 {
+                    break;
+                }
                 continue;
             }
             let error = io::Error::last_os_error();

@@ -105,6 +105,14 @@ impl Region {
         }
     }
 
+    /// Lends `length` bytes from `at` to `work`; only for memory with no transfer in flight.
+    pub fn lend<T>(&self, at: usize, length: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
+        let from = self.address(at, length);
+        // SAFETY: the range was checked by `address` and is initialised; it is a job's own, and no transfer is
+        // in flight there (the caller's promise), so that nobody else looks at it until `work` returns.
+        work(unsafe { std::slice::from_raw_parts_mut(from, length) })
+    }
+
     /// Copies out `length` bytes from `at`; only for memory with no transfer in flight.
     #[must_use]
     pub fn copy(&self, at: usize, length: usize) -> Vec<u8> {

@@ -369,6 +369,10 @@ impl<'a> Ring<'a> {
         if self.prepared > 0 {
             self.submit()?;
         }
+        if at_least == 0 && self.in_flight > 0 && self.ready() == 0 {
+            // With deferred task work, completions arrive only when they are asked for.
+            self.enter(0, 0, ENTER_GETEVENTS)?;
+        }
         while self.ready() < at_least.min(self.in_flight) {
             self.enter(0, at_least.min(self.in_flight), ENTER_GETEVENTS)?;
         }

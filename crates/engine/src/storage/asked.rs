@@ -1,0 +1,227 @@
+//! What a job is asked beyond blocks at full speed, and the [`Extras`] that each of its threads makes of it.
+
+use serde_json::{json, Map, Value};
+
+use super::choice::{Choice, Spread, Walk};
+use super::extras::Extras;
+use super::order::Span;
+use super::pace::{Every, Pace};
+use super::verify::{Findings, Verify, DAMAGES};
+use crate::histogram::Histogram;
+use crate::kernel::{Error, Parameters};
+use crate::reading::Fault;
+
+/// See the module; the default asks for nothing.
+#[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "options that are independent of each other")]
+pub struct Asked {
+    /// Operations/s of all threads together; 0 for as fast as the depth allows.
+    pub rate: f64,
+    /// Bytes/s likewise; 0 for no limit.
+    pub rate_bytes: u64,
+    /// Operations begin at random moments, not evenly spaced.
+    pub poisson: bool,
+    /// Without operations, s, after every `think_blocks`.
+    pub think_s: f64,
+    /// See `think_s`.
+    pub think_blocks: u32,
+    /// A sync after so many writes; 0 for none.
+    pub sync_every: u32,
+    /// The sync is of all that describes the file too.
+    pub sync_whole: bool,
+    /// How often each block is visited, where the order is random.
+    pub spread: Spread,
+    /// Lengths with their cumulative share; empty for one length.
+    pub lengths: Vec<(f64, u64)>,
+    /// From one beginning to the next in sequence, B; 0 for block after block.
+    pub stride: u64,
+    /// In sequence from the end down.
+    pub backward: bool,
+    /// Bytes of one pass, all threads together; 0 for the region's.
+    pub io_size: u64,
+    /// Blocks say what they are, and are checked.
+    pub verify: bool,
+    /// Of what is written first.
+    pub generation: u32,
+    /// Tells blocks of this run from those of others.
+    pub verify_seed: u64,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self {
+            rate: 0.0,
+            rate_bytes: 0,
+            poisson: false,
+            think_s: 0.0,
+            think_blocks: 1,
+            sync_every: 0,
+            sync_whole: false,
+            spread: Spread::Even,
+            lengths: Vec::new(),
+            stride: 0,
+            backward: false,
+            io_size: 0,
+            verify: false,
+            generation: 1,
+            verify_seed: 1,
+        }
+    }
+}
+
+impl Asked {
+    /// Reads the parameters of `storage_blocks`.
+    ///
+    /// # Errors
+    /// What is wrong with one of them.
+    pub fn of(parameters: &Parameters) -> Result<Self, Error> {
+        let syncs = [parameters.integer("fsync"), parameters.integer("fdatasync")];
+        if syncs[0] > 0 && syncs[1] > 0 {
+            return Err(Error::usage("fsync and fdatasync exclude each other: give one of them"));
+        }
+        if parameters.number("rate") > 0.0 && parameters.integer("rate_bytes") > 0 {
+            return Err(Error::usage("rate and rate_bytes exclude each other: give one of them"));
+        }
+        Ok(Self {
+            rate: parameters.number("rate"),
+            rate_bytes: parameters.integer("rate_bytes"),
+            poisson: parameters.text("rate_process") == "poisson",
+            think_s: parameters.number("thinktime"),
+            think_blocks: parameters.integer("thinktime_blocks") as u32,
+            sync_every: syncs[0].max(syncs[1]) as u32,
+            sync_whole: syncs[0] > 0,
+            spread: Spread::parse(parameters.text("random_distribution")).map_err(Error::usage)?,
+            lengths: super::choice::lengths(parameters.text("bssplit")).map_err(Error::usage)?,
+            stride: parameters.integer("stride"),
+            backward: parameters.text("pattern") == "backward",
+            io_size: parameters.integer("io_size"),
+            verify: parameters.text("verify") == "crc32c",
+            generation: parameters.integer("generation") as u32,
+            verify_seed: parameters.integer("verify_seed"),
+        })
+    }
+
+    /// Operations begin at a rate, so that any number of them may have to wait.
+    #[must_use]
+    pub fn open_loop(&self) -> bool {
+        self.rate > 0.0 || self.rate_bytes > 0
+    }
+
+    /// The longest operation, B; `block` where all are alike.
+    #[must_use]
+    pub fn longest(&self, block: u64) -> u64 {
+        self.lengths.iter().map(|&(_, bytes)| bytes).max().unwrap_or(block)
+    }
+
+    /// The shortest operation, B.
+    #[must_use]
+    pub fn shortest(&self, block: u64) -> u64 {
+        self.lengths.iter().map(|&(_, bytes)| bytes).min().unwrap_or(block)
+    }
+
+    /// What cannot be together.
+    ///
+    /// # Errors
+    /// Which, and what mends it.
+    pub fn check(&self, random: bool, shared: bool, block: u64) -> Result<(), Error> {
+        if self.verify && !self.lengths.is_empty() {
+            return Err(Error::usage("verify needs blocks of one length: leave bssplit out"));
+        }
+        if self.verify && (self.stride % block != 0) {
+            return Err(Error::usage("verify needs whole blocks: take a stride that is a multiple of bs"));
+        }
+        if self.verify && shared {
+            return Err(Error::usage("verify needs blocks of one job's own: use share=partition, or numjobs 1"));
+        }
+        if !random && self.spread != Spread::Even {
+            return Err(Error::usage("random_distribution needs a random order: use rw randread, randwrite or randrw"));
+        }
+        if random && (self.stride > 0 || self.backward) {
+            return Err(Error::usage("pattern and stride need an order in sequence: use rw read, write or rw"));
+        }
+        Ok(())
+    }
+
+    /// What one of `jobs` threads does of it, in its `span`.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "a share of a rate has few digits")]
+    pub fn extras(&self, span: Span, jobs: u64, random: bool, endless: bool, reads_only: bool, seed: u64) -> Extras {
+        let size = span.blocks * span.block;
+        let chosen = !self.lengths.is_empty() || self.spread != Spread::Even || self.stride > 0 || self.backward;
+        let walk = match (random, self.backward) {
+            (true, _) => Walk::Random,
+            (false, true) => Walk::Down { step: self.stride },
+            (false, false) => Walk::Up { step: self.stride },
+        };
+        let limited = !endless && (chosen || self.io_size > 0);
+        Extras {
+            pace: self
+                .open_loop()
+                .then(|| Pace::new(self.rate / jobs as f64, self.rate_bytes.div_ceil(jobs), self.poisson, seed)),
+            think: Every::new(self.think_blocks)
+                .filter(|_| self.think_s > 0.0)
+                .map(|e| (e, (self.think_s * 1e9) as u64)),
+            sync: Every::new(self.sync_every).map(|every| (every, self.sync_whole)),
+            choice: chosen
+                .then(|| Choice::new(span.offset, size, span.block, self.lengths.clone(), walk, &self.spread, seed)),
+            limit: limited.then(|| if self.io_size > 0 { self.io_size.div_ceil(jobs) } else { size }),
+            verify: self.verify.then(|| {
+                Verify::new(span.offset, span.blocks, span.block, self.verify_seed, self.generation, reads_only)
+            }),
+            synced: (self.sync_every > 0).then(Histogram::new),
+            ..Extras::default()
+        }
+    }
+
+    /// Whether the plain order has to go on beyond one pass, because bytes are what ends it.
+    #[must_use]
+    pub fn endless(&self, time_based: bool) -> bool {
+        time_based || self.io_size > 0
+    }
+}
+
+/// What all threads' extras came to.
+#[derive(Debug, Default)]
+pub struct Told {
+    verified: Option<Findings>,
+    synced: Option<Histogram>,
+}
+
+impl Told {
+    /// Adds one thread's.
+    pub fn add(&mut self, extras: Extras) {
+        if let Some(verify) = extras.verify {
+            self.verified.get_or_insert_with(Findings::default).merge(&verify.found);
+        }
+        if let Some(synced) = extras.synced {
+            self.synced.get_or_insert_with(Histogram::new).merge(&synced);
+        }
+    }
+
+    /// Tells it in a reading: `details`, and a fault for each kind of damage.
+    pub fn write(&self, details: &mut Map<String, Value>, faults: &mut Vec<Fault>) {
+        if let Some(synced) = &self.synced {
+            details.insert("sync_count".into(), json!(synced.count()));
+            details.insert("sync_latency_ns".into(), synced.to_json());
+            details.insert("sync_latency_ns_mean".into(), json!(synced.mean()));
+        }
+        let Some(found) = &self.verified else { return };
+        details.insert("verify_checked_blocks".into(), json!(found.checked));
+        for (&count, (_, name)) in found.counts.iter().zip(DAMAGES) {
+            details.insert(format!("verify_{name}_blocks"), json!(count));
+            if count > 0 {
+                let at = found.first.iter().find(|first| first.1 == name).map_or(0, |first| first.0);
+                let says = format!("{name} block, the first at offset {at}");
+                faults.push(Fault { operation: "verify".into(), errno: 0, says, count });
+            }
+        }
+        if found.unreadable > 0 {
+            let says = "could not be read back".into();
+            faults.push(Fault { operation: "verify".into(), errno: libc::EIO, says, count: found.unreadable });
+        }
+        if !found.first.is_empty() {
+            let first: Vec<_> = found.first.iter().map(|(at, kind)| json!({"offset": at, "damage": kind})).collect();
+            details.insert("verify_first_damaged".into(), json!(first));
+        }
+    }
+}

@@ -1,0 +1,489 @@
+//! Which block comes next where the order is no plain one: skewed, backward, striding, or of mixed lengths.
+
+use crate::sys::memory::mix;
+
+/// A small generator for draws that must be cheap and the same on every machine (splitmix64, Steele et al. 2014).
+#[derive(Debug, Clone)]
+pub struct Draws(u64);
+
+impl Draws {
+    /// The sequence that `seed` decides.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn bits(&mut self) -> u64 {
+        let value = mix(self.0);
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        value
+    }
+
+    /// Uniform in (0, 1].
+    #[inline]
+    #[allow(clippy::cast_precision_loss, reason = "53 bits are kept")]
+    pub fn share(&mut self) -> f64 {
+        ((self.bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Uniform in `0..below`.
+    #[inline]
+    pub fn below(&mut self, below: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(below)) >> 64) as u64
+    }
+}
+
+/// How often each unit of the region is visited.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Spread {
+    /// All alike.
+    Even,
+    /// The k-th most popular with probability proportional to k^-theta.
+    Zipf(f64),
+    /// Rank `n u^e` with `e = ln h / ln (1 - h)`: the share `h` of the region gets the share `1 - h` of the visits.
+    Pareto(f64),
+    /// Around the middle, with this standard deviation as a share of the region.
+    Normal(f64),
+    /// Zones from the region's beginning on: share of visits, share of the region.
+    Zoned(Vec<(f64, f64)>),
+}
+
+impl Spread {
+    /// Reads `random`, `zipf:1.2`, `pareto:0.2`, `normal:20` or `zoned:60/10:30/20:10/70`, as fio spells them.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once(':').unwrap_or((text, ""));
+        let number = |least: f64, most: f64, otherwise: Option<f64>| match (value, otherwise) {
+            ("", Some(otherwise)) => Ok(otherwise),
+            _ => match value.parse::<f64>() {
+                Ok(number) if number >= least && number <= most => Ok(number),
+                _ => Err(format!("random_distribution {text}: {name} takes a number from {least} to {most}")),
+            },
+        };
+        match name {
+            "random" | "" => Ok(Self::Even),
+            "zipf" => Ok(Self::Zipf(number(0.01, 10.0, Some(1.1))?)),
+            "pareto" => Ok(Self::Pareto(number(0.001, 0.999, Some(0.2))?)),
+            "normal" | "gauss" => Ok(Self::Normal(number(0.01, 100.0, Some(10.0))? / 100.0)),
+            "zoned" => zones(text, value),
+            _ => Err(format!("random_distribution {text}: take random, zipf:N, pareto:N, normal:N or zoned:A/B:C/D")),
+        }
+    }
+}
+
+fn zones(text: &str, value: &str) -> Result<Spread, String> {
+    let wrong = || format!("random_distribution {text}: zones are SHARE/SIZE:SHARE/SIZE…, each in percent, 100 in all");
+    let mut found = Vec::new();
+    for zone in value.split(':') {
+        let (visits, size) = zone.split_once('/').ok_or_else(wrong)?;
+        let percent =
+            |part: &str| part.parse::<f64>().ok().filter(|share| (0.0..=100.0).contains(share)).ok_or_else(wrong);
+        found.push((percent(visits)? / 100.0, percent(size)? / 100.0));
+    }
+    let (visits, sizes) = found.iter().fold((0.0, 0.0), |sum, zone| (sum.0 + zone.0, sum.1 + zone.1));
+    if (visits - 1.0).abs() > 1e-6
+        || (sizes - 1.0).abs() > 1e-6
+        || found.iter().any(|zone| zone.0 > 0.0 && zone.1 <= 0.0)
+    {
+        return Err(wrong());
+    }
+    Ok(Spread::Zoned(found))
+}
+
+/// Lengths with their cumulative share of the operations, from text such as `4k/50:64k/50`; empty for one length only.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn lengths(text: &str) -> Result<Vec<(f64, u64)>, String> {
+    let wrong = || format!("bssplit {text}: write BYTES/PERCENT:BYTES/PERCENT…, such as 4k/50:64k/50, 100 in all");
+    let mut found: Vec<(Option<f64>, u64)> = Vec::new();
+    for part in text.split(':').filter(|_| !text.is_empty()) {
+        let (length, share) = part.split_once('/').unwrap_or((part, ""));
+        let lower = length.to_ascii_lowercase();
+        let digits = lower.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+        let shift = match &lower[digits.len()..] {
+            "" => 0,
+            "k" | "kib" => 10,
+            "m" | "mib" => 20,
+            "g" | "gib" => 30,
+            _ => return Err(wrong()),
+        };
+        let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+        let bytes = bytes.filter(|bytes| (512..=1 << 40).contains(bytes)).ok_or_else(wrong)?;
+        let share = if share.is_empty() { None } else { Some(share.parse::<f64>().map_err(|_| wrong())? / 100.0) };
+        found.push((share, bytes));
+    }
+    let given: f64 = found.iter().filter_map(|(share, _)| *share).sum();
+    let open = found.iter().filter(|(share, _)| share.is_none()).count();
+    if found.iter().any(|(share, _)| share.is_some_and(|share| !(0.0..=1.0).contains(&share)))
+        || given > 1.0 + 1e-6
+        || (open == 0 && !found.is_empty() && given < 1.0 - 1e-6)
+    {
+        return Err(wrong());
+    }
+    #[allow(clippy::cast_precision_loss, reason = "a handful of lengths")]
+    let rest = if open > 0 { (1.0 - given).max(0.0) / open as f64 } else { 0.0 };
+    let mut sum = 0.0;
+    Ok(found
+        .into_iter()
+        .map(|(share, bytes)| {
+            sum += share.unwrap_or(rest);
+            (sum, bytes)
+        })
+        .collect())
+}
+
+/// The order of visits in sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Walk {
+    /// Upward, by `step` bytes from one beginning to the next; a pass begins one block after the one before.
+    Up {
+        /// From one beginning to the next, B; 0 for block after block.
+        step: u64,
+    },
+    /// From the end down.
+    Down {
+        /// From one beginning to the next, B; 0 for block after block.
+        step: u64,
+    },
+    /// By the spread.
+    Random,
+}
+
+/// Gives a job its offsets and lengths.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    offset: u64,
+    size: u64,
+    /// Offsets of random visits are whole multiples of this, B: the shortest length.
+    unit: u64,
+    lengths: Vec<(f64, u64)>,
+    walk: Walk,
+    sampler: Sampler,
+    draws: Draws,
+    at: u64,
+    pass: u64,
+}
+
+impl Choice {
+    /// For `size` bytes from `offset` on; `lengths` as from [`lengths`], or one of `block` bytes.
+    #[must_use]
+    pub fn new(
+        offset: u64,
+        size: u64,
+        block: u64,
+        mut lengths: Vec<(f64, u64)>,
+        walk: Walk,
+        spread: &Spread,
+        seed: u64,
+    ) -> Self {
+        if lengths.is_empty() {
+            lengths.push((1.0, block));
+        }
+        let unit = lengths.iter().map(|&(_, bytes)| bytes).min().unwrap_or(block).max(1);
+        let sampler = Sampler::new(spread, (size / unit).max(1), seed);
+        Self { offset, size, unit, lengths, walk, sampler, draws: Draws::new(seed ^ 0xB10C), at: 0, pass: 0 }
+    }
+
+    /// Begins anew.
+    pub fn restart(&mut self) {
+        self.at = 0;
+        self.pass = 0;
+    }
+
+    /// The next visit: its offset in the file, and its length.
+    #[inline]
+    pub fn next_visit(&mut self) -> (u64, u64) {
+        let length = self.length().min(self.size);
+        let at = match self.walk {
+            Walk::Random => {
+                let places = (self.size - length) / self.unit + 1;
+                // A long block near the end has fewer places than there are units: it is drawn into them.
+                self.sampler.draw(&mut self.draws).min(places - 1) * self.unit
+            }
+            Walk::Up { step } => {
+                if self.at + length > self.size {
+                    self.wrap(length, step);
+                }
+                let at = self.at;
+                self.at += if step == 0 { length } else { step };
+                at
+            }
+            Walk::Down { step } => {
+                if self.at + length > self.size {
+                    self.wrap(length, step);
+                }
+                let at = self.size - self.at - length;
+                self.at += if step == 0 { length } else { step };
+                at
+            }
+        };
+        (self.offset + at, length)
+    }
+
+    #[cold]
+    fn wrap(&mut self, length: u64, step: u64) {
+        self.pass += 1;
+        let phases = if step == 0 { 1 } else { (step / length).max(1) };
+        self.at = (self.pass % phases * length).min(self.size - length);
+    }
+
+    #[inline]
+    fn length(&mut self) -> u64 {
+        if let [(_, only)] = self.lengths[..] {
+            return only;
+        }
+        let draw = self.draws.share();
+        let found = self.lengths.iter().find(|&&(below, _)| draw <= below).or(self.lengths.last());
+        found.map_or(self.unit, |&(_, bytes)| bytes)
+    }
+}
+
+/// Draws units by a spread, O(1) in time and memory however many there are.
+#[derive(Debug, Clone)]
+struct Sampler {
+    units: u64,
+    key: u64,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Even,
+    Zipf { theta: f64, low: f64, high: f64, sure: f64 },
+    Pareto { power: f64 },
+    Normal { deviation: f64 },
+    Zoned(Vec<(f64, u64, u64)>),
+}
+
+#[allow(clippy::cast_precision_loss, reason = "more than 2^53 units of 512 B are more than a device holds")]
+impl Sampler {
+    fn new(spread: &Spread, units: u64, key: u64) -> Self {
+        let kind = match spread {
+            Spread::Even => Kind::Even,
+            &Spread::Zipf(theta) => Kind::Zipf {
+                theta,
+                low: integral(1.5, theta) - 1.0,
+                high: integral(units as f64 + 0.5, theta),
+                sure: 2.0 - inverse(integral(2.5, theta) - 2.0_f64.powf(-theta), theta),
+            },
+            &Spread::Pareto(h) => Kind::Pareto { power: h.ln() / (1.0 - h).ln() },
+            &Spread::Normal(share) => Kind::Normal { deviation: share * units as f64 },
+            Spread::Zoned(zones) => {
+                let (mut visits, mut size) = (0.0, 0.0);
+                let mut edges = Vec::with_capacity(zones.len());
+                for zone in zones {
+                    let from = (size * units as f64).round() as u64;
+                    visits += zone.0;
+                    size += zone.1;
+                    let to = ((size * units as f64).round() as u64).min(units);
+                    edges.push((visits, from.min(units - 1), to.max(from.min(units - 1) + 1)));
+                }
+                Kind::Zoned(edges)
+            }
+        };
+        Self { units, key, kind }
+    }
+
+    #[inline]
+    fn draw(&self, draws: &mut Draws) -> u64 {
+        match &self.kind {
+            Kind::Even => draws.below(self.units),
+            &Kind::Zipf { theta, low, high, sure } => {
+                // Rejection-inversion (Hörmann & Derflinger 1996): exact for any exponent, about 1.1 draws each.
+                let rank = loop {
+                    let u = high + draws.share() * (low - high);
+                    let x = inverse(u, theta);
+                    let k = x.round().clamp(1.0, self.units as f64);
+                    if k - x <= sure || u >= integral(k + 0.5, theta) - k.powf(-theta) {
+                        break k as u64 - 1;
+                    }
+                };
+                self.scatter(rank)
+            }
+            &Kind::Pareto { power } => {
+                let rank = (self.units as f64 * draws.share().powf(power)) as u64;
+                self.scatter(rank.min(self.units - 1))
+            }
+            &Kind::Normal { deviation } => loop {
+                // Box & Muller 1958; what falls outside is drawn again.
+                let (u, v) = (draws.share(), draws.share());
+                let z = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
+                let at = (self.units as f64 / 2.0 + z * deviation).floor();
+                if at >= 0.0 && at < self.units as f64 {
+                    break at as u64;
+                }
+            },
+            Kind::Zoned(edges) => {
+                let draw = draws.share();
+                let zone = edges.iter().find(|zone| draw <= zone.0).or(edges.last());
+                zone.map_or(0, |&(_, from, to)| from + draws.below(to - from))
+            }
+        }
+    }
+
+    /// Popular units lie all over the region, not side by side: a bijection of ranks to units.
+    #[inline]
+    fn scatter(&self, rank: u64) -> u64 {
+        let bits = (u64::BITS - (self.units - 1).leading_zeros()).max(1);
+        let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
+        let mut value = rank;
+        loop {
+            for round in 0..3 {
+                let part = mix(self.key.wrapping_add(round));
+                value = value.wrapping_mul(part | 1).wrapping_add(part >> 7) & mask;
+                value ^= value >> (bits / 2).max(1);
+            }
+            if value < self.units {
+                return value;
+            }
+        }
+    }
+}
+
+/// The integral of x^-theta, and its inverse; both go over smoothly into theta = 1.
+fn integral(x: f64, theta: f64) -> f64 {
+    let log = x.ln();
+    let scaled = (1.0 - theta) * log;
+    if scaled.abs() < 1e-8 {
+        log * (1.0 + scaled / 2.0)
+    } else {
+        scaled.exp_m1() / (1.0 - theta)
+    }
+}
+
+fn inverse(y: f64, theta: f64) -> f64 {
+    let scaled = (y * (1.0 - theta)).max(-1.0 + 1e-16);
+    if scaled.abs() < 1e-8 {
+        (y * (1.0 - scaled / 2.0)).exp()
+    } else {
+        (scaled.ln_1p() / (1.0 - theta)).exp()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::cast_precision_loss, reason = "counts of a test are small")]
+mod tests {
+    use super::*;
+
+    const VISITS: u64 = 200_000;
+
+    fn counts(spread: &Spread, units: u64) -> Vec<u64> {
+        let mut choice = Choice::new(0, units * 512, 512, Vec::new(), Walk::Random, spread, 42);
+        let mut counts = vec![0; units as usize];
+        for _ in 0..VISITS {
+            counts[(choice.next_visit().0 / 512) as usize] += 1;
+        }
+        counts
+    }
+
+    /// Pearson's statistic against expected shares; its mean is the degrees of freedom, its deviation sqrt(2 df).
+    fn chi_square_is_likely(counts: &[u64], shares: &[f64]) {
+        let total: f64 = shares.iter().sum();
+        let statistic: f64 = counts
+            .iter()
+            .zip(shares)
+            .map(|(&count, share)| {
+                let expected = VISITS as f64 * share / total;
+                assert!(expected > 5.0, "too few expected for the test: {expected}");
+                (count as f64 - expected).powi(2) / expected
+            })
+            .sum();
+        let freedom = counts.len() as f64 - 1.0;
+        let off = (statistic - freedom) / (2.0 * freedom).sqrt();
+        assert!(off.abs() < 4.0, "chi-square {statistic:.1} with {freedom} degrees of freedom");
+    }
+
+    #[test]
+    fn zipf_is_exact_and_scattered() {
+        for theta in [0.5, 0.99, 1.0, 1.2] {
+            let mut counts = counts(&Spread::Zipf(theta), 100);
+            assert_ne!(counts.iter().position(|count| count == counts.iter().max().unwrap()), Some(0));
+            counts.sort_unstable_by(|a, b| b.cmp(a));
+            let shares: Vec<f64> = (1..=100).map(|k| f64::from(k).powf(-theta)).collect();
+            // Sorting favours each place a little, so the tail is held as one.
+            let fold = |all: &[f64]| {
+                let mut head = all[..5].to_vec();
+                head.push(all[5..].iter().sum());
+                head
+            };
+            let heads: Vec<u64> =
+                fold(&counts.iter().map(|&c| c as f64).collect::<Vec<_>>()).iter().map(|&c| c as u64).collect();
+            chi_square_is_likely(&heads, &fold(&shares));
+        }
+    }
+
+    #[test]
+    fn an_even_spread_is_even() {
+        chi_square_is_likely(&counts(&Spread::Even, 333), &vec![1.0; 333]);
+    }
+
+    #[test]
+    fn pareto_gives_the_share_that_its_name_promises() {
+        let mut counts = counts(&Spread::Pareto(0.2), 1000);
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        let top: u64 = counts[..200].iter().sum();
+        assert!((top as f64 / VISITS as f64 - 0.8).abs() < 0.01, "{top}");
+    }
+
+    #[test]
+    fn normal_has_its_mean_and_deviation() {
+        let counts = counts(&Spread::Normal(0.1), 1000);
+        let mean = counts.iter().enumerate().map(|(at, &c)| (at as f64 + 0.5) * c as f64).sum::<f64>() / VISITS as f64;
+        let variance =
+            counts.iter().enumerate().map(|(at, &c)| (at as f64 + 0.5 - mean).powi(2) * c as f64).sum::<f64>()
+                / VISITS as f64;
+        assert!((mean - 500.0).abs() < 1.0 && (variance.sqrt() - 100.0).abs() < 1.0, "{mean} {variance}");
+    }
+
+    #[test]
+    fn zones_get_their_visits() {
+        let counts = counts(&Spread::parse("zoned:60/10:30/20:8/30:2/40").unwrap(), 1000);
+        let sums: Vec<u64> = [0..100, 100..300, 300..600, 600..1000].map(|zone| counts[zone].iter().sum()).to_vec();
+        chi_square_is_likely(&sums, &[0.6, 0.3, 0.08, 0.02]);
+    }
+
+    #[test]
+    fn lengths_come_as_often_as_asked_and_stay_inside() {
+        let split = lengths("4k/25:16k/25:64k").unwrap();
+        for walk in [Walk::Random, Walk::Up { step: 0 }, Walk::Down { step: 0 }] {
+            let mut choice = Choice::new(8192, 1 << 20, 65536, split.clone(), walk, &Spread::Even, 7);
+            let mut counts = [0_u64; 3];
+            for _ in 0..VISITS {
+                let (offset, length) = choice.next_visit();
+                assert!(
+                    offset >= 8192 && offset + length <= 8192 + (1 << 20) && offset % 4096 == 0,
+                    "{offset} {length}"
+                );
+                counts[[4096, 16384, 65536].iter().position(|&l| l == length).unwrap()] += 1;
+            }
+            chi_square_is_likely(&counts, &[0.25, 0.25, 0.5]);
+        }
+    }
+
+    #[test]
+    fn backward_and_stride_visit_what_they_should() {
+        let plan = |walk, visits| {
+            let mut choice = Choice::new(0, 8 * 512, 512, Vec::new(), walk, &Spread::Even, 1);
+            (0..visits).map(|_| choice.next_visit().0 / 512).collect::<Vec<_>>()
+        };
+        assert_eq!(plan(Walk::Down { step: 0 }, 9), [7, 6, 5, 4, 3, 2, 1, 0, 7]);
+        assert_eq!(plan(Walk::Up { step: 3 * 512 }, 8), [0, 3, 6, 1, 4, 7, 2, 5]);
+        assert_eq!(plan(Walk::Down { step: 4 * 512 }, 4), [7, 3, 6, 2]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_what_would_do() {
+        for text in ["zipf:x", "zipf:-1", "pareto:1", "zoned:50/50", "zoned:50/0:50/100", "zoned:1", "cauchy:1"] {
+            assert!(Spread::parse(text).unwrap_err().starts_with("random_distribution"), "{text}");
+        }
+        for text in ["4k/50", "4q/100", "4k/120", "1/100", "/", "4k/60:8k/60"] {
+            assert!(lengths(text).unwrap_err().starts_with("bssplit"), "{text}");
+        }
+        assert!(lengths("").unwrap().is_empty());
+    }
+}

@@ -1,0 +1,195 @@
+//! What a run may ask for beyond blocks at full speed; the loop is compiled without any of it where nothing is asked.
+
+use std::time::Duration;
+
+use super::access::Access;
+use super::choice::Choice;
+use super::order::Order;
+use super::pace::{Every, Pace};
+use super::pool::Pool;
+use super::record::Record;
+use super::verify::Verify;
+use crate::clock::Clock;
+use crate::histogram::Histogram;
+
+/// Below this the scheduler's wake-up is later than what is waited for: the loop spins.
+const SPIN_NS: u64 = 100_000;
+/// Sleeps are cut, so that a request to end is heard.
+const LONGEST_SLEEP_NS: u64 = 10_000_000;
+/// A random block that is in flight is drawn again so often before the job waits for it.
+const REDRAWS: u32 = 64;
+
+/// See the module; what is none is not asked for.
+#[derive(Debug, Default)]
+pub struct Extras {
+    /// Operations begin at a rate.
+    pub pace: Option<Pace>,
+    /// After so many operations, this many ns without any.
+    pub think: Option<(Every, u64)>,
+    /// After so many writes, a sync: of the data alone, or (`true`) of all that describes the file too.
+    pub sync: Option<(Every, bool)>,
+    /// Offsets and lengths other than the plain order's.
+    pub choice: Option<Choice>,
+    /// Bytes after which a pass ends, where the order itself does not end.
+    pub limit: Option<u64>,
+    /// Blocks that are checked.
+    pub verify: Option<Verify>,
+    /// How long syncs took.
+    pub synced: Option<Histogram>,
+    /// Bytes handed over since the region began.
+    pub issued: u64,
+    /// Drawn, and waiting for its block to be free.
+    pub held: Option<(u64, bool, u64)>,
+}
+
+impl Extras {
+    /// Whether anything is asked for.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.pace.is_some()
+            || self.think.is_some()
+            || self.sync.is_some()
+            || self.choice.is_some()
+            || self.limit.is_some()
+            || self.verify.is_some()
+    }
+
+    /// The timed region begins: counts begin anew, and so does the schedule.
+    pub fn restart(&mut self, now_ns: u64) {
+        if let Some(pace) = &mut self.pace {
+            pace.restart(now_ns);
+        }
+        if let Some(choice) = &mut self.choice {
+            choice.restart();
+        }
+        if let Some(synced) = &mut self.synced {
+            synced.clear();
+        }
+        self.issued = 0;
+    }
+
+    /// All operations must come home before another may begin.
+    #[inline]
+    #[must_use]
+    pub fn must_settle(&self) -> bool {
+        self.think.as_ref().is_some_and(|(every, _)| every.is_due())
+            || self.sync.as_ref().is_some_and(|(every, _)| every.is_due())
+    }
+
+    /// The next operation, and when it is meant to begin: offset, whether it writes, length. None if it may
+    /// not begin yet, or if there is none.
+    #[inline]
+    pub fn next_operation(&mut self, order: &mut Order, block: u64, now_ns: u64) -> Option<(u64, bool, u64, u64)> {
+        if self.must_settle() {
+            return None;
+        }
+        let begins = match &self.pace {
+            Some(pace) if pace.due_ns() > now_ns => return None,
+            Some(pace) => pace.due_ns(),
+            None => now_ns,
+        };
+        let (offset, write, length) = match self.held.take() {
+            Some(held) => held,
+            None => self.draw(order, block)?,
+        };
+        if self.verify.as_ref().is_some_and(|verify| verify.is_busy(offset)) {
+            self.held = Some((offset, write, length));
+            return None;
+        }
+        self.issued += length;
+        if let Some(pace) = &mut self.pace {
+            pace.issued(length);
+        }
+        if let Some((every, _)) = &mut self.think {
+            every.count();
+        }
+        if let (Some((every, _)), true) = (&mut self.sync, write) {
+            every.count();
+        }
+        Some((offset, write, length, begins))
+    }
+
+    fn draw(&mut self, order: &mut Order, block: u64) -> Option<(u64, bool, u64)> {
+        if self.limit.is_some_and(|limit| self.issued >= limit) {
+            return None;
+        }
+        let Some(choice) = &mut self.choice else {
+            return order.next_operation().map(|(offset, write)| (offset, write, block));
+        };
+        let write = order.next_direction();
+        let (mut offset, mut length) = choice.next_visit();
+        if let Some(verify) = &self.verify {
+            for _ in 0..REDRAWS {
+                if !verify.is_busy(offset) {
+                    break;
+                }
+                (offset, length) = choice.next_visit();
+            }
+        }
+        Some((offset, write, length))
+    }
+
+    /// Whether more operations are to come although none is in flight.
+    #[must_use]
+    pub fn has_more(&self, order: &Order) -> bool {
+        self.must_settle()
+            || self.held.is_some()
+            || (self.pace.is_some()
+                && match self.limit {
+                    Some(limit) => self.issued < limit,
+                    None => self.choice.is_some() || !order.is_over(),
+                })
+    }
+
+    /// With nothing in flight: syncs, thinks, or waits for the next intended beginning, no longer than to `until_ns`.
+    pub fn settle<A: Access>(&mut self, access: &mut A, clock: Clock, until_ns: u64, record: &mut Record) {
+        if let Some((every, whole)) = self.sync.as_mut().filter(|(every, _)| every.is_due()) {
+            let began = clock.now();
+            let answer = if *whole { access.sync_whole() } else { access.sync() };
+            if let Err(error) = answer {
+                record.fault(true, error.raw_os_error().unwrap_or(libc::EIO));
+            }
+            if let Some(synced) = &mut self.synced {
+                synced.record_many(clock.now().saturating_sub(began), 1);
+            }
+            every.done();
+        }
+        if let Some((every, think_ns)) = self.think.as_mut().filter(|(every, _)| every.is_due()) {
+            rest(clock, clock.now().saturating_add(*think_ns).min(until_ns));
+            every.done();
+        } else if let Some(pace) = &self.pace {
+            rest(clock, pace.due_ns().min(until_ns).min(clock.now() + LONGEST_SLEEP_NS));
+        }
+    }
+
+    /// An operation begins.
+    #[inline]
+    pub fn begin(&mut self, pool: &Pool, at: usize, offset: u64, write: bool) {
+        if let Some(verify) = &mut self.verify {
+            verify.begin(pool.region(), at, offset, write);
+        }
+    }
+
+    /// An operation has ended.
+    #[inline]
+    pub fn end(&mut self, pool: &Pool, at: usize, offset: u64, write: bool, whole: bool) {
+        if let Some(verify) = &mut self.verify {
+            verify.end(pool.region(), at, offset, write, whole);
+        }
+    }
+}
+
+/// Waits until `until_ns`: sleeps as long as that is exact enough, then spins.
+fn rest(clock: Clock, until_ns: u64) {
+    loop {
+        let left = until_ns.saturating_sub(clock.now());
+        if left == 0 {
+            return;
+        }
+        if left > SPIN_NS {
+            std::thread::sleep(Duration::from_nanos((left - SPIN_NS).min(LONGEST_SLEEP_NS)));
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}

@@ -1,0 +1,282 @@
+"""Runs groups of storage jobs once each, as a job file asks: files made ready, jobs of a group at the same time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from hwdyno import __version__
+from hwdyno.ceilings import ceilings_of
+from hwdyno.hosts import Host
+from hwdyno.measurement import Reading, Snapshot, measurement_of
+from hwdyno.runner.progress import Journal, Keeper, Progress, Step
+from hwdyno.runner.signals import terminations_interrupt, uninterrupted
+from hwdyno.store import StoreError
+from hwdyno.units import format_bytes
+from hwdyno.words import ExperimentResult, Measurement, Note, Parameters, Run, UserError
+from hwdyno.workspace import Workspace, check_place, room
+
+KERNEL = "storage_blocks"
+EXPERIMENT = "storage.job"
+# The mark that the engine's layout leaves in a file's first 8 bytes (crates/engine/src/sys/memory.rs, mark(0)).
+_OWN = (0x6877_6479_6E6F_2121 * 0x9E37_79B9_7F4A_7C15 % (1 << 64)).to_bytes(8, "little")
+# What a point's parameters show: the axes of every job, and what was set beyond them.
+_AXES = ("rw", "rwmixread", "bs", "iodepth", "numjobs", "ioengine", "direct", "size")
+
+
+@dataclass(frozen=True)
+class Work:
+    """One job: what the kernel is told, and the file that it works on."""
+
+    name: str
+    parameters: Parameters
+    directory: Path
+    file: Path | None
+    """None for a file of its own, made for it and removed at the end."""
+    size: int | None
+    """Bytes of the region a thread, or, on a named file, of all threads; none for all of a file that is there."""
+    size_share: float | None
+    writes: bool
+    notes: tuple[Note, ...] = ()
+
+
+def run(
+    groups: Sequence[Sequence[Work]],
+    host: Host,
+    store: Keeper,
+    run_id: str,
+    *,
+    asks: str,
+    command: str,
+    seed: int,
+    progress: Progress,
+    explain: Callable[[Run], Run] = lambda run: run,
+) -> Run:
+    """Make the files ready, run group after group, and keep the Run.
+
+    Raises ``UserError`` before anything is written where a job cannot be. No file of the user's is written to.
+    """
+    begun = _now()
+    works = [work for group in groups for work in group]
+    machine = host.survey(works[0].directory)
+    empty = ExperimentResult(
+        name=EXPERIMENT,
+        resource="storage",
+        asks=asks,
+        load="iodepth",
+        kernel=KERNEL,
+        points=(),
+        ceilings=tuple(ceilings_of(machine, "storage")),
+        planned=len(works),
+        fixed={"seed": seed},
+        commands=(command,),
+    )
+    header = Run(
+        id=run_id,
+        started=begun,
+        finished=None,
+        machine=machine,
+        profile="job file",
+        command=command,
+        experiments=(empty,),
+        version=__version__,
+    )
+    points: list[Measurement] = []
+    degraded: list[str] = []
+    interrupted = False
+    with terminations_interrupt(), contextlib.ExitStack() as files:
+        told = _files(works, host, seed, progress, files)
+        journal = store.begin(header)
+        try:
+            for number, group in enumerate(groups, 1):
+                shown: Parameters = {"group": number, "jobs": len(group)}
+                progress.begins(Step(EXPERIMENT, shown, 1, len(points), len(works), 0.0))
+                made = _group(group, [told[id(work)] for work in group], host)
+                for measurement in made:
+                    points.append(measurement)
+                    journal.point(EXPERIMENT, measurement)
+                    progress.ended(EXPERIMENT, measurement)
+                interrupted = any("interrupted" in point.why for point in made)
+                if interrupted:
+                    break
+        except KeyboardInterrupt:
+            interrupted = True
+        except StoreError as error:
+            degraded.append(f"points could not be kept as they ended: {error}")
+        except (OSError, ValueError) as error:
+            if not points:
+                journal.abandon()
+                raise
+            degraded.append(f"the run ended early: {error}")
+        with uninterrupted():
+            files.close()
+            if interrupted:
+                degraded.insert(0, f"interrupted: {len(points)} of {len(works)} jobs were measured")
+            done = replace(
+                header,
+                finished=_now(),
+                experiments=(replace(empty, points=tuple(points)),),
+                interrupted=interrupted,
+                degraded=tuple(degraded),
+            )
+            return _kept(explain(done), journal)
+
+
+def _kept(run: Run, journal: Journal) -> Run:
+    try:
+        journal.finish(run)
+    except StoreError as error:
+        return replace(run, degraded=(*run.degraded, f"the Run could not be kept: {error}"))
+    return run
+
+
+def _group(group: Sequence[Work], told: Sequence[dict[str, Any]], host: Host) -> list[Measurement]:
+    """Jobs that run at the same time; a job alone is an ordinary reading."""
+    before = host.snapshot()
+    if len(group) == 1:
+        readings = [host.run(KERNEL, told[0])]
+    else:
+        together = host.run("storage_group", {"jobs": json.dumps(list(told))})
+        readings = together["details"]["jobs"]
+    pair = (before, host.snapshot())
+    return [
+        _measured(work, asked, reading, pair, host, len(group))
+        for work, asked, reading in zip(group, told, readings, strict=True)
+    ]
+
+
+def _measured(
+    work: Work, told: dict[str, Any], reading: Reading, pair: tuple[Snapshot, Snapshot], host: Host, beside: int
+) -> Measurement:
+    declaration = host.kernels()[KERNEL]
+    defaults = {parameter["name"]: parameter["default"] for parameter in declaration["parameters"]}
+    hidden = {"path", "seed", "interval_s", "cpus", "share", "generation", "verify_seed", "drop_cache", "offset"}
+    parameters: Parameters = {"job": work.name}
+    parameters |= {name: told[name] for name in _AXES if name in told}
+    parameters |= {name: value for name, value in told.items() if name not in hidden and value != defaults.get(name)}
+    notes = list(work.notes)
+    if beside > 1:
+        says = f"it ran at the same time as {beside - 1} other job(s) of its group (no stonewall between them)"
+        notes.append(Note("ran_beside_others", says))
+        reading = {**reading, "counters": {}}  # The system's counters are of all of them.
+    return measurement_of(parameters, [reading], declaration, [pair], notes)
+
+
+def _files(
+    works: Sequence[Work], host: Host, seed: int, progress: Progress, stack: contextlib.ExitStack
+) -> dict[int, dict[str, Any]]:
+    """What each job's kernel is told, its file laid out; raises ``UserError`` before the first byte is written."""
+    needed: dict[Path, int] = {}
+    for work in works:
+        _check(work, needed)
+    by_directory: dict[Path, int] = {}
+    for work in works:
+        if work.file is None:
+            by_directory[work.directory] = by_directory.get(work.directory, 0) + _own_bytes(work)
+    for path, end in needed.items():
+        missing = end - (path.stat().st_size if path.exists() else 0)
+        by_directory[path.parent] = by_directory.get(path.parent, 0) + max(0, missing)
+    for directory, wanted in by_directory.items():
+        free = room(check_place(directory, writes=True))
+        if wanted > free:
+            raise UserError(
+                f"the jobs' files need {format_bytes(wanted)} in {directory} and {format_bytes(free)} are free "
+                "(a reserve is kept); lower size, or name another directory"
+            )
+    for path, end in needed.items():
+        if not path.exists():
+            stack.callback(path.unlink, missing_ok=True)
+        if not path.is_block_device():
+            _lay_out(host, path, end, seed, progress)
+    told = {}
+    for work in works:
+        parameters: dict[str, Any] = {"seed": seed, **work.parameters}
+        if isinstance(cpus := parameters.get("cpus"), str):
+            parameters["cpus"] = [int(number) for number in cpus.split(",")]
+        if work.file is None:
+            workspace = stack.enter_context(Workspace(check_place(work.directory, writes=True)))
+            total = _own_bytes(work)
+            _lay_out(host, workspace.data, total, seed, progress)
+            path, size = workspace.data, total - int(work.parameters.get("offset") or 0)
+        else:
+            path, size = work.file, work.size or 0
+            if work.size_share is not None:
+                size = int(_length(path) * work.size_share)
+        told[id(work)] = {**parameters, "path": str(path), "size": size}
+    return told
+
+
+def _own_bytes(work: Work) -> int:
+    """Length of a job's own file: each thread's region, one after the other."""
+    return int(work.parameters.get("offset") or 0) + (work.size or 0) * int(work.parameters.get("numjobs") or 1)
+
+
+def _check(work: Work, needed: dict[Path, int]) -> None:
+    if work.file is None:
+        if work.size is None:
+            raise UserError(f"job {work.name} says neither size nor filename; give it size=1g, for example")
+        return
+    path, end = work.file, int(work.parameters.get("offset") or 0) + (work.size or 0)
+    if not path.exists():
+        if work.size is None:
+            raise UserError(f"job {work.name}: {path} is not there and size is not said; give it size=1g, for example")
+        if not path.parent.is_dir():
+            raise UserError(f"job {work.name}: there is no directory {path.parent}; create it or give --path")
+        needed[path] = max(end, needed.get(path, 0))
+        return
+    if path.is_block_device():
+        if work.writes:
+            raise UserError(f"job {work.name} writes to the raw device {path}; only reads are allowed there")
+        return
+    if not path.is_file():
+        raise UserError(f"job {work.name}: {path} is no regular file and no block device; name another")
+    own = _is_own(path)
+    if work.writes and not own:
+        raise UserError(
+            f"job {work.name} would write over {path}, which is not a data file of hwdyno; "
+            "name one that is not there, or leave filename out"
+        )
+    if end > path.stat().st_size:
+        if not own:
+            raise UserError(f"job {work.name} needs {end} bytes and {path} has {path.stat().st_size}; lower size")
+        needed[path] = max(end, needed.get(path, 0))
+
+
+def _is_own(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            first = file.read(8)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; name a file that you may read") from None
+    return first == _OWN
+
+
+def _length(path: Path) -> int:
+    with path.open("rb") as file:
+        return file.seek(0, 2)
+
+
+def _lay_out(host: Host, path: Path, size: int, seed: int, progress: Progress) -> None:
+    progress.says(f"laying out {format_bytes(size)} of incompressible data in {path.parent}")
+    reading = host.run("storage_layout", {"path": str(path), "size": size, "seed": seed})
+    if reading.get("interrupted"):
+        raise KeyboardInterrupt
+    if faults := reading.get("faults"):
+        raise UserError(f"{path}: {faults[0]['says']}; free some room or name another directory")
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
+
+
+def names(works: Sequence[Work]) -> Iterator[str]:
+    """Each job's name, told apart where two are alike."""
+    seen: dict[str, int] = {}
+    for work in works:
+        seen[work.name] = seen.get(work.name, 0) + 1
+        yield work.name if seen[work.name] == 1 else f"{work.name}#{seen[work.name]}"

@@ -1,0 +1,234 @@
+"""Job files of fio: what each key comes to, what stops and where, and whole files run on real storage."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hwdyno import formats
+from hwdyno.cli.main import main
+from hwdyno.formats import fio_job
+from hwdyno.formats.fio_keys import HARMLESS, WHY
+from hwdyno.words import UserError
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+
+def one(*lines: str) -> fio_job.Job:
+    return fio_job.parse("[job]\n" + "\n".join(lines), "x.fio").jobs[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("bs=4k", "bs", 4096),
+        ("bs=4kib\nkb_base=1000", "bs", 4096),
+        ("blocksize=0x2000", "bs", 8192),
+        ("bs=8k,16k", "bs", 8192),
+        ("rw=randwrite\nbs=8k,16k", "bs", 16384),
+        ("bsrange=4k-16k", "bssplit", "4096:8192:12288:16384"),
+        ("bssplit=4k/60:64k/", "bssplit", "4096/60:65536"),
+        ("rw=readwrite\nrwmixwrite=20", "rwmixread", 80),
+        ("rw=read:8k", "stride", 12288),
+        ("rw=read:-8k", "pattern", "backward"),
+        ("runtime=2m\ntime_based", "runtime", 120.0),
+        ("runtime=500ms", "runtime", 0.5),
+        ("ramp_time=5", "ramp_time", 5.0),
+        ("thinktime=250", "thinktime", 250e-6),
+        ("thinktime=2ms", "thinktime", 2e-3),
+        ("rate_iops=500\nnumjobs=4", "rate", 2000.0),
+        ("rate=1m", "rate_bytes", 1 << 20),
+        ("rw=randread\nrandom_distribution=zipf:1.2", "random_distribution", "zipf:1.2"),
+        ("rw=randread\nrandom_distribution=zoned:60/10:30/:/50", "random_distribution", "zoned:60/10:30/40:10/50"),
+        ("size=1m\nloops=3", "io_size", 3 << 20),
+        ("number_ios=10", "io_size", 40960),
+        ("ioengine=sync\niodepth=32", "iodepth", 1),
+        ("ioengine=pvsync", "ioengine", "psync"),
+        ("buffered=0", "direct", True),
+        ("invalidate=0", "drop_cache", False),
+        ("verify=crc32c-intel", "verify", "crc32c"),
+        ("fsync=8", "fsync", 8),
+        ("filename=/x\nnumjobs=2", "share", "whole"),
+        ("numjobs=2", "share", "partition"),
+        ("cpus_allowed=0,2-4", "cpus", "0,2,3,4"),
+        ("bs=${SIZE}", "bs", 4096),
+    ],
+)
+def test_each_key_means_what_fio_means(line: str, name: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIZE", "4k")
+    assert one(*line.split("\n")).parameters[name] == value
+
+
+def test_sections_inherit_and_groups_follow_stonewalls() -> None:
+    text = "[global]\nbs=8k\nsize=1m\n; no\n[a]\nrw=read\n[b]\nbs=16k\n[global]\nsize=2m\n[c]\nstonewall\n# end\n[d]\nname=e\n"
+    known = fio_job.parse(text, "x.fio")
+    told = [(job.name, job.group, job.parameters["bs"], job.size) for job in known.jobs]
+    assert told == [("a", 0, 8192, 1 << 20), ("b", 0, 16384, 1 << 20), ("c", 1, 8192, 2 << 20), ("e", 1, 8192, 2 << 20)]
+    assert [len(group) for group in known.groups] == [2, 2]
+
+
+def test_each_thread_of_an_increment_is_a_job_with_its_own_offset() -> None:
+    jobs = fio_job.parse("[j]\nfilename=/x\nsize=1m\nnumjobs=3\noffset_increment=4m\nrate_iops=10\n", "x.fio").jobs
+    assert [(job.name, job.parameters["offset"], job.parameters["rate"]) for job in jobs] == [
+        ("j.0", 0, 10.0),
+        ("j.1", 4 << 20, 10.0),
+        ("j.2", 8 << 20, 10.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("zero_buffers", "x.fio:2: zero_buffers is not supported and would change the result"),
+        ("iodept=4", "did you mean iodepth?"),
+        ("frobnicate=1", "--ignore frobnicate"),
+        ("bs=4x", "x.fio:2: bs=4x"),
+        ("bs=4k,8k\nrw=rw", "write two jobs"),
+        ("rw=trim", "rw=trim is not supported"),
+        ("rw=randread:8k", "order in sequence"),
+        ("ioengine=rados", "there are io_uring"),
+        ("bssplit=4k/50:8k/20", "70%"),
+        ("verify=md5", "verify=crc32c"),
+        ("runtime=soon", "a time such as"),
+        ("numjobs=0", "1 to 1024"),
+        ("filename=a:b", "a job each"),
+        ("bs=${NOWHERE_SET}", "NOWHERE_SET"),
+        ("include other.fio", "include"),
+        ("fsync=1\nfdatasync=1", "exclude each other"),
+        ("direct=yes", "neither 0 nor 1"),
+    ],
+)
+def test_what_would_change_the_result_stops_with_file_and_line(line: str, says: str) -> None:
+    with pytest.raises(UserError) as caught:
+        one(line)
+    assert says in str(caught.value) and str(caught.value).startswith("x.fio") and "\n" not in str(caught.value)
+
+
+def test_what_changes_nothing_is_a_note_and_what_the_user_ignores_is_one_too() -> None:
+    known = fio_job.parse("[j]\ngroup_reporting\nthread=1\nzero_buffers=1\n", "x.fio", ignore=["zero_buffers"])
+    assert {code for code, _ in known.notes} == {"left_out_group_reporting", "left_out_thread", "ignored_zero_buffers"}
+
+
+def test_no_key_is_in_two_tables() -> None:
+    assert not set(fio_job.KEYS) & set(HARMLESS) and not set(WHY) & {*fio_job.KEYS, *HARMLESS}
+
+
+_KEY = st.sampled_from([*fio_job.KEYS, *HARMLESS, *WHY, "[global]", "[a]", "[", "", ";", "include x"])
+_VALUE = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from(["", "4k", "1", "50%", "4k-64k", "4k/50:8k/50", "zipf:1.1", "zoned:1/1", "randrw", "-1", "9" * 40]),
+)
+_LINES = st.lists(st.tuples(_KEY, _VALUE).map("=".join), max_size=12)
+
+
+@settings(max_examples=400, deadline=None)
+@given(_LINES)
+@example(["[a]=", "rate_iops=" + "9" * 20, "numjobs=1024"])
+def test_no_text_makes_it_fall(lines: list[str]) -> None:
+    try:
+        known = fio_job.parse("[a]\n" + "\n".join(lines), "x.fio", environment={})
+    except UserError as error:
+        assert "\n" not in str(error)
+    else:
+        json.dumps([job.parameters for job in known.jobs])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=300))
+def test_no_bytes_make_it_fall(text: str) -> None:
+    try:
+        fio_job.parse(text, "x.fio", environment={})
+    except UserError as error:
+        assert str(error)
+
+
+JOBS = """
+[global]
+ioengine=psync
+size=2m
+runtime=100ms
+
+[reads]
+rw=randread
+time_based
+
+[paced]
+rw=write
+bs=16k
+rate_iops=200
+time_based
+
+[checked]
+stonewall
+rw=randwrite
+verify=crc32c
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.fio").write_text(JOBS)
+    return tmp_path
+
+
+def test_a_job_file_runs_and_its_document_is_read_back(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["storage", "job", "x.fio", "--quiet", "--no-page", "--output-format", "fio-json+"]) in {0, 3}
+    out = capsys.readouterr().out
+    document = json.loads(out)
+    assert [job["jobname"] for job in document["jobs"]] == ["reads", "paced", "checked"]
+    reads, paced, checked = document["jobs"]
+    assert reads["read"]["total_ios"] > 0 and reads["read"]["clat_ns"]["bins"] and not reads["error"]
+    assert paced["write"]["iops"] <= 220 and paced["job options"]["rate_iops"] == "200"
+    assert checked["write"]["total_ios"] == 512
+    (place / "out.json").write_text(out)
+    run = formats.read(place / "out.json")
+    points = run.experiments[0].points
+    assert [point.operations for point in points] == [
+        sum(job[way]["total_ios"] for way in ("read", "write")) for job in document["jobs"]
+    ]
+    latency = points[0].latency_ns
+    assert latency is not None and latency.p99 == pytest.approx(
+        reads["read"]["lat_ns"]["percentile"]["99.000000"], rel=0.01
+    )
+    assert sorted(path.name for path in place.iterdir()) == ["home", "out.json", "x.fio"]
+
+
+def test_the_shares_of_its_coarse_distribution_add_up(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["storage", "job", "x.fio", "--quiet", "--no-page", "--output-format", "fio-json"])
+    for job in json.loads(capsys.readouterr().out)["jobs"]:
+        assert sum(sum(job[name].values()) for name in ("latency_ns", "latency_us", "latency_ms")) == pytest.approx(100)
+        assert "bins" not in job["read"]["clat_ns"]
+
+
+def test_a_file_of_the_users_is_read_and_never_written(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = place / "mine"
+    mine.write_bytes(bytes(range(256)) * 4096)
+    before = mine.read_bytes(), mine.stat().st_mtime_ns
+    (place / "r.fio").write_text("[r]\nfilename=mine\nrw=read\nsize=100%\n[b]\nfilename=mine\nrw=randread\nsize=50%\n")
+    assert main(["storage", "job", "r.fio", "--quiet", "--no-page"]) in {0, 3}
+    for rw in ("write", "randrw"):
+        (place / "w.fio").write_text(f"[w]\nfilename=mine\nrw={rw}\nsize=1m\n")
+        assert main(["storage", "job", "w.fio", "--quiet", "--no-page"]) == 2
+        assert "would write over" in capsys.readouterr().err
+    assert (mine.read_bytes(), mine.stat().st_mtime_ns) == before
+    (place / "long.fio").write_text("[w]\nfilename=mine\nrw=read\nsize=1g\n")
+    assert main(["storage", "job", "long.fio", "--quiet", "--no-page"]) == 2
+
+
+def test_a_named_file_that_it_made_is_removed(place: Path) -> None:
+    (place / "n.fio").write_text("[w]\nfilename=new\nrw=randwrite\nsize=1m\nnumjobs=2\n")
+    assert main(["storage", "job", "n.fio", "--quiet", "--no-page"]) in {0, 3}
+    assert not (place / "new").exists()
+
+
+def test_a_dry_run_and_a_wrong_file_touch_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["storage", "job", "x.fio", "--dry-run"]) == 0
+    assert "group 2  checked" in capsys.readouterr().out
+    assert main(["storage", "job", "gone.fio"]) == 2
+    assert main(["storage", "job"]) == 2
+    (place / "bad.fio").write_text("[j]\nzero_buffers=1\n")
+    assert main(["storage", "job", "bad.fio"]) == 2
+    assert "bad.fio:2: zero_buffers" in capsys.readouterr().err
