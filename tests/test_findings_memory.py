@@ -10,7 +10,7 @@ import pytest
 from hwdyno.ceilings import ceilings_of, why_none
 from hwdyno.findings import explain
 from hwdyno.sweep import octaves
-from hwdyno.words import ExperimentResult, Finding, Latency, Measurement, Run, Value
+from hwdyno.words import Concurrency, ExperimentResult, Finding, Latency, Measurement, Run, Stream, Value
 
 MIB = 1 << 20
 SET = 512 * MIB
@@ -210,6 +210,18 @@ def test_linpack_is_held_against_the_measured_peak_and_theory() -> None:
 def test_wrong_results_make_a_point_invalid() -> None:
     run = run_of(result("compute_flops", "threads", flops(100e9, "avx512", verification="failed")))
     assert run.experiments[0].points[0].validity == "invalid"
+
+
+def test_littles_law_does_not_bind_a_probe_to_the_load_beside_it() -> None:
+    latency = Latency(200, 200, 200, 200, None, 200, 200, 1000)
+    probe = Stream("chase", 1000, 0, latency_ns={"total": latency})
+    loaded = replace(
+        point(20e9, "bytes/s", 200.0, delay=0, threads=1),
+        rate=Value(20e9 / 64, "operations/s"),
+        streams=(probe, Stream("read", 10**8, 64 * 10**8)),
+        concurrency=Concurrency(1.0, None),
+    )
+    assert found(run_of(result("memory_loaded_latency", "delay", loaded, working_set=SET)), "little") is None
 
 
 def test_loaded_latency_has_its_knee_at_a_delay() -> None:

@@ -60,12 +60,14 @@ def said(run: Run) -> str:
 
 def test_every_study_is_found_and_stands_in_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert [study.name for study in studies.all()] == [
+        "cloud-vm-suite",
         "jetson-sequential-read",
         "kubernetes-ai-storage",
+        "laptop-memory-and-flash",
         "sata-ssd-queue",
     ]
     assert main(["study"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert len(capsys.readouterr().out.splitlines()) == 5
     with pytest.raises(UserError, match="no study is called 'none'"):
         studies.find("none")
 
@@ -175,7 +177,7 @@ def test_what_was_not_measured_is_said_and_breaks_nothing() -> None:
 def test_a_study_runs_from_plan_to_tables(name: str, tmp_path: Path) -> None:
     """On the simulated machine: the sweep is the study's, its Run is stored, and its tables come from the document."""
     host = SimulatedHost(SimulatedMachine())
-    args = argparse.Namespace(profile="quick", path=tmp_path, peers=False, seed=1, budget=None)
+    args = argparse.Namespace(profile="quick", path=tmp_path, peers=False, seed=1, budget=None, only=None)
     study = studies.find(name)
     plan = command.plan_of(study, args, host)
     assert plan.study == name
@@ -192,7 +194,7 @@ def test_a_study_runs_from_plan_to_tables(name: str, tmp_path: Path) -> None:
 
 def test_full_is_at_the_studys_own_size_and_time(tmp_path: Path) -> None:
     host = SimulatedHost(SimulatedMachine())
-    args = argparse.Namespace(profile="full", path=tmp_path, peers=False, seed=1, budget=None)
+    args = argparse.Namespace(profile="full", path=tmp_path, peers=False, seed=1, budget=None, only=None)
     plan = command.plan_of(studies.find("jetson-sequential-read"), args, host)
     assert (plan.data_bytes, plan.profile.runtime_s) == (16 << 30, 60.0)
     assert plan.experiments[0].fixed["startdelay"] == 60.0

@@ -23,6 +23,7 @@ BUFFER_SHARE = 0.5
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno study``."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="which study; without one, they are listed")
+    parser.add_argument("--only", metavar="NAMES", help="only these resources of the study, e.g. memory,cpu,disk")
     common.add_options(parser, many_paths=True)
 
 
@@ -49,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 def plan_of(study: Study, args: argparse.Namespace, host: Host) -> Plan:
     """The study's plan: at its own sizes and times with ``--profile full``, scaled down otherwise."""
+    from hwdyno import experiments as catalogue
     from hwdyno import plan as plans
     from hwdyno.experiments import Experiment
     from hwdyno.sweep import Sweep
@@ -59,12 +61,14 @@ def plan_of(study: Study, args: argparse.Namespace, host: Host) -> Plan:
     scaled_bytes = plans.PROFILES[profile].size_bytes if profile in plans.PROFILES else 0
     largest = _largest_buffers(host)
     experiments = []
-    for question in study.questions:
+    for question in _chosen(study, args.only):
         size = question.size_bytes if full else min(question.size_bytes, scaled_bytes)
-        fixed: Parameters = {**question.fixed, "size": size}
+        on_disk = question.kernel == "storage_blocks"
+        like = next((one for one in catalogue.all() if one.kernel == question.kernel), None)
+        fixed: Parameters = {**question.fixed, **({"size": size} if on_disk else {})}
         if full and question.startdelay_s:
             fixed["startdelay"] = question.startdelay_s
-        sweeps = [Sweep(_fitting(block, size, largest)) for block in question.blocks]
+        sweeps = [Sweep(_fitting(block, size, largest) if on_disk else block) for block in question.blocks]
         sweep = sweeps[0]
         for more in sweeps[1:]:
             sweep = sweep + more
@@ -76,9 +80,12 @@ def plan_of(study: Study, args: argparse.Namespace, host: Host) -> Plan:
                 load=question.load,
                 sweep=sweep,
                 fixed=fixed,
-                ceilings=("physical", "rated"),
-                peers=("fio",),
-                needs=("data_file",),
+                metric=like.metric if like else "throughput",
+                ceilings=like.ceilings if like else (),
+                peers=like.peers if like else (),
+                needs=like.needs if like else (),
+                runtime_share=like.runtime_share if like else 1.0,
+                setup_s=like.setup_s if like else 0.0,
             )
         )
     budget_s = parse_duration(args.budget) if args.budget else plans.budget_of(profile, bool(args.peers))
@@ -94,6 +101,19 @@ def plan_of(study: Study, args: argparse.Namespace, host: Host) -> Plan:
         study=study.name,
     )
     return _at_full_length(plan, study.questions) if full else plan
+
+
+def _chosen(study: Study, only: str | None) -> list[Question]:
+    """The study's questions, or those of the resources named; ``cpu`` and ``disk`` say compute and storage."""
+    if only is None:
+        return list(study.questions)
+    words = {"cpu": "compute", "disk": "storage"}
+    wanted = {words.get(name.strip(), name.strip()) for name in only.split(",")}
+    resources = {question.name.partition(".")[0] for question in study.questions}
+    if not wanted <= resources:
+        unknown = ", ".join(sorted(wanted - resources))
+        raise UserError(f"{study.name} asks nothing of '{unknown}'; it asks of: {', '.join(sorted(resources))}")
+    return [question for question in study.questions if question.name.partition(".")[0] in wanted]
 
 
 def _at_full_length(plan: Plan, questions: tuple[Question, ...]) -> Plan:

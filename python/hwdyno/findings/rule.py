@@ -108,6 +108,9 @@ class Case:
         """Operations in flight by Little's law: throughput x latency."""
         if self.point.concurrency is not None and self.point.concurrency.effective:
             return self.point.concurrency.effective
+        timed = [bool(stream.latency_ns) for stream in self.point.streams if stream.operations]
+        if any(timed) and not all(timed):
+            return None  # Latency of a probe, throughput of others: no law binds them.
         rate = mean_rate(self.point)
         if rate is None or self.point.latency_ns is None or not self.point.latency_ns.mean:
             return None

@@ -1,0 +1,149 @@
+"""A laptop's memory and a flash drive: what does throughput cost in latency, and did the drive answer at all?"""
+
+from __future__ import annotations
+
+from hwdyno.studies import Question, Study, Table, published
+from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, pattern, whole
+from hwdyno.units import format_bytes_s, format_count, format_ns, format_size
+from hwdyno.words import Curve, Measurement, Parameters, Run
+
+NAME = "laptop-memory-and-flash"
+_PUBLISHED = "usb-flash-laptop"
+LOADED, FLASH = "memory.loaded", "storage.flash"
+MIXES = ("1:0", "3:1", "2:1", "1:1")
+DELAYS = (0, 50, 200, 500, 1000, 2500, 5000, 20000)
+
+
+def tables(run: Run) -> list[Table]:
+    """Latency and bandwidth against the delay, by mix and access size; and the drive's IOPS, bandwidth and latency."""
+    made = []
+    if loaded := experiment(run, LOADED):
+        grid: dict[tuple[str, int, int], Measurement] = {}
+        for point in loaded.points:
+            told = whole(loaded, point)
+            grid[str(told.get("mix")), number(told, "block"), number(told, "delay", 0)] = point
+        series = sorted({key[:2] for key in grid}, key=lambda key: (key[1], MIXES.index(key[0])))
+        heads = ("delay, cycles", *(f"{mix}, {format_size(block)}" for mix, block in series))
+        delays = sorted({delay for _, _, delay in grid})
+
+        def rows(figure: object) -> tuple[tuple[str, ...], ...]:
+            return tuple(
+                (
+                    str(delay),
+                    *(figure(grid[mix, size, delay]) if (mix, size, delay) in grid else NONE for mix, size in series),  # type: ignore[operator]
+                )
+                for delay in delays
+            )
+
+        made.append(Table("Loaded latency: mean, ns", heads, rows(_nanoseconds)))
+        made.append(Table("Loaded latency: bandwidth, MB/s", heads, rows(lambda p: mb_s(p.throughput.value))))
+    if flash := experiment(run, FLASH):
+        made.append(_drive([(whole(flash, point), point) for point in flash.points]))
+    return made
+
+
+def _nanoseconds(point: Measurement) -> str:
+    return f"{point.latency_ns.mean:.0f}" if point.latency_ns else NONE
+
+
+def _drive(points: list[tuple[Parameters, Measurement]]) -> Table:
+    heads = ("pattern", "block", "depth", "IOPS", "MB/s", "mean latency, µs", "the study's MB/s")
+    theirs = {
+        (row["read_percent"], row["bs"]): f"{row['bw_avg']} {row['bw_unit']}"
+        for row in published("storage-fio", _PUBLISHED)
+    }
+    rows = []
+    for told, point in points:
+        share = {"randread": "100", "randwrite": "0"}.get(str(told.get("rw")), str(told.get("rwmixread")))
+        block = number(told, "bs")
+        rows.append(
+            (
+                pattern(told),
+                format_size(block),
+                str(told.get("iodepth")),
+                format_count(point.rate.value) if point.rate else NONE,
+                mb_s(point.throughput.value),
+                micros(point.latency_ns.mean if point.latency_ns else None),
+                theirs.get((share, format_size(block).replace(" ", "")), NONE),
+            )
+        )
+    return Table("The drive at depth 16", heads, tuple(rows))
+
+
+def observations(run: Run) -> list[str]:
+    """The compromise between throughput and latency, curve by curve, and what the drive's figures are of."""
+    said = []
+    if loaded := experiment(run, LOADED):
+        said += [sentence for curve in loaded.curves if (sentence := _compromise(curve))]
+        said.append(
+            "A block of 256 B at a random place is four lines, of which the first alone waits for its row: "
+            "its bytes are useful bytes, as its bandwidth counts them."
+        )
+    if flash := experiment(run, FLASH):
+        bad = sum(point.validity == "invalid" for point in flash.points)
+        cached = sum("page_cache" in point.why for point in flash.points)
+        if bad or cached:
+            said.append(f"{max(bad, cached)} of {len(flash.points)} points of the drive tell of a cache, not of it.")
+        else:
+            said.append("Direct reads and writes reached the drive: the counters agree, and no ceiling is exceeded.")
+    return said
+
+
+def _compromise(curve: Curve) -> str:
+    best, floor = curve.best, curve.floor
+    if best is None or floor is None or best.latency_ns is None or not floor.latency_ns:
+        return ""
+    name = ", ".join(f"{name} {value}" for name, value in curve.series.items() if name in {"mix", "block"})
+    return (
+        f"Memory, {name}: the best compromise is a delay of {best.load:.0f} cycles, {format_bytes_s(best.throughput)} "
+        f"at {format_ns(best.latency_ns)}, {best.latency_ns / floor.latency_ns:.2f} times the latency without load."
+    )
+
+
+STUDY = Study(
+    name=NAME,
+    title="Memory and a flash drive of a laptop",
+    asks="What does throughput cost in latency?",
+    questions=(
+        Question(
+            name=LOADED,
+            asks="What does a load cost while others make traffic, by mix, delay and access size?",
+            kernel="memory_loaded_latency",
+            load="delay",
+            blocks=(
+                {
+                    "operation": "mix",
+                    "mix": MIXES,
+                    "delay": DELAYS,
+                    "block": (64, 256),
+                    "pattern": "random",
+                    "threads": 1,
+                },
+            ),
+            runtime_s=2.0,
+        ),
+        Question(
+            name=FLASH,
+            asks="What does this drive do at depth 16, by mix and block size?",
+            kernel="storage_blocks",
+            load="bs",
+            blocks=(
+                {
+                    "rw": ("randread", "randrw:70", "randwrite"),
+                    "bs": (4 << 10, 32 << 10, 128 << 10),
+                    "iodepth": 16,
+                    "numjobs": 1,
+                },
+            ),
+            fixed={"ioengine": "libaio", "direct": True},
+            runtime_s=30.0,
+        ),
+    ),
+    tables=tables,
+    observations=observations,
+    mistakes=(
+        "the drive is rated 400 MB/s behind a 500 MB/s link and the table shows 1473: the host's cache was measured.",
+        "4 KiB at 70/30: 284612 IOPS x 4 KiB is 1166 MB/s, and the table says 997; Little's law gives 18 in flight "
+        "at depth 16.",
+    ),
+)

@@ -1,0 +1,84 @@
+"""The studies of a laptop's memory and of a cloud VM: tables and observations of made Runs."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hwdyno import studies
+from hwdyno.cli import study as command
+from hwdyno.findings import explain
+from hwdyno.hosts.local import Local
+from hwdyno.words import Run, UserError
+from test_findings_memory import flops, moved, point, result, run_of
+
+
+def of_study(name: str, run: Run) -> Run:
+    return explain(replace(run, study=name))
+
+
+def laptop() -> Run:
+    points = []
+    for block in (64, 256):
+        for delay in (0, 50, 200, 500, 1000, 2500):
+            offered = block * 3.7e9 / max(delay, 1)
+            value = (offered**-4 + 20e9**-4) ** -0.25
+            told = {"mix": "1:0", "block": block, "delay": delay}
+            points.append(point(value, "bytes/s", 100 / (1.02 - value / 20e9), **told))
+    return of_study(
+        "laptop-memory-and-flash", run_of(result("memory_loaded_latency", "delay", *points, name="memory.loaded"))
+    )
+
+
+def cloud() -> Run:
+    arithmetic = [flops(value * 1e9, "avx512", threads=threads) for threads, value in ((1, 116), (2, 226), (4, 225))]
+    arithmetic = [replace(one, parameters={**one.parameters, "isa": "auto"}) for one in arithmetic]
+    blocks = [
+        moved(value * 1e9, "mix", threads, mix="1:0", pattern="random", block=block)
+        for block, one in ((8, 0.1), (8192, 14.0))
+        for threads, value in ((1, one), (2, 2 * one), (4, 1.95 * one))
+    ]
+    solved = [point(68e9, "FLOP/s", operation="lu", n=5000, threads=2, details={"flops_s_best": 70e9})]
+    return of_study(
+        "cloud-vm-suite",
+        run_of(
+            result("compute_flops", "threads", *arithmetic, name="compute.threads"),
+            result("linpack", "n", *solved, name="compute.linpack"),
+            result("memory_bandwidth", "threads", *blocks, name="memory.block", working_set=512 << 20),
+        ),
+    )
+
+
+def test_the_laptops_tables_and_its_compromise() -> None:
+    run = laptop()
+    latency, bandwidth = studies.tables(run)
+    assert latency.columns == ("delay, cycles", "1:0, 64 B", "1:0, 256 B") and len(latency.rows) == 6
+    assert bandwidth.rows[0][1].startswith("20000") or float(bandwidth.rows[0][1]) > 19000
+    told = "\n".join(studies.observations(run))
+    assert "the best compromise is a delay of" in told and "times the latency without load" in told
+    assert "1473" in told
+
+
+def test_the_clouds_optimum_is_the_least_that_is_enough() -> None:
+    run = cloud()
+    titles = [table.title for table in studies.tables(run)]
+    assert titles[:2] == ["Processor: operations a second by threads", "LINPACK, GFLOP/s"]
+    assert any(title.startswith("Memory, random 1:0: MB/s") for title in titles)
+    told = "\n".join(studies.observations(run))
+    assert "Processor: the optimal concurrency is 2 thread(s)" in told
+    assert "Memory: the optimal concurrency is 2 thread(s) x 8 KiB" in told
+    assert "of theory" in told
+    linpack = next(table for table in studies.tables(run) if table.title.startswith("LINPACK"))
+    assert linpack.rows[0][0] == "5000" and linpack.rows[0][-1] == "71.2238"
+
+
+def test_only_some_resources_of_a_study(tmp_path: Path) -> None:
+    args = argparse.Namespace(profile="quick", path=tmp_path, peers=False, seed=1, budget=None, only="memory,cpu")
+    plan = command.plan_of(studies.find("cloud-vm-suite"), args, Local())
+    assert {one.experiment.resource for one in plan.experiments} == {"memory", "compute"}
+    assert not plan.needs_data_file
+    args.only = "gpu"
+    with pytest.raises(UserError, match="asks nothing of 'gpu'"):
+        command.plan_of(studies.find("cloud-vm-suite"), args, Local())
