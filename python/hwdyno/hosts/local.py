@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import engine, workloads
+from hwdyno.hosts import smbios
 
 
 class Local:
@@ -17,7 +18,12 @@ class Local:
 
     def survey(self, path: Path | None = None) -> dict[str, Any]:
         """Describe this machine, with the storage behind ``path``."""
-        return engine.survey(path)
+        found = engine.survey(path)
+        modules, why = smbios.modules(self._root)
+        found["memory"] = {**(found.get("memory") or {}), "modules": modules}
+        if why:
+            found["unknown"] = {**(found.get("unknown") or {}), "memory.modules": why}
+        return found
 
     def kernels(self) -> dict[str, dict[str, Any]]:
         """Every kernel's and every workload's declaration by its name."""
