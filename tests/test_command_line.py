@@ -196,6 +196,7 @@ def test_a_filesystem_that_refuses_direct_io_is_degraded(
     assert "refused direct I/O" in run.degraded[0]
     assert any(note.code == "direct_refused" for note in run.experiments[0].points[0].notes)
     assert "degraded: the filesystem refused direct I/O" in told.err
+    assert "exit status 3: the Run is degraded (1 point, 1 degraded); the findings say why" in told.err
 
 
 def test_a_store_that_cannot_be_written_is_named_before_anything_is_measured(

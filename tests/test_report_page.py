@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 from hwdyno.report import page
 from hwdyno.report.charts import charts_of
 from hwdyno.store import from_json, to_json
-from hwdyno.words import Run
+from hwdyno.words import Note, Run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
@@ -136,6 +137,20 @@ def test_the_page_holds_all_that_a_reader_asks_for() -> None:
 )
 def test_what_is_wrong_with_a_run_is_said_on_top(name: str, words: str) -> None:
     assert words in page_of(name)[page_of(name).index("<main") :][:2500]
+
+
+def test_remarks_and_parameters_are_told_once_and_only_where_they_say_something() -> None:
+    run = made_run.whole_run()
+    note = [Note("interval_not_reached", f"the interval should be within 10%; it is within {n}%") for n in (20, 30)]
+    first, second, *rest = run.experiments[0].points
+    loose = [replace(first, notes=(note[0],)), replace(second, notes=(note[1],)), *rest]
+    experiment = replace(
+        run.experiments[0], points=tuple(loose), fixed={"cpus": "[]", "offset": 0, "direct": False, "runtime": 0.579336}
+    )
+    remarks = page._remarks(experiment)
+    assert len([one for one in remarks if "interval" in one]) == 1
+    assert any("wider than the profile aims at" in one and f"(2 of {len(loose)} points)" in one for one in remarks)
+    assert page._fixed(experiment) == [("direct", "no"), ("runtime", "0.579")]
 
 
 def test_a_page_of_a_thousand_points_folds_what_is_not_asked_for() -> None:

@@ -87,7 +87,13 @@ def perform(plan: Plan, args: argparse.Namespace, host: Host | None = None) -> i
         return dry_run(plan, host)
     run = measured(plan, args, host)
     show(run, args)
-    return status(run, args.fail_under)
+    ends = status(run, args.fail_under)
+    if ends == DEGRADED and not args.quiet:
+        from hwdyno.report.verdict import verdict_of
+
+        verdict = verdict_of(run)
+        sys.stderr.write(f"exit status 3: the Run is {verdict.status} ({verdict.tally}); the findings say why\n")
+    return ends
 
 
 def measured(plan: Plan, args: argparse.Namespace, host: Host) -> Run:

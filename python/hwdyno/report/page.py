@@ -15,6 +15,7 @@ from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.machine import machine_of
 from hwdyno.report.rows import Row, rows_of
 from hwdyno.report.verdict import ranked, verdict_of
+from hwdyno.statistics import half_width
 from hwdyno.words import ExperimentResult, Run, Value
 
 CHARTS_IN_SIGHT = 6
@@ -252,7 +253,7 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
         "id": f"experiment-{at + 1}",
         "name": experiment.name,
         "asks": experiment.asks or experiment.name,
-        "fixed": [(name, figures.parameter(name, value)) for name, value in experiment.fixed.items()],
+        "fixed": _fixed(experiment),
         "curve_heads": curves.heads if curves else (),
         "curves": curves.rows if curves else (),
         "charts": _folds(own),
@@ -262,6 +263,20 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
         ],
         "remarks": _remarks(experiment),
     }
+
+
+def _fixed(experiment: ExperimentResult) -> list[tuple[str, str]]:
+    """What all points share and somebody would ask for; what is off or empty stands in the raw data alone."""
+    mixed = any("rwmixread" in point.parameters for point in experiment.points) or str(
+        experiment.fixed.get("rw", "")
+    ) in {"rw", "randrw"}
+    shown = []
+    for name, value in experiment.fixed.items():
+        unset = value in (None, "", "[]", 0) and name != "direct"
+        if not unset and (name != "rwmixread" or mixed):
+            rounded = float(f"{value:.3g}") if isinstance(value, float) else value
+            shown.append((name, figures.parameter(name, rounded)))
+    return shown
 
 
 def _folds(charts: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -276,10 +291,16 @@ def _remarks(experiment: ExperimentResult) -> list[str]:
     """What the kernels remarked, and faults, each once with how many points it touched."""
     counts: dict[str, int] = {}
     for point in experiment.points:
-        said = {note.says for note in point.notes} | {f"{fault.operation}: {fault.says}" for fault in point.faults}
-        for one in said:
+        said = [note.says for note in point.notes if note.code != "interval_not_reached"]
+        said += [f"{fault.operation}: {fault.says}" for fault in point.faults]
+        for one in dict.fromkeys(said):
             counts[one] = counts.get(one, 0) + 1
     many = len(experiment.points)
+    loose = [point for point in experiment.points if any(n.code == "interval_not_reached" for n in point.notes)]
+    widths = [width for point in loose if (width := half_width(point.throughput)) is not None]
+    if loose:
+        worst = f", up to {figures.percent(max(widths))}" if widths else ""
+        counts[f"the 95% interval stayed wider than the profile aims at{worst}"] = len(loose)
     return [one if count == many else f"{one} ({count} of {many} points)" for one, count in counts.items()]
 
 
