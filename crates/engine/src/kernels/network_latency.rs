@@ -111,9 +111,7 @@ fn reading_of(settings: &Settings, outcome: &Outcome, loopback: bool) -> Reading
     reading.samples = Samples::default();
     let Some(trips) = &outcome.trips else { return reading };
     let count = trips.round_trip.count();
-    let message = settings.echo.map_or(0, |echo| echo.message as u64);
-    let mut stream =
-        Stream { name: "round_trip".into(), operations: count, bytes: 2 * count * message, ..Stream::default() };
+    let mut stream = Stream { name: "round_trip".into(), operations: count, ..Stream::default() };
     stream.add_latency("total", &trips.round_trip);
     if trips.connect.count() > 0 {
         stream.add_latency("connect", &trips.connect);

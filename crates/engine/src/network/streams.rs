@@ -13,6 +13,8 @@ use crate::sys::net;
 
 /// A stream that moves nothing looks this often whether it shall end.
 pub const LOOK: Duration = Duration::from_millis(20);
+/// A reader that copies nothing is woken for no less.
+const WAKE_BYTES: usize = 128 << 10;
 /// An end of file, in a lane's `errno`.
 pub const ENDED: i32 = -1;
 
@@ -134,6 +136,10 @@ pub fn receive(stream: &TcpStream, settings: &Settings, lane: &Lane, phase: &Pha
     if !phase.wait_for_start() {
         return CpuTime::default();
     }
+    if settings.skip_rx_copy && settings.rate_bits_s == 0 {
+        // Without a copy the reader is so fast that it would be woken for each segment.
+        let _ = net::wake_at(stream, WAKE_BYTES);
+    }
     let mut meter = Meter::start();
     let mut reader = stream;
     let block = settings.block.max(1) as u64;
@@ -143,6 +149,7 @@ pub fn receive(stream: &TcpStream, settings: &Settings, lane: &Lane, phase: &Pha
         if phase.is_done() {
             // What has arrived is taken along, within a limit, so that a sender's last bytes count.
             if drained_until == 0 {
+                let _ = net::wake_at(stream, 1);
                 drained_until = now_ns() + 20_000_000;
             }
             if now_ns() > drained_until || !net::wait(stream, false, Duration::ZERO).unwrap_or(false) {

@@ -293,6 +293,11 @@ pub fn skip(stream: &TcpStream, length: usize) -> io::Result<usize> {
     result(unsafe { libc::recv(stream.as_raw_fd(), std::ptr::null_mut(), length, libc::MSG_TRUNC) })
 }
 
+/// Wakes the reader of a TCP socket only when so many bytes are there (`SO_RCVLOWAT`).
+pub fn wake_at(stream: &TcpStream, bytes: usize) -> io::Result<()> {
+    set(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes as libc::c_int)
+}
+
 /// A file in memory that `sendfile` sends from, so that the sender copies nothing.
 pub fn memory_file(content: &[u8]) -> io::Result<std::fs::File> {
     // SAFETY: the name is a C string that lives through the call.
