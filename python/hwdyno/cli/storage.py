@@ -29,4 +29,9 @@ def run(args: argparse.Namespace) -> int:
     if args.question[:1] == ["job"]:
         return storage_job.run(args.question[1:], args)
     host = common.this_machine()
-    return common.perform(plan_of("storage", KERNEL, args, host), args, host)
+    plan = plan_of("storage", KERNEL, args, host)
+    if args.output_format == "report" or args.dry_run:
+        return common.perform(plan, args, host)
+    done = common.measured(plan, args, host)
+    storage_job.show(done, args)
+    return common.status(done, args.fail_under)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from hwdyno.runner.jobs import Work
     from hwdyno.words import Run
 
-# Where a job names no size but a time, as many of fio's own examples do.
 FORMATS = ("report", "json", "fio-json", "fio-json+")
 
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Literal
 
 from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Knee, Scalability, fit_knee, fit_scalability
+from hwdyno.curves.open_loop import fit_open_loop
 from hwdyno.words import Curve, ExperimentResult, Measurement, OperatingPoint, Parameters, Scalar, Value
 
 __all__ = ["BEST_SHARE", "QUEUE_LOADS", "SIZE_LOADS", "curves_of", "plain_load", "suggest_load"]
@@ -28,6 +29,10 @@ QUEUE_LOADS = {
 THREAD_LOADS = {"threads", "numjobs"}
 """Where the Universal Scalability Law may speak; never for a queue's depth."""
 SIZE_LOADS = {"bs", "block"}
+RATE = "rate"
+"""Where requests come at a rate of their own: an open loop."""
+REACHED_SHARE = 0.95
+"""Below this share of its rate a point's latency is that of a backlog, which grows with the run."""
 INVERSE_LOADS = {"delay"}
 """Where less is more load: a wait after each block offers blocks at a rate of one over it."""
 LEAST_POINTS = 3
@@ -182,6 +187,8 @@ def _curve(result: ExperimentResult, others: Parameters, indices: list[int]) -> 
         model="none",
         floor=series.point(floor),
     )
+    if result.load == RATE:
+        return _open_loop(plain, series)
     if len(set(series.loads)) < LEAST_POINTS or result.load not in QUEUE_LOADS | SIZE_LOADS | INVERSE_LOADS:
         return plain
     errors = [error for error in map(_error, series.values) if error is not None]
@@ -192,6 +199,24 @@ def _curve(result: ExperimentResult, others: Parameters, indices: list[int]) -> 
     if result.load in THREAD_LOADS and len(set(series.loads)) >= USL_LEAST_POINTS:
         usl = fit_scalability(series.loads, series.amounts, errors)
     return _read_off(plain, series, knee, usl)
+
+
+def _open_loop(plain: Curve, series: _Series) -> Curve:
+    """Latency over the rates that were reached, held against M/M/m; its ceiling is where the wait has no end."""
+    reached = [
+        (load, latency)
+        for load, amount, latency in zip(series.loads, series.amounts, series.latencies, strict=True)
+        if latency and amount >= REACHED_SHARE * load * series.operation
+    ]
+    model = fit_open_loop([load for load, _ in reached], [latency for _, latency in reached])
+    if model is None:
+        return plain
+    return replace(
+        plain,
+        model="m-m-m",
+        parameters={"S": Value(model.service_ns, "ns"), "m": Value(float(model.servers), "servers")},
+        ceiling=Value(model.capacity_s * series.operation, plain.unit),
+    )
 
 
 def _read_off(plain: Curve, series: _Series, knee: Knee, usl: Scalability | None) -> Curve:

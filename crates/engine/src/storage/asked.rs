@@ -9,7 +9,12 @@ use super::pace::{Every, Pace};
 use super::verify::{Findings, Verify, DAMAGES};
 use crate::histogram::Histogram;
 use crate::kernel::{Error, Parameters};
-use crate::reading::Fault;
+use crate::reading::{Fault, Note, Reading};
+
+/// Below this share of the rate asked for, operations queued up.
+const RATE_MISSED: f64 = 0.98;
+/// With fewer operations the share is chance.
+const LEAST_TO_JUDGE: u64 = 1000;
 
 /// See the module; the default asks for nothing.
 #[derive(Debug, Clone)]
@@ -171,6 +176,27 @@ impl Asked {
             synced: (self.sync_every > 0).then(Histogram::new),
             ..Extras::default()
         }
+    }
+
+    /// Tells how much of its rate an open loop reached, with a note where operations queued up.
+    pub fn tell_rate(&self, reading: &mut Reading, details: &mut Map<String, Value>) -> Option<Note> {
+        if !self.open_loop() {
+            return None;
+        }
+        // More may be waiting than the depth holds; what was asked for is a rate.
+        reading.concurrency_asked = 0.0;
+        let operations: u64 = reading.streams.iter().map(|stream| stream.operations).sum();
+        let bytes: u64 = reading.streams.iter().map(|stream| stream.bytes).sum();
+        let (asked, done) = if self.rate > 0.0 { (self.rate, operations) } else { (self.rate_bytes as f64, bytes) };
+        let reached = done as f64 / reading.elapsed_s.max(1e-9) / asked;
+        details.insert("rate_reached_share".into(), json!(reached));
+        (reached < RATE_MISSED && operations > LEAST_TO_JUDGE).then(|| Note {
+            code: "rate_not_reached".into(),
+            says: format!(
+                "{:.0}% of the rate asked for was reached, so operations queued up and their latency grows with the runtime",
+                reached * 100.0
+            ),
+        })
     }
 
     /// Whether the plain order has to go on beyond one pass, because bytes are what ends it.

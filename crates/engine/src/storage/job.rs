@@ -31,11 +31,6 @@ use crate::sys::files::{self, Advice};
 use crate::sys::memory::{mix, Region};
 use crate::team;
 
-/// Below this share of the rate asked for, operations queued up.
-const RATE_MISSED: f64 = 0.98;
-/// With fewer operations the share is chance.
-const LEAST_TO_JUDGE: u64 = 1000;
-
 /// How operations reach the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
@@ -426,28 +421,7 @@ impl Job {
             });
         }
         told.write(&mut details, &mut reading.faults);
-        if self.asked.open_loop() {
-            // More may be waiting than the depth holds; what was asked for is a rate.
-            reading.concurrency_asked = 0.0;
-            let operations: u64 = reading.streams.iter().map(|stream| stream.operations).sum();
-            let bytes: u64 = reading.streams.iter().map(|stream| stream.bytes).sum();
-            let (asked, done) = if self.asked.rate > 0.0 {
-                (self.asked.rate, operations)
-            } else {
-                (self.asked.rate_bytes as f64, bytes)
-            };
-            let reached = done as f64 / reading.elapsed_s.max(1e-9) / asked;
-            details.insert("rate_reached_share".into(), json!(reached));
-            if reached < RATE_MISSED && operations > LEAST_TO_JUDGE {
-                notes.push(note(
-                    "rate_not_reached",
-                    format!(
-                        "{:.0}% of the rate asked for was reached, so operations queued up and their latency grows with the runtime",
-                        reached * 100.0
-                    ),
-                ));
-            }
-        }
+        notes.extend(self.asked.tell_rate(&mut reading, &mut details));
         if self.engine != Engine::Null {
             details.insert("system_calls".into(), json!(calls));
             details.insert("batch_complete_min".into(), json!(self.reap_at_least()));
@@ -537,8 +511,8 @@ impl Go<'_> {
         if let (Some(verify), Some(file), true) =
             (&mut extras.verify, self.ready.files.get(self.member.number), job.writes())
         {
-            let synced = access.sync();
-            synced
+            access
+                .sync()
                 .and_then(|()| verify.read_back(file, &|| self.stop.is_set()))
                 .map_err(|error| Error::machine("read back what was written", &error))?;
         }
