@@ -294,6 +294,22 @@ def test_a_peer_runs_in_turn_and_its_ratio_comes_from_pairs(tmp_path: Path) -> N
     assert len(store.peers) == 3
 
 
+def test_a_data_file_that_somebody_removed_ends_the_experiment_in_one_plain_sentence(tmp_path: Path) -> None:
+    def removed(count: int, reading: dict[str, Any]) -> None:
+        if count == 3:
+            Path(host.calls[-1]["path"]).unlink()
+        if count > 2:
+            raise OSError(errno.ENOENT, "lay the file out first")
+
+    host = Tampered(QUIET, removed)
+    run, _ = measured(tmp_path, host)
+    assert len(run.degraded) == 1
+    assert "somebody removed the data file while it was measured" in run.degraded[0]
+    assert len(host.calls) == 3
+    assert run.experiments[0].points
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("error", "asked"), [(OSError(errno.EPIPE, "fio ended with status 1"), 3), (TimeoutError("fio was killed"), 1)]
 )

@@ -73,6 +73,7 @@ class _Session:
         self.notes: list[Note] = []
         self.interrupted = False
         self.workspace: Workspace | None = None
+        self.laid_out_bytes = 0
         self.points = {
             one.experiment.name: [
                 PointInWork(index, parameters, host.kernels().get(one.experiment.kernel))
@@ -168,6 +169,7 @@ class _Session:
         if place is not None:
             self.workspace = Workspace(place)
             made = lay_out(self.plan, self.workspace, self.host, self.progress)
+            self.laid_out_bytes = self.workspace.laid_out_bytes
             if made.interrupted:
                 raise KeyboardInterrupt
             self.plan = self.plan if made.size_bytes >= self.plan.data_bytes else self.plan.with_size(made.size_bytes)
@@ -254,8 +256,12 @@ class _Session:
                 point.done = True
                 self.absent[name] += 1
                 return
-            self._degrade(f"{name} at {_at(point.parameters)}: {_says(error)}")
+            hurt = self._hurt(planned)
+            if not hurt:
+                self._degrade(f"{name} at {_at(point.parameters)}: {_says(error)}")
             self._settle(planned, point, journal, "")
+            if hurt:
+                raise _StopError(f"{name} ended early: {hurt}") from None
             if isinstance(error, OSError) and error.errno in _GONE:
                 raise _StopError(f"{name} ended early: {_says(error)}") from None
             return
@@ -277,6 +283,16 @@ class _Session:
             self._keep(journal, name, point, self._made(planned, point, ""))
         if gone:
             raise _StopError(f"{name} ended early at {_at(point.parameters)}: {gone}")
+
+    def _hurt(self, planned: Planned) -> str:
+        """What somebody else did to the data file meanwhile; empty if it is whole."""
+        if self.workspace is None or "data_file" not in planned.experiment.needs:
+            return ""
+        try:
+            there = self.workspace.laid_out_bytes
+        except OSError:
+            return "somebody removed the data file while it was measured, or its filesystem went away"
+        return "somebody cut the data file short while it was measured" if there < self.laid_out_bytes else ""
 
     def _ended_by(self, point: PointInWork) -> str:
         """What ends a point: ``sure``, ``repeats`` or ``time``; empty if it goes on."""
