@@ -184,6 +184,9 @@ def test_a_job_file_runs_and_its_document_is_read_back(place: Path, capsys: pyte
     assert reads["read"]["total_ios"] > 0 and reads["read"]["clat_ns"]["bins"] and not reads["error"]
     assert paced["write"]["iops"] <= 220 and paced["job options"]["rate_iops"] == "200"
     assert checked["write"]["total_ios"] == 512
+    assert set(checked["job options"]) == {
+        *("rw", "bs", "iodepth", "numjobs", "ioengine", "direct", "size", "runtime", "verify", "randseed"),
+    }
     (place / "out.json").write_text(out)
     run = formats.read(place / "out.json")
     points = run.experiments[0].points

@@ -24,7 +24,14 @@ _EDGES = {
     "latency_ms": (1e6, (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000)),
 }
 _SECONDS = {"runtime", "ramp_time", "startdelay"}
-_OURS = {"rate": "rate_iops", "rate_bytes": "rate"}
+_DEFAULTS = {
+    "random_distribution": "random",
+    "rate_process": "linear",
+    "verify": "none",
+    "thinktime_blocks": 1,
+    "cpus": "[]",
+}
+_OURS = {"rate": "rate_iops", "rate_bytes": "rate", "seed": "randseed"}
 _NOT_FIO = {"job", "share", "path", "interval_s", "generation", "verify_seed", "pattern", "stride"}
 
 
@@ -112,7 +119,7 @@ def options_of(parameters: Parameters) -> dict[str, str]:
     for name, value in parameters.items():
         if name in _NOT_FIO or value is None or (value in ("", 0, 0.0, False) and name != "direct"):
             continue
-        if name == "random_distribution" and value == "random":
+        if _DEFAULTS.get(name) == value or (name == "rwmixread" and parameters.get("rw") not in {"rw", "randrw"}):
             continue
         if isinstance(value, bool):
             found[name] = str(int(value))
