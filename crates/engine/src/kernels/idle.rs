@@ -70,6 +70,7 @@ impl Kernel for Idle {
             seed: 1,
             interval_s: 0.1,
             cpus: Vec::new(),
+            batch_submit: 0,
             batch_complete_min: 0,
             end_fsync: false,
             drop_cache: false,

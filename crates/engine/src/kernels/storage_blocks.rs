@@ -52,6 +52,14 @@ impl Kernel for StorageBlocks {
                 parameter("bs", "length of an operation", "B", Kind::Integer { min: 512, max: 1 << 40 }, json!(4096)),
                 count("iodepth", "operations in flight a job", 1, 1024, 1),
                 count(
+                    "iodepth_batch_submit",
+                    "operations to hand over in one io_uring call; 0 for 2 if direct (more are held back together), \
+                     all otherwise or where completions are waited for in batches",
+                    0,
+                    1024,
+                    0,
+                ),
+                count(
                     "iodepth_batch_complete_min",
                     "completions to wait for at a time; 0 for one in 16 of iodepth",
                     0,
@@ -154,6 +162,7 @@ impl Kernel for StorageBlocks {
             seed: parameters.integer("seed"),
             interval_s: parameters.number("interval_s"),
             cpus: parameters.integers("cpus"),
+            batch_submit: parameters.integer("iodepth_batch_submit") as usize,
             batch_complete_min: parameters.integer("iodepth_batch_complete_min") as usize,
             end_fsync: parameters.flag("end_fsync"),
             drop_cache: parameters.flag("drop_cache"),

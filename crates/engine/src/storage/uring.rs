@@ -17,8 +17,10 @@ pub struct Uring<'a> {
 
 impl<'a> Uring<'a> {
     /// Must be made and used by one thread.
-    pub fn new(file: &'a File, pool: &'a Pool) -> io::Result<Self> {
-        Ok(Self { ring: Ring::new(pool.slots() as u32, file, pool.region(), pool.slot_length())?, file })
+    /// Hands over at most `batch` transfers a call.
+    pub fn new(file: &'a File, pool: &'a Pool, batch: usize) -> io::Result<Self> {
+        let ring = Ring::new(pool.slots() as u32, file, pool.region(), pool.slot_length(), batch as u32)?;
+        Ok(Self { ring, file })
     }
 }
 

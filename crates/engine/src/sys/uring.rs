@@ -182,6 +182,7 @@ pub struct Ring<'a> {
     head: u32,
     prepared: u32,
     in_flight: u32,
+    batch: u32,
     calls: u64,
     _rings: Mapped,
     _entries: Mapped,
@@ -189,12 +190,12 @@ pub struct Ring<'a> {
 
 impl<'a> Ring<'a> {
     /// A ring for up to `depth` transfers at once between `file` and `region`; transfer `slot` uses the
-    /// `slot_length` bytes from `slot * slot_length` on.
+    /// `slot_length` bytes from `slot * slot_length` on. A call hands over at most `batch` transfers.
     ///
     /// # Errors
     /// Those of `io_uring_setup`: `ENOSYS` or `EPERM` where there is none or it is forbidden.
     #[allow(clippy::cast_ptr_alignment, reason = "mappings are aligned to pages, and the kernel aligns what is inside")]
-    pub fn new(depth: u32, file: &'a File, region: &'a Region, slot_length: usize) -> io::Result<Self> {
+    pub fn new(depth: u32, file: &'a File, region: &'a Region, slot_length: usize, batch: u32) -> io::Result<Self> {
         let (fd, parameters, setup) = Self::set_up(depth)?;
         if parameters.features & FEATURE_SINGLE_MMAP == 0 {
             return Err(io::Error::from_raw_os_error(libc::ENOSYS)); // before Linux 5.4
@@ -237,6 +238,7 @@ impl<'a> Ring<'a> {
             head: 0,
             prepared: 0,
             in_flight: 0,
+            batch: batch.max(1),
             calls: 0,
             fd,
             _rings: rings,
@@ -347,7 +349,7 @@ impl<'a> Ring<'a> {
         // SAFETY: the counter lies in the mapping that this ring holds; Release orders the entries before it.
         unsafe { (*self.sq_tail).store(self.tail, Ordering::Release) };
         while self.prepared > 0 {
-            let taken = match self.enter(self.prepared, 0, 0) {
+            let taken = match self.enter(self.prepared.min(self.batch), 0, 0) {
                 Ok(taken) => taken,
                 // The kernel is short of something that completions will free: reap first.
                 Err(error)
