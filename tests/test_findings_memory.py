@@ -190,6 +190,12 @@ def test_a_clock_that_falls_under_wide_units(clock: float, falls: bool) -> None:
     assert (found(run, "wide_clock_drop") is not None) == falls
 
 
+def test_a_clock_read_beside_others_at_work_is_not_called_a_drop() -> None:
+    disturbed = flops(30e9, "avx512", 1.5e9, flop_per_cycle=20.0)
+    run = run_of(result("compute_flops", "threads", flops(14e9, "scalar"), disturbed))
+    assert found(run, "wide_clock_drop") is None
+
+
 def test_linpack_is_held_against_the_measured_peak_and_theory() -> None:
     peak = result("compute_flops", "threads", flops(226e9, "avx512", threads=2))
     peak = replace(peak, points=tuple(replace(p, parameters={**p.parameters, "isa": "auto"}) for p in peak.points))

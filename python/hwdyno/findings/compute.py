@@ -54,12 +54,18 @@ def noisy_neighbour(case: Case) -> Verdict | None:
     )
 
 
+def _undisturbed(point: Measurement) -> bool:
+    """Whether the core was the loop's alone: a chain that others interrupt reads a clock that the core never had."""
+    mean, best = (_number(point.details.get(name)) for name in ("flop_per_cycle", "flop_per_cycle_best_slice"))
+    return not mean or not best or NOISY <= mean / best <= 1 / NOISY
+
+
 def wide_clock_drop(case: Case) -> Verdict | None:
     """The clock under wide instructions, beside that under narrow ones."""
     clocks: dict[str, float] = {}
     for parameters, point in _points(case, "compute_flops"):
         isa, during = str(point.details.get("isa")), _number(point.details.get("clock_hz_during"))
-        if _number(parameters.get("threads")) == 1 and during:
+        if _number(parameters.get("threads")) == 1 and during and _undisturbed(point):
             clocks[isa] = max(clocks.get(isa, 0.0), during)
     narrow = max((hz for isa, hz in clocks.items() if isa in NARROW), default=0.0)
     drops = [(1 - hz / narrow, isa, hz) for isa, hz in clocks.items() if isa in WIDE and narrow]

@@ -163,10 +163,10 @@ class Case:
 
     @property
     def label(self) -> str:
-        """The point in the field's words: ``randread 4 KiB, iodepth 32``."""
+        """The point in the field's words: ``randread 4 KiB, iodepth 32``; the experiment's name where no axis tells."""
         parameters = self.point.parameters if self.at >= 0 else self.curve.series if self.curve is not None else {}
         shown = {"rw": self.parameter("rw"), "bs": self.parameter("bs"), **parameters}
-        return label_of(shown, self.one_valued - {"rw", "bs", self.result.load})
+        return label_of(shown, self.one_valued - {"rw", "bs", self.result.load}) or self.result.name
 
     @property
     def one_valued(self) -> set[str]:
@@ -306,7 +306,7 @@ def label_of(parameters: Mapping[str, Scalar], left_out: set[str] | frozenset[st
         known = name in {"iodepth", "numjobs", "threads", "streams", "working_set", "delay", "block"}
         known = known and number is not None
         rest.append(load_words(name, number) if known and number is not None else f"{name} {value}")
-    return ", ".join(filter(None, [" ".join(words), *rest])) or "the point"
+    return ", ".join(filter(None, [" ".join(words), *rest]))
 
 
 def command_of(resource: str, parameters: Mapping[str, Scalar]) -> str:
