@@ -19,7 +19,8 @@ const GUARDED: usize = 1024;
 /// A free place starts at the top and ends at 0, so that no address lies in it.
 static STARTS: [AtomicUsize; GUARDED] = [const { AtomicUsize::new(usize::MAX) }; GUARDED];
 static ENDS: [AtomicUsize; GUARDED] = [const { AtomicUsize::new(0) }; GUARDED];
-static FAILED: AtomicU64 = AtomicU64::new(0);
+/// Touches that failed, a mapping each: what fails in one is no fault of another.
+static FAILED: [AtomicU64; GUARDED] = [const { AtomicU64::new(0) }; GUARDED];
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 static INSTALL: Once = Once::new();
 
@@ -29,8 +30,8 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, cont
     let ours = STARTS
         .iter()
         .zip(&ENDS)
-        .any(|(start, end)| (start.load(Ordering::Acquire)..end.load(Ordering::Acquire)).contains(&address));
-    if ours {
+        .position(|(start, end)| (start.load(Ordering::Acquire)..end.load(Ordering::Acquire)).contains(&address));
+    if let Some(at) = ours {
         let page = address & !4095;
         // SAFETY: replaces one page of a mapping that is ours, where no data can be; mmap is a bare system
         // call and safe in a handler. (With pages over 4 KiB the call is refused, and the default follows.)
@@ -45,7 +46,7 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, cont
             )
         };
         if patched != libc::MAP_FAILED {
-            FAILED.fetch_add(1, Ordering::Relaxed);
+            FAILED[at].fetch_add(1, Ordering::Relaxed);
             return;
         }
     }
@@ -161,12 +162,17 @@ impl FileMapping {
     }
 
     #[inline]
+    fn failed(&self) -> u64 {
+        self.guard.map_or(0, |at| FAILED[at].load(Ordering::Relaxed))
+    }
+
+    #[inline]
     fn copy(&self, at: usize, length: usize, copy: impl FnOnce(*mut u8)) -> i64 {
         assert!(at <= self.length && length <= self.length - at, "a copy outside of its mapping");
-        let failed = FAILED.load(Ordering::Relaxed);
+        let failed = self.failed();
         // SAFETY: the assertion keeps the address inside the mapping.
         copy(unsafe { self.base.as_ptr().add(at) });
-        if FAILED.load(Ordering::Relaxed) == failed {
+        if self.failed() == failed {
             length as i64
         } else {
             -i64::from(libc::EIO)
@@ -201,5 +207,26 @@ impl Drop for FileMapping {
             ENDS[at].store(0, Ordering::Release);
             STARTS[at].store(usize::MAX, Ordering::Release);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_cut_short_under_one_mapping_is_no_fault_of_another() {
+        let path = std::env::temp_dir().join(format!("hwdyno-mapping-{}", std::process::id()));
+        std::fs::write(&path, [1_u8; 16384]).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let whole = FileMapping::new(&file, 0, 4096, false).unwrap().guarded();
+        let cut = FileMapping::new(&file, 8192, 4096, false).unwrap().guarded();
+        file.set_len(4096).unwrap();
+        let region = Region::new(4096).unwrap();
+        let before = whole.failed();
+        assert_eq!(cut.read(0, &region, 0, 4096), -i64::from(libc::EIO));
+        assert_eq!(whole.failed(), before);
+        assert_eq!(whole.read(0, &region, 0, 4096), 4096);
+        std::fs::remove_file(&path).unwrap();
     }
 }
