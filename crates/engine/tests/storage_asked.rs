@@ -243,3 +243,15 @@ fn jobs_of_a_group_run_at_the_same_time_and_each_is_told_apart() {
         assert!(error.contains(word), "{jobs}: {error}");
     }
 }
+
+#[test]
+fn polling_is_refused_where_it_would_spin_for_ever() {
+    let scratch = Scratch::new("hipri");
+    let path = scratch.file(MIB);
+    let refused = |more: &Value| match run("storage_blocks", &asked(&path, more), &Stop::new()) {
+        Err(Error::Usage(says)) => says,
+        other => panic!("{more}: {other:?}"),
+    };
+    assert!(refused(&json!({"hipri": true, "direct": true})).contains("needs ioengine io_uring"));
+    assert!(refused(&json!({"hipri": true, "ioengine": "io_uring"})).contains("needs direct"));
+}

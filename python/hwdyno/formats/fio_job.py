@@ -414,6 +414,8 @@ def _engine(reader: _Reader, given: Parameters, line: int) -> None:
         given["iodepth_batch_complete_min"] = least
     # fio drops a buffered file from the cache first, unless told not to.
     given["drop_cache"] = reader.flag("invalidate") is not False
+    if reader.flag("hipri"):
+        given["hipri"] = True
     if (cpus := reader.options.pop("cpus_allowed", None)) is not None:
         found: list[str] = []
         for part in cpus.value.split(","):
@@ -512,7 +514,7 @@ def _passes(reader: _Reader, given: Parameters, size: int | None, line: int) -> 
 
 KEYS = (
     *("name", "stonewall", "wait_for_previous", "new_group", "rw", "rwmixread", "rwmixwrite", "random_distribution"),
-    *("bs", "bsrange", "bssplit", "ioengine", "direct", "buffered", "iodepth", "iodepth_batch_complete_min"),
+    *("bs", "bsrange", "bssplit", "ioengine", "direct", "buffered", "iodepth", "iodepth_batch_complete_min", "hipri"),
     *(
         "invalidate",
         "cpus_allowed",

@@ -47,7 +47,7 @@ WHY: dict[str, str] = {
     **dict.fromkeys(("zero_buffers", "buffer_pattern", "buffer_compress_percentage"), "data here never compresses"),
     **dict.fromkeys(("buffer_compress_chunk", "dedupe_percentage"), "data here never repeats"),
     **dict.fromkeys(("sync", "atomic"), "each write would wait for the device"),
-    **dict.fromkeys(("hipri", "sqthread_poll", "sqthread_poll_cpu"), "it polls in place of interrupts"),
+    **dict.fromkeys(("sqthread_poll", "sqthread_poll_cpu"), "it polls in place of interrupts"),
     **dict.fromkeys(
         ("steadystate", "ss", "steadystate_duration", "ss_dur", "steadystate_ramp_time", "ss_ramp"),
         "it ends the run elsewhere",

@@ -68,6 +68,11 @@ impl Kernel for StorageBlocks {
                 ),
                 count("numjobs", "threads, each with its own queue", 1, 1024, 1),
                 choice("ioengine", "how operations reach the file", &["io_uring", "libaio", "psync", "mmap"]),
+                flag(
+                    "hipri",
+                    "poll for completions instead of waiting for interrupts: io_uring, direct, a queue with io_poll",
+                    false,
+                ),
                 flag("direct", "past the page cache (O_DIRECT), where the filesystem allows it", false),
                 bytes("size", "length of the region used; 0 for all from offset on", 0, 0),
                 bytes("offset", "where the region begins", 0, 0),

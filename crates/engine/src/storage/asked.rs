@@ -3,6 +3,7 @@
 use serde_json::{json, Map, Value};
 
 use super::choice::{Choice, Spread, Walk};
+use super::counters::Device;
 use super::extras::Extras;
 use super::order::Span;
 use super::pace::{Every, Pace};
@@ -50,6 +51,8 @@ pub struct Asked {
     pub generation: u32,
     /// Tells blocks of this run from those of others.
     pub verify_seed: u64,
+    /// Completions are polled for at the device, not announced by an interrupt.
+    pub hipri: bool,
 }
 
 impl Default for Asked {
@@ -70,6 +73,7 @@ impl Default for Asked {
             verify: false,
             generation: 1,
             verify_seed: 1,
+            hipri: false,
         }
     }
 }
@@ -103,6 +107,7 @@ impl Asked {
             verify: parameters.text("verify") == "crc32c",
             generation: parameters.integer("generation") as u32,
             verify_seed: parameters.integer("verify_seed"),
+            hipri: parameters.flag("hipri"),
         })
     }
 
@@ -145,6 +150,25 @@ impl Asked {
             return Err(Error::usage("pattern and stride need an order in sequence: use rw read, write or rw"));
         }
         Ok(())
+    }
+
+    /// Polling needs a queue that is made for it, or it spins for ever.
+    ///
+    /// # Errors
+    /// What is missing, and what mends it.
+    pub fn check_polling(&self, uring: bool, direct: bool, device: Option<&Device>) -> Result<(), Error> {
+        if !self.hipri {
+            return Ok(());
+        }
+        let missing = match (uring, direct, device.is_some_and(Device::polls)) {
+            (false, _, _) => "ioengine io_uring",
+            (_, false, _) => "direct, on a filesystem that allows it",
+            (_, _, false) => {
+                "a device with polling queues (queue/io_poll is 1; for NVMe load the driver with poll_queues=N)"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::usage(format!("hipri needs {missing}: mend that, or leave hipri out")))
     }
 
     /// What one of `jobs` threads does of it, in its `span`.

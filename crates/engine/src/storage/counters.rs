@@ -22,6 +22,17 @@ impl Device {
         Self::numbered(number).or_else(|| Self::mounted(number))
     }
 
+    /// Whether its queue lets completions be polled for; on one that does not, a polling loop would never end.
+    #[must_use]
+    pub fn polls(&self) -> bool {
+        let folder = self.stat.trim_end_matches("stat");
+        // A partition has no queue of its own.
+        ["queue/io_poll", "../queue/io_poll"]
+            .iter()
+            .find_map(|place| fs::read_to_string(format!("{folder}{place}")).ok())
+            .is_some_and(|text| text.trim() == "1")
+    }
+
     fn numbered(number: u64) -> Option<Self> {
         let (major, minor) = major_minor(number);
         let stat = format!("/sys/dev/block/{major}:{minor}/stat");
@@ -121,6 +132,22 @@ fn block_device(text: &str, values: &mut Vec<(&'static str, f64)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_polls_only_where_it_says_so() {
+        let root = std::env::temp_dir().join(format!("hwdyno-polls-{}", std::process::id()));
+        let part = root.join("disk/part");
+        fs::create_dir_all(root.join("disk/queue")).unwrap();
+        fs::create_dir_all(&part).unwrap();
+        let of = |folder: &std::path::Path| Device { stat: folder.join("stat").to_str().unwrap().into() };
+        for (says, polls) in [("1\n", true), ("0\n", false)] {
+            fs::write(root.join("disk/queue/io_poll"), says).unwrap();
+            assert_eq!(of(&root.join("disk")).polls(), polls);
+            assert_eq!(of(&part).polls(), polls, "a partition has its disk's queue");
+        }
+        assert!(!of(&root).polls(), "unknown is no");
+        fs::remove_dir_all(&root).unwrap();
+    }
 
     #[test]
     fn the_files_of_the_system_are_read_in_their_units() {

@@ -312,7 +312,9 @@ impl Job {
             files::advise(&file, covered_from, covered, Advice::DropCache);
         }
         details.insert("cached_share_before".into(), json!(files::cached_share(&file, covered_from, covered)));
-        Ok(Ready { files: all, span, device: Device::of(&metadata, is_device), notes, details })
+        let device = Device::of(&metadata, is_device);
+        self.asked.check_polling(self.engine == Engine::Uring, direct, device.as_ref())?;
+        Ok(Ready { files: all, span, device, notes, details })
     }
 
     /// Why the file cannot be read directly in these blocks; none if it can.
@@ -355,9 +357,9 @@ impl Job {
             let go = Go { job: self, ready, clock, start, failed, stop, member, span, seed, pool: &pool };
             let file = ready.files.get(member.number);
             match (self.engine, file) {
-                (Engine::Uring, Some(file)) => {
-                    go.with(Uring::new(file, &pool, self.submit_at_most()).map_err(|e| uring_refused(&e)))
-                }
+                (Engine::Uring, Some(file)) => go.with(
+                    Uring::new(file, &pool, self.submit_at_most(), self.asked.hipri).map_err(|e| uring_refused(&e)),
+                ),
                 (Engine::Aio, Some(file)) => go.with(Aio::new(file, &pool).map_err(|e| aio_refused(&e))),
                 (Engine::Psync, Some(file)) => go.with(Ok(Psync::new(file, &pool))),
                 (Engine::Mmap, Some(file)) => go.with(

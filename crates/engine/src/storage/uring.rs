@@ -17,9 +17,9 @@ pub struct Uring<'a> {
 
 impl<'a> Uring<'a> {
     /// Must be made and used by one thread.
-    /// Hands over at most `batch` transfers a call.
-    pub fn new(file: &'a File, pool: &'a Pool, batch: usize) -> io::Result<Self> {
-        let ring = Ring::new(pool.slots() as u32, file, pool.region(), pool.slot_length(), batch as u32)?;
+    /// Hands over at most `batch` transfers a call, and polls for them if `hipri`.
+    pub fn new(file: &'a File, pool: &'a Pool, batch: usize, hipri: bool) -> io::Result<Self> {
+        let ring = Ring::new(pool.slots() as u32, file, pool.region(), pool.slot_length(), batch as u32, hipri)?;
         Ok(Self { ring, file })
     }
 }
@@ -61,6 +61,7 @@ impl Access for Uring<'_> {
 
     fn facts(&self, details: &mut Map<String, Value>) {
         let (file, buffers) = self.ring.registered();
+        details.insert("io_uring_polled".into(), json!(self.ring.polled()));
         details.insert("io_uring_setup".into(), json!(self.ring.setup()));
         details.insert("io_uring_registered_file".into(), json!(file));
         details.insert("io_uring_registered_buffers".into(), json!(buffers));

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::memory::Region;
 
 // Values from include/uapi/linux/io_uring.h, which are the same on every architecture.
+const SETUP_IOPOLL: u32 = 1 << 0;
 const SETUP_CLAMP: u32 = 1 << 4;
 const SETUP_SUBMIT_ALL: u32 = 1 << 7;
 const SETUP_COOP_TASKRUN: u32 = 1 << 8;
@@ -183,6 +184,7 @@ pub struct Ring<'a> {
     prepared: u32,
     in_flight: u32,
     batch: u32,
+    polled: bool,
     calls: u64,
     _rings: Mapped,
     _entries: Mapped,
@@ -191,12 +193,20 @@ pub struct Ring<'a> {
 impl<'a> Ring<'a> {
     /// A ring for up to `depth` transfers at once between `file` and `region`; transfer `slot` uses the
     /// `slot_length` bytes from `slot * slot_length` on. A call hands over at most `batch` transfers.
+    /// If `polled`, completions are looked for at the device, whose queue must allow that (`queue/io_poll`).
     ///
     /// # Errors
     /// Those of `io_uring_setup`: `ENOSYS` or `EPERM` where there is none or it is forbidden.
     #[allow(clippy::cast_ptr_alignment, reason = "mappings are aligned to pages, and the kernel aligns what is inside")]
-    pub fn new(depth: u32, file: &'a File, region: &'a Region, slot_length: usize, batch: u32) -> io::Result<Self> {
-        let (fd, parameters, setup) = Self::set_up(depth)?;
+    pub fn new(
+        depth: u32,
+        file: &'a File,
+        region: &'a Region,
+        slot_length: usize,
+        batch: u32,
+        polled: bool,
+    ) -> io::Result<Self> {
+        let (fd, parameters, setup) = Self::set_up(depth, if polled { SETUP_IOPOLL } else { 0 })?;
         if parameters.features & FEATURE_SINGLE_MMAP == 0 {
             return Err(io::Error::from_raw_os_error(libc::ENOSYS)); // before Linux 5.4
         }
@@ -239,6 +249,7 @@ impl<'a> Ring<'a> {
             prepared: 0,
             in_flight: 0,
             batch: batch.max(1),
+            polled,
             calls: 0,
             fd,
             _rings: rings,
@@ -248,10 +259,10 @@ impl<'a> Ring<'a> {
         Ok(ring)
     }
 
-    fn set_up(depth: u32) -> io::Result<(OwnedFd, SetupParameters, &'static str)> {
+    fn set_up(depth: u32, more: u32) -> io::Result<(OwnedFd, SetupParameters, &'static str)> {
         let mut refusal = io::Error::from_raw_os_error(libc::EINVAL);
         for (flags, name) in SETUPS {
-            let mut parameters = SetupParameters { flags: flags | SETUP_CLAMP, ..SetupParameters::default() };
+            let mut parameters = SetupParameters { flags: flags | more | SETUP_CLAMP, ..SetupParameters::default() };
             // SAFETY: `parameters` is a valid io_uring_params that the call reads and fills.
             let answer = unsafe { libc::syscall(libc::SYS_io_uring_setup, depth, &raw mut parameters) };
             if answer >= 0 {
@@ -296,6 +307,12 @@ impl<'a> Ring<'a> {
     #[must_use]
     pub fn setup(&self) -> &'static str {
         self.setup
+    }
+
+    /// Whether completions are polled for.
+    #[must_use]
+    pub fn polled(&self) -> bool {
+        self.polled
     }
 
     /// Whether the file and the buffers are registered.
