@@ -193,9 +193,9 @@ def test_a_filesystem_that_refuses_direct_io_is_degraded(
     assert common.perform(resource.plan_of("storage", storage.KERNEL, args, host), args, host) == 3
     told = capsys.readouterr()
     run = from_json(told.out)
-    assert "refused direct I/O" in run.degraded[0]
+    assert "direct I/O was refused" in run.degraded[0]
     assert any(note.code == "direct_refused" for note in run.experiments[0].points[0].notes)
-    assert "degraded: the filesystem refused direct I/O" in told.err
+    assert "degraded: direct I/O was refused" in told.err
     assert "exit status 3: the Run is degraded (1 point, 1 degraded); the findings say why" in told.err
 
 

@@ -192,3 +192,26 @@ def test_a_probe_beside_a_load_is_no_part_of_its_rate_nor_of_littles_law() -> No
     assert point.rate is not None and point.rate.value == 1000
     assert point.concurrency is not None and point.concurrency.effective is None
     assert point.latency_ns is not None and point.latency_ns.count == 50
+
+
+def chased(batch: int, batches: int, ns: int) -> dict[str, Any]:
+    """A reading of a chase that times batches of loads: the histogram counts batches, the stream loads."""
+    histogram = Histogram()
+    histogram.record(ns, batches)
+    stream = {"name": "read", "operations": batch * batches, "bytes": 0, "flops": 0}
+    return {
+        "kernel": "memory_latency",
+        "elapsed_s": batch * batches * ns / 1e9,
+        "streams": [{**stream, "latency_ns": {"total": histogram.to_reading()}}],
+        "concurrency_asked": 1.0,
+    }
+
+
+def test_batches_count_for_the_loads_that_they_stand_for() -> None:
+    """Little's law holds within each repeat, so it must hold over them: a slow repeat took shorter batches."""
+    made = measurement_of({"working_set": 1 << 20}, [chased(1024, 4000, 10), chased(256, 8000, 40)])
+    assert made.latency_ns is not None and made.concurrency is not None
+    assert made.concurrency.effective == pytest.approx(1.0, rel=1e-6)
+    assert made.operations / made.elapsed_s * made.latency_ns.mean / 1e9 == pytest.approx(1.0, rel=1e-6)
+    assert made.latency_ns.count == 4 * 4000 + 8000, "in units of the shortest batch"
+    assert made.streams[0].latency_ns["total"].p50 == 10

@@ -142,18 +142,33 @@ def measurement_of(
     )
 
 
-def _histograms(reading: Reading) -> list[tuple[str, str, Histogram]]:
-    """Each of a Reading's histograms with its stream and kind."""
-    return [
-        (stream["name"], kind, Histogram.from_reading(histogram))
+def _histograms(readings: Sequence[Reading]) -> list[tuple[str, str, Histogram]]:
+    """Each of the Readings' histograms with its stream and kind, weighted alike.
+
+    A kernel that times batches settles their length anew at each repeat, so that one value stands for more
+    operations here than there: it counts for as many as it stands for, in units of the shortest batch.
+    """
+    found = [
+        (stream["name"], kind, Histogram.from_reading(histogram), int(stream.get("operations", 0)))
+        for reading in readings
         for stream in reading.get("streams", ())
         for kind, histogram in stream.get("latency_ns", {}).items()
     ]
+    least: dict[tuple[str, str], float] = {}
+    for name, kind, histogram, operations in found:
+        if histogram.count and operations:
+            each = operations / histogram.count
+            least[name, kind] = min(least.get((name, kind), each), each)
+    weighted = []
+    for name, kind, histogram, operations in found:
+        weight = round(operations / histogram.count / least[name, kind]) if histogram.count and operations else 1
+        weighted.append((name, kind, histogram.times(weight) if weight > 1 else histogram))
+    return weighted
 
 
 def _latency(readings: Sequence[Reading]) -> Histogram | None:
     """Whole latencies over all directions and repeats; ``complete`` where a kernel has no ``total``."""
-    found = [entry for one in readings for entry in _histograms(one)]
+    found = _histograms(readings)
     for wanted in ("total", "complete"):
         merged = Histogram()
         for _, kind, histogram in found:
@@ -167,9 +182,8 @@ def _latency(readings: Sequence[Reading]) -> Histogram | None:
 def _streams(readings: Sequence[Reading]) -> tuple[Stream, ...]:
     names = dict.fromkeys(stream["name"] for one in readings for stream in one.get("streams", ()))
     merged: dict[tuple[str, str], Histogram] = {}
-    for one in readings:
-        for name, kind, histogram in _histograms(one):
-            merged[name, kind] = merged.get((name, kind), Histogram()).merge(histogram)
+    for name, kind, histogram in _histograms(readings):
+        merged[name, kind] = merged.get((name, kind), Histogram()).merge(histogram)
     made = []
     for name in names:
         same = [stream for one in readings for stream in one["streams"] if stream["name"] == name]
@@ -226,8 +240,25 @@ def _concurrency(
     if latency is not None and latency.count and any(_mixed(one) for one in readings):
         # Latency of some operations and throughput of others: no law binds them.
         return Concurrency(asked=asked, effective=None)
-    effective = operations / elapsed * latency.mean / 1e9 if latency is not None and elapsed > 0 else None
-    return Concurrency(asked=asked, effective=effective)
+    # Each repeat's own operations with its own latencies: rates and means of unlike repeats do not multiply.
+    waited_ns = sum(_waited_ns(one) for one in readings)
+    if latency is None or elapsed <= 0:
+        return Concurrency(asked=asked, effective=None)
+    return Concurrency(asked=asked, effective=(waited_ns or operations * latency.mean) / elapsed / 1e9)
+
+
+def _waited_ns(reading: Reading) -> float:
+    """The latencies of all of a Reading's operations, summed; 0 where some stream has none."""
+    waited = 0.0
+    for stream in reading.get("streams", ()):
+        kinds, operations = stream.get("latency_ns", {}), int(stream.get("operations", 0))
+        histogram = kinds.get("total") or kinds.get("complete")
+        count = int(histogram.get("count", 0)) if histogram else 0
+        if operations and not count:
+            return 0.0
+        if histogram and count:
+            waited += operations * float(histogram["sum"]) / count
+    return waited
 
 
 def _sums(many: Any) -> dict[str, float]:

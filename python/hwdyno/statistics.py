@@ -318,6 +318,13 @@ class Histogram:
         self.count += times
         self.sum += value * times
 
+    def times(self, weight: int) -> Histogram:
+        """The same distribution with every value counted ``weight`` times."""
+        more = Histogram()
+        more.buckets = {at: count * weight for at, count in self.buckets.items()}
+        more.count, more.sum, more.min, more.max = self.count * weight, self.sum * weight, self.min, self.max
+        return more
+
     def merge(self, other: Histogram) -> Histogram:
         """All that both counted, as a new one."""
         both = Histogram()

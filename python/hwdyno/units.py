@@ -118,6 +118,20 @@ def format_value(value: float, unit: str) -> str:
     return f"{number} {prefix}{unit}" if len(unit) < 8 else f"{number} {prefix} {unit}".replace("  ", " ")
 
 
+_RATES = {
+    "storage": "IOPS",
+    "memory": "accesses/s",
+    "network": "messages/s",
+    "training": "samples/s",
+    "inference": "requests/s",
+}
+
+
+def rate_unit(resource: str) -> str:
+    """What the field calls a resource's operations a second; empty where it has no word of its own."""
+    return _RATES.get(resource, "")
+
+
 def format_ns(ns: float) -> str:
     """A latency: ``812 ns``, ``7.10 µs``, ``1.23 ms``, ``1.20 s``."""
     number, prefix = _scaled(ns, 1000, ("ns", "µs", "ms", "s"))

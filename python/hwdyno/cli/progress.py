@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.runner import Step
-from hwdyno.units import format_count, format_duration, format_ns, format_share, format_size, format_value
+from hwdyno.units import format_count, format_duration, format_ns, format_share, format_size, format_value, rate_unit
 from hwdyno.words import Measurement, Parameters
 
 if TYPE_CHECKING:
@@ -33,18 +33,34 @@ def described(parameters: Parameters) -> str:
 
 def result_line(experiment: str, measurement: Measurement) -> str:
     """One point's result in one line."""
-    value = measurement.throughput
-    words = [format_value(value.value, value.unit)]
+    value, resource = measurement.throughput, experiment.partition(".")[0]
+    counted = rate_unit(resource)
+    words = [
+        f"{format_count(value.value)} {counted}"
+        if value.unit == "operations/s" and counted
+        else format_value(value.value, value.unit)
+    ]
     if value.low is not None and value.high is not None and value.value:
-        words[0] += f" ± {format_share((value.high - value.low) / 2 / value.value)}"
-    if measurement.rate is not None:
-        words.append(f"{format_count(measurement.rate.value)} IOPS")
+        words[0] += _known(measurement, (value.high - value.low) / 2 / value.value)
+    if measurement.rate is not None and counted:
+        words.append(f"{format_count(measurement.rate.value)} {counted}")
     if measurement.latency_ns is not None:
         words.append(f"mean {format_ns(measurement.latency_ns.mean)}")
         words.append(f"p99 {format_ns(measurement.latency_ns.p99)}")
     if measurement.validity != "valid":
         words.append(f"{measurement.validity}: {', '.join(measurement.why)}")
     return f"{experiment}  {described(measurement.parameters)}:  " + ", ".join(words)
+
+
+def _known(measurement: Measurement, half: float) -> str:
+    """How well a value is known; an interval wider than itself says less than the repeats do."""
+    if half < 1:
+        return f" ± {format_share(half)}"
+    values, unit = measurement.repeat_values, measurement.throughput.unit
+    if len(values) < 2:
+        return " (hardly known)"
+    low, high = (format_value(value, unit) for value in (min(values), max(values)))
+    return f" (hardly known: {len(values)} repeats from {low} to {high})"
 
 
 class Lines:

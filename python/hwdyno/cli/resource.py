@@ -15,6 +15,7 @@ from hwdyno.words import UserError
 if TYPE_CHECKING:
     from hwdyno.hosts import Host
     from hwdyno.plan import Plan
+    from hwdyno.sweep import Sweep
 
 _PREFIX = "axis_"
 
@@ -80,17 +81,18 @@ def _bound(bound: float, unit: str) -> str:
 def _defaults(resource: str, kernel: str) -> dict[str, str]:
     """What a sweep takes where an axis is not given, by the axis."""
     like = _like(resource, kernel)
-    if like is None or like.base is None:
+    if like is None:
         return {}
     shown: dict[str, Any] = dict.fromkeys(("runtime", "ramp_time", "size"), "by profile")
-    shown |= like.fixed | {name: values[0] for name, values in like.base.axes.items()}
+    shown |= like.fixed | {name: values[0] for name, values in _base_of(like).axes.items()}
     return {name: str(int(value)) if isinstance(value, bool) else str(value) for name, value in shown.items()}
 
 
 def _like(resource: str, kernel: str) -> Experiment | None:
     from hwdyno import experiments
 
-    return next((one for one in experiments.find(resource) if one.kernel == kernel and one.base is not None), None)
+    same = [one for one in experiments.find(resource) if one.kernel == kernel]
+    return next((one for one in same if one.base is not None), same[0] if same else None)
 
 
 def given_axes(args: argparse.Namespace) -> dict[str, str]:
@@ -154,6 +156,15 @@ def kernel_with(kernel: Kernels, given: Mapping[str, str], host: Host) -> str:
 def own_sweep(resource: str, kernel: str) -> Experiment:
     """The experiment that a resource's axes are laid over: its first one, at a single point."""
     like = _like(resource, kernel)
-    if like is None or like.base is None:
+    if like is None:
         raise UserError(f"{resource} has no sweep of its own; name a question")
-    return replace(like, name=f"{resource}.sweep", asks="What does the given sweep reach?", sweep=like.base, quick=None)
+    return replace(
+        like, name=f"{resource}.sweep", asks="What does the given sweep reach?", sweep=_base_of(like), quick=None
+    )
+
+
+def _base_of(like: Experiment) -> Sweep:
+    """The single point that a command's axes are laid over: the experiment's own, or the first of its sweep."""
+    from hwdyno.sweep import Sweep
+
+    return like.base or Sweep(**{name: values[0] for name, values in like.sweep.axes.items()})

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity, told
+from hwdyno.findings.rule import Case, Verdict, as_number, percent, told
 from hwdyno.statistics import fold, half_width, line_moves, mean, median, outliers
 from hwdyno.units import format_bytes, format_count, format_duration
 from hwdyno.words import Measurement
@@ -138,6 +138,17 @@ def alike(repeats: Sequence[Sequence[float]]) -> list[float]:
     return found
 
 
+_STEPS = {
+    "storage": (
+        "a drive that throttles, a full write cache, or a burst budget that is spent",
+        "the drive's temperature",
+    ),
+    "network": ("a burst budget that is spent, a policer, or a clock that fell", "both ends' processors"),
+}
+"""What steps down in mid-run, by resource, and what to watch."""
+_ANY_STEP = ("heat, a power limit, or processor time that others took", "the clock (hwdyno compute clock)")
+
+
 def throttled(case: Case) -> Verdict | None:
     """Throughput steps down in mid-run and stays there: heat, a full write cache, or a spent burst budget."""
     if case.result.resource in _IN_BURSTS:
@@ -149,14 +160,14 @@ def throttled(case: Case) -> Verdict | None:
     at, drop = step
     when = at * case.point.samples.interval_s
     before, after = mean(values[:at]), mean(values[at:])
-    unit = case.point.throughput.unit
+    unit, resource = case.point.throughput.unit, case.result.resource
     return Verdict(
         "warning",
-        f"{case.label}: after {format_duration(when)} it fell by {percent(drop)}, from {quantity(before, unit)} "
-        f"to {quantity(after, unit)}, and stayed there: the likely causes are a drive that throttles, a full write "
-        f"cache, or a burst budget that is spent.",
+        f"{case.label}: after {format_duration(when)} it fell by {percent(drop)}, from {case.said(before, unit)} "
+        f"to {case.said(after, unit)}, and stayed there: the likely causes are {_STEPS.get(resource, _ANY_STEP)[0]}.",
         {"at_s": when, "drop": drop, "before": before, "after": after, "unit": unit},
-        f"Measure longer to see the sustained rate, and watch the drive's temperature: {case.command(runtime=60)}",
+        f"Measure longer to see the sustained rate, and watch {_STEPS.get(resource, _ANY_STEP)[1]}: "
+        f"{case.command(runtime=60)}",
         weight=drop,
     )
 
@@ -177,10 +188,20 @@ def not_steady(case: Case) -> Verdict | None:
     low, high, unit = min(values), max(values), case.point.throughput.unit
     return Verdict(
         "warning",
-        f"{case.label}: not steady: {why} ({quantity(low, unit)} to {quantity(high, unit)} over the samples).",
+        f"{case.label}: not steady: {why} ({case.said(low, unit)} to {case.said(high, unit)} over the samples).",
         {"least": low, "most": high, "unit": unit, "moves": line_moves(values), "cv": case.point.samples.cv},
         f"Warm it up and measure longer: {case.command(ramp_time=10, runtime=60)}",
         weight=(high - low) / max(high, 1e-30),
+    )
+
+
+def _known(case: Case, half: float) -> str:
+    """How well a value is known: an interval wider than itself says less than the repeats do."""
+    values, unit = case.point.repeat_values, case.point.throughput.unit
+    if half < 1 or len(values) < 2:
+        return f"is known within {percent(half)} after {case.point.repeats} repeats"
+    return f"is hardly known: its {len(values)} repeats lie from {case.said(min(values), unit)} to " + case.said(
+        max(values), unit
     )
 
 
@@ -191,8 +212,8 @@ def interval_not_reached(case: Case) -> Verdict | None:
         return None
     return Verdict(
         "warning" if half > 2 * target else "info",
-        f"{case.label}: {quantity(case.point.throughput)} is known within {percent(half)} after {case.point.repeats} "
-        f"repeats; the profile {case.run.profile} aims at {percent(target)}.",
+        f"{case.label}: {case.said(case.point.throughput.value, case.point.throughput.unit)} {_known(case, half)}; "
+        f"the profile {case.run.profile} aims at {percent(target)}.",
         {"half_width": half, "target": target, "repeats": case.point.repeats},
         "Quiet the machine, or give it more time: "
         f"{case.command()} --profile {'full' if case.run.profile == 'standard' else 'standard'}",
@@ -323,7 +344,7 @@ def outlying_repeats(case: Case) -> Verdict | None:
     spoken = "so the median speaks for the point" if note else "and it counts in the mean"
     return Verdict(
         "info",
-        f"{case.label}: {which}: {quantity(values[worst], unit)} against a median of {quantity(centre, unit)}, "
+        f"{case.label}: {which}: {case.said(values[worst], unit)} against a median of {case.said(centre, unit)}, "
         f"{spoken}.",
         {"outliers": [values[at] for at in far], "worst": values[worst], "median": centre, "unit": unit},
         f"If it comes back, look for a timer or a background job: {case.command()}",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hwdyno.ceilings import Bound, bounds_for
-from hwdyno.findings.rule import Case, Verdict, as_number, mean_rate, operations_per_s, percent, quantity
-from hwdyno.units import format_bytes_s, format_count, format_ns, format_size
+from hwdyno.findings.rule import Case, Verdict, as_number, mean_rate, operations_per_s, percent
+from hwdyno.statistics import half_width
+from hwdyno.units import format_bytes_s, format_ns, format_size
 from hwdyno.words import CeilingClass, Value
 
 LITTLE = 0.03
@@ -17,10 +18,15 @@ def little(case: Case) -> Verdict | None:
     """More in flight than was asked for cannot be: one of rate, latency and depth is wrong."""
     asked, effective, rate = case.asked, case.effective, mean_rate(case.point)
     tolerance = max(LITTLE, case.tolerance) + case.edges
+    if case.point.concurrency is None:
+        # Rate and mean latency of unlike repeats do not multiply to better than the repeats agree.
+        tolerance += half_width(case.point.throughput) or 0.0
     if not asked or not effective or effective / asked - 1 <= tolerance:
         return None
     latency = case.point.latency_ns
-    shown = f"{format_count(rate)} IOPS x {format_ns(latency.mean)}" if rate and latency else "throughput x latency"
+    shown = "throughput x latency"
+    if rate and latency:
+        shown = f"{case.said(rate, 'operations/s')} x {format_ns(latency.mean)}"
     return Verdict(
         "warning",
         f"{case.label}: {shown} is {effective:.1f} in flight, but only {asked:.0f} were asked for, "
@@ -42,8 +48,8 @@ def rate_times_size(case: Case) -> Verdict | None:
         return None
     return Verdict(
         "warning",
-        f"{case.label}: {format_count(rate)} IOPS x {format_size(size)} is {format_bytes_s(rate * size)}, but the "
-        f"bandwidth is given as {format_bytes_s(point.throughput.value)} ({percent(abs(off))} "
+        f"{case.label}: {case.said(rate, 'operations/s')} x {format_size(size)} is {format_bytes_s(rate * size)}, but "
+        f"the bandwidth is given as {format_bytes_s(point.throughput.value)} ({percent(abs(off))} "
         f"{'less' if off > 0 else 'more'}); one of the three is wrong.",
         {
             "operations_s": rate,
@@ -80,8 +86,8 @@ def physical_ceiling(case: Case) -> Verdict | None:
     cause, test = _likely_cause(case)
     return Verdict(
         "invalid",
-        f"{case.label}: {quantity(measured)} is {percent(ratio - 1)} above what "
-        f"{bound.ceiling.label or 'the hardware'} can carry, {quantity(bound.value, bound.unit)} ({bound.formula}); "
+        f"{case.label}: {case.said(measured)} is {percent(ratio - 1)} above what "
+        f"{bound.ceiling.label or 'the hardware'} can carry, {case.said(bound.value, bound.unit)} ({bound.formula}); "
         f"{cause}.",
         _evidence(over),
         test,
@@ -97,8 +103,8 @@ def rated_exceeded(case: Case) -> Verdict | None:
     ratio, bound, measured = over
     return Verdict(
         "info",
-        f"{case.label}: {quantity(measured)} is {ratio:.3g} times the maker's figure of "
-        f"{quantity(bound.value, bound.unit)} ({bound.ceiling.source or bound.ceiling.label or bound.formula}).",
+        f"{case.label}: {case.said(measured)} is {ratio:.3g} times the maker's figure of "
+        f"{case.said(bound.value, bound.unit)} ({bound.ceiling.source or bound.ceiling.label or bound.formula}).",
         _evidence(over),
         f"That far above, suspect a cache and go past it: {case.command(direct=True, size='64G')}"
         if ratio > FAR_ABOVE_RATED
@@ -131,6 +137,8 @@ def _above(case: Case, kind: CeilingClass) -> tuple[float, Bound, Value] | None:
 def _likely_cause(case: Case) -> tuple[str, str]:
     """Why a point can lie above a physical ceiling, and the test that tells."""
     point = case.point
+    if case.result.resource != "storage":
+        return _cause_elsewhere(case)
     unwritten = sum(as_number(point.details.get(name)) or 0 for name in ("extent_unwritten_bytes", "extent_hole_bytes"))
     if unwritten and case.read_share:
         return (
@@ -155,3 +163,14 @@ def _likely_cause(case: Case) -> tuple[str, str]:
         f"Go past the page cache with a file larger than memory and see whether it falls: "
         f"{case.command(direct=True, size='64G')}",
     )
+
+
+def _cause_elsewhere(case: Case) -> tuple[str, str]:
+    """The same of what is no storage: memory, arithmetic, a path."""
+    if case.result.resource == "memory":
+        cause = "the set fits a cache, the channels are told wrong, or the ceiling given is"
+    elif case.result.resource == "compute":
+        cause = "work was counted that was not done, or the clock stood higher than when it was measured"
+    else:
+        cause = "a unit is wrong, or the ceiling is"
+    return cause, f"Measure it again, longer: {case.command(runtime=5)}"

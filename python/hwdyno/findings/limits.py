@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwdyno.curves import SIZE_LOADS
 from hwdyno.findings.laws import against_ceilings
-from hwdyno.findings.rule import Case, Verdict, as_number, load_words, percent, quantity, times
+from hwdyno.findings.rule import Case, Verdict, as_number, load_words, percent, times
 from hwdyno.units import format_ns, format_size
 from hwdyno.words import Curve, ExperimentResult, Measurement, Run
 
@@ -31,7 +31,9 @@ def client_bound(case: Case) -> Verdict | None:
         f"{case.label}: client-bound: the measuring threads used {percent(share)} of their "
         f"{'core' if case.jobs == 1 else 'cores'}{each}, so this is what the CPU can issue, not the device's limit.",
         {"cpu_share": share, "limit": BUSY, "jobs": case.jobs},
-        f"Spread the load over more jobs: {case.command(numjobs=max(2, round(case.jobs * 2)))}"
+        f"Measure it from another machine, or: {case.command()}"
+        if case.result.resource != "storage"
+        else f"Spread the load over more jobs: {case.command(numjobs=max(2, round(case.jobs * 2)))}"
         if case.threads is None or case.jobs < case.threads
         else f"All {case.threads} processors are at work; take larger blocks: {case.command(bs='128k')}",
         weight=share,
@@ -73,7 +75,7 @@ def _ceiling(case: Case, seen: list[tuple[str, float]]) -> str:
     seen.append((name, share))
     if share <= BUSY:
         return ""
-    return f"Because {name} is {percent(share)} full: it carries {quantity(bound.value, bound.unit)} at most."
+    return f"Because {name} is {percent(share)} full: it carries {case.said(bound.value, bound.unit)} at most."
 
 
 def _client(case: Case, seen: list[tuple[str, float]]) -> str:
@@ -129,7 +131,7 @@ def _device(case: Case, found: tuple[ExperimentResult, Curve] | None, seen: list
         return ""
     state = f", busy {percent(busy)} of the time," if busy is not None else ""
     return (
-        f"Because the device{state} is at its ceiling: {percent(share)} of {quantity(curve.ceiling)}; a higher "
+        f"Because the device{state} is at its ceiling: {percent(share)} of {case.said(curve.ceiling)}; a higher "
         f"{curve.load} adds latency and no throughput."
     )
 

@@ -265,4 +265,4 @@ def _apart(group: Iterable[_Placed]) -> tuple[float, _Placed | None, _Placed | N
 def _figure(point: Measurement) -> str:
     if point.throughput.unit == "operations/s" and point.latency_ns is not None:
         return format_ns(point.latency_ns.mean)
-    return quantity(point.throughput)
+    return quantity(point.throughput, resource="memory")

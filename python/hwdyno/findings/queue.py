@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from hwdyno.curves import BEST_SHARE, QUEUE_LOADS, SIZE_LOADS, plain_load
+from hwdyno.findings.commands import typed
 from hwdyno.findings.rule import (
     Case,
     Verdict,
@@ -13,9 +14,7 @@ from hwdyno.findings.rule import (
     label_of,
     load_words,
     percent,
-    quantity,
     times,
-    typed,
 )
 from hwdyno.units import format_ns, format_size
 from hwdyno.words import Curve, Measurement, OperatingPoint, Scalar
@@ -85,8 +84,8 @@ def knee(case: Case) -> Verdict | None:
     floor = f", from a floor of {format_ns(curve.floor.latency_ns)}" if curve.floor and curve.floor.latency_ns else ""
     return Verdict(
         "info",
-        f"{case.label}: {bends}, under a ceiling of {quantity(curve.ceiling)}{floor}; {load_words(axis, best.load)}"
-        f"{modelled} is enough: {at_place(best, curve.unit)}{', ' + compared if compared else ''}.",
+        f"{case.label}: {bends}, under a ceiling of {case.said(curve.ceiling)}{floor}; {load_words(axis, best.load)}"
+        f"{modelled} is enough: {at_place(case, best, curve.unit)}{', ' + compared if compared else ''}.",
         _evidence(case, curve),
         f"Run the workload at {load_words(axis, best.load)}; to look closer at the bend: "
         + case.command(**{axis: ",".join(_around(curve.load_90 or best.load))}),
@@ -106,14 +105,14 @@ def still_rising(case: Case) -> Verdict | None:
     last = case.result.points[curve.points[-1]]
     reached = last.rate if case.result.metric == "rate" and last.rate else last.throughput
     load = as_number(last.parameters.get(curve.load)) or 0
-    heading = f"; it heads for {quantity(curve.ceiling)}" if curve.ceiling else ""
+    heading = f"; it heads for {case.said(curve.ceiling)}" if curve.ceiling else ""
     next_loads = f"{typed(curve.load, load)}..{typed(curve.load, load * 8)}"
     if curve.load in QUEUE_LOADS - {"threads"}:
         next_loads = f"{load:.0f}..{min(1024, load * 8):.0f}"
     at_most = load >= 1024 and curve.load in {"iodepth", "numjobs"}
     return Verdict(
         "info",
-        f"{case.label}: still rising at {load_words(curve.load, load)} ({quantity(reached)}): by its curve the last "
+        f"{case.label}: still rising at {load_words(curve.load, load)} ({case.said(reached)}): by its curve the last "
         f"doubling gains more than 5%{heading}.",
         _evidence(case, curve),
         f"Add jobs: {case.command(numjobs=4)}" if at_most else f"Go on: {case.command(**{curve.load: next_loads})}",
@@ -131,7 +130,7 @@ def saturated(case: Case) -> Verdict | None:
     grown = ""
     if first.latency_ns and last.latency_ns:
         grown = f": at {load_words(curve.load, load)} latency is {times(last.latency_ns.mean / first.latency_ns)} times"
-    ceiling = quantity(curve.ceiling) if curve.ceiling else quantity(first.throughput, curve.unit)
+    ceiling = case.said(curve.ceiling) if curve.ceiling else case.said(first.throughput, curve.unit)
     return Verdict(
         "info",
         f"{case.label}: {load_words(curve.load, first.load)} already reaches the ceiling of {ceiling}; more only adds "
@@ -149,13 +148,15 @@ def load_without_effect(case: Case) -> Verdict | None:
     first, last = (
         as_number(case.result.points[at].parameters.get(curve.load)) or 0 for at in (curve.points[0], curve.points[-1])
     )
-    ceiling = quantity(curve.ceiling) if curve.ceiling else ""
+    ceiling = case.said(curve.ceiling) if curve.ceiling else ""
     return Verdict(
         "info",
         f"{case.label}: from {load_words(curve.load, first)} to {plain_load(last)} neither throughput ({ceiling}) nor "
         f"latency moves, so the load never arrives: something before the device lets one operation through at a time.",
         _evidence(case, curve),
-        f"Compare with jobs instead of depth: {case.command(iodepth=1, numjobs='1..16')}",
+        f"Compare with jobs instead of depth: {case.command(iodepth=1, numjobs='1..16')}"
+        if case.result.resource == "storage"
+        else f"See what serializes it, then: {case.command()}",
     )
 
 
@@ -167,17 +168,18 @@ def best_block_size(case: Case) -> Verdict | None:
     if curve.state not in {"knee", "saturated at the first point"}:
         return None
     best, half = curve.best, curve.parameters.get("n1/2")
+    least = 9 if curve.load == "bs" else 3
     halfway = f"; half of it comes at {format_size(round(half.value))}" if half else ""
     compared = _against_ends(_ends(case, curve, best), best.load, curve.load)
     return Verdict(
         "info",
         f"{case.label}: the best block size is {format_size(best.load)}{'' if best.measured else ' (by the model)'}, "
-        f"the least that reaches {percent(BEST_SHARE)} of the ceiling of {quantity(curve.ceiling)}{halfway}; it gives "
-        f"{at_place(best, curve.unit)}{', ' + compared if compared else ''}.",
+        f"the least that reaches {percent(BEST_SHARE)} of the ceiling of {case.said(curve.ceiling)}{halfway}; it gives "
+        f"{at_place(case, best, curve.unit)}{', ' + compared if compared else ''}.",
         _evidence(case, curve),
-        f"Read and write in blocks of {format_size(best.load)} or more: {case.command(bs=best.load)}"
+        f"Move blocks of {format_size(best.load)} or more: {case.command(**{curve.load: best.load})}"
         if best.measured
-        else f"Measure there: {case.command(bs=1 << max(9, round(best.load).bit_length()))}",
+        else f"Measure there: {case.command(**{curve.load: 1 << max(least, round(best.load).bit_length())})}",
     )
 
 
@@ -237,7 +239,7 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[str], group: 
     changes: dict[str, Scalar] = {axis: points[best].parameters.get(axis) for axis in axes}
     return Verdict(
         "info",
-        f"{name}: the best combination is {words(best)}: {quantity(chosen.throughput)}{latency}, {against}.",
+        f"{name}: the best combination is {words(best)}: {case.said(chosen.throughput)}{latency}, {against}.",
         {
             "best": changes,
             "throughput": chosen.throughput.value,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hwdyno.units import format_count, format_ns, format_size, format_value, parse_size
+from hwdyno.findings.commands import command_of, takes, told_of, typed
+from hwdyno.units import format_count, format_ns, format_size, format_value, parse_size, rate_unit
 from hwdyno.words import Curve, ExperimentResult, Measurement, OperatingPoint, Run, Scalar, Severity, UserError, Value
 
 OTHERS_USER = 0.1
@@ -175,12 +176,20 @@ class Case:
         return {n for n in names if len({str(point.parameters.get(n)) for point in self.result.points}) == 1}
 
     def command(self, **changes: Scalar) -> str:
-        """What to type to measure this point or curve again, with changes."""
+        """What to type to measure this point or curve again, with those changes that its command has an axis for."""
         base = dict(self.point.parameters if self.at >= 0 else self.curve.series if self.curve is not None else {})
         if self.at < 0 and self.curve is not None and self.result.load not in changes:
             loads = [as_number(self.result.points[at].parameters.get(self.result.load)) for at in self.curve.points]
             base[self.result.load] = ",".join(typed(self.result.load, load) for load in loads if load is not None)
-        return command_of(self.result.resource, {**base, **changes})
+        shared = {} if self.imported else {k: v for k, v in told_of(self.result).items() if k not in base}
+        if self.result.kernel == "storage_blocks" and {**shared, **base}.get("rw") in {"rw", "randrw"}:
+            shared.setdefault("rwmixread", self.result.fixed.get("rwmixread"))
+        changes = {name: value for name, value in changes.items() if takes(self.result, name)}
+        return command_of(self.result.resource, {**shared, **base, **changes}, self.result.kernel)
+
+    def said(self, value: Value | float, unit: str = "") -> str:
+        """A quantity with its interval; of operations in the words of what is measured: IOPS of storage alone."""
+        return quantity(value, unit, self.result.resource)
 
 
 def told(machine: Mapping[str, Any], *path: str | int) -> Any:
@@ -247,17 +256,20 @@ def cpu_share_of(point: Measurement, jobs: float, threads: int | None) -> float 
     return (point.cpu_user_s + point.cpu_system_s) / (point.elapsed_s * max(1.0, cores))
 
 
-def quantity(value: Value | float, unit: str = "") -> str:
+def quantity(value: Value | float, unit: str = "", resource: str = "") -> str:
     """A quantity with its interval, if it has one: ``1.34 GB/s (1.30 to 1.38)``."""
     if not isinstance(value, Value):
-        return _said(value, unit)
+        return _said(value, unit, resource)
+    alone = _said(value.value, value.unit, resource)
     if value.low is None or value.high is None:
-        return _said(value.value, value.unit)
-    return f"{_said(value.value, value.unit)} ({_said(value.low, value.unit)} to {_said(value.high, value.unit)})"
+        return alone
+    return f"{alone} ({_said(value.low, value.unit, resource)} to {_said(value.high, value.unit, resource)})"
 
 
-def _said(value: float, unit: str) -> str:
-    return f"{format_count(value)} IOPS" if unit == "operations/s" else format_value(value, unit)
+def _said(value: float, unit: str, resource: str) -> str:
+    if unit == "operations/s" and rate_unit(resource):
+        return f"{format_count(value)} {rate_unit(resource)}"
+    return format_value(value, unit)
 
 
 def percent(share: float) -> str:
@@ -309,31 +321,7 @@ def label_of(parameters: Mapping[str, Scalar], left_out: set[str] | frozenset[st
     return ", ".join(filter(None, [" ".join(words), *rest]))
 
 
-def command_of(resource: str, parameters: Mapping[str, Scalar]) -> str:
-    """The command line that measures these parameters."""
-    given = dict(parameters)
-    share = given.pop("rwmixread", None)
-    if share is not None and str(given.get("rw")) in {"rw", "randrw"}:
-        given["rw"] = f"{given['rw']}:{share}"
-    hidden = {"seed", "path", "cpus"}
-    options = [f"--{name.replace('_', '-')} {typed(name, v)}" for name, v in given.items() if name not in hidden]
-    return " ".join(["hwdyno", resource or "run", *options])
-
-
-def typed(name: str, value: Scalar) -> str:
-    """A value as people type it: 4k, 1M, true as 1."""
-    if isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, int | float) and name in {"bs", "block", "size", "offset", "working_set", "stride"}:
-        for suffix, unit in (("G", 1 << 30), ("M", 1 << 20), ("k", 1 << 10)):
-            if value >= unit and value % unit == 0:
-                return f"{value // unit:.0f}{suffix}"
-    if isinstance(value, float) and value == int(value):
-        return str(int(value))
-    return str(value)
-
-
-def at_place(place: OperatingPoint, unit: str) -> str:
+def at_place(case: Case, place: OperatingPoint, unit: str) -> str:
     """Throughput and latency of an operating point."""
     latency = f" at {format_ns(place.latency_ns)}" if place.latency_ns else ""
-    return f"{quantity(place.throughput, unit)}{latency}"
+    return f"{case.said(place.throughput, unit)}{latency}"

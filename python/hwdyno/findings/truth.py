@@ -158,9 +158,20 @@ def depth_not_reached(case: Case) -> Verdict | None:
         f"(Little's law), so this is a point of depth {effective:.0f}.",
         {"asked": asked, "effective": effective, "short": short, "tolerance": SHORT_OF_DEPTH},
         f"See the queue's nr_requests and the tool's own CPU, or spread the depth over jobs: "
-        f"{case.command(numjobs=max(2, round(case.jobs * 2)))}",
+        f"{case.command(numjobs=max(2, round(case.jobs * 2)))}"
+        if case.result.resource == "storage"
+        else f"See the tool's own CPU, then: {case.command()}",
         weight=short,
     )
+
+
+_WHERE_TO_LOOK = {
+    "storage": "Look at dmesg and at the drive's health (smartctl -a)",
+    "training": "Look at dmesg and at the data set's files, of which some may be missing or cut",
+    "network": "Look at both ends' errors and drops (ip -s link, nstat -az) and at the server's own log",
+    "memory": "Look at dmesg for machine checks and corrected memory errors",
+    "compute": "Look at dmesg for machine checks and a processor that throttles",
+}
 
 
 def faults(case: Case) -> Verdict | None:
@@ -175,13 +186,22 @@ def faults(case: Case) -> Verdict | None:
         f"{case.label}: {format_count(count)} of {format_count(case.point.operations)} operations failed or came short "
         f"({kinds}).",
         {"faults": count, "operations": case.point.operations, "share": share},
-        f"Look at dmesg and at the drive's health (smartctl -a), then: {case.command()}",
+        f"{_WHERE_TO_LOOK.get(case.result.resource, 'Look at dmesg')}, then: {case.command()}",
         weight=share,
     )
 
 
+_DIRECT_ON_FILE = (
+    "Take --path on a filesystem that can do direct I/O (ext4, XFS, btrfs), or say --direct 0 and mean it."
+)
+_DIRECT_ON_DEVICE = (
+    "Take blocks and offsets that are multiples of the device's logical block (blockdev --getss), or say --direct 0 "
+    "and mean it."
+)
+
+
 def direct_refused(case: Case) -> Verdict | None:
-    """The filesystem refused direct I/O, so that the page cache stood in between."""
+    """Direct I/O was refused, so that the page cache stood in between."""
     note = next((note for note in case.point.notes if note.code == "direct_refused"), None)
     if note is None:
         return None
@@ -189,5 +209,5 @@ def direct_refused(case: Case) -> Verdict | None:
         "warning",
         f"{case.label}: direct I/O was not possible, so this went through the page cache: {note.says}.",
         {"note": note.says},
-        "Take --path on a filesystem that can do direct I/O (ext4, XFS, btrfs), or say --direct 0 and mean it.",
+        _DIRECT_ON_DEVICE if "/dev/" in str(case.parameter("path")) else _DIRECT_ON_FILE,
     )

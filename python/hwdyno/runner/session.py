@@ -465,10 +465,10 @@ class _Session:
 
 
 def _refused(experiments: Sequence[ExperimentResult]) -> list[str]:
-    """A sentence if the filesystem refused direct I/O: what was measured is then memory as much as storage."""
+    """A sentence if direct I/O was refused: what was measured is then memory as much as storage."""
     points = [point for one in experiments for point in one.points]
     count = sum(any(note.code == "direct_refused" for note in point.notes) for point in points)
-    told = f"the filesystem refused direct I/O, so {count} of {len(points)} points went through the page cache"
+    told = f"direct I/O was refused, so {count} of {len(points)} points went through the page cache"
     return [told] if count else []
 
 

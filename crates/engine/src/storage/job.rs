@@ -327,7 +327,7 @@ impl Job {
         }
         let direct = match files::open(&self.path, self.writes(), true) {
             Ok(file) => file,
-            Err(error) => return Some(format!("the filesystem refused O_DIRECT ({error})")),
+            Err(error) => return Some(format!("O_DIRECT was refused ({error})")),
         };
         // A read of one block shows whether its alignment will do; a longer one adds nothing.
         let block = self.asked.shortest(self.block);
