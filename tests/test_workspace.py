@@ -107,8 +107,12 @@ def test_a_raw_device_is_only_ever_read(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("stat.S_ISBLK", lambda _: True)
     device = tmp_path / "device"
     device.write_bytes(bytes(8192))
-    with pytest.raises(UserError, match=r"never writes to one.*--rw read"):
+    with pytest.raises(UserError, match=r"would be lost: .*--rw read.*--destroy"):
         check_place(device, writes=True)
+    with pytest.raises(UserError, match="not the device of --path"):
+        check_place(device, writes=True, destroy=str(tmp_path / "other"), serial="X")
+    with pytest.raises(UserError, match="needs --serial"):
+        check_place(device, writes=True, destroy=str(device))
     monkeypatch.setattr("os.geteuid", lambda: 0)
     with monkeypatch.context() as refused, pytest.raises(UserError, match="does not let root read it"):
         refused.setattr("os.open", lambda *_: (_ for _ in ()).throw(PermissionError(1, "Operation not permitted")))

@@ -91,8 +91,17 @@ class Plan:
     budget_s: float | None = None
     command: str = "hwdyno"
     study: str = ""
+    destroy: str = ""
+    """The raw device whose data was given away; empty for none."""
+    serial: str = ""
+    """Its serial number, as it was typed."""
     given: frozenset[str] = frozenset()
     """Parameters that the user gave: they are never scaled."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether any point writes storage."""
+        return any(one.writes for one in self.experiments)
 
     @property
     def points(self) -> int:
@@ -285,6 +294,8 @@ def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profi
     if declaration is None:
         raise UserError(f"{experiment.name} needs the kernel {experiment.kernel}, which this build has not")
     declared = {str(parameter["name"]): parameter for parameter in declaration["parameters"]}
+    if _CONSENT & set(given):
+        raise UserError("a raw device is given away on the command line only: --destroy DEVICE --serial TEXT")
     axes = {name: read_axis(value, declared, name, experiment.kernel) for name, value in given.items()}
     # A shortened sweep is for those who asked for nothing in particular.
     sweep = experiment.quick if how.name == "quick" and experiment.quick is not None and not axes else experiment.sweep
@@ -348,6 +359,8 @@ def _typed(sweep: Sweep, declared: Mapping[str, Mapping[str, Any]], kernel: str)
     )
 
 
+_CONSENT = {"destroy", "serial"}
+"""Parameters that no plan may set: they are typed each time."""
 _TOP = {
     "profile": str,
     "path": str,

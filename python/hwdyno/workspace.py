@@ -36,7 +36,9 @@ class Place:
 
     path: Path
     device_bytes: int | None = None
-    """Size of a raw block device, which is only ever read; none for a directory."""
+    """Size of a raw block device; none for a directory."""
+    written: bool = False
+    """Whether it is a raw device whose data its owner gave away."""
 
     @property
     def is_device(self) -> bool:
@@ -44,8 +46,12 @@ class Place:
         return self.device_bytes is not None
 
 
-def check_place(path: Path, *, writes: bool, reads: bool = True) -> Place:
-    """Hold the path against what the points will do there; raises ``UserError`` in one line."""
+def check_place(path: Path, *, writes: bool, reads: bool = True, destroy: str = "", serial: str = "") -> Place:
+    """Hold the path against what the points will do there; raises ``UserError`` in one line.
+
+    A raw device is written only where ``destroy`` names it and ``serial`` was typed. Whether that is its
+    serial number, and whether the device is free, the engine judges at the open that keeps all others away.
+    """
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -59,16 +65,31 @@ def check_place(path: Path, *, writes: bool, reads: bool = True) -> Place:
         raise UserError(f"--path {path}: {error.strerror}; give a directory that you can enter") from None
     if stat.S_ISBLK(mode):
         if writes:
-            raise UserError(
-                f"--path {path} is a raw device, and hwdyno never writes to one; "
-                "give a directory on it, or only reads (--rw read,randread)"
-            )
-        return Place(path, _device_bytes(path))
+            _check_consent(path, destroy, serial)
+        return Place(path, _device_bytes(path), written=writes)
+    if destroy:
+        raise UserError(f"--destroy is for a raw device, and --path {path} is none; leave it out")
     if not stat.S_ISDIR(mode):
         raise UserError(f"--path {path} is not a directory; give the directory to measure in")
     if not os.access(path, os.W_OK | os.X_OK):
         raise UserError(f"--path {path}: {_why_not_writable(path)}; give a directory that you can write to")
     return Place(path)
+
+
+def _check_consent(path: Path, destroy: str, serial: str) -> None:
+    """Whether its owner gave the device away: named a second time, and its serial number typed."""
+    if not destroy:
+        raise UserError(
+            f"--path {path} is a raw device, and what is on it would be lost: give a directory on it, or only reads "
+            f"(--rw read,randread); if its data is to be lost, say so by --destroy {path} and its --serial"
+        )
+    if not Path(destroy).is_absolute() or Path(destroy).resolve() != path.resolve():
+        raise UserError(f"--destroy {destroy} is not the device of --path {path}; name the same one, or leave it out")
+    if not serial:
+        raise UserError(
+            f"--destroy {destroy} needs --serial with the serial number on the device's label (lsblk -dno SERIAL "
+            f"{destroy}), because device names change; without one its size in bytes, for a loop device its file"
+        )
 
 
 def _why_not_writable(path: Path) -> str:

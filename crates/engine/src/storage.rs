@@ -15,8 +15,11 @@ pub mod order;
 pub mod pace;
 pub mod pool;
 pub mod psync;
+pub mod raw;
 pub mod record;
+pub mod refused;
 #[cfg(test)]
 mod scratch;
+pub mod signatures;
 pub mod uring;
 pub mod verify;

@@ -202,8 +202,9 @@ def dry_run(plan: Plan, host: Host) -> int:
     from hwdyno.plan import WRITE_BYTES_S, listing
     from hwdyno.workspace import check_place
 
+    raw = False
     if plan.needs_data_file:
-        check_place(plan.path, writes=any(one.writes for one in plan.experiments))
+        raw = check_place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial).is_device
     lines = listing(plan, _write_speed(host.survey(plan.path)) or WRITE_BYTES_S)
     out = sys.stdout.write
     width = max(len(described(line.parameters)) for line in lines)
@@ -214,7 +215,10 @@ def dry_run(plan: Plan, host: Host) -> int:
             f"{line.experiment:{name_width}}  {described(line.parameters):{width}}  "
             f"{format_duration(line.takes_s):>8}  {writes}\n"
         )
-    if plan.needs_data_file:
+    if raw:
+        what = "is written over: all data on it is lost" if plan.writes else "is only read"
+        out(f"raw device: {format_bytes(plan.data_bytes)} of {plan.path}, which {what}\n")
+    elif plan.needs_data_file:
         out(f"data file: {format_bytes(plan.data_bytes)} in {plan.path}, removed after\n")
     total_s, total_bytes = sum(line.takes_s for line in lines), sum(line.writes_bytes for line in lines)
     out(

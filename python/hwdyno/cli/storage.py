@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from hwdyno.cli import common, storage_job
 from hwdyno.cli.resource import add_axes, plan_of
+from hwdyno.words import UserError
 
 KERNEL = "storage_blocks"
 
@@ -19,7 +21,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="grid, iodepth, blocksize, mix, jobs, rate …, or `job FILE.fio`; without one, the axes that are given, "
         "or all questions",
     )
-    add_axes(parser, KERNEL, leave_out={"path", "cpus", "seed"}, resource="storage")
+    add_axes(parser, KERNEL, leave_out={"path", "cpus", "seed", "destroy", "serial"}, resource="storage")
+    raw_device = parser.add_argument_group("raw devices", "--path DEVICE is only read, unless its data is given away")
+    raw_device.add_argument(
+        "--destroy", metavar="DEVICE", default="", help="write over this device, the same as --path: all on it is lost"
+    )
+    raw_device.add_argument(
+        "--serial", metavar="TEXT", default="", help="its serial number, typed from its label (without one: its bytes)"
+    )
     storage_job.add_options(parser)
     common.add_options(parser)
 
@@ -27,9 +36,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Build the plan and perform it."""
     if args.question[:1] == ["job"]:
+        if args.destroy:
+            raise UserError("a job file never writes to a raw device; measure it by --rw, --bs … with --destroy")
         return storage_job.run(args.question[1:], args)
     host = common.this_machine()
-    plan = plan_of("storage", KERNEL, args, host)
+    plan = replace(plan_of("storage", KERNEL, args, host), destroy=args.destroy, serial=args.serial)
     if args.output_format == "report" or args.dry_run:
         return common.perform(plan, args, host)
     done = common.measured(plan, args, host)

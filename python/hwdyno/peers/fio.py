@@ -46,6 +46,9 @@ class Fio:
             return f"fio would need {block * depth * jobs >> 20} MiB of buffers"
         if parameters.get("time_based", True) and not float(parameters.get("runtime", 0)) > 0:
             return "a point without an end cannot be run beside ours"
+        reads_only = parameters.get("rw", "read") in {"read", "randread"}
+        if not reads_only and Path(str(parameters.get("path", ""))).is_block_device():
+            return "fio has no guard before a raw device that is written"
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:

@@ -16,6 +16,8 @@ from hwdyno.workspace import Workspace, fit
 # The first stretch tells how fast the storage takes it, and so how much fits into the budget.
 PROBE_BYTES = 128 << 20
 BUDGET_SHARE = 0.15
+FILL_BYTES = 1 << 20
+"""An operation of the pass over a raw device."""
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -44,6 +46,8 @@ def lay_out(plan: Plan, workspace: Workspace, host: Host, progress: Progress) ->
     size, says = fit(place, wanted, least, may_shrink=may_shrink(plan))
     made = Layout(size, says)
     if place.is_device:
+        if place.written:
+            _fill(made, plan, workspace, host, progress)
         return made
     if may_shrink(plan) and plan.budget_s is not None and size > PROBE_BYTES:
         speed = _write(made, PROBE_BYTES, plan, workspace, host, progress)
@@ -67,6 +71,15 @@ def lay_out(plan: Plan, workspace: Workspace, host: Host, progress: Progress) ->
         )
         made.size_bytes = smaller
     return made
+
+
+def _fill(made: Layout, plan: Plan, workspace: Workspace, host: Host, progress: Progress) -> None:
+    """Write once over the part of a raw device that is measured: blocks never written are read without the flash."""
+    progress.says(f"writing once over {format_size(made.size_bytes)} of {workspace.place.path}")
+    told = {"path": str(workspace.data), "rw": "write", "bs": min(FILL_BYTES, made.size_bytes), "ioengine": "psync"}
+    told |= {"direct": True, "size": made.size_bytes, "time_based": False, "runtime": 0.0, "seed": plan.seed}
+    reading = host.run("storage_blocks", told | {"destroy": plan.destroy, "serial": plan.serial})
+    made.interrupted = bool(reading.get("interrupted"))
 
 
 def _write(made: Layout, size: int, plan: Plan, workspace: Workspace, host: Host, progress: Progress) -> float:

@@ -93,8 +93,12 @@ class _Session:
         self.timing = timing(plan, None)
 
     def run(self, store: Keeper, run_id: str, explain: Callable[[Run], Run]) -> Run:
-        writes = any(one.writes for one in self.plan.experiments)
-        place = check_place(self.plan.path, writes=writes) if self.plan.needs_data_file else None
+        plan = self.plan
+        place = (
+            check_place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial)
+            if plan.needs_data_file
+            else None
+        )
         begun = _now()
         machine = self.host.survey(self.plan.path)
         self.plan = sized(self.plan, machine)
@@ -356,6 +360,8 @@ class _Session:
             told["seed"] = self.plan.seed + repeat
         if self.workspace is not None and "data_file" in planned.experiment.needs:
             told["path"] = str(self.workspace.data)
+            if self.workspace.place.written and planned.writes:
+                told |= {"destroy": self.plan.destroy, "serial": self.plan.serial}
         return told
 
     # --- peers
@@ -459,6 +465,8 @@ class _Session:
             if name not in swept and all(one.get(name) == value for one in used):
                 same[name] = value if isinstance(value, str | int | float) or value is None else str(value)
         same["seed"] = self.plan.seed
+        for name in ("destroy", "serial"):
+            same.pop(name, None)  # Typed each time, and no property of what was measured.
         if "data_file" in planned.experiment.needs:
             same["path"] = str(self.plan.path)
         return same

@@ -8,6 +8,7 @@ use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop
 use crate::reading::Reading;
 use crate::storage::asked::Asked;
 use crate::storage::job::{Engine, Job};
+use crate::storage::raw::Consent;
 
 /// See the module. The loop is the one of `storage_blocks`, with an access engine that does nothing.
 pub struct Idle;
@@ -74,6 +75,7 @@ impl Kernel for Idle {
             batch_complete_min: 0,
             end_fsync: false,
             drop_cache: false,
+            consent: Consent::default(),
             asked: Asked::default(),
         };
         let reading = job.run(stop)?;

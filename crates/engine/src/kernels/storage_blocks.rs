@@ -8,6 +8,7 @@ use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop
 use crate::reading::Reading;
 use crate::storage::asked::Asked;
 use crate::storage::job::{Engine, Job};
+use crate::storage::raw::Consent;
 
 /// See the module.
 pub struct StorageBlocks;
@@ -36,13 +37,17 @@ fn bytes(name: &'static str, means: &'static str, min: i64, default: i64) -> Par
     parameter(name, means, "B", Kind::Integer { min, max: i64::MAX }, json!(default))
 }
 
+fn text(name: &'static str, means: &'static str) -> Parameter {
+    parameter(name, means, "", Kind::Text, json!(""))
+}
+
 impl Kernel for StorageBlocks {
     fn info(&self) -> KernelInfo {
         KernelInfo {
             name: "storage_blocks",
             measures: "blocks read from or written to a file, with a number of operations in flight",
             parameters: vec![
-                parameter("path", "an existing file (or, to read, a block device)", "", Kind::Text, Value::Null),
+                parameter("path", "an existing file, or a block device, which is written with destroy and serial only", "", Kind::Text, Value::Null),
                 choice(
                     "rw",
                     "direction and order; rw and randrw mix by rwmixread",
@@ -116,13 +121,7 @@ impl Kernel for StorageBlocks {
                     Kind::Text,
                     json!("random"),
                 ),
-                parameter(
-                    "bssplit",
-                    "lengths with their shares in percent, such as 4k/50:64k/50; empty for bs alone",
-                    "",
-                    Kind::Text,
-                    json!(""),
-                ),
+                text("bssplit", "lengths with their shares in percent, such as 4k/50:64k/50; empty for bs alone"),
                 choice("pattern", "direction of an order in sequence", &["forward", "backward"]),
                 bytes("stride", "from one beginning to the next in sequence; 0 for bs", 0, 0),
                 bytes("io_size", "what one pass moves, all jobs together; 0 for size", 0, 0),
@@ -134,6 +133,8 @@ impl Kernel for StorageBlocks {
                     &["none", "crc32c"],
                 ),
                 count("verify_seed", "tells the blocks of this run from those of others", 0, i64::MAX, 1),
+                text("destroy", "the block device whose data is to be lost, the same as path; empty for none"),
+                text("serial", "its serial number; its size in bytes where it has none, or a loop's backing file"),
                 count("generation", "number of the first write of a block; an older one is stale", 1, 1 << 30, 1),
             ],
             pass: vec![("operations", "1"), ("bytes", "bs")],
@@ -171,6 +172,10 @@ impl Kernel for StorageBlocks {
             batch_complete_min: parameters.integer("iodepth_batch_complete_min") as usize,
             end_fsync: parameters.flag("end_fsync"),
             drop_cache: parameters.flag("drop_cache"),
+            consent: Consent {
+                destroy: parameters.text("destroy").to_string(),
+                serial: parameters.text("serial").to_string(),
+            },
             asked,
         };
         let reading = job.run(stop)?;

@@ -21,7 +21,9 @@ use super::null::Null;
 use super::order::{Order, Span};
 use super::pool::Pool;
 use super::psync::Psync;
+use super::raw::{self, Claim, Consent};
 use super::record::Record;
+use super::refused::{aio_refused, uring_refused};
 use super::uring::Uring;
 use crate::clock::Clock;
 use crate::cpu_time;
@@ -112,12 +114,16 @@ pub struct Job {
     pub end_fsync: bool,
     /// Drop the region from the page cache first.
     pub drop_cache: bool,
+    /// What was typed to have a raw device written.
+    pub consent: Consent,
     /// What is asked beyond blocks at full speed.
     pub asked: Asked,
 }
 
 /// A job made ready: files open, region known.
 struct Ready {
+    /// Holds a raw device that is written against everybody else, for as long as the run lasts.
+    _claim: Option<Claim>,
     files: Vec<File>,
     span: Span,
     device: Option<Device>,
@@ -234,22 +240,18 @@ impl Job {
     /// For the engine that touches no file.
     fn nothing(&self) -> Ready {
         let span = Span { offset: 0, blocks: (self.size / self.block).max(1), block: self.block };
-        Ready { files: Vec::new(), span, device: None, notes: Vec::new(), details: Map::new() }
+        Ready { _claim: None, files: Vec::new(), span, device: None, notes: Vec::new(), details: Map::new() }
     }
 
     fn make_ready(&self) -> Result<Ready, Error> {
         let mut notes = Vec::new();
         let mut details = Map::new();
-        let file = open(&self.path, self.writes(), false)?;
+        let raw = self.writes() && raw::is_block_device(&self.path);
+        let claim = if raw { Some(raw::claim(&self.path, &self.consent)?) } else { None };
+        let file = self.open(claim.as_ref(), false)?;
         let metadata = file.metadata().map_err(|e| Error::machine(format!("stat {}", self.path.display()), &e))?;
         let kind = metadata.file_type();
         let is_device = kind.is_block_device();
-        if is_device && self.writes() {
-            return Err(Error::usage(format!(
-                "{} is a block device: only reads are allowed there",
-                self.path.display()
-            )));
-        }
         if !is_device && !kind.is_file() {
             return Err(Error::usage(format!("{} is no regular file and no block device", self.path.display())));
         }
@@ -292,7 +294,7 @@ impl Job {
         }
         let mut direct = self.direct;
         if direct {
-            if let Some(why) = self.direct_refused(&file, span) {
+            if let Some(why) = self.direct_refused(&file, claim.as_ref(), span) {
                 direct = false;
                 notes.push(note("direct_refused", format!("{why}; the page cache is in the way of every figure here")));
             }
@@ -301,7 +303,7 @@ impl Job {
         let mut all = Vec::with_capacity(self.jobs);
         for _ in 0..self.jobs {
             // A file description of its own for each job: it holds the state of the read-ahead.
-            let own = open(&self.path, self.writes(), direct)?;
+            let own = self.open(claim.as_ref(), direct)?;
             if !direct {
                 let advice = if self.random { Advice::Random } else { Advice::Sequential };
                 files::advise(&own, covered_from, covered, advice);
@@ -314,18 +316,31 @@ impl Job {
         details.insert("cached_share_before".into(), json!(files::cached_share(&file, covered_from, covered)));
         let device = Device::of(&metadata, is_device);
         self.asked.check_polling(self.engine == Engine::Uring, direct, device.as_ref())?;
-        Ok(Ready { files: all, span, device, notes, details })
+        Ok(Ready { _claim: claim, files: all, span, device, notes, details })
+    }
+
+    /// Opens the file as this job needs it; a device for writing by its claim alone.
+    fn open(&self, claim: Option<&Claim>, direct: bool) -> Result<File, Error> {
+        if let Some(claim) = claim {
+            return claim.open(&self.path, direct);
+        }
+        let file = open(&self.path, self.writes(), direct)?;
+        // The path may lead elsewhere than a moment ago.
+        if self.writes() && file.metadata().is_ok_and(|now| now.file_type().is_block_device()) {
+            return Err(Error::usage(format!("{} became a block device while it was opened", self.path.display())));
+        }
+        Ok(file)
     }
 
     /// Why the file cannot be read directly in these blocks; none if it can.
-    fn direct_refused(&self, buffered: &File, span: Span) -> Option<String> {
+    fn direct_refused(&self, buffered: &File, claim: Option<&Claim>, span: Span) -> Option<String> {
         if self.engine == Engine::Mmap {
             return Some("a mapping always goes through the page cache".into());
         }
         if files::in_memory_only(buffered) {
             return Some("this filesystem lives in memory and has no device to go to".into());
         }
-        let direct = match files::open(&self.path, self.writes(), true) {
+        let direct = match self.open(claim, true) {
             Ok(file) => file,
             Err(error) => return Some(format!("O_DIRECT was refused ({error})")),
         };
@@ -562,27 +577,6 @@ fn open(path: &Path, write: bool, direct: bool) -> Result<File, Error> {
         };
         Error::machine(format!("open {}{}{mend}", path.display(), if write { " for writing" } else { "" }), &error)
     })
-}
-
-fn uring_refused(error: &io::Error) -> Error {
-    let mend = match error.raw_os_error() {
-        Some(libc::ENOSYS) => "this kernel has no io_uring: use ioengine libaio or psync",
-        Some(libc::EPERM | libc::EACCES) => {
-            "io_uring is forbidden here (sysctl kernel.io_uring_disabled, or a container's filter): use ioengine libaio or psync"
-        }
-        Some(libc::ENOMEM) => "the limit on locked memory is too low for this iodepth (ulimit -l)",
-        _ => "set up io_uring",
-    };
-    Error::machine(mend, error)
-}
-
-fn aio_refused(error: &io::Error) -> Error {
-    let mend = match error.raw_os_error() {
-        Some(libc::EAGAIN) => "iodepth x numjobs is more than /proc/sys/fs/aio-max-nr allows: raise it or lower them",
-        Some(libc::ENOSYS) => "this kernel has no libaio calls: use ioengine io_uring or psync",
-        _ => "set up libaio",
-    };
-    Error::machine(mend, error)
 }
 
 /// `MemAvailable` of `/proc/meminfo`, B.

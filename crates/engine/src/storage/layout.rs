@@ -46,6 +46,9 @@ pub fn lay_out(path: &Path, size: u64, seed: u64, stop: &Stop) -> Result<Reading
 }
 
 fn open(path: &Path, size: u64) -> Result<(File, bool), Error> {
+    if super::raw::is_block_device(path) {
+        return Err(Error::usage(format!("{} is a raw device; a layout is made of files only", path.display())));
+    }
     match OpenOptions::new().read(true).write(true).open(path) {
         Ok(file) => return Ok((file, false)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -159,7 +159,9 @@ fn model(tree: &Tree, path: &str, kind: &str) -> Option<String> {
     }
 }
 
-fn serial(tree: &Tree, path: &str) -> Option<String> {
+/// The serial number of the disk whose directory is `path`; none where neither the kernel nor udev knows one.
+#[must_use]
+pub fn serial(tree: &Tree, path: &str) -> Option<String> {
     ["device/serial", "serial"]
         .into_iter()
         .find_map(|file| tree.text(&format!("{path}/{file}")))

@@ -1,0 +1,64 @@
+"""Loop devices and filesystems of their own for tests, where this user may have them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MIB = 1 << 20
+
+
+def command(*words: str | Path, check: bool = True) -> str:
+    """What a command printed; raises with its complaint."""
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
+    assert not check or done.returncode == 0, f"{words}: {done.stderr}"
+    return done.stdout.strip()
+
+
+@contextlib.contextmanager
+def loop(backing: Path, size: int = 64 * MIB, *options: str) -> Iterator[Path]:
+    """A loop device on a file of its own, gone with all its partitions at the end."""
+    if not backing.exists():
+        with backing.open("wb") as file:
+            file.truncate(size)
+    device = Path(command("losetup", "--find", "--show", *options, backing))
+    try:
+        yield device
+    finally:
+        command("losetup", "--detach", device, check=False)
+
+
+@contextlib.contextmanager
+def mounted(device: Path | str, where: Path, *options: str) -> Iterator[Path]:
+    """The device (or filesystem) mounted at a directory that is made for it."""
+    where.mkdir(exist_ok=True)
+    command("mount", *options, device, where)
+    try:
+        yield where
+    finally:
+        command("umount", "--lazy", where)
+
+
+@functools.cache
+def _may_loop() -> bool:
+    if os.geteuid() != 0 or not shutil.which("losetup") or not shutil.which("mkfs.ext4"):
+        return False
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        try:
+            with loop(Path(directory) / "probe", MIB):
+                return True
+        except (AssertionError, OSError):
+            return False
+
+
+loops = pytest.mark.skipif(
+    not _may_loop(), reason="this user may make no loop devices; the rules themselves are tested on records and in Rust"
+)
