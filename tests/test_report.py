@@ -357,3 +357,19 @@ def test_the_command_writes_what_was_asked_for(tmp_path: Path, capsys: pytest.Ca
     said = capsys.readouterr().err
     assert said.startswith("hwdyno: ")
     assert said.count("\n") == 1
+
+
+def test_a_row_and_the_laws_hold_a_mix_against_the_same_bound() -> None:
+    """Reads bounded at 100 MB/s let a mix of half reads reach 200: the report and the rules must not part there."""
+    from hwdyno.findings.laws import against_ceilings
+    from hwdyno.findings.rule import Case
+
+    experiment = WHOLE.experiments[0]
+    point = replace(experiment.points[0], parameters={"rw": "randrw", "rwmixread": 50, "bs": 4096, "iodepth": 1})
+    point = replace(point, throughput=Value(150e6, "bytes/s"), rate=Value(150e6 / 4096, "operations/s"))
+    bound = Ceiling("read_bytes_s", "physical", 100e6, "bytes/s", "f", "s")
+    experiment = replace(experiment, points=(point,), ceilings=(bound,), fixed={})
+    ceiling, share = rows.tightest(experiment, 0)
+    (held,) = against_ceilings(Case(WHOLE, experiment, 0), "physical")
+    assert ceiling is not None and share == held.share == pytest.approx(0.75)
+    assert ceiling.value == pytest.approx(200e6)

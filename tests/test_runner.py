@@ -420,3 +420,47 @@ def test_the_sampling_interval_follows_the_runtime(tmp_path: Path) -> None:
     host = Tampered(QUIET, nothing)
     runner.run(planned(tmp_path, host, given={"interval_s": "0.25"}), host, Memory(), "run-1")
     assert {call["interval_s"] for call in host.calls} == {0.25}
+
+
+class Slow(SimulatedHost):
+    """A simulated machine whose readings take their time by a clock that the runner looks at."""
+
+    def __init__(self, beside_s: float) -> None:
+        super().__init__(QUIET)
+        self.beside_s, self.clock_s = beside_s, 0.0
+
+    def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        reading = super().run(kernel, parameters)
+        self.clock_s += reading["elapsed_s"] + self.beside_s
+        return reading
+
+
+@pytest.mark.parametrize("beside_s", [0.01, 0.3, 1.5])
+@pytest.mark.parametrize("budget_s", [10.0, 40.0, 150.0])
+def test_a_budget_is_kept_within_a_fifth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside_s: float, budget_s: float
+) -> None:
+    """However long readings take beside their timed regions, which no plan can know."""
+    from hwdyno.runner import session
+
+    host = Slow(beside_s)
+    monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
+    chosen = [(one, {}) for one in experiments.all() if one.kernel == "storage_blocks"]
+    made = plan.build(chosen, host.kernels(), path=tmp_path, budget_s=budget_s, seed=1, profile="standard")
+    run = runner.run(made, host, Memory(), "run-1")
+    assert host.clock_s <= 1.2 * budget_s + beside_s
+    if beside_s < budget_s / 10:
+        assert all(result.points for result in run.experiments), "every question has some answer"
+    left_out = any(len(result.points) < result.planned for result in run.experiments)
+    assert left_out == bool(run.degraded)
+
+
+def test_thinning_keeps_the_ends_of_an_axis_and_every_word() -> None:
+    points = Sweep(rw=("read", "randread"), bs="4k,8k,16k,32k,64k", iodepth=(1, 2, 4, 8, 16, 32)).points()
+    kept = runner.budget.thinned(points, "iodepth", 20)
+    assert len(kept) <= 20
+    for name in ("rw", "bs", "iodepth"):
+        values = [point[name] for point in points]
+        assert {values[0], values[-1]} <= {point[name] for point in kept}
+    assert runner.budget.thinned(points, "iodepth", 1) == (points[0],)
+    assert runner.budget.thinned(points, "iodepth", 1000) == tuple(points)

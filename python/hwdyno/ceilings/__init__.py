@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hwdyno.ceilings import memory
-from hwdyno.ceilings.bounds import Bound, applies, bound_for, bound_of, bounds_for
+from hwdyno.ceilings.bounds import Bound, Held, applies, bound_for, bound_of, bounds_for, held_against
 from hwdyno.ceilings.derived import with_derived
 from hwdyno.ceilings.given import parse_given
 from hwdyno.ceilings.stack import Stack
@@ -19,11 +19,13 @@ from hwdyno.words import Ceiling
 
 __all__ = [
     "Bound",
+    "Held",
     "applies",
     "bound_for",
     "bound_of",
     "bounds_for",
     "ceilings_of",
+    "held_against",
     "parse_given",
     "why_none",
     "with_derived",

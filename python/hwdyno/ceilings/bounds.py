@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hwdyno.ceilings import derived
 from hwdyno.units import format_value, parse_size
-from hwdyno.words import Ceiling, CeilingClass, Scalar, UserError
+from hwdyno.words import Ceiling, CeilingClass, Measurement, Scalar, UserError, Value
 
 RATED_BLOCK_BYTES = 4096
 """Makers rate operations a second at this size; a larger block cannot be moved more often."""
@@ -96,3 +96,30 @@ def bound_for(
     """The tightest bound of a measurement, of one class or of any."""
     of_kind = (ceiling for ceiling in ceilings if kind in {None, ceiling.kind})
     return next(iter(bounds_for(of_kind, parameters)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A measurement beside one bound: the share that it reaches, of what, and which of its figures."""
+
+    share: float
+    bound: Bound
+    measured: Value
+
+
+def held_against(
+    ceilings: Iterable[Ceiling], point: Measurement, parameters: Mapping[str, Scalar], kind: CeilingClass | None = None
+) -> list[Held]:
+    """A measurement against each ceiling that bounds it, of one class or of any, the tightest first.
+
+    ``parameters`` are all of the point's, what its experiment fixes included.
+    """
+    whole = dict(parameters)
+    if whole.get("rw") is None and whole.get("rwmixread") is not None:
+        whole["rw"] = "rw"
+    found = []
+    for bound in bounds_for((one for one in ceilings if kind in {None, one.kind}), whole):
+        measured = next((v for v in (point.throughput, point.rate) if v is not None and v.unit == bound.unit), None)
+        if measured is not None and bound.value > 0:
+            found.append(Held(measured.value / bound.value, bound, measured))
+    return found

@@ -200,11 +200,13 @@ def dry_run(plan: Plan, host: Host) -> int:
     """List each point, the bytes it will write and the time it will take; measures and writes nothing."""
     from hwdyno.cli.progress import described
     from hwdyno.plan import WRITE_BYTES_S, listing
+    from hwdyno.runner import budget
     from hwdyno.workspace import check_place
 
     raw = False
     if plan.needs_data_file:
         raw = check_place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial).is_device
+    plan = budget.fitted(plan, plan.budget_s)
     lines = listing(plan, _write_speed(host.survey(plan.path)) or WRITE_BYTES_S)
     out = sys.stdout.write
     width = max(len(described(line.parameters)) for line in lines)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hwdyno.ceilings import Bound, bounds_for
+from hwdyno.ceilings import Held, held_against
 from hwdyno.findings.rule import Case, Verdict, as_number, mean_rate, operations_per_s, percent
 from hwdyno.statistics import half_width
 from hwdyno.units import format_bytes_s, format_ns, format_size
-from hwdyno.words import CeilingClass, Value
+from hwdyno.words import CeilingClass
 
 LITTLE = 0.03
 """Own figures keep Little's law within 3%; a published table, which rounds, within 5%."""
@@ -63,18 +63,9 @@ def rate_times_size(case: Case) -> Verdict | None:
     )
 
 
-def against_ceilings(case: Case, kind: CeilingClass) -> list[tuple[float, Bound, Value]]:
-    """The point against each ceiling of a class that bounds it: (measured / bound, bound, measured)."""
-    point = case.point
-    parameters = {**case.result.fixed, **point.parameters}
-    if parameters.get("rw") is None and parameters.get("rwmixread") is not None:
-        parameters["rw"] = "rw"
-    found = []
-    for bound in bounds_for((c for c in case.result.ceilings if c.kind == kind), parameters):
-        measured = next((v for v in (point.throughput, point.rate) if v is not None and v.unit == bound.unit), None)
-        if measured is not None and bound.value > 0:
-            found.append((measured.value / bound.value, bound, measured))
-    return found
+def against_ceilings(case: Case, kind: CeilingClass) -> list[Held]:
+    """The point against each ceiling of a class that bounds it."""
+    return held_against(case.result.ceilings, case.point, {**case.result.fixed, **case.point.parameters}, kind)
 
 
 def physical_ceiling(case: Case) -> Verdict | None:
@@ -82,7 +73,7 @@ def physical_ceiling(case: Case) -> Verdict | None:
     over = _above(case, "physical")
     if over is None:
         return None
-    ratio, bound, measured = over
+    ratio, bound, measured = over.share, over.bound, over.measured
     cause, test = _likely_cause(case)
     return Verdict(
         "invalid",
@@ -100,7 +91,7 @@ def rated_exceeded(case: Case) -> Verdict | None:
     over = _above(case, "rated")
     if over is None:
         return None
-    ratio, bound, measured = over
+    ratio, bound, measured = over.share, over.bound, over.measured
     return Verdict(
         "info",
         f"{case.label}: {case.said(measured)} is {ratio:.3g} times the maker's figure of "
@@ -113,8 +104,8 @@ def rated_exceeded(case: Case) -> Verdict | None:
     )
 
 
-def _evidence(over: tuple[float, Bound, Value]) -> dict[str, object]:
-    ratio, bound, measured = over
+def _evidence(over: Held) -> dict[str, object]:
+    ratio, bound, measured = over.share, over.bound, over.measured
     return {
         "measured": measured.value,
         "ceiling": bound.value,
@@ -125,13 +116,13 @@ def _evidence(over: tuple[float, Bound, Value]) -> dict[str, object]:
     }
 
 
-def _above(case: Case, kind: CeilingClass) -> tuple[float, Bound, Value] | None:
+def _above(case: Case, kind: CeilingClass) -> Held | None:
     """The ceiling that the point exceeds most, by more than rounding.
 
     Its interval has no say: what was counted over a time was carried in it, however noisy it was.
     """
-    over = [one for one in against_ceilings(case, kind) if one[0] > 1 + CEILING_ROUNDING]
-    return max(over, key=lambda one: one[0], default=None)
+    over = [one for one in against_ceilings(case, kind) if one.share > 1 + CEILING_ROUNDING]
+    return max(over, key=lambda one: one.share, default=None)
 
 
 def _likely_cause(case: Case) -> tuple[str, str]:

@@ -68,9 +68,10 @@ def why_not_double(
 
 
 def _ceiling(case: Case, seen: list[tuple[str, float]]) -> str:
-    share, bound, _ = max(against_ceilings(case, "physical"), key=lambda one: one[0], default=(0.0, None, None))
-    if bound is None:
+    held = max(against_ceilings(case, "physical"), key=lambda one: one.share, default=None)
+    if held is None:
         return ""
+    share, bound = held.share, held.bound
     name = bound.ceiling.label or "the link"
     seen.append((name, share))
     if share <= BUSY:

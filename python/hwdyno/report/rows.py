@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hwdyno.ceilings import derived
+from hwdyno.ceilings import derived, held_against
 from hwdyno.findings import why_not_double
 from hwdyno.report import figures
 from hwdyno.words import Ceiling, Curve, ExperimentResult, Measurement, Parameters, PeerResult, Run, Scalar, Value
 
 MOST_ROWS = 12
 """Headline rows that one experiment other than a grid may have."""
+
+SAME = 0.005
+"""A bound within this of its ceiling is the ceiling: rate and throughput are rounded apart."""
 
 _METRIC_UNITS = {"bytes_s": "bytes/s", "operations_s": "operations/s", "flop_s": "FLOP/s", "flops": "FLOP/s"}
 
@@ -184,16 +187,16 @@ def tightest(experiment: ExperimentResult, point: int) -> tuple[Ceiling | None, 
     What a peer reached is a ceiling only where no link and no maker gives one.
     """
     measurement = experiment.points[point]
-    parameters = parameters_of(experiment, measurement)
-    best: tuple[bool, float, Ceiling] | None = None
-    for ceiling in experiment.ceilings:
-        value = in_unit(measurement, ceiling.unit)
-        if value is None or ceiling.value <= 0 or not bounds(ceiling, parameters):
-            continue
-        ranked = (ceiling.kind != "reference", value.value / ceiling.value, ceiling)
-        if best is None or ranked[:2] > best[:2]:
-            best = ranked
-    return (best[2], best[1]) if best else (None, None)
+    every = held_against(experiment.ceilings, measurement, parameters_of(experiment, measurement))
+    best = max(every, key=lambda one: (one.bound.ceiling.kind != "reference", one.share), default=None)
+    if best is None:
+        return None, None
+    ceiling, shown = best.bound.ceiling, in_unit(measurement, best.bound.ceiling.unit)
+    # What it lets a mix reach is more than what it lets its own direction reach.
+    value = shown.value / best.share if shown and best.share else best.bound.value
+    if abs(value / ceiling.value - 1) < SAME:
+        return ceiling, best.share
+    return replace(ceiling, value=value, formula=best.bound.formula), best.share
 
 
 def peer_of(experiment: ExperimentResult, point: int) -> PeerResult | None:

@@ -17,6 +17,7 @@ from hwdyno.hosts import Host
 from hwdyno.measurement import Reading, operations_of
 from hwdyno.peers import Peer
 from hwdyno.plan import PEER_OVERHEAD_S, Plan, Planned, reading_s, timing
+from hwdyno.runner import budget
 from hwdyno.runner.bend import NOTE, may_add, near_the_bend
 from hwdyno.runner.layout import lay_out
 from hwdyno.runner.point import PointInWork
@@ -24,6 +25,7 @@ from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
 from hwdyno.runner.sizing import sized
 from hwdyno.store import StoreError
+from hwdyno.units import format_duration
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Note, Parameters, PeerResult, Run
 from hwdyno.workspace import Place, Workspace, check_place
 
@@ -89,6 +91,11 @@ class _Session:
         """By experiment: how many points this machine has no instruction for."""
         self.ceilings: dict[str, tuple[Ceiling, ...]] = {}
         self.started = time.monotonic()
+        self.deadline: float | None = None
+        """When the experiment in work has had its part of the budget."""
+        self.expected_s = 0.0
+        self.taken_s = 0.0
+        """What readings took so far, and, in ``expected_s``, what they were expected to take."""
         self.readings = 0
         self.timing = timing(plan, None)
 
@@ -189,10 +196,17 @@ class _Session:
         for number, planned in enumerate(self.plan.experiments):
             on_data_file = "data_file" in planned.experiment.needs
             # Anew for what is left: what was slower than expected must not cost the end of the budget.
-            rest = replace(self.plan, experiments=self.plan.experiments[number:])
-            self.timing = timing(
-                rest, self._left_s(), sum(self.may_add[one.experiment.name] for one in rest.experiments)
-            )
+            rest = self._fitted(replace(self.plan, experiments=self.plan.experiments[number:]))
+            left, bends = self._left_s(), sum(self.may_add[one.experiment.name] for one in rest.experiments)
+            self.timing = timing(rest, None if left is None else left / self.pace, bends)
+            self._set_deadline(rest)
+            if number and self._spent():
+                total = format_duration(self.plan.budget_s or 0.0)
+                self.may_add[planned.experiment.name] = 0
+                for point in self.points[planned.experiment.name]:
+                    point.done = True
+                self._degrade(f"{planned.experiment.name} was left out: the budget of {total} was spent")
+                continue
             if lost and on_data_file:
                 self._degrade(f"{planned.experiment.name} was left out: its storage was gone")
                 continue
@@ -204,14 +218,67 @@ class _Session:
             if self.interrupted:
                 return
 
+    def _fitted(self, rest: Plan) -> Plan:
+        """The experiments that are left, with as many points as there is time for."""
+        left = self._left_s()
+        found = budget.fitted(rest, left, self.pace)
+        planned, kept = rest.experiments[0], found.experiments[0]
+        name = planned.experiment.name
+        if len(kept.points) < len(planned.points):
+            self.points[name] = [point for point in self.points[name] if point.parameters in kept.points]
+            self.may_add[name] = 0
+            self._degrade(
+                f"{name} has {len(kept.points)} of its {len(planned.points)} points, so that the run ends within its "
+                f"budget of {format_duration(self.plan.budget_s or 0.0)}; --budget gives it more"
+            )
+        return found
+
+    def _set_deadline(self, rest: Plan) -> None:
+        """When the first experiment has had its part: what it needs of all, and what leaves the others theirs."""
+        left = self._left_s()
+        if left is None or "runtime" in self.plan.given:
+            return
+        needs = [budget.needs_s(one, rest, self.timing) for one in rest.experiments]
+        part = needs[0] / sum(needs) if sum(needs) else 1.0
+        others = self.pace * sum(budget.least_s(one, rest) for one in rest.experiments[1:])
+        grace = budget.GRACE * (self.plan.budget_s or 0.0)
+        # A noisy experiment may take half as much again, but not what the others need at least.
+        most = max(left * part, min(1.5 * left * part, left - others))
+        self.deadline = time.monotonic() + max(0.0, most) + grace * part
+
+    def _spent(self) -> bool:
+        """Whether not even one more reading fits into the budget."""
+        left = self._left_s()
+        return left is not None and left < -budget.GRACE * (self.plan.budget_s or 0.0) / 2 and bool(self.deadline)
+
+    def _late(self) -> bool:
+        """Whether the experiment has had its part of the budget."""
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    @property
+    def pace(self) -> float:
+        """How much longer than expected readings took so far: it holds for the rest, too."""
+        return max(1.0, self.taken_s / self.expected_s) if self.expected_s else 1.0
+
+    def _leave_out(self, planned: Planned) -> None:
+        """Points that nothing was read of when the experiment's part of the budget was spent."""
+        name = planned.experiment.name
+        unread = [point for point in self.points[name] if not point.readings and not point.done]
+        for point in unread:
+            point.done = True
+        if unread:
+            total = format_duration(self.plan.budget_s or 0.0)
+            self._degrade(f"{name}: {len(unread)} points were left out, because its part of the {total} was spent")
+
     def _experiment(self, planned: Planned, journal: Journal) -> None:
         """Read its points, and then one more near the bend of each of its curves."""
         name = planned.experiment.name
         points = self.points[name]
-        self._warm_up(planned, points[0])
+        if not self._late():
+            self._warm_up(planned, points[0])
         self._until_sure(planned, points, journal)
         self.may_add[name] = 0
-        if self.interrupted:
+        if self.interrupted or self._late():
             return
         measured = self._result(planned, [point for point in points if point.readings])
         for parameters in near_the_bend(measured, planned):
@@ -226,6 +293,10 @@ class _Session:
         while open_points := [point for point in points if not point.done]:
             self.random.shuffle(open_points)
             for point in open_points:
+                if self._late() and any(one.readings for one in points):
+                    self._leave_out(planned)
+                    if not point.readings:
+                        continue
                 self._read(planned, point, journal)
                 if self.interrupted:
                     return
@@ -279,6 +350,8 @@ class _Session:
         if not self.interrupted and not gone:
             self._peers_in_turn(planned, point, told)
         point.spent_s += time.monotonic() - begun
+        self.taken_s += time.monotonic() - begun
+        self.expected_s += self._expected_s(planned, point)
         ended_by = self._ended_by(point)
         if gone or self.interrupted or ended_by:
             self._settle(planned, point, journal, ended_by)
@@ -301,6 +374,8 @@ class _Session:
     def _ended_by(self, point: PointInWork) -> str:
         """What ends a point: ``sure``, ``repeats`` or ``time``; empty if it goes on."""
         repeats = len(point.readings)
+        if self._late():
+            return "time"
         if repeats < self.timing.repeats_min:
             return ""
         half = point.half_width()
@@ -333,6 +408,9 @@ class _Session:
     def _turn_s(self, planned: Planned, point: PointInWork) -> float:
         if point.readings:
             return point.spent_s / len(point.readings)
+        return self.pace * self._expected_s(planned, point)
+
+    def _expected_s(self, planned: Planned, point: PointInWork) -> float:
         once = reading_s(planned, point.parameters, self.timing, self.plan.given)
         beside = sum(peer.name in planned.experiment.peers for peer in self.peers)
         return once + beside * (once + PEER_OVERHEAD_S)
