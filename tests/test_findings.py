@@ -350,6 +350,21 @@ def test_peers_agree_or_not() -> None:
         assert "fio 3.33" in finding.says
 
 
+@pytest.mark.parametrize(
+    ("mem", "bs", "told"), [("huge", 1 << 20, True), ("small", 1 << 20, False), ("huge", 4096, False)]
+)
+def test_a_large_block_in_huge_pages_is_not_set_beside_fios_small_ones_in_silence(
+    mem: str, bs: int, told: bool
+) -> None:
+    machine = SimulatedMachine.random(5)
+    result = experiment(machine, "iodepth", [{**point, "bs": bs} for point in TWO_POINTS], repeats=1)
+    result = replace(result, fixed={**result.fixed, "mem": mem, "direct": True})
+    far = Value(2.0, "ratio", 1.9, 2.1)
+    peers = (PeerResult("fio", "3.33", 0, result.points[0].throughput, far),)
+    finding = the(explain(run_of(machine, replace(result, peers=peers))), "peer_ratio")
+    assert ("with `--mem small` both do alike" in finding.says) == told
+
+
 # --- one of a kind
 
 

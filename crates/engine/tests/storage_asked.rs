@@ -255,3 +255,14 @@ fn polling_is_refused_where_it_would_spin_for_ever() {
     assert!(refused(&json!({"hipri": true, "direct": true})).contains("needs ioengine io_uring"));
     assert!(refused(&json!({"hipri": true, "ioengine": "io_uring"})).contains("needs direct"));
 }
+
+#[test]
+fn small_pages_for_buffers_change_nothing_but_the_cost() {
+    let scratch = Scratch::new("mem");
+    let path = scratch.file(8 * MIB);
+    for mem in ["huge", "small"] {
+        let reading = blocks(&path, &json!({"rw": "read", "bs": 4 * MIB, "mem": mem})).unwrap();
+        assert_eq!(operations(&reading), 2, "{mem}");
+        assert!(reading.faults.is_empty());
+    }
+}

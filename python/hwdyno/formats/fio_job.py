@@ -24,6 +24,8 @@ _SECONDS |= {"m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _SYNCHRONOUS = {"psync": "", "sync": "lseek and read", "vsync": "readv", "pvsync": "preadv", "pvsync2": "preadv2"}
 _MIXES = ("rw", "randrw")
+# fio's places for buffers, and the pages that they lie in here.
+_BUFFERS = {"malloc": "small", "mmap": "small", "shm": "small", "mmaphuge": "huge", "shmhuge": "huge"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,6 +418,11 @@ def _engine(reader: _Reader, given: Parameters, line: int) -> None:
     given["drop_cache"] = reader.flag("invalidate") is not False
     if reader.flag("hipri"):
         given["hipri"] = True
+    buffers = reader.options.pop("iomem", None)
+    kind = buffers.value.split(":")[0] if buffers is not None else "malloc"
+    if buffers is not None and kind not in _BUFFERS:
+        raise reader.error(buffers.line, f"mem={buffers.value} is not supported; there are {', '.join(_BUFFERS)}")
+    given["mem"] = _BUFFERS[kind]
     if (cpus := reader.options.pop("cpus_allowed", None)) is not None:
         found: list[str] = []
         for part in cpus.value.split(","):
@@ -514,7 +521,18 @@ def _passes(reader: _Reader, given: Parameters, size: int | None, line: int) -> 
 
 KEYS = (
     *("name", "stonewall", "wait_for_previous", "new_group", "rw", "rwmixread", "rwmixwrite", "random_distribution"),
-    *("bs", "bsrange", "bssplit", "ioengine", "direct", "buffered", "iodepth", "iodepth_batch_complete_min", "hipri"),
+    *(
+        "bs",
+        "bsrange",
+        "bssplit",
+        "ioengine",
+        "direct",
+        "buffered",
+        "iodepth",
+        "iodepth_batch_complete_min",
+        "hipri",
+        "iomem",
+    ),
     *(
         "invalidate",
         "cpus_allowed",

@@ -18,7 +18,7 @@ HARMLESS: dict[str, str] = {
     **dict.fromkeys(("significant_figures", "json_traditional", "eta", "status_interval", "gtod_reduce"), _REPORT),
     **dict.fromkeys(("iodepth_batch", "iodepth_batch_submit", "iodepth_batch_complete", "iodepth_low"), _TUNING),
     **dict.fromkeys(("iodepth_batch_complete_max", "registerfiles", "fixedbufs", "nonvectored", "gtod_cpu"), _TUNING),
-    **dict.fromkeys(("userspace_reap", "mem", "iomem", "iomem_align", "uncached", "openfiles"), _TUNING),
+    **dict.fromkeys(("userspace_reap", "iomem_align", "uncached", "openfiles"), _TUNING),
     **dict.fromkeys(
         ("clocksource", "cpus_allowed_policy", "io_submit_mode", "create_serialize", "file_service_type"), _TUNING
     ),

@@ -30,6 +30,7 @@ _DEFAULTS = {
     "verify": "none",
     "thinktime_blocks": 1,
     "cpus": "[]",
+    "mem": "small",
 }
 _OURS = {"rate": "rate_iops", "rate_bytes": "rate", "seed": "randseed"}
 _NOT_FIO = {"job", "share", "path", "interval_s", "generation", "verify_seed", "pattern", "stride"}
@@ -126,6 +127,8 @@ def options_of(parameters: Parameters) -> dict[str, str]:
         elif name in _SECONDS or name == "thinktime":
             unit, scale = ("us", 1e6) if name == "thinktime" else ("ms", 1e3)
             found[name] = f"{round(float(value) * scale)}{unit if unit == 'ms' else ''}"
+        elif name == "mem":
+            found["mem"] = "mmaphuge"
         elif name in _OURS:
             found[_OURS[name]] = str(round(float(value)))
         else:

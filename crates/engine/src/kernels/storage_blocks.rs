@@ -41,6 +41,45 @@ fn text(name: &'static str, means: &'static str) -> Parameter {
     parameter(name, means, "", Kind::Text, json!(""))
 }
 
+/// What a run may be asked beyond blocks at full speed; see [`Asked`].
+fn asked() -> Vec<Parameter> {
+    vec![
+        parameter(
+            "rate",
+            "begin so many operations/s, all jobs together, whether those before are complete or not (open loop); 0 for no rate",
+            "operations/s",
+            Kind::Number { min: 0.0, max: 1e9 },
+            json!(0.0),
+        ),
+        bytes("rate_bytes", "likewise so many B/s; 0 for no rate", 0, 0),
+        choice("rate_process", "operations of a rate begin evenly spaced, or at random", &["linear", "poisson"]),
+        seconds("thinktime", "wait so long after every thinktime_blocks operations", 0.0),
+        count("thinktime_blocks", "operations before each thinktime", 1, 1 << 30, 1),
+        parameter(
+            "random_distribution",
+            "how often blocks are visited: random, zipf:N, pareto:N, normal:N, zoned:A/B:C/D",
+            "",
+            Kind::Text,
+            json!("random"),
+        ),
+        text("bssplit", "lengths with their shares in percent, such as 4k/50:64k/50; empty for bs alone"),
+        choice("pattern", "direction of an order in sequence", &["forward", "backward"]),
+        bytes("stride", "from one beginning to the next in sequence; 0 for bs", 0, 0),
+        bytes("io_size", "what one pass moves, all jobs together; 0 for size", 0, 0),
+        count("fsync", "sync the file after so many writes of a job; 0 for never", 0, 1 << 30, 0),
+        count("fdatasync", "sync the file's data likewise", 0, 1 << 30, 0),
+        choice(
+            "verify",
+            "blocks say what they are; those written are read back after the timed region, those read are checked",
+            &["none", "crc32c"],
+        ),
+        count("verify_seed", "tells the blocks of this run from those of others", 0, i64::MAX, 1),
+        count("generation", "number of the first write of a block; an older one is stale", 1, 1 << 30, 1),
+        text("destroy", "the block device whose data is to be lost, the same as path; empty for none"),
+        text("serial", "its serial number; its size in bytes where it has none, or a loop's backing file"),
+    ]
+}
+
 impl Kernel for StorageBlocks {
     fn info(&self) -> KernelInfo {
         KernelInfo {
@@ -78,6 +117,12 @@ impl Kernel for StorageBlocks {
                     "poll for completions instead of waiting for interrupts: io_uring, direct, a queue with io_poll",
                     false,
                 ),
+                choice(
+                    "mem",
+                    "pages of the buffers: a large direct block is one piece for the device in a huge page, and hundreds in \
+                     small ones, as in fio's malloc",
+                    &["huge", "small"],
+                ),
                 flag("direct", "past the page cache (O_DIRECT), where the filesystem allows it", false),
                 bytes("size", "length of the region used; 0 for all from offset on", 0, 0),
                 bytes("offset", "where the region begins", 0, 0),
@@ -103,40 +148,10 @@ impl Kernel for StorageBlocks {
                 ),
                 flag("end_fsync", "make durable what was written, inside the timed region", false),
                 flag("drop_cache", "drop the region from the page cache first", false),
-                parameter(
-                    "rate",
-                    "begin so many operations/s, all jobs together, whether those before are complete or not (open loop); 0 for no rate",
-                    "operations/s",
-                    Kind::Number { min: 0.0, max: 1e9 },
-                    json!(0.0),
-                ),
-                bytes("rate_bytes", "likewise so many B/s; 0 for no rate", 0, 0),
-                choice("rate_process", "operations of a rate begin evenly spaced, or at random", &["linear", "poisson"]),
-                seconds("thinktime", "wait so long after every thinktime_blocks operations", 0.0),
-                count("thinktime_blocks", "operations before each thinktime", 1, 1 << 30, 1),
-                parameter(
-                    "random_distribution",
-                    "how often blocks are visited: random, zipf:N, pareto:N, normal:N, zoned:A/B:C/D",
-                    "",
-                    Kind::Text,
-                    json!("random"),
-                ),
-                text("bssplit", "lengths with their shares in percent, such as 4k/50:64k/50; empty for bs alone"),
-                choice("pattern", "direction of an order in sequence", &["forward", "backward"]),
-                bytes("stride", "from one beginning to the next in sequence; 0 for bs", 0, 0),
-                bytes("io_size", "what one pass moves, all jobs together; 0 for size", 0, 0),
-                count("fsync", "sync the file after so many writes of a job; 0 for never", 0, 1 << 30, 0),
-                count("fdatasync", "sync the file's data likewise", 0, 1 << 30, 0),
-                choice(
-                    "verify",
-                    "blocks say what they are; those written are read back after the timed region, those read are checked",
-                    &["none", "crc32c"],
-                ),
-                count("verify_seed", "tells the blocks of this run from those of others", 0, i64::MAX, 1),
-                text("destroy", "the block device whose data is to be lost, the same as path; empty for none"),
-                text("serial", "its serial number; its size in bytes where it has none, or a loop's backing file"),
-                count("generation", "number of the first write of a block; an older one is stale", 1, 1 << 30, 1),
-            ],
+            ]
+            .into_iter()
+            .chain(asked())
+            .collect(),
             pass: vec![("operations", "1"), ("bytes", "bs")],
         }
     }

@@ -53,6 +53,8 @@ pub struct Asked {
     pub verify_seed: u64,
     /// Completions are polled for at the device, not announced by an interrupt.
     pub hipri: bool,
+    /// Buffers lie in huge pages.
+    pub huge: bool,
 }
 
 impl Default for Asked {
@@ -74,6 +76,7 @@ impl Default for Asked {
             generation: 1,
             verify_seed: 1,
             hipri: false,
+            huge: true,
         }
     }
 }
@@ -108,6 +111,7 @@ impl Asked {
             generation: parameters.integer("generation") as u32,
             verify_seed: parameters.integer("verify_seed"),
             hipri: parameters.flag("hipri"),
+            huge: parameters.text("mem") == "huge",
         })
     }
 

@@ -354,7 +354,7 @@ mod tests {
     }
 
     fn one_pass(access: &mut impl Access, blocks: u64, block: u64, depth: usize) -> (Record, Ending) {
-        let pool = Pool::new(depth, block as usize, false, 1, 1).unwrap();
+        let pool = Pool::new(depth, block as usize, false, 1, true, 1).unwrap();
         let mut order = Order::new(Span { offset: 0, blocks, block }, true, 100, false, 1);
         let mut record = Record::new(1_000_000);
         let schedule =

@@ -366,7 +366,7 @@ impl Job {
         let seed = mix(self.seed ^ mix(member.number as u64));
         let span = if self.share_whole { ready.span } else { ready.span.part(member.number as u64, self.jobs as u64) };
         let filling = clock.now();
-        let pool = Pool::new(self.depth, self.block as usize, self.writes(), self.jobs, seed);
+        let pool = Pool::new(self.depth, self.block as usize, self.writes(), self.jobs, self.asked.huge, seed);
         let fill_s = clock.now().saturating_sub(filling) as f64 / 1e9;
         let result = pool.map_err(|e| Error::machine("map the buffers", &e)).and_then(|pool| {
             let go = Go { job: self, ready, clock, start, failed, stop, member, span, seed, pool: &pool };

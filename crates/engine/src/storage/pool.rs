@@ -38,10 +38,10 @@ impl Pool {
     }
 
     /// The memory for `slots` operations of `block` bytes at once, filled with bytes that do not
-    /// compress if they are to be written.
-    pub fn new(slots: usize, block: usize, write: bool, jobs: usize, seed: u64) -> io::Result<Self> {
+    /// compress if they are to be written; in huge pages if `huge`.
+    pub fn new(slots: usize, block: usize, write: bool, jobs: usize, huge: bool, seed: u64) -> io::Result<Self> {
         let stride = Self::stride(block);
-        let region = Region::new(Self::bytes(slots, block, write, jobs))?;
+        let region = Region::paged(Self::bytes(slots, block, write, jobs), huge)?;
         if write {
             region.fill_random(seed);
         }
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn no_two_slots_share_a_byte_and_a_slot_rotates() {
-        let pool = Pool::new(3, 1000, true, 1, 1).unwrap();
+        let pool = Pool::new(3, 1000, true, 1, true, 1).unwrap();
         let mut places: Vec<usize> = (0..3)
             .flat_map(|slot| (0..pool.pieces as u32).map(move |turn| (slot, turn)))
             .map(|(s, t)| pool.place(s, t))

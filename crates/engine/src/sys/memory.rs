@@ -22,8 +22,13 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps `length` bytes (rounded up to pages) and touches every page.
+    /// Maps `length` bytes (rounded up to pages), in huge pages if it can, and touches every page.
     pub fn new(length: usize) -> io::Result<Self> {
+        Self::paged(length, true)
+    }
+
+    /// The same, in huge pages only if `huge`; otherwise a large block is of many pieces for a device.
+    pub fn paged(length: usize, huge: bool) -> io::Result<Self> {
         let length = length.max(1).next_multiple_of(4096);
         // SAFETY: a fresh anonymous mapping touches no memory that exists.
         let base = unsafe {
@@ -39,9 +44,10 @@ impl Region {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        if length >= HUGE_PAGE {
+        if length >= HUGE_PAGE || !huge {
+            let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
             // SAFETY: advice on a mapping of our own; a refusal changes nothing.
-            unsafe { libc::madvise(base, length, libc::MADV_HUGEPAGE) };
+            unsafe { libc::madvise(base, length, advice) };
         }
         let Some(base) = NonNull::new(base.cast::<u8>()) else { return Err(io::ErrorKind::OutOfMemory.into()) };
         for at in (0..length).step_by(4096) {
