@@ -26,7 +26,9 @@ def test_accelerators_are_fed_and_the_data_is_removed(tmp_path: Path, capsys: py
     assert status in {0, 3}
     run = json.loads(out)
     named = {result["name"]: result for result in run["experiments"]}
-    assert set(named) == {"training.cosmoflow.a100", "training.client.cosmoflow"}
+    plain = "storage.pattern.cosmoflow"
+    assert set(named) == {"training.cosmoflow.a100", "training.client.cosmoflow", plain}
+    assert [one["parameters"]["numjobs"] for one in named[plain]["points"]][:2] == [4, 8]
     points = named["training.cosmoflow.a100"]["points"]
     assert [one["parameters"]["accelerators"] for one in points] == [1, 2]
     assert all(0 < one["details"]["au_rule"] <= 1 for one in points)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hwdyno.findings import explain
 from hwdyno.statistics import interval
-from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, Run
+from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, PeerResult, Run
 
 RECORD, BATCH, COMPUTE = 146_600_628, 7, 0.323
 NEED = RECORD * BATCH / COMPUTE
@@ -138,3 +138,116 @@ def test_a_mislabelled_row_breaks_the_law() -> None:
     assert found["training_law"].evidence["need_by_row_bytes_s"] == pytest.approx(NEED, rel=0.03)
     right = replace(row, parameters={"accelerators": 1})
     assert "training_law" not in findings(right, imported_from="table")
+
+
+def plain(*speeds: tuple[int, float], **more: Any) -> ExperimentResult:
+    """Plain reads of the same storage: bytes/s by threads."""
+    points = tuple(
+        replace(point(1, 0.5), parameters={"numjobs": jobs}, throughput=interval([speed] * 3, "bytes/s"), details={})
+        for jobs, speed in speeds
+    )
+    return ExperimentResult(
+        "storage.pattern.unet3d", "storage", "?", "numjobs", "storage_blocks", points,
+        fixed={"rw": "read", "bs": 512 << 10}, **more,
+    )  # fmt: skip
+
+
+def test_plain_reads_answer_the_same_question_and_agree() -> None:
+    speed = 4 * 0.3 * NEED
+    reads = plain((4, speed), (8, speed), (16, speed))
+    found = findings(point(1, 0.95), point(2, 0.6), point(4, 0.3), clients=reads)
+    says = found["training_capacity"].says
+    assert "feeds 1 h100 for unet3d (AU of at least 90%); with 2 the AU is 60%" in says
+    assert "By plain 512 KiB reads with as many threads (3.81 GB/s with 16) it would feed 1" in says
+    assert found["training_capacity"].evidence["plain_by_throughput"] == pytest.approx(1.2 / 0.9, rel=0.01)
+    assert "training_plain" not in found
+
+
+def test_a_loader_that_loses_what_the_storage_gives_is_named() -> None:
+    reads = plain((4, 9e9), (8, 9e9))
+    found = findings(point(1, 0.95), point(2, 0.6), clients=reads)["training_plain"]
+    assert (
+        "2 h100 on unet3d: the loader gets 3.81 GB/s where plain 512 KiB reads with 8 threads get 9.00 GB/s"
+        in found.says
+    )
+    assert "the storage is not the limit" in found.says
+    assert "--read-threads 8" in found.advice
+
+
+def test_a_loader_that_beats_plain_reads_did_not_measure_the_storage() -> None:
+    found = findings(point(1, 0.95), clients=plain((4, 1e9)))["training_plain"]
+    assert "part of it came from a cache" in found.says
+    disturbed = replace(point(1, 0.95), conditions={"steal": 0.2})
+    assert "training_plain" not in findings(disturbed, clients=plain((4, 1e9)))
+
+
+def test_a_first_step_that_weighs_breaks_the_law_on_our_own_rows() -> None:
+    rate = 0.9 * NEED / RECORD
+    short = point(1, 0.9, samples_s_dlio=0.7 * rate, samples_s_after_first=rate)
+    found = findings(short)["training_law"]
+    assert found.severity == "info"
+    assert "the first one, which AU leaves out" in found.says
+    assert "training_law" not in findings(point(1, 0.9, samples_s_dlio=0.98 * rate, samples_s_after_first=rate))
+
+
+def test_a_cached_point_is_told_of_once_and_is_worse_where_direct_was_asked_for() -> None:
+    from hwdyno.words import Stream
+
+    cached = replace(
+        point(1, 0.9, cached_share_by_device=0.9),
+        streams=(Stream("read", 100, 10**9),), counters={"process_read_bytes": 10.0**8},
+    )  # fmt: skip
+    run = explain(
+        Run(
+            id="x", started="", finished="", machine={}, profile="", command="",
+            experiments=(
+                ExperimentResult(
+                    "training.unet3d", "training", "?", "accelerators", "training_loader", (cached,),
+                    fixed={**FIXED, "direct": True},
+                ),
+            ),
+        )
+    )  # fmt: skip
+    rules = [found.rule for found in run.findings]
+    assert "training_cached" in rules and "page_cache" not in rules
+    assert run.experiments[0].points[0].validity == "invalid"
+    assert "although direct I/O was asked for" in next(f.says for f in run.findings if f.rule == "training_cached")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "severity", "says"),
+    [
+        (0.94, "info", "AU 95% here and 94% by dlio 2.0.0 on the same files, so both agree; a GB costs 0.12 s"),
+        (0.60, "info", "the 35.0 points between them are DLIO's own work and not the storage's"),
+        (0.99, "warning", "it is 4.0 points ahead, which the same storage cannot explain"),
+    ],
+)
+def test_dlio_beside_says_the_same_or_why_not(theirs: float, severity: str, says: str) -> None:
+    peer = PeerResult(
+        tool="dlio", version="2.0.0", point=0, value=interval([1e9], "bytes/s"), ratio=None,
+        details={"au": theirs, "cpu_s_per_gb": 0.9},
+    )  # fmt: skip
+    result = ExperimentResult(
+        "training.unet3d.h100", "training", "?", "accelerators", "training_loader",
+        (point(1, 0.95, client_cpu_s_per_gb=0.12),), fixed=FIXED, peers=(peer,),
+    )  # fmt: skip
+    run = explain(Run("x", "", "", {}, "", "", (result,)))
+    found = next(one for one in run.findings if one.rule == "training_beside_dlio")
+    assert found.severity == severity
+    assert says in found.says
+
+
+def test_columns_that_are_not_read_are_not_needed() -> None:
+    # 40 of 200 columns: 160 of 761 bytes, so that 7.0 of 33 GB/s do
+    fixed: Parameters = {**FIXED, "record_bytes": 761, "batch_size": 16384, "compute": 0.000375, "read_columns": 40}
+    rate = 0.9 * 16384 / 0.000375
+    one = replace(
+        point(1, 0.5), bytes=160 * 10**6,
+        details={"au_dlio": 0.5, "samples_s_dlio": rate, "nominal_bytes": 761 * 10**6, "dataset_bytes": 10e12},
+    )  # fmt: skip
+    dlrm = ExperimentResult("training.dlrm", "training", "?", "accelerators", "training_loader", (one,), fixed=fixed)
+    slow = replace(client(5e9), fixed={**fixed, "compute": 0.0})
+    run = explain(Run("x", "", "", {}, "", "", (dlrm, slow)))
+    found = next(one for one in run.findings if one.rule == "training_client_bound")
+    assert found.evidence["need_bytes_s"] == pytest.approx(0.7 * 6.99e9, rel=0.3)
+    assert "5.00 GB/s where 6.29 GB/s are needed" in found.says

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.cli import checkpoint_plan, common
+from hwdyno.cli import checkpoint_plan, common, plain_reads
 from hwdyno.cli.main import INTERRUPTED, OK
 from hwdyno.cli.resource import add_axes, given_axes
 from hwdyno.formats.workload import Workload
@@ -97,6 +97,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--keep", action="store_true", help="leave generated data where it is, for the next run")
     what.add_argument("--generate", action="store_true", help="only generate the data, and keep it")
     what.add_argument("--no-client", action="store_true", help="leave out what the loader itself can deliver")
+    what.add_argument("--no-plain", action="store_true", help="leave out plain reads of the same size beside it")
     what.add_argument("--summary", type=Path, metavar="DIR", help="write DLIO's summary.json of each point here")
     checkpoint_plan.add(parser)
     add_axes(parser, KERNEL, leave_out=_HIDDEN)
@@ -121,8 +122,10 @@ def run(args: argparse.Namespace) -> int:
     plan = plan_of(targets, args, profile, host)
     if args.dry_run:
         _list_data(targets)
+        plain_reads.tell(plan)
         return common.dry_run(plan, host)
     made: list[Path] = []
+    files: list[Path] = []
     try:
         for target in targets:
             if target.ours and not _generate(target, host, args.quiet, made):
@@ -132,8 +135,12 @@ def run(args: argparse.Namespace) -> int:
         if args.generate:
             made.clear()
             return OK
+        if not plain_reads.lay_out(plan, host, files):
+            return INTERRUPTED
         found = common.measured(plan, args, host)
     finally:
+        for file in files:
+            file.unlink(missing_ok=True)
         for folder in [] if args.keep else made:
             shutil.rmtree(folder, ignore_errors=True)
     common.show(found, args)
@@ -150,6 +157,7 @@ def study(name: str, args: argparse.Namespace) -> int:
     """The study of storage classes: unet3d on A100 and H100, one accelerator, two sizes of data set, 5 epochs."""
     told = argparse.Namespace(
         overrides=[], workload="unet3d", accelerator="a100,h100", keep=False, generate=False, no_client=False,
+        no_plain=False,
         samples=STUDY_SAMPLES.get(args.profile or "quick", "32,112"), summary=None, checkpoint=None,
         axis_accelerators="1", axis_epochs="5", load=None, study=name, **vars(args),
     )  # fmt: skip
@@ -252,12 +260,19 @@ def plan_of(targets: list[Target], args: argparse.Namespace, profile: str, host:
             own = {name: value for name, value in given.items() if name not in {"cache", "epochs", "steps"}}
             one = replace(CLIENT, name=f"training.client.{kind.name}{where}", fixed={**fixed, "accelerator": ""})
             chosen.append((one, {**own, "runtime": CLIENT_S}))
+    if not args.no_plain and not args.generate and "compute" not in given:
+        numbers = _numbers(given.get("accelerators", "1,2,4"))
+        for target in {(one.storage, one.workload.name): one for one in targets}.values():
+            readers = _numbers(given["read_threads"]) if "read_threads" in given else [target.workload.read_threads]
+            place = (target.storage if many else "", target.path)
+            chosen.append((plain_reads.beside(target.workload, place, numbers, readers, given), {}))
     plan = plans.build(
         chosen,
         host.kernels(),
         profile=profile,
         path=targets[0].path,
         load=args.load,
+        peers=bool(args.peers),
         seed=args.seed,
         command=common.command_line("hwdyno study" if getattr(args, "study", "") else "hwdyno training"),
         ceilings=args.ceiling,

@@ -19,6 +19,8 @@ from hwdyno.findings import (
     peers,
     queue,
     training,
+    training_capacity,
+    training_peer,
     truth,
 )
 from hwdyno.findings.limits import why_not_double
@@ -79,7 +81,9 @@ RULES: tuple[Rule, ...] = (
     Rule("training_client_bound", "point", training.training_client_bound),
     Rule("training_au", "point", training.training_au),
     Rule("training_law", "point", training.training_law, degrades=True),
-    Rule("training_capacity", "experiment", training.training_capacity),
+    Rule("training_capacity", "experiment", training_capacity.training_capacity),
+    Rule("training_plain", "experiment", training_capacity.training_plain),
+    Rule("training_beside_dlio", "experiment", training_peer.training_beside_dlio),
     # Memory and arithmetic
     Rule("wrong_result", "point", memory.wrong_result, degrades=True),
     Rule("noisy_neighbour", "point", compute.noisy_neighbour, degrades=True),

@@ -13,6 +13,7 @@ RULE_STEPS, RULE_MEMORIES = 500, 5
 CACHED = 0.05
 """The share of bytes from the page cache above which a run did not measure the storage."""
 LAW = 0.05
+_SAMPLES_S = ("samples_s_after_first", "samples_s_dlio", "samples_s")
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,12 @@ class Fed:
     need_bytes_s: float
     """Of one accelerator at full speed."""
     nominal_bytes_s: float
-    """Samples a second x nominal record."""
+    """Samples a second x nominal record, over the time that AU is of."""
     batch_bytes: float
+    whole_bytes_s: float
+    """The same over all steps, the first one too, as tables give it beside AU."""
+    read_share: float
+    """Of the nominal bytes, those that are read: fewer where some columns are."""
 
     @property
     def passes(self) -> bool:
@@ -55,7 +60,8 @@ def fed(result: ExperimentResult, point: Measurement) -> Fed | None:
     need = details.get("need_bytes_s") or (record * batch / compute if record and batch and compute else None)
     if au is None or not need or not record:
         return None
-    samples_s = next((details[key] for key in ("samples_s_dlio", "samples_s") if details.get(key)), 0.0)
+    samples_s = [float(details[key]) for key in _SAMPLES_S if details.get(key)]
+    nominal, columns = details.get("nominal_bytes"), as_number(given.get("read_columns"))
     return Fed(
         number=int(as_number(given.get("accelerators")) or 1),
         name=str(given.get("accelerator") or ""),
@@ -63,12 +69,14 @@ def fed(result: ExperimentResult, point: Measurement) -> Fed | None:
         au=float(au),
         au_pass=as_number(given.get("au_pass")) or 0.9,
         need_bytes_s=float(need),
-        nominal_bytes_s=float(samples_s) * record,
+        nominal_bytes_s=(samples_s[0] if samples_s else 0.0) * record,
         batch_bytes=record * (batch or 1),
+        whole_bytes_s=(samples_s[-1] if samples_s else 0.0) * record,
+        read_share=min(1.0, point.bytes / nominal) if nominal and columns else 1.0,
     )
 
 
-def _client_bytes_s(run: Run, result: ExperimentResult, number: int) -> float | None:
+def client_bytes_s(run: Run, result: ExperimentResult, number: int) -> float | None:
     """What the loader alone delivered to so many accelerators, bytes/s: measured with no computing, from memory."""
     for other in run.experiments:
         if other.kernel != "training_loader" or as_number(other.fixed.get("compute")) != 0:
@@ -125,16 +133,19 @@ def training_read_ahead(case: Case) -> Verdict | None:
 
 
 def training_cached(case: Case) -> Verdict | None:
-    """Bytes that came from memory say nothing about the storage."""
+    """Bytes that came from memory say nothing about the storage; nor does direct I/O that was answered by a cache."""
     what, share = fed(case.result, case.point), case.point.details.get("cached_share_by_device")
     if what is None or share is None or share <= CACHED:
         return None
+    asked = ", although direct I/O was asked for" if case.direct else ""
     return Verdict(
-        "warning",
-        f"{what.who}: cached: {percent(share)} of the bytes came from the page cache, so AU {percent(what.au)} is "
-        "memory's as much as the storage's.",
+        "invalid" if case.direct and share > 0.5 else "warning",
+        f"{what.who}: cached: {percent(share)} of the bytes came from the page cache{asked}, so AU {percent(what.au)} "
+        "is memory's as much as the storage's.",
         {"cached_share": share, "limit": CACHED},
-        "Give more --samples than memory holds, --epochs 1, or --direct 1.",
+        "Take --path on a filesystem that honours O_DIRECT (tmpfs, overlay and FUSE may not)."
+        if case.direct
+        else "Give more --samples than memory holds, --epochs 1, or --direct 1.",
         weight=share,
     )
 
@@ -144,7 +155,8 @@ def training_client_bound(case: Case) -> Verdict | None:
     what = fed(case.result, case.point)
     if what is None or what.passes:
         return None
-    client, need = _client_bytes_s(case.run, case.result, what.number), what.need_bytes_s * what.number * what.au_pass
+    client = client_bytes_s(case.run, case.result, what.number)
+    need = what.need_bytes_s * what.number * what.au_pass * what.read_share
     if client is None or client >= need:
         return None
     return Verdict(
@@ -176,69 +188,36 @@ def training_au(case: Case) -> Verdict | None:
 
 
 def training_law(case: Case) -> Verdict | None:
-    """AU x need = throughput: somebody's row that breaks it is mislabelled (our own keep it by construction)."""
+    """AU x need = throughput, on every row: a published one that breaks it is mislabelled, ours is too short."""
     what = fed(case.result, case.point)
-    if what is None or not case.imported or not what.nominal_bytes_s or not what.au:
+    if what is None or not what.whole_bytes_s or not what.au:
         return None
     product = what.au * what.need_bytes_s * what.number
-    off = product / what.nominal_bytes_s - 1
+    off = product / what.whole_bytes_s - 1
     if abs(off) <= LAW:
         return None
-    need = what.nominal_bytes_s / what.au / what.number
-    return Verdict(
-        "warning",
+    need = what.whole_bytes_s / what.au / what.number
+    evidence = {"off": off, "need_by_row_bytes_s": need, "tolerance": LAW}
+    law = (
         f"{what.who}: AU {percent(what.au)} x {format_bytes_s(what.need_bytes_s)} x {what.number} is "
-        f"{format_bytes_s(product)}, but {format_bytes_s(what.nominal_bytes_s)} is given: AU x need = throughput "
-        f"fails by {percent(abs(off))}, so accelerator, AU or throughput is mislabelled.",
-        {"off": off, "need_by_row_bytes_s": need, "tolerance": LAW},
-        f"A need of {format_bytes_s(need)} an accelerator would fit this row.",
-        weight=abs(off),
+        f"{format_bytes_s(product)}, but {format_bytes_s(what.whole_bytes_s)} "
     )
-
-
-def training_capacity(case: Case) -> Verdict | None:
-    """How many accelerators this storage feeds, and what the next limit is."""
-    found = sorted(
-        ((what, at) for at, point in enumerate(case.result.points) if (what := fed(case.result, point)) is not None),
-        key=lambda one: one[0].number,
-    )
-    if not found:
-        return None
-    most = 0
-    for what, _ in found:
-        if not what.passes:
-            break
-        most = what.number
-    first, best = found[0][0], max((what.nominal_bytes_s for what, _ in found), default=0.0)
-    name = f"{first.name or 'accelerators'} for {first.workload}" if first.workload else first.name or "accelerators"
-    by_rate = best / (first.need_bytes_s * first.au_pass)
-    fails = next((what for what, _ in found if what.number > most), None)
-    if fails is None:
-        limit = f"no limit was reached: all {most} passed (AU {percent(found[-1][0].au)})"
-    else:
-        client = _client_bytes_s(case.run, case.result, fails.number)
-        need = fails.need_bytes_s * fails.number * fails.au_pass
-        bound = client is not None and client < need
-        limit = (
-            f"with {fails.number} the AU is {percent(fails.au)}, and the next limit is "
-            f"{'this client' if bound else 'the storage'}: {format_bytes_s(fails.nominal_bytes_s)} arrive of "
-            f"{format_bytes_s(fails.need_bytes_s * fails.number)}"
+    if case.imported:
+        return Verdict(
+            "warning",
+            f"{law}is given: AU x need = throughput fails by {percent(abs(off))}, so accelerator, AU or throughput is "
+            "mislabelled.",
+            evidence,
+            f"A need of {format_bytes_s(need)} an accelerator would fit this row.",
+            weight=abs(off),
         )
-    small = any(training_too_small(Case(case.run, case.result, at)) for _, at in found)
-    caveat = " The data set is too small for a verdict by the rule." if small else ""
     return Verdict(
         "info",
-        f"This storage feeds {most} {name} (AU of at least {percent(first.au_pass)}); {limit}.{caveat}",
-        {
-            "most": most,
-            "au": {what.number: what.au for what, _ in found},
-            "by_throughput": by_rate,
-            "best_bytes_s": best,
-        },
-        f"Its best {format_bytes_s(best)} would be enough for {by_rate:.1f} of them."
-        if fails
-        else f"Sweep on: --accelerators {found[-1][0].number * 2},{found[-1][0].number * 4}",
-        points=tuple(at for _, at in found),
+        f"{law}is what all steps reached: the first one, which AU leaves out, makes AU x need = throughput fail by "
+        f"{percent(abs(off))}, so the epochs are too short for AU to speak for them.",
+        evidence,
+        "Judge by throughput here, or give more --samples, so that an epoch has more steps.",
+        weight=abs(off),
     )
 
 

@@ -70,8 +70,7 @@ def _reached(run: Run) -> str:
     said = []
     for resource in dict.fromkeys(experiment.resource for experiment in run.experiments):
         experiments = [experiment for experiment in run.experiments if experiment.resource == resource]
-        storage = _storage(experiments)
-        said.append(storage if storage else _fastest(resource, experiments))
+        said.append(_storage(experiments) or _fed(run, resource) or _fastest(resource, experiments))
     return " ".join(filter(None, said))
 
 
@@ -95,6 +94,12 @@ def _storage(experiments: list[ExperimentResult]) -> str:
         if known:
             parts.append(f"{verbs} {words}")
     return f"This storage {', and '.join(parts)}." if parts else ""
+
+
+def _fed(run: Run, resource: str) -> str:
+    """How many accelerators each storage feeds: what a loader reaches out of memory is nobody's headline."""
+    told = [one for one in run.findings if one.rule == "training_capacity" and one.resource == resource]
+    return " ".join(f"{one.says.partition('; ')[0]}." for one in told)
 
 
 def _figure(point: Measurement, unit: str) -> Value | None:

@@ -171,14 +171,17 @@ pub fn accelerate(
 ///
 /// * `au_rule`: the steps' nominal compute time over the run time, the first step left out (the rules of
 ///   `MLPerf` Storage).
-/// * `au_dlio`: sum(compute\[1:\]) / (block - first step), as DLIO 2.0 `statscounter.py` has it.
+/// * `au_dlio`: sum(compute\[1:\]) / (block - first step), as DLIO 2.0 `statscounter.py` has it: its `compute` is the
+///   time asked for, so that a late wake-up counts as waiting, not as computing.
 /// * `au_without_barrier`: the same, with the time that accelerators wait for each other taken off.
+/// * `samples_s_dlio`: all samples over the whole block, as DLIO 2.0.0 has it (releases after it leave two steps out).
+/// * `samples_s_after_first`: over the time that `au_dlio` is of, so that it is AU x need.
 ///
 /// Each is the mean over accelerators, then over epochs, as DLIO takes them.
 #[must_use]
 pub fn summary(pace: &Pace, ranks: &[Vec<Epoch>]) -> Map<String, Value> {
     let epochs = ranks.iter().map(Vec::len).max().unwrap_or(0);
-    let mut lists: [Vec<f64>; 5] = Default::default();
+    let mut lists: [Vec<f64>; 6] = Default::default();
     let steps = ranks.iter().flatten().map(|epoch| epoch.steps).sum();
     let mut totals = Epoch { steps, ..Epoch::default() };
     for number in 0..epochs {
@@ -193,11 +196,13 @@ pub fn summary(pace: &Pace, ranks: &[Vec<Epoch>]) -> Map<String, Value> {
         let share = |part: f64, whole: u64| if whole == 0 { 0.0 } else { part / whole as f64 };
         let dlio_time = |epoch: &Epoch| epoch.block.saturating_sub(epoch.first);
         let batch = pace.batch as f64 * 1e9 * of_ranks.len() as f64;
-        lists[0].push(mean(&|e| share(pace.compute_s * 1e9 * (e.steps - 1) as f64, e.after_first)));
-        lists[1].push(mean(&|e| share(e.compute as f64, dlio_time(e))));
-        lists[2].push(mean(&|e| share(e.compute as f64, dlio_time(e).saturating_sub(e.barrier))));
+        let compute = |epoch: &Epoch| pace.compute_s * 1e9 * (epoch.steps - 1) as f64;
+        lists[0].push(mean(&|e| share(compute(e), e.after_first)));
+        lists[1].push(mean(&|e| share(compute(e), dlio_time(e))));
+        lists[2].push(mean(&|e| share(compute(e), dlio_time(e).saturating_sub(e.barrier))));
         lists[3].push(mean(&|e| share(e.steps as f64 * batch, e.block)));
-        lists[4].push(mean(&|e| share((e.steps as f64 - 2.0).max(0.0) * batch, dlio_time(e))));
+        lists[4].push(mean(&|e| share(e.steps as f64 * batch, e.block)));
+        lists[5].push(mean(&|e| share((e.steps - 1) as f64 * batch, dlio_time(e))));
         for epoch in of_ranks {
             totals.compute += epoch.compute;
             totals.load += epoch.load;
@@ -205,7 +210,7 @@ pub fn summary(pace: &Pace, ranks: &[Vec<Epoch>]) -> Map<String, Value> {
         }
     }
     let mut details = Map::new();
-    let names = ["au_rule", "au_dlio", "au_without_barrier", "samples_s", "samples_s_dlio"]
+    let names = ["au_rule", "au_dlio", "au_without_barrier", "samples_s", "samples_s_dlio", "samples_s_after_first"]
         .map(std::string::ToString::to_string);
     for (name, list) in names.into_iter().zip(&lists) {
         let mean = (!list.is_empty()).then(|| list.iter().sum::<f64>() / list.len() as f64);
@@ -254,7 +259,9 @@ mod tests {
         assert!((figure("au_dlio") - 4.0 / 9.0).abs() < 1e-12);
         assert!((figure("au_without_barrier") - 4.0 / 7.0).abs() < 1e-12);
         assert!((figure("samples_s") - 5.0 * 14.0 / 12.0).abs() < 1e-12);
-        assert!((figure("samples_s_dlio") - 3.0 * 14.0 / 9.0).abs() < 1e-12);
+        assert!((figure("samples_s_dlio") - 5.0 * 14.0 / 12.0).abs() < 1e-12);
+        assert!((figure("samples_s_after_first") - 4.0 * 14.0 / 9.0).abs() < 1e-12);
+        assert!((figure("au_dlio") * 14.0 / PACE.compute_s - figure("samples_s_after_first")).abs() < 1e-12);
     }
 
     #[test]

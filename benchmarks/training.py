@@ -1,0 +1,198 @@
+"""The training loader beside DLIO: CPU time a GB out of the page cache, AU, memory of many accelerators, start-up.
+
+Where DLIO is not here (``HWDYNO_DLIO`` names it), its figures are those that DLIO 2.0.0 reached on a machine of two
+cores, the best of many runs, and the row says so.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hwdyno import peers
+from hwdyno.peers import Peer
+
+from benchmarks import Bench, BenchError, Parameters, Reading, Row, Target, row_of
+
+KERNEL = "training_loader"
+MOST_PAIRS = 3
+"""DLIO takes 10 to 20 s a run, most of it to start."""
+ACCELERATORS = 100
+START_UPS = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """One data set, and what DLIO costs on it by the table."""
+
+    what: str
+    shape: Parameters
+    loads: Parameters
+    table_s_per_gb: float
+    raw: Target
+    checked: Target
+
+
+CASES = (
+    Case(
+        "npz of 8 MiB",
+        {"format": "npz", "files": 128, "samples_per_file": 1, "record_bytes": 8 << 20, "record_bytes_stdev": 0},
+        {"batch_size": 7, "read_threads": 4},
+        0.41, Target(at_most=0.3), Target(at_most=0.5),
+    ),
+    Case(
+        "npz of 146.6 MB",
+        {"format": "npz", "files": 14, "samples_per_file": 1, "record_bytes": 146600628,
+         "record_bytes_stdev": 68341808},
+        {"batch_size": 7, "read_threads": 4},
+        0.39, Target(at_most=0.3), Target(at_most=0.5),
+    ),
+    Case(
+        "resnet50 tfrecord",
+        {"format": "tfrecord", "files": 8, "samples_per_file": 1251, "record_bytes": 114660.07,
+         "record_bytes_stdev": 0},
+        {"batch_size": 400, "read_threads": 8},
+        0.97, Target(at_most=0.15), Target(at_most=0.2),
+    ),
+    Case(
+        "cosmoflow tfrecord",
+        {"format": "tfrecord", "files": 400, "samples_per_file": 1, "record_bytes": 2828486,
+         "record_bytes_stdev": 71311},
+        {"batch_size": 1, "read_threads": 4},
+        1.2, Target(at_most=0.15), Target(at_most=0.2),
+    ),
+)  # fmt: skip
+COSMOFLOW_H100: Parameters = {"compute": 0.0035, "epochs": 5, "cache": "warm"}
+# 34 MB in a step of 0.1 s: neither loader is at its end with that on one core.
+UNHURRIED: Parameters = {"batch_size": 4, "read_threads": 4, "compute": 0.1, "epochs": 3, "cache": "warm"}
+_MEMORY = """
+import json, resource, sys
+from hwdyno import engine
+reading = engine.run("training_loader", json.loads(sys.argv[1]))
+print(json.dumps([resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, reading["details"]["steps"]]))
+"""
+_START = """
+import os, sys, time
+from hwdyno import engine
+from hwdyno.cli.main import main
+run = engine.run
+def timed(kernel, parameters):
+    if kernel == "training_loader":
+        print(time.time())
+        sys.stdout.flush()
+        os._exit(0)
+    return run(kernel, parameters)
+engine.run = timed
+main(sys.argv[1:])
+"""
+
+
+def measure(bench: Bench) -> Iterator[Row]:
+    """Every row, as it is measured."""
+    peer = peers.find("dlio")
+    version = peer.version()
+    if version is None:
+        bench.says("DLIO is not here: its figures are the table's of DLIO 2.0.0 (name it by HWDYNO_DLIO)")
+    for case in CASES:
+        bench.says(f"{case.what}, from the page cache" + (f", beside DLIO {version}" if version else ""))
+        folder = bench.directory / case.what.replace(" ", "-")
+        bench.run("training_generate", {**case.shape, "path": str(folder)})
+        told = {**case.shape, **case.loads, "path": str(folder)}
+        yield from _cost(bench, peer if version else None, case, told)
+        if case.what.startswith("cosmoflow"):
+            yield from _fed(bench, peer if version else None, {**told, **COSMOFLOW_H100})
+            yield _memory(bench, told)
+        if case.what == "npz of 8 MiB":
+            yield from _apart(bench, peer if version else None, {**told, **UNHURRIED})
+    yield _start_up(bench)
+
+
+def _cost(bench: Bench, peer: Peer | None, case: Case, told: Parameters) -> Iterator[Row]:
+    """CPU seconds a GB with compute = 0, raw and with every checksum held, DLIO's start left out."""
+    told = {**told, "compute": 0.0, "cache": "warm", "epochs": 10_000, "runtime": max(1.0, bench.runtime_s)}
+    raw, checked = [], []
+    for _ in range(min(MOST_PAIRS, bench.pairs) if peer else bench.pairs):
+        theirs = case.table_s_per_gb if peer is None else _theirs(peer, {**told, "runtime": 4.0})
+        raw.append((_ours(bench.run(KERNEL, {**told, "parse": "raw"})), theirs))
+        checked.append((_ours(bench.run(KERNEL, {**told, "parse": "full"})), theirs))
+    beside = "" if peer else " (DLIO by the table)"
+    yield row_of(f"CPU time a GB, {case.what}, raw{beside}", "s", raw, case.raw)
+    yield row_of(f"CPU time a GB, {case.what}, checksums held{beside}", "s", checked, case.checked)
+
+
+def _fed(bench: Bench, peer: Peer | None, told: Parameters) -> Iterator[Row]:
+    """AU of one H100 on cosmoflow with all data in memory."""
+    ours = sorted(100 * _au(bench.run(KERNEL, told)) for _ in range(bench.pairs))
+    theirs = None if peer is None else 100 * float(_run(peer, told)["au"])
+    yield Row("AU of cosmoflow on an H100, all cached", "%", statistics.median(ours), theirs, None, ours[0], ours[-1],
+              Target(at_least=97))  # fmt: skip
+
+
+def _apart(bench: Bench, peer: Peer | None, told: Parameters) -> Iterator[Row]:
+    """How far our AU is from DLIO's where neither is at its end; nothing without DLIO."""
+    if peer is None:
+        return
+    apart = []
+    for _ in range(min(MOST_PAIRS, bench.pairs)):
+        ours = _au(bench.run(KERNEL, told))
+        apart.append(100 * abs(ours - float(_run(peer, told)["au"])))
+    yield Row("AU apart from DLIO's, neither client-bound", "points", statistics.median(apart),
+              low=min(apart), high=max(apart), target=Target(at_most=2))  # fmt: skip
+
+
+def _memory(bench: Bench, told: Parameters) -> Row:
+    """Most memory that a process with so many accelerators takes, each with its readers at work."""
+    bench.says(f"memory of {ACCELERATORS} accelerators")
+    told = {**told, "batch_size": 1, "accelerators": ACCELERATORS, "compute": 0.05, "epochs": 50, "runtime": 5.0}
+    peak, steps = json.loads(_python(_MEMORY, json.dumps(told)))
+    if not steps:
+        raise BenchError(f"{ACCELERATORS} accelerators did no step")
+    return Row(f"memory of {ACCELERATORS} accelerators", "B", peak, target=Target(at_most=2e9))
+
+
+def _start_up(bench: Bench) -> Row:
+    """From the command line until the engine is told to load, on data that is there."""
+    bench.says("start-up")
+    told = ["training", "--workload", "cosmoflow", "--accelerator", "h100", "--samples", "8", "--quiet", "--no-page"]
+    place = [*told, "--path", str(bench.directory), "--store", str(bench.directory / "store")]
+    subprocess.run([sys.executable, "-m", "hwdyno", *place, "--generate"], check=True)
+    took = []
+    for _ in range(START_UPS):
+        began = time.time()
+        took.append(float(_python(_START, *place)) - began)
+    return Row("from the command to its first step", "s", statistics.median(took), low=min(took), high=max(took),
+               target=Target(at_most=0.5))  # fmt: skip
+
+
+def _python(script: str, *arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise BenchError(f"a process of ours failed: {done.stderr.strip()[-200:]}")
+    return done.stdout.strip().splitlines()[-1]
+
+
+def _ours(reading: Reading) -> float:
+    return float(reading["details"]["client_cpu_s_per_gb"])
+
+
+def _au(reading: Reading) -> float:
+    return float(reading["details"]["au_dlio"] or 0.0)
+
+
+def _theirs(peer: Peer, told: Parameters) -> float:
+    cost = _run(peer, told)["cpu_s_per_gb"]
+    if not cost:
+        raise BenchError("DLIO told no CPU time")
+    return float(cost)
+
+
+def _run(peer: Peer, told: Parameters) -> Parameters:
+    try:
+        return dict(peer.run(KERNEL, told).details)
+    except (ValueError, OSError) as error:
+        raise BenchError(f"DLIO: {error}") from None

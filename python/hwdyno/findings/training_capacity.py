@@ -1,0 +1,179 @@
+"""How many accelerators a storage feeds and what stops it: by the accelerators' curve, and by plain reads beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hwdyno.findings.rule import Case, Verdict, as_number, percent
+from hwdyno.findings.training import Fed, client_bytes_s, fed, training_too_small
+from hwdyno.units import format_bytes_s, format_size
+from hwdyno.words import ExperimentResult, Measurement, Run
+
+PLAIN = "storage.pattern."
+"""How an experiment of plain reads is called: then the workload, and ``@`` with the storage where there are several."""
+APART = 0.20
+"""Loader and plain reads further apart than this disagree."""
+
+
+@dataclass(frozen=True)
+class Plain:
+    """What plain reads of a loader's transfer size and threads reach, without files to open, batches or parsing."""
+
+    result: ExperimentResult
+    threads_each: int
+    """Readers of one accelerator."""
+
+    def point(self, accelerators: int) -> Measurement | None:
+        """The point with as many threads as so many accelerators' readers."""
+        jobs = accelerators * self.threads_each
+        found = (one for one in self.result.points if as_number(one.parameters.get("numjobs")) == jobs)
+        return next((one for one in found if one.throughput.value > 0 and one.validity != "invalid"), None)
+
+    def bytes_s(self, accelerators: int) -> float | None:
+        """Their throughput with so many threads, bytes/s."""
+        point = self.point(accelerators)
+        return None if point is None else point.throughput.value
+
+    def feeds(self, one: Fed, most: int) -> int:
+        """The most accelerators that it would feed, of the numbers up to ``most`` that were measured."""
+        enough = 0
+        for number in range(1, most + 1):
+            reached = self.bytes_s(number)
+            if reached is not None and reached >= number * one.need_bytes_s * one.read_share * one.au_pass:
+                enough = number
+        return enough
+
+    @property
+    def what(self) -> str:
+        """``plain 512 KiB reads``."""
+        size = as_number(self.result.fixed.get("bs"))
+        return f"plain {format_size(size)} reads" if size else "plain reads"
+
+
+def plain_of(run: Run, result: ExperimentResult) -> Plain | None:
+    """The plain reads that were measured beside an experiment on the same storage, if any were."""
+    _, at, storage = result.name.partition("@")
+    wanted = f"{PLAIN}{result.fixed.get('workload')}{at}{storage}"
+    found = next((one for one in run.experiments if one.name == wanted and one.points), None)
+    threads = as_number(result.fixed.get("read_threads"))
+    return None if found is None else Plain(found, max(1, int(threads or 0)))
+
+
+def _in_order(result: ExperimentResult) -> list[tuple[Fed, int]]:
+    found = ((fed(result, point), at) for at, point in enumerate(result.points))
+    return sorted(((what, at) for what, at in found if what is not None), key=lambda one: one[0].number)
+
+
+def training_capacity(case: Case) -> Verdict | None:
+    """How many accelerators this storage feeds, what the next limit is, and how many plain reads would feed."""
+    found = _in_order(case.result)
+    if not found:
+        return None
+    most = 0
+    for what, _ in found:
+        if not what.passes:
+            break
+        most = what.number
+    first, best = found[0][0], max((what.nominal_bytes_s for what, _ in found), default=0.0)
+    name = f"{first.name or 'accelerators'} for {first.workload}" if first.workload else first.name or "accelerators"
+    by_rate = best / (first.need_bytes_s * first.au_pass)
+    fails = next((what for what, _ in found if what.number > most), None)
+    if fails is None:
+        limit = f"no limit was reached: all {most} passed (AU {percent(found[-1][0].au)})"
+    else:
+        client = client_bytes_s(case.run, case.result, fails.number)
+        need = fails.need_bytes_s * fails.number * fails.au_pass * fails.read_share
+        bound = client is not None and client < need
+        limit = (
+            f"with {fails.number} the AU is {percent(fails.au)}, and the next limit is "
+            f"{'this client' if bound else 'the storage'}: {format_bytes_s(fails.nominal_bytes_s)} arrive of "
+            f"{format_bytes_s(fails.need_bytes_s * fails.number)}"
+        )
+    small = any(training_too_small(Case(case.run, case.result, at)) for _, at in found)
+    caveat = " The data set is too small for a verdict by the rule." if small else ""
+    by_plain, evidence = _by_plain(case, found)
+    where = str(case.result.fixed.get("storage")) if "@" in case.result.name else "This storage"
+    return Verdict(
+        "info",
+        f"{where} feeds {most} {name} (AU of at least {percent(first.au_pass)}); {limit}.{by_plain}{caveat}",
+        {
+            "most": most,
+            "au": {what.number: what.au for what, _ in found},
+            "law": {what.number: what.au * what.need_bytes_s * what.number for what, _ in found},
+            "bytes_s": {what.number: what.whole_bytes_s for what, _ in found},
+            "by_throughput": by_rate,
+            "best_bytes_s": best,
+            **evidence,
+        },
+        f"Its best {format_bytes_s(best)} would be enough for {by_rate:.1f} of them."
+        if fails
+        else f"Sweep on: --accelerators {found[-1][0].number * 2},{found[-1][0].number * 4}",
+        points=tuple(at for _, at in found),
+    )
+
+
+def _by_plain(case: Case, found: list[tuple[Fed, int]]) -> tuple[str, dict[str, float]]:
+    """What plain reads say of the same question, in words and figures."""
+    plain, first, largest = plain_of(case.run, case.result), found[0][0], found[-1][0].number
+    reached = plain.bytes_s(largest) if plain else None
+    if plain is None or reached is None:
+        return "", {}
+    feeds, each = plain.feeds(first, largest), first.need_bytes_s * first.read_share * first.au_pass
+    says = (
+        f" By {plain.what} with as many threads ({format_bytes_s(reached)} with {largest * plain.threads_each}) it "
+        f"would feed {feeds if feeds < largest else f'all {largest}'}, and its rate is enough for {reached / each:.1f}."
+    )
+    return says, {"plain_most": feeds, "plain_bytes_s": reached, "plain_by_throughput": reached / each}
+
+
+def _disturbed(point: Measurement) -> bool:
+    """Whether others were at work meanwhile: two readings at two times then differ by that alone."""
+    return bool({"others_at_work", "steal"} & set(point.why))
+
+
+def training_plain(case: Case) -> Verdict | None:
+    """Loader and plain reads of one storage that disagree: one of them did not measure the storage."""
+    plain = plain_of(case.run, case.result)
+    if plain is None:
+        return None
+    worst: tuple[float, Fed, float, float, int] | None = None
+    for what, at in _in_order(case.result):
+        reached, loaded = plain.bytes_s(what.number), case.result.points[at].throughput.value
+        point = plain.point(what.number)
+        if point is None or reached is None or loaded <= 0 or _disturbed(point) or _disturbed(case.result.points[at]):
+            continue
+        off = loaded / reached - 1
+        # Accelerators that are fed ask for no more: only a loader that falls short tells what it could have had.
+        if off > APART or (off < -APART and not what.passes):
+            worst = max(worst or (0.0, what, 0.0, 0.0, at), (abs(off), what, reached, loaded, at), key=lambda o: o[0])
+    if worst is None:
+        return None
+    off, what, reached, loaded, at = worst
+    says = f"{what.who}: the loader gets {format_bytes_s(loaded)} where {plain.what} with "
+    says += f"{what.number * plain.threads_each} threads get {format_bytes_s(reached)} from the same storage"
+    evidence = {"loader_bytes_s": loaded, "plain_bytes_s": reached, "apart": off, "tolerance": APART}
+    if loaded > reached:
+        return Verdict(
+            "warning",
+            f"{says}: {percent(off)} more, so part of it came from a cache, or the storage serves many files better "
+            "than one.",
+            evidence,
+            "Give more --samples than memory holds, or --direct 1, and see whether both come together.",
+            points=(at,),
+        )
+    client = client_bytes_s(case.run, case.result, what.number)
+    slow = client is not None and client < reached * (1 - APART)
+    why = (
+        f"the loader itself delivers no more than {format_bytes_s(client)} from memory"
+        if slow and client is not None
+        else "opening files, waiting for whole batches or parsing costs what the storage would give"
+    )
+    return Verdict(
+        "warning",
+        f"{says}: {percent(off)} is lost on the way, because {why}; the storage is not the limit.",
+        evidence,
+        "Give this client more processors, or --parse raw."
+        if slow
+        else f"Let more be in flight: {case.command()} --read-threads {2 * plain.threads_each} --prefetch 4",
+        points=(at,),
+    )

@@ -1,0 +1,61 @@
+"""A rule on training storage beside DLIO: do both say the same of it, and if not, which of the two is the limit?"""
+
+from __future__ import annotations
+
+from hwdyno.findings.rule import Case, Verdict, percent, times
+from hwdyno.findings.training import fed
+from hwdyno.words import Measurement, PeerResult
+
+SAME_AU = 0.02
+"""Two AUs within so much of each other are called the same."""
+
+
+def _client_s_per_gb(point: Measurement) -> float | None:
+    value = point.details.get("client_cpu_s_per_gb")
+    return float(value) if isinstance(value, int | float) and value > 0 else None
+
+
+def _cost(point: Measurement, peer: PeerResult) -> tuple[str, dict[str, float]]:
+    """What a GB costs in CPU time here and there, in words and figures."""
+    ours, theirs = _client_s_per_gb(point), peer.details.get("cpu_s_per_gb")
+    if ours is None or not isinstance(theirs, int | float) or theirs <= 0:
+        return "", {}
+    says = f"; a GB costs {ours:.2f} s of CPU time here and {theirs:.2f} s there"
+    return says, {"cpu_s_per_gb": ours, "their_cpu_s_per_gb": theirs, "cpu_ratio": ours / theirs}
+
+
+def training_beside_dlio(case: Case) -> Verdict | None:
+    """AU here and by DLIO on the same files, with what each spends on a GB; the furthest point speaks for all."""
+    found = []
+    for peer in case.result.peers:
+        what = fed(case.result, case.result.points[peer.point]) if peer.tool == "dlio" else None
+        theirs = peer.details.get("au")
+        if what is not None and isinstance(theirs, int | float):
+            found.append((abs(what.au - theirs), what, float(theirs), peer))
+    if not found:
+        return None
+    apart, what, theirs, peer = max(found, key=lambda one: one[0])
+    cost, evidence = _cost(case.result.points[peer.point], peer)
+    evidence = {"au": what.au, "their_au": theirs, "points_apart": 100 * apart, "compared": len(found), **evidence}
+    both = f"{what.who}: AU {percent(what.au)} here and {percent(theirs)} by {peer.named} on the same files"
+    if apart <= SAME_AU:
+        return Verdict("info", f"{both}, so both agree{cost}.", evidence, "Nothing to do.", points=(peer.point,))
+    if theirs < what.au:
+        need = (what.need_bytes_s * what.number) / 1e9
+        busy = float(evidence.get("their_cpu_s_per_gb", 0.0)) * need
+        why = f": at this need of {need:.2f} GB/s it would want {times(busy)} processors to itself" if busy > 1 else ""
+        return Verdict(
+            "info",
+            f"{both}{cost}: the {100 * apart:.1f} points between them are DLIO's own work and not the storage's{why}.",
+            evidence,
+            f"Judge the storage by this loader, and DLIO's verdict by its client: {case.command()} --peers",
+            points=(peer.point,),
+        )
+    return Verdict(
+        "warning",
+        f"{both}{cost}: it is {100 * apart:.1f} points ahead, which the same storage cannot explain.",
+        evidence,
+        "See whether the page cache held more of the files when DLIO came second: give more --samples than memory "
+        "holds, or --epochs 1 on an idle machine.",
+        points=(peer.point,),
+    )

@@ -1,0 +1,316 @@
+"""Runs DLIO, training storage's reference tool, on a point of ours: the same files, batches and computing time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import selectors
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hwdyno.formats import dlio
+from hwdyno.peers import PeerReading
+from hwdyno.words import UserError
+
+TIMEOUT_S = 600.0
+GUESS_BYTES_S = 1.5e9
+"""What DLIO loads a second at best on a machine of two cores: how many epochs a point without computing takes."""
+LEAST_EPOCHS = 3
+"""The first starts its readers, so that what it costs to run is told by the others."""
+_LOADER = {"tfrecord": "tensorflow", **dict.fromkeys(("npz", "npy", "hdf5", "jpeg", "png", "csv"), "pytorch")}
+_EPOCH = re.compile(r"Starting epoch (\d+): (\d+) steps expected")
+_LAST = "Maximum number of steps reached"
+# Open MPI refuses root and more ranks than cores unless told; other MPIs do not look at these.
+_ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "CUDA_VISIBLE_DEVICES": "",
+}
+
+
+class Dlio:
+    """``dlio_benchmark``, found on the path or named by ``HWDYNO_DLIO``."""
+
+    name = "dlio"
+    kernels = frozenset({"training_loader"})
+
+    def version(self) -> str | None:
+        """Its version, such as ``2.0.0``; none if it is not here."""
+        found = _program()
+        return _version(found) if found else None
+
+    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+        """Why DLIO cannot measure this point; none if it can."""
+        if kernel not in self.kernels:
+            return f"DLIO has nothing to set beside {kernel}"
+        kind = str(parameters.get("format", ""))
+        if kind not in _LOADER:
+            return f"DLIO 2.0 has no loader for {kind} that needs no further files"
+        if _LOADER[kind] == "pytorch" and int(parameters.get("samples_per_file", 1)) > 1:
+            return "DLIO's PyTorch loader is made for one sample a file"
+        if parameters.get("direct"):
+            return "DLIO 2.0 reads through the page cache"
+        if int(parameters.get("accelerators", 1)) > 1 and shutil.which("mpirun") is None:
+            return "DLIO needs mpirun for more than one accelerator"
+        return None
+
+    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
+        """What to type: every figure of the workload as an override, so that no file of DLIO's is needed."""
+        loader, ranks = _LOADER[str(parameters["format"])], int(parameters.get("accelerators", 1))
+        threads, prefetch = int(parameters.get("read_threads", 4)), int(parameters.get("prefetch", 2))
+        steps, epochs = _length(parameters)
+        shuffle = "seed" if parameters.get("order") == "shuffled" else "off"
+        workload: dict[str, object] = {
+            "framework": loader,
+            "workflow.generate_data": False,
+            "workflow.train": True,
+            "workflow.evaluation": False,
+            "workflow.checkpoint": False,
+            "dataset.data_folder": parameters.get("path", ""),
+            "dataset.format": parameters["format"],
+            "dataset.num_files_train": _files(parameters),
+            "dataset.num_files_eval": 0,
+            "dataset.num_samples_per_file": int(parameters.get("samples_per_file", 1)),
+            "dataset.num_subfolders_train": int(parameters.get("subfolders") or 0),
+            "dataset.num_subfolders_eval": 0,
+            "dataset.record_length": float(parameters.get("record_bytes", 0)),
+            "dataset.record_length_stdev": float(parameters.get("record_bytes_stdev", 0)),
+            "dataset.file_prefix": parameters.get("prefix") or "img",
+            "reader.data_loader": loader,
+            "reader.batch_size": int(parameters.get("batch_size", 1)),
+            "reader.read_threads": threads,
+            # PyTorch's loader divides it among its readers, TensorFlow's counts batches
+            "reader.prefetch_size": prefetch * (max(1, threads) if loader == "pytorch" else 1),
+            "reader.transfer_size": int(parameters.get("transfer_size", 512 << 10)),
+            "reader.file_shuffle": shuffle,
+            "reader.sample_shuffle": shuffle,
+            "train.epochs": epochs,
+            "train.total_training_steps": steps,
+            "train.computation_time": float(parameters.get("compute", 0.0)),
+            "metric.au": float(parameters.get("au_pass", 0.9)),
+        }
+        ours = [f"++workload.{key}={value}" for key, value in workload.items()]
+        program = [_program() or "dlio_benchmark", "workload=default", *ours]
+        return ["mpirun", "-n", str(ranks), *program] if ranks > 1 else program
+
+    def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
+        """Run it once on this point, from an emptied page cache where ours was."""
+        why = self.unsupported(kernel, parameters)
+        if why:
+            raise UserError(why)
+        files = data_files(parameters)
+        if parameters.get("cache") == "drop":
+            _forget(files)
+        with tempfile.TemporaryDirectory(prefix="hwdyno-dlio-") as folder:
+            out = Path(folder) / "out"
+            # Hydra keeps a copy of what it was told wherever it is started.
+            places = [f"++workload.output.folder={out}", f"hydra.run.dir={folder}", "hydra.output_subdir=null"]
+            watch = _Watch()
+            _finished([*self.command(kernel, parameters), *places], watch, folder)
+            try:
+                text = (out / "summary.json").read_text(encoding="utf-8")
+            except OSError:
+                raise OSError("DLIO ended without a summary.json") from None
+        return reading_of(text, parameters, sum(path.stat().st_size for path in files) / max(1, len(files)), watch)
+
+
+PEER = Dlio()
+
+
+class _Watch:
+    """CPU time of DLIO's processes as its epochs begin and end, by what it prints."""
+
+    def __init__(self) -> None:
+        self.began: dict[int, float] = {}
+        """By epoch: CPU time so far, s."""
+        self.ended = 0.0
+        """After the last step of the last epoch."""
+        self.steps = 0
+
+    def line(self, text: str, cpu_s: Callable[[], float]) -> None:
+        """Take one line of its output."""
+        if found := _EPOCH.search(text):
+            self.began.setdefault(int(found[1]), cpu_s())
+            self.steps = int(found[2])
+        elif _LAST in text:
+            self.ended = cpu_s()
+
+    @property
+    def epoch_s(self) -> float | None:
+        """CPU time of an epoch, the first left out, s; none where there is no other."""
+        after = sorted(self.began)[1:]
+        return (self.ended - self.began[after[0]]) / len(after) if after and self.ended else None
+
+    @property
+    def start_s(self) -> float | None:
+        """CPU time until the first epoch, s."""
+        return self.began.get(1)
+
+
+def reading_of(text: str, parameters: Mapping[str, Any], file_bytes: float, watch: _Watch | None = None) -> PeerReading:
+    """Read a ``summary.json``; ``file_bytes`` is what a file really has, where DLIO counts nominal records.
+
+    Throughput and CPU time are of all epochs but the first, in which readers are started; AU is DLIO's own, over all.
+    Raises ``OSError`` in one line for a summary that cannot be read.
+    """
+    try:
+        ((point,),) = [result.points for result in dlio.read(text, "summary.json").experiments]
+        told = json.loads(text)["metric"]["train_throughput_samples_per_second"]
+    except UserError as error:
+        raise OSError(str(error)) from None
+    rates = [float(value) for value in (told[1:] or told) if float(value) > 0]
+    if not rates:
+        raise OSError("DLIO did no step")
+    batch, each = int(parameters.get("batch_size", 1)), int(parameters.get("samples_per_file", 1))
+    samples_s = len(rates) / sum(1 / rate for rate in rates)
+    steps, epochs = watch.steps if watch else 0, max(1, len(rates))
+    operations = steps * batch * int(parameters.get("accelerators", 1)) * epochs
+    epoch_s = watch.epoch_s if watch else None
+    details: dict[str, Any] = {
+        "au": point.details["au_dlio"],
+        "au_by_epoch": point.details["au_dlio_by_epoch"],
+        "samples_s": point.details["samples_s_dlio"],
+        "passes": point.details["passes"],
+        "start_cpu_s": watch.start_s if watch else None,
+        "cpu_s_per_gb": epoch_s * epochs / (operations / each * file_bytes / 1e9) if epoch_s and operations else None,
+    }
+    return PeerReading(
+        throughput=samples_s / each * file_bytes,
+        unit="bytes/s",
+        rate=samples_s,
+        latency_ns_mean=None,
+        cpu_s=epoch_s * epochs if epoch_s and operations else None,
+        operations=operations,
+        details=details,
+    )
+
+
+def data_files(parameters: Mapping[str, Any]) -> list[Path]:
+    """The files that DLIO reads of this point's folder, in its order."""
+    folder, ending = Path(str(parameters.get("path", ""))) / "train", f"*.{parameters.get('format')}"
+    found = sorted([*folder.glob(ending), *folder.glob(f"*/{ending}")], key=lambda path: path.name)
+    wanted = _files(parameters)
+    if not found or len(found) < wanted:
+        raise UserError(f"{folder} has {len(found)} of {wanted} files; generate the data set first")
+    return found[:wanted]
+
+
+def _files(parameters: Mapping[str, Any]) -> int:
+    files, subset = int(parameters.get("files") or 0), int(parameters.get("subset") or 0)
+    return min(files, subset) if subset else files
+
+
+def _length(parameters: Mapping[str, Any]) -> tuple[int, int]:
+    """Steps an epoch (-1 for all) and epochs: DLIO knows no end by time, so ours is turned into a count."""
+    batch, ranks = int(parameters.get("batch_size", 1)), int(parameters.get("accelerators", 1))
+    whole = _files(parameters) * int(parameters.get("samples_per_file", 1)) // (batch * ranks)
+    steps = min(int(parameters.get("steps") or whole), whole)
+    epochs, runtime = int(parameters.get("epochs", 1)), float(parameters.get("runtime") or 0.0)
+    step_bytes = batch * ranks * float(parameters.get("record_bytes", 1))
+    each = max(float(parameters.get("compute") or 0.0), step_bytes / GUESS_BYTES_S)
+    if runtime:
+        fits = max(1, int(runtime / each))
+        # what was emptied from the page cache is there again after the first epoch
+        least = 1 if parameters.get("cache") == "drop" else LEAST_EPOCHS
+        epochs = min(epochs, max(least, -(-fits // max(1, steps))))
+    return (steps if 0 < steps < whole else -1), max(1, epochs)
+
+
+def _program() -> str | None:
+    return shutil.which(os.environ.get("HWDYNO_DLIO") or "dlio_benchmark")
+
+
+@cache
+def _version(program: str) -> str | None:
+    """Asked of the Python that its script names: to start DLIO itself takes seconds."""
+    try:
+        first = Path(program).read_text(encoding="utf-8", errors="replace").partition("\n")[0]
+        python = first.removeprefix("#!").strip().split()
+        ask = "import importlib.metadata as m; print(m.version('dlio_benchmark'))"
+        told = subprocess.run([*python, "-c", ask], capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return told.stdout.strip() or None
+
+
+def _forget(files: Sequence[Path]) -> None:
+    for path in files:
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _finished(command: list[str], watch: _Watch, folder: str) -> None:
+    """Run DLIO to its end, away from the terminal's Ctrl-C; whatever ends us ends it, with all its readers."""
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder,
+            start_new_session=True, env={**os.environ, **_ENVIRONMENT},
+        )  # fmt: skip
+    except OSError as error:
+        raise OSError(f"DLIO cannot be started: {error.strerror}") from None
+    assert process.stdout is not None
+    end, rest, last = time.monotonic() + TIMEOUT_S, b"", ""
+    try:
+        with selectors.DefaultSelector() as ready:
+            ready.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                if not ready.select(max(0.0, end - time.monotonic())):
+                    raise TimeoutError(f"DLIO had not ended after {TIMEOUT_S:.0f} s, so it was killed")
+                piece = os.read(process.stdout.fileno(), 1 << 16)
+                if not piece:
+                    break
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    text = line.decode(errors="replace")
+                    watch.line(text, lambda: _cpu_s(process.pid))
+                    last = text.strip() or last
+        status = process.wait(timeout=max(1.0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"DLIO had not ended after {TIMEOUT_S:.0f} s, so it was killed") from None
+    finally:
+        for pid in reversed(_tree(process.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # readers whose parent went first
+        process.wait()
+    if status:
+        raise OSError(f"DLIO failed with status {status}: {last[:200] or 'no word'}")
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of ``/proc/PID/stat`` from its state on; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _tree(pid: int) -> list[int]:
+    """A process and all below it, parents first."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (fields := _stat(int(entry.name))):
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found = [pid]
+    for one in found:
+        found += children.get(one, [])
+    return found
+
+
+def _cpu_s(pid: int) -> float:
+    """CPU time of a process and all below it, with those that it waited for, s (proc(5): utime to cstime)."""
+    ticks = sum(int(value) for one in _tree(pid) for value in _stat(one)[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
