@@ -177,7 +177,7 @@ def test_conditions_are_shares_over_all_repeats_and_gauges_at_their_worst() -> N
 def test_whole_numbers_make_no_flops_and_declared_bytes_win_over_arithmetic() -> None:
     stream = {"name": "add", "operations": 10, "bytes": 0, "flops": 160}
     counted = {"elapsed_s": 2.0, "streams": [stream], "parameters": {"precision": "int32"}}
-    assert measurement_of({}, [counted], {"pass": [["operations", "1"]]}).throughput.unit == "OP/s"
+    assert measurement_of({}, [counted], {"pass": [["operations", "1"]]}).throughput.unit == "IOP/s"
     moved = {"elapsed_s": 1.0, "streams": [{**stream, "bytes": 640}], "parameters": {}}
     point = measurement_of({}, [moved], {"pass": [["operations", "1"], ["bytes", "block"]]})
     assert (point.throughput.unit, point.throughput.value) == ("bytes/s", 640.0)

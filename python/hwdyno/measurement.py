@@ -41,7 +41,7 @@ def unit_of(declaration: Mapping[str, Any] | None, readings: Sequence[Reading] =
             return counted, unit
     for counted, unit in _RATES[:-1]:
         if any(_total(reading, counted) for reading in readings):
-            return counted, "OP/s" if counted == "flops" and _on_whole_numbers(readings) else unit
+            return counted, "IOP/s" if counted == "flops" and _on_whole_numbers(readings) else unit
     return "operations", "operations/s"
 
 

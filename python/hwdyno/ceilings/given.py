@@ -9,7 +9,7 @@ from hwdyno.words import Ceiling, CeilingClass, UserError
 
 _HOW = "write it as 'rated read 400 MB/s', 'physical 3.94 GB/s' or 'rated randread 1000k IOPS'"
 _AMOUNT = re.compile(r"(\d+(?:[.,]\d+)?(?:e\d+)?)\s*([^\d\s.,]\S*)")
-_UNIT = re.compile(r"([kKMGTP]?)(i?)(?:(IOPS)|(B|bytes?|bit|b|FLOP|OP|operations|ops)(?:/s|ps))")
+_UNIT = re.compile(r"([kKMGTP]?)(i?)(?:(IOPS)|(B|bytes?|bit|b|FLOP|IOP|OP|operations|ops)(?:/s|ps))")
 _POWERS = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 _DIRECTIONS = {
     "read": "read",
@@ -62,7 +62,7 @@ def _unit(text: str) -> tuple[float, str | None]:
         return factor, "operations/s"
     if what in {"bit", "b"}:
         return factor / 8, "bytes/s"
-    return factor, {"FLOP": "FLOP/s", "OP": "OP/s"}.get(what, "bytes/s")
+    return factor, {"FLOP": "FLOP/s", "OP": "IOP/s", "IOP": "IOP/s"}.get(what, "bytes/s")
 
 
 def _metric(direction: str, unit: str) -> str | None:
@@ -71,4 +71,4 @@ def _metric(direction: str, unit: str) -> str | None:
         return f"{random}_4k_iops" if random != "total" else "total_operations_s"
     if unit == "bytes/s":
         return f"{direction.removeprefix('rand')}_bytes_s"
-    return {"FLOP/s": "flop_s", "OP/s": "op_s"}[unit] if direction == "total" else None
+    return {"FLOP/s": "flop_s", "IOP/s": "iop_s"}[unit] if direction == "total" else None

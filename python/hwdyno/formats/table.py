@@ -12,7 +12,7 @@ from hwdyno.words import Measurement, PeerResult, Run, UserError, Value
 
 Row = dict[str, Any]
 
-_UNITS = {"bytes/s": "bytes_s", "operations/s": "operations_s", "FLOP/s": "flop_s", "OP/s": "op_s", "s": "s"}
+_UNITS = {"bytes/s": "bytes_s", "operations/s": "operations_s", "FLOP/s": "flop_s", "IOP/s": "iop_s", "s": "s"}
 
 
 def rows_of(run: Run) -> list[Row]:

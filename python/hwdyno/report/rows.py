@@ -16,7 +16,13 @@ MOST_ROWS = 12
 SAME = 0.005
 """A bound within this of its ceiling is the ceiling: rate and throughput are rounded apart."""
 
-_METRIC_UNITS = {"bytes_s": "bytes/s", "operations_s": "operations/s", "flop_s": "FLOP/s", "flops": "FLOP/s"}
+_METRIC_UNITS = {
+    "bytes_s": "bytes/s",
+    "operations_s": "operations/s",
+    "flop_s": "FLOP/s",
+    "flops": "FLOP/s",
+    "iop_s": "IOP/s",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,50 @@ macro_rules! tile_loop {
     };
 }
 
+macro_rules! tile_beat {
+    ($name:ident, $op:literal) => {
+        /// A chain that keeps the clock of these loops: two turns at once, with a product on each of two
+        /// tiles, so that neither waits for its own last sum.
+        ///
+        /// # Safety
+        /// As `variant::Beat` says.
+        unsafe fn $name(turns: u64) -> u64 {
+            let sum: u64;
+            // SAFETY: registers and tiles change, which hold nothing of the compiler's.
+            unsafe {
+                asm!(
+                    "ldtilecfg [{layout}]",
+                    "tilezero tmm0",
+                    "tilezero tmm1",
+                    "tilezero tmm6",
+                    "tilezero tmm7",
+                    "2:",
+                    ".rept 32",
+                    "add {sum}, {step}",
+                    ".endr",
+                    concat!($op, " tmm0, tmm6, tmm7"),
+                    ".rept 32",
+                    "add {sum}, {step}",
+                    ".endr",
+                    concat!($op, " tmm1, tmm6, tmm7"),
+                    "sub {turns}, 2",
+                    "ja 2b",
+                    "tilerelease",
+                    layout = in(reg) LAYOUT.0.as_ptr(),
+                    sum = inout(reg) 0_u64 => sum,
+                    step = in(reg) 3_u64,
+                    turns = inout(reg) turns => _,
+                    options(nostack, readonly),
+                );
+            }
+            sum
+        }
+    };
+}
+
+tile_beat!(int8_beat, "tdpbssd");
+tile_beat!(bfloat16_beat, "tdpbf16ps");
+tile_beat!(half_beat, "tdpfp16ps");
 tile_loop!(int8, "tdpbssd");
 tile_loop!(bfloat16, "tdpbf16ps");
 tile_loop!(half, "tdpfp16ps");
@@ -87,20 +131,31 @@ pub fn available() -> Vec<Variant> {
         return Vec::new();
     }
     let mut all = Vec::new();
-    let mut put = |precision: Precision, run: super::variant::Loop| {
+    let mut put = |precision: Precision, run: super::variant::Loop, beat: super::variant::Beat| {
         // 16 x 16 results, each of 64 bytes of products.
         let operations = 2 * 16 * 16 * (64 / precision.bytes() as u64);
         let operation = Operation::Dot;
-        all.push(Variant { isa: "amx", operation, precision, accumulators: 6, active: 64, operations, rows: 16, run });
+        let beat = Some(beat);
+        all.push(Variant {
+            isa: "amx",
+            operation,
+            precision,
+            accumulators: 6,
+            active: 64,
+            operations,
+            rows: 16,
+            run,
+            beat,
+        });
     };
     if bit(leaf.edx, 25) {
-        put(Precision::Int8, int8);
+        put(Precision::Int8, int8, int8_beat);
     }
     if bit(leaf.edx, 22) {
-        put(Precision::Bfloat16, bfloat16);
+        put(Precision::Bfloat16, bfloat16, bfloat16_beat);
     }
     if bit(more.eax, 21) {
-        put(Precision::Half, half);
+        put(Precision::Half, half, half_beat);
     }
     all
 }

@@ -157,7 +157,7 @@ pub fn available() -> Vec<Variant> {
         let lanes = (active / precision.bytes()) as u64;
         let accumulators = if scalar && matches!(precision, Int32 | Int64) { 10 } else { 24 };
         let operations = if matches!(operation, Fma | Dot) { 2 * lanes } else { lanes };
-        all.push(Variant { isa, operation, precision, accumulators, active, operations, rows: 1, run });
+        all.push(Variant { isa, operation, precision, accumulators, active, operations, rows: 1, run, beat: None });
     };
     put("scalar", Fma, Double, scalar_fma_d as super::variant::Loop);
     put("scalar", Fma, Single, scalar_fma_s);

@@ -1,5 +1,7 @@
 //! One loop of arithmetic: what it does, on what numbers, and what it must leave in its registers.
 
+use crate::sys::clock_chain;
+
 /// The kind of arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -95,6 +97,13 @@ pub struct Bank {
 /// The machine has the loop's instructions, and `turns` is at least 1.
 pub type Loop = unsafe fn(&mut Bank, u64);
 
+/// A chain of [`crate::sys::clock_chain::TURN`] dependent additions a turn, with so many of a loop's wide
+/// instructions between them that the core keeps the clock that it has under that loop; hands back the sum. `turns` is even.
+///
+/// # Safety
+/// As [`Loop`] says.
+pub type Beat = unsafe fn(u64) -> u64;
+
 /// One loop, described.
 #[derive(Clone, Copy)]
 pub struct Variant {
@@ -114,6 +123,8 @@ pub struct Variant {
     pub rows: u64,
     /// The loop.
     pub run: Loop,
+    /// The chain that tells its clock; none where the plain one does.
+    pub beat: Option<Beat>,
 }
 
 /// Rounds a number that binary16 can hold exactly, and that is normal or zero, to its bits.
@@ -220,6 +231,17 @@ impl Variant {
         unsafe { (self.run)(bank, turns.max(1)) };
     }
 
+    /// Runs `turns` turns of the chain that tells the clock under this loop; 0 where there is none.
+    #[inline]
+    #[must_use]
+    pub fn beat(&self, turns: u64) -> u64 {
+        match self.beat {
+            // SAFETY: as in `slice`.
+            Some(beat) => unsafe { beat(turns.max(1)) },
+            None => clock_chain::chain(turns.max(1)),
+        }
+    }
+
     /// Arithmetic operations of a slice.
     #[must_use]
     pub fn operations_of(&self, turns: u64) -> u64 {
@@ -242,6 +264,14 @@ mod tests {
                 let name = (variant.isa, variant.operation, variant.precision);
                 assert_eq!(variant.wrong(&bank, &expected), 0, "{name:?} {turns}: {:?} {expected:?}", bank.out[0]);
             }
+        }
+    }
+
+    #[test]
+    fn every_chain_does_each_of_its_additions() {
+        for variant in crate::compute::available() {
+            let sum = 78 * crate::sys::clock_chain::TURN * 3;
+            assert_eq!(variant.beat(78), sum, "{} {:?} {:?}", variant.isa, variant.operation, variant.precision);
         }
     }
 

@@ -5,7 +5,7 @@ use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 
 use super::amx;
-use super::variant::{Bank, Operation, Precision, Variant};
+use super::variant::{Bank, Beat, Operation, Precision, Variant};
 
 // The instruction on accumulator $n: with x and y, with itself and y, with itself and x; two-operand
 // forms for SSE.
@@ -95,6 +95,18 @@ macro_rules! v {
     };
 }
 
+// The instruction on each of ten general registers, of the width that modifier $m names.
+macro_rules! row {
+    ($op:literal, $m:literal) => {
+        concat!(
+            $op, " {r0:", $m, "}, {k:", $m, "}\n", $op, " {r1:", $m, "}, {k:", $m, "}\n", $op, " {r2:", $m, "}, {k:",
+            $m, "}\n", $op, " {r3:", $m, "}, {k:", $m, "}\n", $op, " {r4:", $m, "}, {k:", $m, "}\n", $op, " {r5:", $m,
+            "}, {k:", $m, "}\n", $op, " {r6:", $m, "}, {k:", $m, "}\n", $op, " {r7:", $m, "}, {k:", $m, "}\n", $op,
+            " {r8:", $m, "}, {k:", $m, "}\n", $op, " {r9:", $m, "}, {k:", $m, "}\n"
+        )
+    };
+}
+
 // On general registers, of the width that modifier $m names, with operand $k (x or y).
 macro_rules! general {
     ($name:ident, $op:literal, $m:literal, $k:literal, $operand:ident) => {
@@ -109,20 +121,25 @@ macro_rules! general {
             // SAFETY: only registers change, all of them declared.
             unsafe {
                 asm!(
+                    // Four turns at once, since the branch takes the place of an addition.
+                    "sub {turns}, 4",
+                    "jl 3f",
                     ".p2align 5",
                     "2:",
-                    concat!($op, " {r0:", $m, "}, {k:", $m, "}"),
-                    concat!($op, " {r1:", $m, "}, {k:", $m, "}"),
-                    concat!($op, " {r2:", $m, "}, {k:", $m, "}"),
-                    concat!($op, " {r3:", $m, "}, {k:", $m, "}"),
-                    concat!($op, " {r4:", $m, "}, {k:", $m, "}"),
-                    concat!($op, " {r5:", $m, "}, {k:", $m, "}"),
-                    concat!($op, " {r6:", $m, "}, {k:", $m, "}"),
-                    concat!($op, " {r7:", $m, "}, {k:", $m, "}"),
-                    concat!($op, " {r8:", $m, "}, {k:", $m, "}"),
-                    concat!($op, " {r9:", $m, "}, {k:", $m, "}"),
+                    row!($op, $m),
+                    row!($op, $m),
+                    row!($op, $m),
+                    row!($op, $m),
+                    "sub {turns}, 4",
+                    "jge 2b",
+                    "3:",
+                    "add {turns}, 4",
+                    "jz 5f",
+                    "4:",
+                    row!($op, $m),
                     "sub {turns}, 1",
-                    "jnz 2b",
+                    "jnz 4b",
+                    "5:",
                     k = in(reg) operand,
                     turns = inout(reg) turns => _,
                     r0 = inout(reg) r[0], r1 = inout(reg) r[1], r2 = inout(reg) r[2], r3 = inout(reg) r[3],
@@ -195,12 +212,65 @@ general!(g_mul_w, "imul", "x", "x", x);
 general!(g_mul_d, "imul", "e", "x", x);
 general!(g_mul_q, "imul", "r", "x", x);
 
+// A chain with $op on every register between its additions, at half of the rate of the loop itself.
+macro_rules! beat {
+    ($name:ident, $op:literal, $r:literal, $x:literal, $y:literal, [$($n:literal)*]) => {
+        /// A chain that keeps the clock of the loops of this width.
+        ///
+        /// # Safety
+        /// As `variant::Beat` says.
+        unsafe fn $name(turns: u64) -> u64 {
+            let sum: u64;
+            // SAFETY: only registers change, all of them declared.
+            unsafe {
+                asm!(
+                    concat!($("vpxor xmm", $n, ", xmm", $n, ", xmm", $n, "\n"),*),
+                    concat!("vpxor xmm", $x, ", xmm", $x, ", xmm", $x),
+                    concat!("vpxor xmm", $y, ", xmm", $y, ", xmm", $y),
+                    "2:",
+                    ".rept 4",
+                    concat!($("add {sum}, {step}\n", $op, " ", $r, $n, ", ", $r, $x, ", ", $r, $y, "\n"),*),
+                    ".endr",
+                    "dec {turns}",
+                    "jnz 2b",
+                    "vzeroupper",
+                    sum = inout(reg) 0_u64 => sum,
+                    step = in(reg) 3_u64,
+                    turns = inout(reg) turns => _,
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                    out("xmm14") _, out("xmm15") _,
+                    options(nomem, nostack),
+                );
+            }
+            sum
+        }
+    };
+}
+
+beat!(z_beat, "vfmadd213pd", "zmm", "14", "15", ["0" "1" "2" "3" "4" "5" "6" "7"]);
+beat!(z_beat_light, "vpaddd", "zmm", "14", "15", ["0" "1" "2" "3" "4" "5" "6" "7"]);
+beat!(y_beat, "vfmadd213pd", "ymm", "14", "15", ["0" "1" "2" "3" "4" "5" "6" "7"]);
+
+/// The chain for a loop: additions of whole numbers cost less current, and so clock, than products.
+fn beat_of(width: usize, operation: Operation, precision: Precision, fma: bool) -> Option<Beat> {
+    let light = operation == Operation::Add
+        && matches!(precision, Precision::Int8 | Precision::Int16 | Precision::Int32 | Precision::Int64);
+    match width {
+        64 if light => Some(z_beat_light),
+        64 => Some(z_beat),
+        32 if fma && !light => Some(y_beat),
+        _ => None,
+    }
+}
+
 /// Every loop whose instructions this processor and system have.
 #[must_use]
 pub fn available() -> Vec<Variant> {
     use Operation::{Add, Dot, Fma, Multiply};
-    use Precision::{Bfloat16, Double, Half, Int16, Int32, Int64, Int8, Single};
+    use Precision::{Double, Half, Int16, Int32, Int64, Int8, Single};
     let mut all = Vec::new();
+    let fma = is_x86_feature_detected!("fma");
     let mut put = |isa, width: usize, operation, precision: Precision, run| {
         // A scalar instruction works on one lane.
         let active = if width == 0 { precision.bytes() } else { width };
@@ -211,7 +281,17 @@ pub fn available() -> Vec<Variant> {
             _ => 12,
         };
         let operations = if matches!(operation, Fma | Dot) { 2 * lanes } else { lanes };
-        all.push(Variant { isa, operation, precision, accumulators, active, operations, rows: 1, run });
+        all.push(Variant {
+            isa,
+            operation,
+            precision,
+            accumulators,
+            active,
+            operations,
+            rows: 1,
+            run,
+            beat: beat_of(width, operation, precision, fma),
+        });
     };
     put("scalar", 0, Add, Double, s_add_sd as super::variant::Loop);
     put("scalar", 0, Add, Single, s_add_ss);
@@ -274,12 +354,8 @@ pub fn available() -> Vec<Variant> {
         if is_x86_feature_detected!("avx512dq") {
             put("avx512", 64, Multiply, Int64, z_mul_q);
         }
-        if is_x86_feature_detected!("avx512vnni") {
-            put("avx512", 64, Dot, Int8, z_dot_b);
-            put("avx512", 64, Dot, Int16, z_dot_w);
-        }
-        if is_x86_feature_detected!("avx512bf16") {
-            put("avx512", 64, Dot, Bfloat16, z_dot_bf);
+        for (precision, run) in dot_products() {
+            put("avx512", 64, Dot, precision, run);
         }
         // CPUID 7.0, EDX bit 23: AVX512-FP16 (Intel SDM, volume 2A, CPUID).
         if __cpuid_count(7, 0).edx >> 23 & 1 == 1 {
@@ -289,5 +365,17 @@ pub fn available() -> Vec<Variant> {
         }
     }
     all.extend(amx::available());
+    all
+}
+
+/// Dot products, each with the precision of its operands.
+fn dot_products() -> Vec<(Precision, super::variant::Loop)> {
+    let mut all: Vec<(Precision, super::variant::Loop)> = Vec::new();
+    if is_x86_feature_detected!("avx512vnni") {
+        all.extend([(Precision::Int8, z_dot_b as super::variant::Loop), (Precision::Int16, z_dot_w)]);
+    }
+    if is_x86_feature_detected!("avx512bf16") {
+        all.push((Precision::Bfloat16, z_dot_bf));
+    }
     all
 }

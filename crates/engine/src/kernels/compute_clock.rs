@@ -37,7 +37,7 @@ impl Kernel for ComputeClock {
         let interval_ns = (parameters.number("interval_s") * 1e9) as u64;
         let shares = team::run(threads, &cpus, |member| {
             let mut line = Timeline::new(runtime_ns, interval_ns);
-            let mut chain = Chain::default();
+            let mut chain = Chain::new((runtime_ns / 5_000) as usize);
             member.wait_for_start();
             let cpu = cpu_time::of_this_thread();
             let mut now = line.start(now_ns());
@@ -60,7 +60,7 @@ impl Kernel for ComputeClock {
         let mut reading = Reading {
             kernel: "compute_clock".into(),
             parameters: parameters.as_json(),
-            elapsed_s: crew::elapsed_s(&lines, &adds, &cpus),
+            elapsed_s: crew::elapsed_s(&lines, &adds, threads, &cpus),
             concurrency_asked: threads as f64,
             interrupted: shares.iter().any(|share| share.2),
             streams: vec![Stream { name: "add".into(), operations: total, ..Stream::default() }],

@@ -21,6 +21,10 @@ const ISAS: [&str; 7] = ["auto", "scalar", "sse", "avx2", "avx512", "amx", "neon
 /// Slices of arithmetic between two slices of the clock's chain: the chain takes under 5% of the time,
 /// and the clock is that of the arithmetic, since a core keeps it for far longer than a slice.
 const SLICES: u64 = 8;
+/// Instructions a cycle this near a whole number are those of that many units.
+const WHOLE: f64 = 0.04;
+/// Slices that are remembered beside one of the chain: those of the first half minute.
+const PAIRS: usize = 1 << 16;
 /// How long the clock is measured before and after.
 const CLOCK_NS: u64 = 2_000_000;
 
@@ -28,6 +32,8 @@ struct Share {
     slices: u64,
     busy_ns: u64,
     best_ns: u64,
+    /// The slice before each of the chain's during the run, ns, as long as there was room.
+    beside: Vec<u32>,
     /// Before, during, after.
     clocks: [Chain; 3],
     line: Timeline,
@@ -109,8 +115,10 @@ fn choose(parameters: &Parameters, cpus: &[u64]) -> Result<Variant, Error> {
 fn measure(variant: &Variant, bank: &mut Bank, mut line: Timeline, stop: &Stop) -> Share {
     let turns = variant.turns();
     let (expected, operations) = (variant.expected(turns), variant.operations_of(turns));
-    let mut clocks = [Chain::default(); 3];
+    let mut clocks = [Chain::new(PAIRS), Chain::new(PAIRS), Chain::new(PAIRS)];
     let (mut slices, mut busy_ns, mut best_ns) = (0, 0, u64::MAX);
+    let mut beside = vec![0_u32; PAIRS];
+    beside.clear();
     let mut verdict = Verdict::default();
     let cpu = cpu_time::of_this_thread();
     clocks[0].run(CLOCK_NS);
@@ -120,23 +128,63 @@ fn measure(variant: &Variant, bank: &mut Bank, mut line: Timeline, stop: &Stop) 
     }
     let mut now = line.start(now_ns());
     while now < line.deadline() && !stop.is_set() {
+        let mut ns = 0;
         for _ in 0..SLICES {
             let begun = now_ns();
             variant.slice(bank, turns);
-            let ns = now_ns() - begun;
+            ns = now_ns() - begun;
             slices += 1;
             busy_ns += ns;
             best_ns = best_ns.min(ns);
             verdict.checked += variant.accumulators;
             verdict.wrong += variant.wrong(bank, &expected);
         }
-        now = clocks[1].run(0).max(now_ns());
+        now = clocks[1].slice(|turns| variant.beat(turns));
+        if beside.len() < PAIRS {
+            beside.push(u32::try_from(ns.max(1)).unwrap_or(u32::MAX));
+        }
         line.add(now, SLICES * operations);
     }
     let stopped = now < line.deadline();
     clocks[2].run(CLOCK_NS);
     let cpu = cpu_time::of_this_thread().since(cpu);
-    Share { slices, busy_ns, best_ns, clocks, line, cpu, verdict, stopped }
+    Share { slices, busy_ns, best_ns, beside, clocks, line, cpu, verdict, stopped }
+}
+
+/// Arithmetic held against the clock of the same moment: each slice against the chain's right after it.
+struct Cycles {
+    /// Operations a cycle in the median pair, which is one that nobody cut into.
+    median: f64,
+    /// In the third quarter: what the units can do, but not what a clock that moved within a pair feigns.
+    best: f64,
+    /// The share of the slices' time beyond that of as many median ones.
+    preempted: f64,
+}
+
+impl Cycles {
+    /// None where there is no chain.
+    fn of(each: f64, shares: &[Share]) -> Option<Self> {
+        let mut pairs: Vec<_> = shares
+            .iter()
+            .flat_map(|share| share.beside.iter().zip(share.clocks[1].slices()))
+            .map(|(&ns, &chain_ns)| (f64::from(ns), f64::from(chain_ns)))
+            .collect();
+        let ns = crew::median(pairs.iter().map(|pair| pair.0).collect())?;
+        let chain_ns = crew::median(pairs.iter().map(|pair| pair.1).collect())?;
+        // Where either side was cut into, their ratio says nothing; a clock or a neighbour moves it by less.
+        pairs.retain(|pair| pair.0 < 1.5 * ns && pair.1 < 1.2 * chain_ns);
+        let mut ratios: Vec<_> =
+            pairs.iter().map(|(ns, chain_ns)| each / ns * chain_ns / Chain::SLICE as f64).collect();
+        ratios.sort_unstable_by(f64::total_cmp);
+        let at = |share: f64| ratios.get(((ratios.len() - 1) as f64 * share).round() as usize).copied();
+        let slices: u64 = shares.iter().map(|share| share.slices).sum();
+        let busy: u64 = shares.iter().map(|share| share.busy_ns).sum();
+        Some(Self {
+            median: at(0.5)?,
+            best: at(0.75)?,
+            preempted: (1.0 - ns * slices as f64 / busy.max(1) as f64).max(0.0),
+        })
+    }
 }
 
 fn reading(parameters: &Parameters, variant: &Variant, cpus: &[u64], shares: &[Share]) -> Reading {
@@ -144,14 +192,14 @@ fn reading(parameters: &Parameters, variant: &Variant, cpus: &[u64], shares: &[S
     let done: Vec<_> = shares.iter().map(|share| share.slices * each).collect();
     let total: u64 = done.iter().sum();
     let lines: Vec<_> = shares.iter().map(|share| &share.line).collect();
-    // Each thread's own rate over the time in its slices, without the clock's chain between them.
-    let rate: f64 =
-        shares.iter().zip(&done).map(|(share, &done)| done as f64 * 1e9 / share.busy_ns.max(1) as f64).sum();
-    let apart = crew::distinct(cpus) >= shares.len();
+    // What the slices took, without the clock's chain between them.
+    let busy: u64 = shares.iter().map(|share| share.busy_ns).sum();
+    let spent: f64 = lines.iter().map(|line| line.elapsed_s()).sum::<f64>() * 1e9;
+    let elapsed_s = crew::elapsed_s(&lines, &done, shares.len(), cpus) * (busy as f64 / spent.max(1.0)).min(1.0);
     let mut reading = Reading {
         kernel: "compute_flops".into(),
         parameters: parameters.as_json(),
-        elapsed_s: if apart && rate > 0.0 { total as f64 / rate } else { crew::elapsed_s(&lines, &done, cpus) },
+        elapsed_s: elapsed_s.max(1e-9),
         concurrency_asked: shares.len() as f64,
         interrupted: shares.iter().any(|share| share.stopped),
         streams: vec![Stream {
@@ -171,26 +219,33 @@ fn reading(parameters: &Parameters, variant: &Variant, cpus: &[u64], shares: &[S
     for share in shares {
         reading.cpu += share.cpu;
     }
-    let threads = shares.len() as f64;
-    let clock = |at: usize| shares.iter().map(|share| share.clocks[at].hz()).sum::<f64>() / threads;
-    let best_clock = shares.iter().map(|share| share.clocks[1].best_hz()).fold(0.0, f64::max);
+    let clock = |at: usize| crew::median(shares.iter().map(|share| share.clocks[at].hz()).collect()).unwrap_or(0.0);
     let best_rate = shares.iter().map(|share| each as f64 * 1e9 / share.best_ns.max(1) as f64).fold(0.0, f64::max);
+    let cycles = Cycles::of(each as f64, shares);
     let details = &mut reading.details;
     details.insert("isa".into(), json!(variant.isa));
-    details.insert("flops_s".into(), json!(rate));
+    details.insert("flops_s".into(), json!(total as f64 / elapsed_s.max(1e-9)));
     details.insert("flops_s_best_slice".into(), json!(best_rate));
     for (at, name) in ["clock_hz_before", "clock_hz_during", "clock_hz_after"].into_iter().enumerate() {
         details.insert(name.into(), json!(clock(at)));
     }
-    details.insert("clock_hz_best".into(), json!(best_clock));
-    if clock(1) > 0.0 {
-        let per_cycle = best_rate / best_clock;
-        details.insert("flop_per_cycle".into(), json!(rate / threads / clock(1)));
-        details.insert("flop_per_cycle_best_slice".into(), json!(per_cycle));
+    if let Some(cycles) = cycles {
+        let pipes = (cycles.best / variant.operations as f64).round().max(1.0);
+        let chains = shares.iter().flat_map(|share| &share.clocks).map(Chain::best_hz).fold(0.0, f64::max);
+        // Whole units cannot do more than one instruction a cycle each, so what was done is a clock as well.
+        let told = best_rate / (pipes * variant.operations as f64);
+        let whole = (cycles.best / variant.operations as f64 / pipes - 1.0).abs() < WHOLE;
+        details.insert("clock_hz_best".into(), json!(if whole { chains.max(told) } else { chains }));
+        details.insert("flop_per_cycle".into(), json!(cycles.median));
+        details.insert("flop_per_cycle_best_slice".into(), json!(cycles.best));
         details.insert("flop_per_instruction".into(), json!(variant.operations));
-        details.insert("instructions_per_cycle".into(), json!(per_cycle / variant.operations as f64));
+        details.insert("instructions_per_cycle".into(), json!(cycles.best / variant.operations as f64));
         // A tile instruction takes many cycles, and its pipe is one.
-        details.insert("pipes".into(), json!((per_cycle / variant.operations as f64).round().max(1.0)));
+        details.insert("pipes".into(), json!(pipes));
+        // What the slices took beyond their median: time in which others had the processor.
+        details.insert("preempted_share".into(), json!(cycles.preempted));
+    } else {
+        details.insert("clock_hz_best".into(), json!(0.0));
     }
     let verdicts: Vec<_> = shares.iter().map(|share| share.verdict).collect();
     crew::verified(&mut reading, &verdicts);

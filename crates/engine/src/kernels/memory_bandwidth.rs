@@ -111,7 +111,7 @@ fn reading(
     }
     let lines: Vec<_> = shares.iter().map(|share| &share.line).collect();
     let amounts: Vec<_> = shares.iter().map(|share| share.moved.read + share.moved.written).collect();
-    reading.elapsed_s = crew::elapsed_s(&lines, &amounts, cpus);
+    reading.elapsed_s = crew::elapsed_s(&lines, &amounts, shares.len(), cpus);
     let visits = crew::intervals(&lines);
     let all: u64 = visits.iter().sum();
     let share_of = |bytes: u64| -> Vec<u64> {

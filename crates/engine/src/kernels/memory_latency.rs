@@ -135,7 +135,7 @@ fn reading(parameters: &Parameters, ring: &Ring, cpus: &[u64], shares: &[Share],
     let mut reading = Reading {
         kernel: "memory_latency".into(),
         parameters: parameters.as_json(),
-        elapsed_s: crew::elapsed_s(&lines, &loads, cpus),
+        elapsed_s: crew::elapsed_s(&lines, &loads, shares.len(), cpus),
         concurrency_asked: shares.len() as f64,
         interrupted: shares.iter().any(|share| share.stopped),
         samples: Samples {

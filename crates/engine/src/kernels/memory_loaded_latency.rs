@@ -157,7 +157,7 @@ fn reading(parameters: &Parameters, work: &Work, isa: Isa, cpus: &[u64], shares:
     let total = |of: fn(&Moved) -> u64| movers.iter().map(|share| of(&share.moved)).sum::<u64>();
     let amounts: Vec<_> = movers.iter().map(|share| share.moved.read + share.moved.written).collect();
     if !movers.is_empty() {
-        reading.elapsed_s = crew::elapsed_s(&lines, &amounts, cpus).max(1e-9);
+        reading.elapsed_s = crew::elapsed_s(&lines, &amounts, shares.len(), cpus).max(1e-9);
     }
     let visits = crew::intervals(&lines);
     let all: u64 = visits.iter().sum();

@@ -100,50 +100,95 @@ impl Timeline {
     }
 }
 
-/// The one time for all threads.
+/// The one time for all threads, of which `members` shared `cpus`.
 ///
-/// With a processor for each thread: that by which the sum of `amounts` gives the sum of the threads'
-/// own rates, since no thread should be charged for another's last batch. With fewer: from the first
-/// start to the last end, since the threads take turns.
+/// Where each had a processor of its own and all worked over the same stretch of time: that by which the
+/// sum of `amounts` gives the sum of the threads' own rates, since no thread should be charged for
+/// another's last batch. Else, from the first start to the last end: threads that took turns, or of
+/// which one began late, never moved the sum of their rates at any one time.
 #[must_use]
-pub fn elapsed_s(lines: &[&Timeline], amounts: &[u64], cpus: &[u64]) -> f64 {
+pub fn elapsed_s(lines: &[&Timeline], amounts: &[u64], members: usize, cpus: &[u64]) -> f64 {
+    let begun = |of: fn(u64, u64) -> u64| lines.iter().map(|line| line.begun).reduce(of).unwrap_or(0);
+    let ended = |of: fn(u64, u64) -> u64| lines.iter().map(|line| line.ended).reduce(of).unwrap_or(0);
+    let wall_ns = ended(u64::max).saturating_sub(begun(u64::min)).max(1);
+    let together_ns = ended(u64::min).saturating_sub(begun(u64::max));
     let rates: f64 = lines.iter().zip(amounts).map(|(line, &amount)| amount as f64 / line.elapsed_s()).sum();
-    if lines.len() <= distinct(cpus) && rates > 0.0 {
+    if members <= places(cpus) && rates > 0.0 && together_ns as f64 >= TOGETHER * wall_ns as f64 {
         return amounts.iter().sum::<u64>() as f64 / rates;
     }
-    let begun = lines.iter().map(|line| line.begun).min().unwrap_or(0);
-    let ended = lines.iter().map(|line| line.ended).max().unwrap_or(0);
-    (ended - begun) as f64 / 1e9
+    wall_ns as f64 / 1e9
 }
 
-/// What all threads did in each whole interval that all of them saw.
+/// Threads whose common stretch is at least this share of first start to last end worked at the same time.
+const TOGETHER: f64 = 0.98;
+
+/// What all threads did in each whole interval since the first of them began. Those that began later have
+/// other intervals, of which each is dealt out to the two that it lies in.
 #[must_use]
 pub fn intervals(lines: &[&Timeline]) -> Vec<u64> {
-    let whole = |line: &&Timeline| ((line.ended - line.begun) / line.interval_ns) as usize;
+    let begun = lines.iter().map(|line| line.begun).min().unwrap_or(0);
+    let whole = |line: &&Timeline| ((line.ended - begun) / line.interval_ns) as usize;
     let count = lines.iter().map(whole).min().unwrap_or(0);
-    (0..count).map(|at| lines.iter().map(|line| line.counts.get(at).copied().unwrap_or(0)).sum()).collect()
+    let mut sums = vec![0; count];
+    for line in lines {
+        let late = line.begun - begun;
+        let (first, rest) = ((late / line.interval_ns) as usize, u128::from(late % line.interval_ns));
+        for (at, &amount) in line.counts.iter().enumerate() {
+            let next = (u128::from(amount) * rest / u128::from(line.interval_ns)) as u64;
+            for (place, part) in [(first + at, amount - next), (first + at + 1, next)] {
+                if let Some(sum) = sums.get_mut(place) {
+                    *sum += part;
+                }
+            }
+        }
+    }
+    sums
+}
+
+/// How many of `cpus` can be pinned to: as many threads as that do not take turns.
+#[must_use]
+pub fn places(cpus: &[u64]) -> usize {
+    let allowed = affinity::allowed();
+    let asked = distinct(cpus);
+    if allowed.is_empty() || cpus.iter().all(|&cpu| allowed.contains(&(cpu as usize))) {
+        return asked;
+    }
+    // A thread that was refused its processor runs on any of those that are allowed.
+    asked.min(allowed.len())
 }
 
 /// How many different processors there are.
-#[must_use]
-pub fn distinct(cpus: &[u64]) -> usize {
+fn distinct(cpus: &[u64]) -> usize {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
     sorted.len()
 }
 
-/// A clock by the dependent-add chain: all of its slices together, and the fastest of them.
-#[derive(Debug, Clone, Copy, Default)]
+/// A clock by the dependent-add chain, a slice at a time.
+///
+/// Whoever takes the processor away in the middle of a slice makes it longer by milliseconds and tells
+/// nothing of the clock, so the median slice speaks and not their sum.
 pub struct Chain {
     adds: u64,
-    ns: u64,
-    best_hz: f64,
+    /// The last slices, ns; the oldest is overwritten when there is no more room.
+    slices: Vec<u32>,
+    at: usize,
 }
 
 impl Chain {
     /// Turns of a slice: 32 additions each, so 10 µs at 3 GHz.
     const TURNS: u64 = 1000;
+    /// Additions of a slice.
+    pub const SLICE: u64 = Self::TURNS * clock_chain::TURN;
+
+    /// Room for `slices`, allocated and touched here.
+    #[must_use]
+    pub fn new(slices: usize) -> Self {
+        let mut room = vec![1; slices.clamp(1, 1 << 17)];
+        room.clear();
+        Self { adds: 0, slices: room, at: 0 }
+    }
 
     /// Runs slices for at least `ns`, and at least one.
     #[inline]
@@ -155,15 +200,36 @@ impl Chain {
                 return now;
             }
             let then = now_ns();
-            let adds = Self::TURNS * clock_chain::TURN;
-            self.adds += adds;
-            self.ns += then - now;
-            self.best_hz = self.best_hz.max(adds as f64 * 1e9 / (then - now).max(1) as f64);
+            self.record(then - now);
             now = then;
             if now - begun >= ns {
                 return now;
             }
         }
+    }
+
+    /// One slice of `beat`, which is a chain of as many additions a turn; when it ended.
+    #[inline]
+    pub fn slice(&mut self, beat: impl Fn(u64) -> u64) -> u64 {
+        let begun = now_ns();
+        let done = std::hint::black_box(beat(Self::TURNS));
+        let now = now_ns();
+        if done > 0 {
+            self.record(now - begun);
+        }
+        now
+    }
+
+    #[inline]
+    fn record(&mut self, ns: u64) {
+        let ns = u32::try_from(ns.max(1)).unwrap_or(u32::MAX);
+        if self.slices.len() < self.slices.capacity() {
+            self.slices.push(ns);
+        } else {
+            self.slices[self.at] = ns;
+            self.at = (self.at + 1) % self.slices.len();
+        }
+        self.adds += Self::SLICE;
     }
 
     /// Additions done.
@@ -172,17 +238,30 @@ impl Chain {
         self.adds
     }
 
-    /// Additions a second, which are cycles a second, over all slices; 0 where there is no chain.
+    /// Lengths of the slices, ns, in turn as long as there was room.
     #[must_use]
-    pub fn hz(&self) -> f64 {
-        self.adds as f64 * 1e9 / self.ns.max(1) as f64
+    pub fn slices(&self) -> &[u32] {
+        &self.slices
     }
 
-    /// In the fastest slice: what the clock is where nobody else had the processor.
+    /// Additions a second, which are cycles a second, in the median slice; 0 where there is no chain.
+    #[must_use]
+    pub fn hz(&self) -> f64 {
+        median(self.slices.iter().map(|&ns| f64::from(ns)).collect()).map_or(0.0, |ns| Self::SLICE as f64 * 1e9 / ns)
+    }
+
+    /// In the fastest slice: the most that the clock was.
     #[must_use]
     pub fn best_hz(&self) -> f64 {
-        self.best_hz
+        self.slices.iter().min().map_or(0.0, |&ns| Self::SLICE as f64 * 1e9 / f64::from(ns))
     }
+}
+
+/// The middle of some values, the upper one of two; none of none.
+#[must_use]
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
 
 /// Writes the verdicts into the reading: `verification` is `passed`, or there is a fault with a count.
@@ -216,11 +295,75 @@ pub fn paged(reading: &mut Reading, pages: Pages, bytes_each: u64, huge: &[Optio
 
 /// Notes it when threads must share processors.
 pub fn oversubscribed(reading: &mut Reading, threads: usize, cpus: &[u64]) {
-    let places = distinct(cpus);
+    let places = places(cpus);
     if threads > places {
         reading.notes.push(Note {
             code: "oversubscribed".into(),
             says: format!("{threads} threads share {places} processors and take turns"),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    /// One that worked from `from` to `to`, s, and did one unit every ms.
+    fn line(from: f64, to: f64) -> Timeline {
+        let mut line = Timeline::new(10 * S, S / 10);
+        let begun = (from * 1e9) as u64;
+        line.start(begun);
+        (1..=((to - from) * 1e3).round() as u64).for_each(|ms| line.add(begun + ms * 1_000_000, 1));
+        line
+    }
+
+    #[test]
+    fn threads_that_took_turns_are_charged_for_the_whole_time() {
+        let lines: Vec<_> = (0..4).map(|at| line(f64::from(at), f64::from(at + 1))).collect();
+        let lines: Vec<_> = lines.iter().collect();
+        let own = affinity::allowed()[0] as u64;
+        // Whether they share one processor, or say that they have four.
+        for cpus in [vec![own], vec![own, own + 5000, own + 5001, own + 5002]] {
+            assert!((elapsed_s(&lines, &[1000; 4], 4, &cpus) - 4.0).abs() < 1e-6);
+        }
+        // Each interval has what was done in it, and not what was done in the same turn of each.
+        assert!(intervals(&lines).iter().all(|&sum| (99..=101).contains(&sum)), "{:?}", intervals(&lines));
+    }
+
+    #[test]
+    fn one_that_began_late_does_not_add_its_own_rate_to_the_others() {
+        let (whole, late) = (line(0.0, 1.0), line(0.999, 1.0));
+        let elapsed = elapsed_s(&[&whole, &late], &[1000, 1_000_000], 1, &[0]);
+        assert!((elapsed - 1.0).abs() < 1e-6, "{elapsed}");
+    }
+
+    #[test]
+    fn a_last_batch_is_charged_to_its_own_thread_alone() {
+        let (short, long) = (line(0.0, 1.0), line(0.0, 1.01));
+        let cpus: Vec<_> = affinity::allowed().into_iter().map(|cpu| cpu as u64).collect();
+        let elapsed = elapsed_s(&[&short, &long], &[1000, 1010], 1, &cpus);
+        assert!((elapsed - 2.010 / 2.0).abs() < 1e-6, "{elapsed}");
+    }
+
+    #[test]
+    fn intervals_of_one_thread_are_its_own() {
+        let one = line(3.0, 4.0);
+        assert_eq!(intervals(&[&one]).iter().sum::<u64>(), 999, "the last falls on the edge");
+        let (one, other) = (line(0.0, 1.0), line(0.05, 1.05));
+        let sums = intervals(&[&one, &other]);
+        assert!(sums[0].abs_diff(149) <= 1 && sums[1..].iter().all(|sum| sum.abs_diff(200) <= 1), "{sums:?}");
+    }
+
+    #[test]
+    fn a_slice_that_was_cut_into_says_nothing_of_the_clock() {
+        let mut chain = Chain::new(100);
+        for at in 0..300 {
+            chain.record(if at % 3 == 0 { 8_000_000 } else { 8_000 + at });
+        }
+        assert_eq!(chain.slices().len(), 100, "the last hundred");
+        assert!((chain.hz() / 4e9 - 1.0).abs() < 0.05, "{}", chain.hz());
+        assert_eq!(chain.adds(), 300 * Chain::SLICE);
     }
 }
