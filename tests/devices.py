@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from here import needs
 
 MIB = 1 << 20
 
@@ -59,6 +59,4 @@ def _may_loop() -> bool:
             return False
 
 
-loops = pytest.mark.skipif(
-    not _may_loop(), reason="this user may make no loop devices; the rules themselves are tested on records and in Rust"
-)
+loops = needs(_may_loop(), "this user may make no loop devices; the rules themselves are tested on records and in Rust")

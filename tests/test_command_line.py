@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here import needs
 from hwdyno import workspace
 from hwdyno.cli import common
 from hwdyno.cli.main import main
@@ -303,7 +304,7 @@ def _may_mount() -> bool:
     return subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
-mounts = pytest.mark.skipif(not _may_mount(), reason="this user may not mount; the same is tested on a simulation")
+mounts = needs(_may_mount(), "this user may not mount; the same is tested on a simulation")
 
 
 @mounts

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here import missing
 from hwdyno import engine
 from hwdyno.findings import explain
 from hwdyno.formats import iperf3 as iperf3_json
@@ -290,7 +291,7 @@ class TwoHosts:
 @pytest.fixture
 def two_hosts() -> Iterator[TwoHosts]:
     if not bed_is_here():
-        pytest.skip("needs root and network namespaces")
+        missing("needs root and network namespaces")
     hosts = TwoHosts()
     try:
         hosts.build()
@@ -344,7 +345,7 @@ def test_planted_loss_is_found_within_its_interval(two_hosts: TwoHosts) -> None:
         shutil.which("nft") and subprocess.run(nft.split(), input=rules_of_nft, text=True, check=False).returncode == 0
     )
     if not planted and not (shutil.which("iptables") and two_hosts.do(lossy, check=False)):
-        pytest.skip("needs nft, or iptables with the statistic match")
+        missing("needs nft, or iptables with the statistic match")
     with two_hosts.server():
         reading = two_hosts.measure(protocol="udp", rate=100_000_000, block=1200, runtime=2.0, handing="plain")
     # 2% of some 20000: four standard errors are 0.4%.

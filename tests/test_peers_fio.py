@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here import needs
 from hwdyno import peers
 from hwdyno.peers import fio
 from hwdyno.words import UserError
@@ -17,9 +18,7 @@ DATA = Path(__file__).parent / "data" / "fio"
 KERNEL = "storage_blocks"
 FIO = peers.find("fio")
 
-needs_fio = pytest.mark.skipif(
-    FIO.version() is None and os.environ.get("HWDYNO_REQUIRE_PEERS") != "1", reason="fio is not here"
-)
+needs_fio = needs(FIO.version() is not None, "fio is not here")
 
 
 def options(**parameters: Any) -> dict[str, str]:

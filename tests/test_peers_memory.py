@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
+from here import needs
 from hwdyno import peers
 from hwdyno.peers import likwid, program, stream, sysbench
 
@@ -21,8 +21,7 @@ SYSBENCH = "Total operations: 4096 (16412.87 per second)\n\n4096.00 MiB transfer
 
 
 def here(name: str) -> Any:
-    missing = peers.find(name).version() is None and os.environ.get("HWDYNO_REQUIRE_PEERS") != "1"
-    return pytest.mark.skipif(missing, reason=f"{name} is not here")
+    return needs(peers.find(name).version() is not None, f"{name} is not here")
 
 
 def test_what_they_print_is_read_in_our_units() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 import made_run
 import pytest
+from here import missing
 from hwdyno.report import page
 from hwdyno.report.charts import charts_of
 from hwdyno.store import from_json, to_json
@@ -167,9 +167,7 @@ def test_a_page_of_a_thousand_points_folds_what_is_not_asked_for() -> None:
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if not (CHROMIUM and DRIVER):
-        if os.environ.get("HWDYNO_REQUIRE_PEERS"):
-            pytest.fail("chromium and chromedriver are required here")
-        pytest.skip("no chromium and chromedriver")
+        missing("no chromium and chromedriver")
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -269,6 +267,17 @@ def test_dark_light_and_paper_differ_as_they_should(browser: Any, tmp_path: Path
 
 
 @pytest.mark.browser
+def test_a_picture_of_the_page_has_its_charts_without_scrolling(browser: Any, tmp_path: Path) -> None:
+    opened(browser, "whole", tmp_path)  # Returns when the page is loaded, as a screenshot from the command line does.
+    sight = "return [...document.querySelectorAll('.drawing')].filter((place) => place.offsetParent"
+    empty = f"{sight} && !place.querySelector('svg')).length"
+    assert browser.execute_script("return document.querySelectorAll('.drawing').length") >= 6
+    assert browser.execute_script(empty) == 0
+    assert browser.execute_script("return scrollY") == 0
+    assert complaints(browser) == []
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("name", ["whole", "hostile", "sweep"])
 def test_a_phone_needs_no_sideways_scrolling(name: str, browser: Any, tmp_path: Path) -> None:
     opened(browser, name, tmp_path, width=390)
@@ -304,9 +313,12 @@ def test_a_tooltip_says_the_exact_figures_and_the_legend_hides_the_others(browse
 
 
 @pytest.mark.browser
-def test_a_thousand_points_open_with_few_charts_drawn(browser: Any, tmp_path: Path) -> None:
+def test_a_thousand_points_open_at_once_and_their_charts_follow_without_scrolling(browser: Any, tmp_path: Path) -> None:
     opened(browser, "huge", tmp_path)
     assert browser.execute_script("return document.readyState") == "complete"
-    shown = browser.execute_script("return document.querySelectorAll('.drawing[data-drawn]').length")
-    assert shown <= page.CHARTS_IN_SIGHT
+    left = "return [...document.querySelectorAll('.drawing')].filter((p) => p.offsetParent && !p.dataset.drawn).length"
+    limit = time.monotonic() + 30
+    while browser.execute_script(left) and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert browser.execute_script(left) == 0
     assert complaints(browser) == []

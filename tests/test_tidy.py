@@ -113,3 +113,13 @@ def test_no_module_is_dead() -> None:
         if path.name in {"__init__.py", "__main__.py", "main.py"} or path.parent.name in WALKED:
             continue
         assert path.stem in mentioned.replace(path.read_text(), ""), f"{path}: nothing imports it"
+
+
+def test_no_test_skips_by_itself() -> None:
+    """A skip goes through tests/here.py, so that where everything is required nothing is left out unseen."""
+    for path in Path(__file__).parent.glob("*.py"):
+        # DLIO is a package of no distribution, and asks for other versions of ours: its test is for who has it.
+        if path.name in {"here.py", "test_peers_dlio.py", Path(__file__).name}:
+            continue
+        for word in ("pytest.skip(", "mark.skip", "importorskip"):
+            assert word not in path.read_text(), f"{path.name} has {word}; use needs() or missing() of tests/here.py"

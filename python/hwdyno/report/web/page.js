@@ -35,12 +35,19 @@
     const spec = { ...specs[place.dataset.chart], width: "container", height: 300, autosize: { type: "fit-x", contains: "padding" } };
     await vegaEmbed(place, spec, { ...plain, config: themes.page, renderer: "svg", tooltip: showTip });
   };
+  // All charts in sight of an open page are drawn before it counts as loaded, so that a picture or a print of it has
+  // them without scrolling; of a long page the rest follows at once. What is folded is drawn when it is opened.
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting) { seen.unobserve(entry.target); draw(entry.target); }
   }, { rootMargin: "400px" });
-  const places = [...document.querySelectorAll(".drawing")];
-  places.forEach((place) => seen.observe(place));
-  addEventListener("beforeprint", () => places.filter((place) => place.offsetParent).forEach(draw));
+  const places = [...document.querySelectorAll(".drawing")], open = (place) => place.offsetParent;
+  const AT_ONCE = 12;
+  places.filter((place) => !open(place)).forEach((place) => seen.observe(place));
+  const first = places.filter(open), later = first.splice(AT_ONCE);
+  (async () => { for (const place of first) await draw(place); })();
+  const follow = async () => { if (later.length) { await draw(later.shift()); setTimeout(follow); } };
+  addEventListener("load", follow);
+  addEventListener("beforeprint", () => places.filter(open).forEach(draw));
   addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
 
   const save = (name, href) => { const link = document.createElement("a"); link.href = href; link.download = name; link.click(); };
