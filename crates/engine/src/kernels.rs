@@ -10,6 +10,7 @@ mod memory_core_to_core;
 mod memory_latency;
 mod memory_loaded_latency;
 mod network_latency;
+mod network_ping;
 mod network_server;
 mod network_throughput;
 mod storage_blocks;
@@ -30,6 +31,7 @@ pub static TABLE: &[&dyn Kernel] = &[
     &memory_latency::MemoryLatency,
     &memory_loaded_latency::MemoryLoadedLatency,
     &network_latency::NetworkLatency,
+    &network_ping::NetworkPing,
     &network_server::NetworkServer,
     &network_throughput::NetworkThroughput,
     &storage_blocks::StorageBlocks,

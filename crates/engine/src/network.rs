@@ -2,13 +2,17 @@
 
 pub mod client;
 pub mod datagrams;
+pub mod document;
 pub mod echo;
 pub mod lane;
 pub mod options;
 pub mod outcome;
+pub mod ping;
 pub mod results;
+pub mod route;
 pub mod serve;
 pub mod server;
 pub mod settings;
 pub mod streams;
+pub mod watched;
 pub mod wire;

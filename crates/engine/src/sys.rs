@@ -6,12 +6,14 @@ pub mod cache_line;
 pub mod clock_chain;
 pub mod files;
 pub mod filesystem;
+pub mod icmp;
 pub mod mapping;
 pub mod memory;
 pub mod net;
 pub mod page_cache;
 pub mod pages;
 pub mod pause;
+pub mod pipe;
 pub mod room;
 pub mod ticks;
 #[cfg(target_arch = "x86_64")]

@@ -61,8 +61,9 @@ const CHECKS: &[Check] = &[
 /// Kernels that need a second processor, and say so where they are given one.
 const NEED_TWO: &[&str] = &["memory_core_to_core"];
 
-/// Kernels that cannot do without threads (both ends of a connection at once); `tests/network.rs` runs them.
-const NEED_THREADS: &[&str] = &["network_latency", "network_server", "network_throughput"];
+/// Kernels that cannot do without threads (both ends of a connection at once), or without a right that not everybody
+/// has (ping); `tests/network.rs` runs them.
+const NEED_THREADS: &[&str] = &["network_latency", "network_ping", "network_server", "network_throughput"];
 
 fn bandwidth(operation: &str, mix: &str, pattern: &str) -> Value {
     json!({"operation": operation, "mix": mix, "pattern": pattern, "working_set": 300_000, "runtime": 0.01})

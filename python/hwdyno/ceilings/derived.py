@@ -1,4 +1,4 @@
-"""Ceilings that take a measurement to state: FLOP a cycle settled by timing, and the best that memory gave."""
+"""Ceilings that take a measurement to state: FLOP a cycle settled by timing, the best that memory gave, a path's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from hwdyno.ceilings import network
 from hwdyno.units import format_count, format_value
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run
 
@@ -33,6 +34,10 @@ def with_derived(run: Run) -> Run:
             kept += tuple(one for one in arithmetic if one.metric.startswith("flop_s/*"))
         elif result.kernel in BANDWIDTH and not any(one.kind == "physical" for one in kept):
             kept += memory
+        elif result.kernel == network.KERNEL:
+            processors = int(_number((run.machine.get("cpu") or {}).get("threads")))
+            made = network.of_result(result, processors)
+            kept += tuple(replace(one, source=DERIVED + one.source) for one in made)
         results.append(replace(result, ceilings=kept))
     return replace(run, experiments=tuple(results))
 
@@ -142,7 +147,7 @@ def applies(ceiling: Ceiling, parameters: Mapping[str, Any]) -> bool | None:
     if ceiling.metric == "dram_bytes_s":
         return from_memory(parameters) or "working_set" not in parameters
     if not ceiling.metric.startswith("flop_s/"):
-        return None
+        return network.applies(ceiling, parameters)
     wanted = ceiling.metric.split("/")[1:]
     used = int(_number(parameters.get("threads")) or 1)
     if wanted[0] == "*":

@@ -9,7 +9,7 @@ from hwdyno.cli import common
 from hwdyno.cli.main import INTERRUPTED, OK
 from hwdyno.cli.resource import add_axes, plan_of
 
-KERNELS = ("network_throughput", "network_latency")
+KERNELS = ("network_throughput", "network_latency", "network_ping")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -18,8 +18,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "question",
         nargs="*",
         metavar="QUESTION",
-        help="server (be the other end: --bind, --port, --once, --parallel-clients), or streams, block, copies, udp, "
-        "lossless, latency, connections, loaded_latency; without one, the axes that are given, or the main questions",
+        help="server (be the other end: --bind, --port, --once, --parallel-clients), or streams, block, copies, "
+        "congestion, udp, lossless, latency, waiting, connections, loaded_latency, ping; without one, the axes that "
+        "are given, or the main questions",
     )
     add_axes(parser, KERNELS, leave_out={"interval_s", "bytes"}, resource="network")
     serving = parser.add_argument_group("hwdyno network server")
@@ -27,7 +28,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     serving.add_argument("--once", action="store_true", help="end after one test")
     serving.add_argument("--parallel-clients", action="store_true", help="serve several clients at once")
     common.add_options(parser)
-    parser.add_argument("--output-format", choices=("iperf3-json",), help="print the last point as iperf3 -J does")
+    parser.add_argument(
+        "--output-format",
+        choices=("iperf3-json",),
+        help="print the last point as iperf3 -J does; of a server, each test",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace) -> int:
     bind, port = args.bind or "127.0.0.1", int(args.axis_port or 5201)
     parameters = {"bind": bind, "port": port, "once": args.once, "parallel_clients": args.parallel_clients}
+    if args.output_format:
+        parameters["log"] = "/dev/stdout"
     if args.axis_runtime:
         from hwdyno.units import parse_duration
 

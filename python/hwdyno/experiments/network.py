@@ -1,6 +1,8 @@
-"""Questions about the network: streams, blocks, datagrams, round trips idle and under load, and new connections."""
+"""Questions about the network: streams, blocks, datagrams, round trips idle and under load, echoes, connections."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep, powers
@@ -8,6 +10,8 @@ from hwdyno.words import Parameters
 
 _STREAMS = "network_throughput"
 _TRIPS = "network_latency"
+_PING = "network_ping"
+_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 # A reading waits for its connections, and for the other end's results.
 _SET_UP_S = 0.15
 
@@ -22,9 +26,20 @@ def _nonsense(point: Parameters) -> str | None:
         return "zero_copy and skip_rx_copy are TCP's; take --handing segmented for UDP"
     if not udp and point.get("search"):
         return "a highest rate without loss is UDP's to find; add --protocol udp"
+    if point.get("exchange") == "connect" and point.get("waiting") == "spin":
+        return "spinning is for messages of one connection; take --exchange echo"
     if point.get("exchange") == "connect" and (udp or point.get("in_flight", 1) != 1):
         return "a connection for each exchange is TCP's, one at a time; take --protocol tcp --in-flight 1"
     return None
+
+
+def _controls() -> tuple[str, ...]:
+    """The congestion controls that this kernel has loaded: those that people choose between come first."""
+    try:
+        known = _CONTROLS.read_text().split()
+    except OSError:
+        known = []
+    return tuple(sorted(known, key=lambda name: ({"cubic": 0, "bbr": 1}.get(name, 2), name))) or ("cubic",)
 
 
 STREAMS = Experiment(
@@ -58,6 +73,18 @@ COPIES = Experiment(
     kernel=_STREAMS,
     load="streams",
     sweep=Sweep(protocol="tcp", direction="up", streams=(1, 2, 4), zero_copy=(False, True), skip_rx_copy=(False, True)),
+    peers=("iperf3",),
+    setup_s=_SET_UP_S,
+    check=_nonsense,
+    default=False,
+)
+
+CONGESTION = Experiment(
+    name="network.congestion",
+    asks="Which congestion control does this path want?",
+    kernel=_STREAMS,
+    load="streams",
+    sweep=Sweep(protocol="tcp", direction="up", congestion=_controls(), streams=(1, 4)),
     peers=("iperf3",),
     setup_s=_SET_UP_S,
     check=_nonsense,
@@ -101,6 +128,28 @@ LATENCY = Experiment(
     base=Sweep(protocol="tcp", message=64, in_flight=1),
     setup_s=_SET_UP_S,
     check=_nonsense,
+)
+
+WAITING = Experiment(
+    name="network.waiting",
+    asks="What does it cost a round trip to wake a sleeper?",
+    kernel=_TRIPS,
+    load="message",
+    sweep=Sweep(protocol=("tcp", "udp"), waiting=("sleep", "spin"), message=(64, 1024, 8192), in_flight=1),
+    setup_s=_SET_UP_S,
+    check=_nonsense,
+    default=False,
+)
+
+PING = Experiment(
+    name="network.ping",
+    asks="How long is an echo between the two kernels, with no program at the other end?",
+    kernel=_PING,
+    load="message",
+    sweep=Sweep(message=(56, 1024, 8192, 64_000), in_flight=1),
+    peers=("ping",),
+    setup_s=0.02,
+    default=False,
 )
 
 CONNECTIONS = Experiment(

@@ -87,6 +87,8 @@ USUAL: dict[str, dict[str, Scalar]] = {
         "mss": 0,
         "zero_copy": False,
         "skip_rx_copy": False,
+        "bytes": 0,
+        "blocks": 0,
         "handing": "batched",
         "search": False,
         "server": "",
@@ -95,6 +97,7 @@ USUAL: dict[str, dict[str, Scalar]] = {
     "network_latency": {
         "protocol": None,
         "exchange": None,
+        "waiting": "sleep",
         "message": 64,
         "in_flight": None,
         "load_streams": 0,
@@ -103,10 +106,11 @@ USUAL: dict[str, dict[str, Scalar]] = {
         "server": "",
         "port": 5201,
     },
+    "network_ping": {"message": None, "in_flight": None, "rate": 0.0, "server": ""},
     "training_loader": {"workload": "", "accelerator": "", "accelerators": None},
     "training_checkpoint": {"model": None, "scale": None, "ranks": None},
 }
-QUESTIONS = {"compute_clock": "clock"}
+QUESTIONS = {"compute_clock": "clock", "network_ping": "ping"}
 """The word that says which loop is meant, where no axis does."""
 _TIMES = {"runtime", "ramp_time"}
 _HAVE_NO_RAMP = {"memory", "compute"}

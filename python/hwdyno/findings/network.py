@@ -1,4 +1,4 @@
-"""Why a path carries no more: a copy, a core, a window, loss, a slow congestion control, or too long a queue."""
+"""Why the ends of a path carry no more: a core, a window, loss, a slow congestion control, or too long a queue."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections import defaultdict
 from typing import Any
 
-from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity, times, told
+from hwdyno.findings.network_path import figure
+from hwdyno.findings.rule import Case, Verdict, percent, quantity, times
 from hwdyno.units import format_bytes, format_ns
-from hwdyno.words import Measurement
 
 STREAMS, TRIPS = "network_throughput", "network_latency"
 BUSY = 0.90
@@ -20,49 +20,6 @@ BLOAT_NS, BLOAT_TIMES = 5e6, 5.0
 SLOW_CONTROL = 1.3
 
 
-def _figure(point: Measurement, name: str) -> float:
-    value = point.details.get(name)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
-
-
-def no_link(case: Case) -> Verdict | None:
-    """Over loopback no link is measured: what is left is the copy through memory."""
-    points = [one for one in case.result.points if one.details.get("loopback") is True and one.bytes]
-    if case.result.kernel != STREAMS or not points:
-        return None
-    best = max(points, key=lambda one: one.throughput.value)
-    copy = max(
-        (
-            one.throughput.value
-            for result in case.run.experiments
-            if result.resource == "memory"
-            for one in result.points
-            if one.parameters.get("operation") in {"copy", "nt_copy"} and one.throughput.unit == "bytes/s"
-        ),
-        default=0.0,
-    )
-    # A copy moves each byte twice (a read and a write), and TCP copies once in at each end.
-    share = 2 * 2 * best.throughput.value / copy if copy else None
-    beside = (
-        f"; two copies of it are {percent(share)} of the copy bandwidth measured here, {quantity(copy, 'bytes/s')}"
-        if share
-        else ""
-    )
-    return Verdict(
-        "info",
-        f"Loopback has no link: the limit of {quantity(best.throughput)} is memory copies and the processor's work "
-        f"for each segment, {_figure(best, 'cpu_ns_per_kib'):.0f} ns a KiB at both ends{beside}.",
-        {
-            "best_bytes_s": best.throughput.value,
-            "copy_bytes_s": copy,
-            "cpu_ns_per_kib": _figure(best, "cpu_ns_per_kib"),
-        },
-        "Measure a real path: `hwdyno network server --bind ADDR` there, `hwdyno network --server ADDR` here."
-        if copy
-        else "Set it beside this machine's copy bandwidth: hwdyno run --only memory,network",
-    )
-
-
 def ends_bound(case: Case) -> Verdict | None:
     """The processors at one end are the limit, not the path."""
     point = case.point
@@ -71,7 +28,7 @@ def ends_bound(case: Case) -> Verdict | None:
     streams = (case.number("streams") or 1) * (2 if case.parameter("direction") == "both" else 1)
     each = point.elapsed_s / max(1, point.repeats)
     cores = min(streams, case.threads or streams)
-    shares = {where: _figure(point, f"cpu_{where}_s") / (each * cores) for where in ("here", "there")}
+    shares = {where: figure(point, f"cpu_{where}_s") / (each * cores) for where in ("here", "there")}
     where, share = max(shares.items(), key=lambda one: one[1])
     if share <= BUSY:
         return None
@@ -80,8 +37,8 @@ def ends_bound(case: Case) -> Verdict | None:
     return Verdict(
         "info" if loopback else "warning",
         f"{case.label}: the processor at {end} is the limit ({percent(share)} of {cores:.0f} "
-        f"core{'s' if cores > 1 else ''}, {_figure(point, 'cpu_ns_per_kib'):.0f} ns a KiB at both ends), not the path.",
-        {"cpu_share": share, "end": where, "cpu_ns_per_kib": _figure(point, "cpu_ns_per_kib")},
+        f"core{'s' if cores > 1 else ''}, {figure(point, 'cpu_ns_per_kib'):.0f} ns a KiB at both ends), not the path.",
+        {"cpu_share": share, "end": where, "cpu_ns_per_kib": figure(point, "cpu_ns_per_kib")},
         f"Copy less, or spread it: {case.command(zero_copy=True, skip_rx_copy=True)}"
         if case.parameter("protocol") != "udp"
         else f"Let the kernel cut large buffers up: {case.command(handing='segmented')}",
@@ -92,10 +49,10 @@ def ends_bound(case: Case) -> Verdict | None:
 def window_limited(case: Case) -> Verdict | None:
     """A window smaller than bandwidth x delay: the sender waits for acknowledgements with the path half empty."""
     point = case.point
-    rtt_s = _figure(point, "rtt_mean_us") / 1e6
+    rtt_s = figure(point, "rtt_mean_us") / 1e6
     if case.result.kernel != STREAMS or not rtt_s:
         return None
-    receiver, buffer = _figure(point, "receiver_limited_share"), _figure(point, "buffer_limited_share")
+    receiver, buffer = figure(point, "receiver_limited_share"), figure(point, "buffer_limited_share")
     share, which, name = max((receiver, "receiver's window", "window"), (buffer, "send buffer", "send_buffer"))
     if share < LIMITED:
         return None
@@ -117,7 +74,7 @@ def loss(case: Case) -> Verdict | None:
     if case.result.kernel != STREAMS:
         return None
     if case.parameter("protocol") == "udp":
-        share = _figure(point, "loss_share")
+        share = figure(point, "loss_share")
         if share < LOSS:
             return None
         rate = case.number("rate")
@@ -130,10 +87,10 @@ def loss(case: Case) -> Verdict | None:
             f"{case.command(search=True, rate=0, handing=case.parameter('handing') or 'batched')}",
             weight=share,
         )
-    share, rtt_s, mss = (_figure(point, name) for name in ("retransmit_share", "rtt_mean_us", "mss_bytes"))
+    share, rtt_s, mss = (figure(point, name) for name in ("retransmit_share", "rtt_mean_us", "mss_bytes"))
     if share < LOSS:
         return None
-    evidence: dict[str, Any] = {"retransmit_share": share, "retransmits": _figure(point, "retransmits")}
+    evidence: dict[str, Any] = {"retransmit_share": share, "retransmits": figure(point, "retransmits")}
     bound = ""
     if rtt_s and mss and point.details.get("congestion_control") in {"reno", "cubic"}:
         # Mathis, Semke, Mahdavi & Ott 1997: rate <= MSS / RTT x sqrt(3/2) / sqrt(p)
@@ -152,12 +109,12 @@ def loss(case: Case) -> Verdict | None:
 def bufferbloat(case: Case) -> Verdict | None:
     """A queue on the path fills up under load, and every round trip waits in it."""
     point = case.point
-    idle, latency = _figure(point, "idle_p50_ns"), point.latency_ns
+    idle, latency = figure(point, "idle_p50_ns"), point.latency_ns
     if case.result.kernel != TRIPS or not idle or latency is None:
         return None
     added, ratio = latency.p50 - idle, latency.p50 / idle
     bloated = added > BLOAT_NS and ratio > BLOAT_TIMES
-    load = quantity(_figure(point, "load_bytes_s"), "bytes/s")
+    load = quantity(figure(point, "load_bytes_s"), "bytes/s")
     return Verdict(
         "warning" if bloated else "info",
         f"{case.label}: a round trip takes {format_ns(latency.p50)} (p99 {format_ns(latency.p99)}) under a load of "
@@ -205,40 +162,3 @@ def congestion_slow(case: Case) -> Verdict | None:
             "See what it costs: hwdyno network --congestion bbr,cubic",
         )
     return None
-
-
-def small_mtu(case: Case) -> Verdict | None:
-    """The path's MTU is smaller than the interfaces'."""
-    point = case.point
-    pmtu = _figure(point, "pmtu_bytes")
-    nics = told(case.run.machine, "nics")
-    mtus = [as_number(nic.get("mtu")) for nic in nics if nic.get("up") and nic.get("name") != "lo"] if nics else []
-    own = min((mtu for mtu in mtus if mtu), default=0.0)
-    if case.result.kernel != STREAMS or not pmtu or not own or pmtu >= own or point.details.get("loopback") is True:
-        return None
-    return Verdict(
-        "info",
-        f"{case.label}: the path's MTU is {pmtu:.0f} B, while this machine's interfaces have {own:.0f} B: a tunnel, or "
-        "a wrong setting on the way, costs a header more often.",
-        {"pmtu_bytes": pmtu, "mtu_bytes": own},
-        "Look with `tracepath` where it shrinks.",
-    )
-
-
-def share_of_link(case: Case) -> Verdict | None:
-    """How much of the only interface's rate is goodput; Ethernet and TCP/IP leave 94.1% at an MTU of 1500."""
-    points = [one for one in case.result.points if one.details.get("loopback") is False and one.bytes]
-    nics = told(case.run.machine, "nics") or []
-    rated = [nic for nic in nics if nic.get("name") != "lo" and nic.get("up") and as_number(nic.get("bits_s"))]
-    if case.result.kernel != STREAMS or not points or len(rated) != 1:
-        return None
-    best = max(points, key=lambda one: one.throughput.value)
-    link = float(rated[0]["bits_s"]) / 8 * (2 if best.parameters.get("direction") == "both" else 1)
-    share = best.throughput.value / link
-    return Verdict(
-        "info",
-        f"The best is {quantity(best.throughput)}, {percent(share)} of what {rated[0]['name']} carries "
-        f"({quantity(link, 'bytes/s')}; headers leave 94% at most at an MTU of 1500).",
-        {"best_bytes_s": best.throughput.value, "link_bytes_s": link, "share": share},
-        "Nothing to do." if share > 0.9 else "See what each end waited for in the findings above.",
-    )

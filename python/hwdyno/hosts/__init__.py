@@ -7,7 +7,10 @@ from typing import Any, Protocol
 
 
 class Host(Protocol):
-    """A machine that can be described and measured: ``local`` is this one, ``simulated`` one with a known truth."""
+    """A machine that can be described and measured.
+
+    ``local`` is this one, ``simulated`` one with a known truth, and ``simulated_network`` one with a path besides.
+    """
 
     def survey(self, path: Path | None = None) -> dict[str, Any]:
         """Describe the machine, with the storage behind ``path``."""

@@ -7,6 +7,7 @@ use crate::network::client::{self, Outcome};
 use crate::network::echo::Pings;
 use crate::network::options::{choice, common, count, parameter, Target};
 use crate::network::outcome;
+use crate::network::route;
 use crate::network::settings::{Echo, Settings, MOST_STREAMS};
 use crate::reading::{Fault, Note, Reading, Samples, Stream};
 use crate::sys::net::{Options, LARGEST_DATAGRAM};
@@ -24,6 +25,11 @@ impl Kernel for NetworkLatency {
             choice("exchange", "round trips over one connection, or a connection for each", &["echo", "connect"]),
             count("message", "bytes each way", "B", (1, 64 << 10), 64),
             count("in_flight", "round trips under way at once", "", (1, 1024), 1),
+            choice(
+                "waiting",
+                "asleep until a message comes, as most programs do, or both ends looking again for 50 µs before (spin)",
+                &["sleep", "spin"],
+            ),
             count("load_streams", "TCP streams that fill the path meanwhile", "", (0, MOST_STREAMS as i64), 0),
             choice("direction", "where these streams go: from here, to here, or both", &["up", "down", "both"]),
             parameter(
@@ -51,6 +57,9 @@ impl Kernel for NetworkLatency {
         if connect && (udp || in_flight > 1) {
             return Err(Error::usage("exchange = connect: it is TCP's, one at a time; take protocol tcp, in_flight 1"));
         }
+        if connect && parameters.text("waiting") == "spin" {
+            return Err(Error::usage("waiting = spin: it is for exchange echo; a connection for each sleeps"));
+        }
         if udp && message > LARGEST_DATAGRAM {
             return Err(Error::usage(format!(
                 "message = {message}: a datagram holds at most {LARGEST_DATAGRAM} bytes"
@@ -62,7 +71,7 @@ impl Kernel for NetworkLatency {
                 message * in_flight
             )));
         }
-        let echo = Echo { udp, connect, message };
+        let echo = Echo { udp, connect, spin: parameters.text("waiting") == "spin", message };
         let pings = Pings { echo, in_flight };
         let loading = parameters.integer("load_streams") as usize;
         let runtime_s = parameters.number("runtime");
@@ -91,6 +100,7 @@ impl Kernel for NetworkLatency {
         let outcome = client::run(target.address, &loaded, Some(pings), interval_s, stop)?;
         let mut reading = reading_of(&loaded, &outcome, target.is_loopback());
         reading.concurrency_asked = in_flight as f64;
+        route::describe(target.address.ip(), &mut reading.details);
         if let Some(trips) = idle.as_ref().and_then(|idle| idle.trips.as_ref()) {
             for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {
                 reading.details.insert(format!("idle_{name}_ns"), json!(trips.round_trip.quantile(quantile)));

@@ -31,6 +31,7 @@ impl Kernel for NetworkServer {
                     json!(0.0),
                 ),
                 flag("once", "end after one test"),
+                parameter("log", "append each test's iperf3 document to this file", "", Kind::Text, json!("")),
                 flag("parallel_clients", "serve several clients at once instead of telling them that it is busy"),
             ],
             pass: vec![("operations", "1")],
@@ -43,9 +44,10 @@ impl Kernel for NetworkServer {
             Error::usage(format!("bind = {bind}: give an address of this machine, such as 127.0.0.1 or 0.0.0.0"))
         })?;
         let serving = Serving {
-            bind: SocketAddr::new(ip, port),
             parallel_clients: parameters.flag("parallel_clients"),
             once: parameters.flag("once"),
+            log: Some(parameters.text("log")).filter(|path| !path.is_empty()).map(Into::into),
+            ..Serving::at(SocketAddr::new(ip, port))
         };
         let server =
             Server::start(&serving).map_err(|error| Error::machine(format!("listen at {bind} port {port}"), &error))?;

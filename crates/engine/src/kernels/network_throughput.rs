@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Stop};
 use crate::network::options::{choice, common, count, flag, parameter, Target};
 use crate::network::settings::{Handing, Settings, HEADER_BYTES, LARGEST_BLOCK, MOST_STREAMS};
-use crate::network::{client, outcome};
+use crate::network::{client, outcome, route};
 use crate::reading::Reading;
 use crate::sys::net::{Options, LARGEST_DATAGRAM};
 
@@ -36,7 +36,7 @@ impl Kernel for NetworkThroughput {
             parameter("congestion", "TCP congestion control; empty for the system's", "", Kind::Text, json!("")),
             flag("nodelay", "send small blocks at once (TCP_NODELAY)"),
             count("mss", "TCP maximum segment size; 0 leaves it to the system", "B", (0, 65_535), 0),
-            flag("zero_copy", "the sender copies nothing (sendfile)"),
+            flag("zero_copy", "the sender copies nothing (splice or sendfile)"),
             flag("skip_rx_copy", "the receiver copies nothing (MSG_TRUNC; only TCP)"),
             choice(
                 "handing",
@@ -44,7 +44,20 @@ impl Kernel for NetworkThroughput {
                 &["batched", "plain", "segmented"],
             ),
             flag("search", "UDP: find the highest rate without loss first, and measure there"),
-            count("bytes", "end after so many bytes instead of runtime; 0 for runtime", "B", (0, 1 << 60), 0),
+            count(
+                "bytes",
+                "end after so many bytes instead of runtime; 0 for runtime (iperf3's -n)",
+                "B",
+                (0, 1 << 60),
+                0,
+            ),
+            count(
+                "blocks",
+                "end after so many blocks instead of runtime; 0 for runtime (iperf3's -k)",
+                "",
+                (0, 1 << 60),
+                0,
+            ),
         ];
         parameters.extend(common());
         KernelInfo {
@@ -62,6 +75,7 @@ impl Kernel for NetworkThroughput {
             if parameters.flag("search") && settings.udp { search(&target, &mut settings, stop)? } else { Vec::new() };
         let outcome = client::run(target.address, &settings, None, parameters.number("interval_s"), stop)?;
         let mut reading = outcome::reading(&settings, &outcome, target.is_loopback());
+        route::describe(target.address.ip(), &mut reading.details);
         if !probes.is_empty() {
             reading.details.insert("rate_found_bits_s".into(), json!(settings.rate_bits_s));
             reading.details.insert("probes".into(), json!(probes));
@@ -145,6 +159,7 @@ pub fn settings_of(parameters: &Parameters) -> Result<Settings, Error> {
         runtime_s: parameters.number("runtime"),
         omit_s: parameters.number("ramp_time"),
         bytes: parameters.integer("bytes"),
+        blocks: parameters.integer("blocks"),
         ..Settings::default()
     })
 }

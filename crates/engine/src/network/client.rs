@@ -12,6 +12,7 @@ use crate::network::lane::{Counts, Lane, Phase, DONE, RUNNING};
 use crate::network::results::{Report, StreamReport};
 use crate::network::settings::Settings;
 use crate::network::streams;
+use crate::network::watched::{Figures, Watched};
 use crate::network::wire::{self, Control};
 use crate::reading::CpuTime;
 use crate::sys::net::{self, Options, TcpInfo};
@@ -21,48 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const HELLO: &[u8; 4] = b"9876";
 const BUSY: &str = "the server is busy running a test; try again later";
 
-/// What TCP told of one stream over the timed region.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Watched {
-    first: TcpInfo,
-    /// At its end.
-    pub last: TcpInfo,
-    looks: u64,
-    cwnd_sum: u64,
-    rtt_sum: u64,
-    /// Largest congestion window seen, bytes.
-    pub cwnd_max: u64,
-    /// Longest smoothed round trip seen, µs.
-    pub rtt_max: u64,
-}
-
-impl Watched {
-    fn look(&mut self, info: TcpInfo) {
-        if self.looks == 0 {
-            self.first = info;
-        }
-        self.last = info;
-        self.looks += 1;
-        self.cwnd_sum += info.cwnd_bytes;
-        self.rtt_sum += info.rtt_us;
-        self.cwnd_max = self.cwnd_max.max(info.cwnd_bytes);
-        self.rtt_max = self.rtt_max.max(info.rtt_us);
-    }
-
-    /// Mean congestion window, bytes, and mean round trip, µs.
-    #[must_use]
-    pub fn means(&self) -> (f64, f64) {
-        let looks = self.looks.max(1) as f64;
-        (self.cwnd_sum as f64 / looks, self.rtt_sum as f64 / looks)
-    }
-
-    /// What grew over the timed region.
-    #[must_use]
-    pub fn grown(&self, of: impl Fn(&TcpInfo) -> u64) -> u64 {
-        of(&self.last).saturating_sub(of(&self.first))
-    }
-}
-
 /// One stream at its end.
 #[derive(Debug, Clone, Default)]
 pub struct StreamEnd {
@@ -70,8 +29,8 @@ pub struct StreamEnd {
     pub up: bool,
     /// What was counted here.
     pub here: Counts,
-    /// What TCP told here.
-    pub watched: Option<Watched>,
+    /// What TCP told here of what it sends.
+    pub tcp: Option<Figures>,
     /// What ended it early, by the system's number.
     pub errno: i32,
 }
@@ -284,7 +243,7 @@ impl Test<'_> {
                     .map(|index| StreamEnd {
                         up: self.settings.goes_up(index),
                         here: course.last[index].since(&course.base[index]),
-                        watched: (!self.settings.udp).then_some(course.watched[index]),
+                        tcp: (!self.settings.udp).then(|| course.watched[index].figures()),
                         errno: lanes[index].errno.load(std::sync::atomic::Ordering::Relaxed),
                     })
                     .collect();
@@ -334,9 +293,9 @@ impl Test<'_> {
                 course.watched.fill(Watched::default());
                 row_ends = now + interval;
             }
-            let over = timed && self.settings.bytes == 0 && now >= course.from_ns + runtime;
+            let over = timed && !self.settings.by_amount() && now >= course.from_ns + runtime;
             let row_over = timed && now >= row_ends;
-            if row_over || over || self.settings.bytes > 0 {
+            if row_over || over || self.settings.by_amount() {
                 course.last = look(lanes);
             }
             if row_over {
@@ -344,17 +303,12 @@ impl Test<'_> {
                 row_from.clone_from(&course.last);
                 row_ends = (row_ends + interval).max(now);
             }
-            if row_over || over || course.watched.iter().any(|watched| watched.looks == 0) {
+            if row_over || over || course.watched.iter().any(|watched| !watched.is_begun()) {
                 for (stream, watched) in self.opened.iter().zip(&mut course.watched) {
-                    if let Some(info) = stream.info() {
-                        watched.look(info);
-                    } else {
-                        watched.looks += 1;
-                    }
+                    watched.look(stream.info());
                 }
             }
-            let moved: u64 = course.last.iter().zip(&course.base).map(|(last, base)| last.since(base).bytes).sum();
-            if over || (self.settings.bytes > 0 && moved >= self.settings.bytes) {
+            if over || self.is_enough(&course) {
                 return course;
             }
             if self.stop.is_set() {
@@ -363,7 +317,7 @@ impl Test<'_> {
                 return course;
             }
             let next = if timed { row_ends.min(course.from_ns + runtime) } else { began + omit };
-            let most = if self.settings.bytes > 0 { 1_000_000 } else { 50_000_000 };
+            let most = if self.settings.by_amount() { 1_000_000 } else { 50_000_000 };
             let patience = Duration::from_nanos(next.saturating_sub(now_ns()).clamp(200_000, most));
             let ended = match control.poll_state(patience) {
                 Ok(Some(wire::SERVER_ERROR)) => Some((control.read_error(), 0)),
@@ -378,6 +332,15 @@ impl Test<'_> {
                 return course;
             }
         }
+    }
+
+    /// Whether the amount that was asked for has been moved.
+    fn is_enough(&self, course: &Course) -> bool {
+        let moved = |of: fn(&Counts) -> u64| -> u64 {
+            course.last.iter().zip(&course.base).map(|(last, base)| of(&last.since(base))).sum()
+        };
+        (self.settings.bytes > 0 && moved(|counts| counts.bytes) >= self.settings.bytes)
+            || (self.settings.blocks > 0 && moved(|counts| counts.operations) >= self.settings.blocks)
     }
 
     fn close_row(&self, from: &[Counts], to: &[Counts], outcome: &mut Outcome) {
@@ -438,9 +401,10 @@ impl Outcome {
                 .streams
                 .iter()
                 .map(|end| {
-                    let retransmits = end.watched.filter(|_| end.up).map(|watched| watched.grown(|i| i.retransmits));
+                    let tcp = end.tcp.filter(|_| end.up);
+                    let retransmits = tcp.map(|tcp| tcp.retransmits);
                     let omitted = Counts::default();
-                    Some(StreamReport { counts: end.here, omitted, retransmits, elapsed_s: self.elapsed_s })
+                    Some(StreamReport { counts: end.here, omitted, retransmits, elapsed_s: self.elapsed_s, tcp })
                 })
                 .collect(),
             cpu_s: (self.cpu.user_s, self.cpu.system_s),

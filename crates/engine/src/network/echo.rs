@@ -61,26 +61,68 @@ impl Responder {
     /// Answers until the phase is done; only `client` is answered.
     pub fn serve(&self, echo: &Echo, client: IpAddr, phase: &Phase) -> CpuTime {
         match self {
-            Self::Udp(socket) => answer_datagrams(socket, client, phase),
+            Self::Udp(socket) => answer_datagrams(socket, echo, client, phase),
             Self::Tcp(listener) => answer_connections(listener, echo, client, phase),
         }
     }
 }
 
-fn answer_datagrams(socket: &UdpSocket, client: IpAddr, phase: &Phase) -> CpuTime {
+/// How an end that finds nothing waits: it looks again for a while, where it spins, and sleeps then.
+struct Rest {
+    spin: bool,
+    misses: u32,
+}
+
+impl Rest {
+    /// Misses in a row after which an end sleeps until something comes, some 50 µs: who looks for longer keeps the other
+    /// end from the processor where there are fewer processors than ends.
+    const MOST: u32 = 256;
+
+    fn new(spin: bool) -> Self {
+        Self { spin, misses: 0 }
+    }
+
+    #[inline]
+    fn came(&mut self) {
+        self.misses = 0;
+    }
+
+    /// Nothing came; true now and then, when it is time to look at other things.
+    #[inline]
+    fn missed(&mut self, socket: &impl std::os::fd::AsRawFd) -> bool {
+        if !self.spin {
+            return true;
+        }
+        self.misses += 1;
+        if self.misses < Self::MOST {
+            return false;
+        }
+        let _ = net::wait(socket, false, LOOK);
+        self.misses = 0;
+        true
+    }
+}
+
+fn answer_datagrams(socket: &UdpSocket, echo: &Echo, client: IpAddr, phase: &Phase) -> CpuTime {
     let meter = Meter::start();
     let mut buffer = vec![0; net::LARGEST_DATAGRAM];
     let _ = socket.set_read_timeout(Some(LOOK));
     let mut connected = false;
+    let mut rest = Rest::new(echo.spin);
     while !phase.is_done() {
         if connected {
-            if let Ok(length) = socket.recv(&mut buffer) {
-                let _ = socket.send(&buffer[..length]);
+            match socket.recv(&mut buffer) {
+                Ok(length) => {
+                    rest.came();
+                    let _ = socket.send(&buffer[..length]);
+                }
+                Err(_) => drop(rest.missed(socket)),
             }
         } else if let Ok((length, from)) = socket.recv_from(&mut buffer) {
-            if from.ip() == client && length == HELLO.len() && buffer.starts_with(HELLO) {
+            if from.ip().to_canonical() == client && length == HELLO.len() && buffer.starts_with(HELLO) {
                 connected = socket.connect(from).is_ok();
                 let _ = socket.send(HELLO);
+                let _ = socket.set_nonblocking(echo.spin);
             }
         }
     }
@@ -97,7 +139,7 @@ fn answer_connections(listener: &TcpListener, echo: &Echo, client: IpAddr, phase
                 continue;
             }
             let Ok((stream, from)) = listener.accept() else { continue };
-            if from.ip() != client || stream.set_nodelay(true).is_err() {
+            if from.ip().to_canonical() != client || stream.set_nodelay(true).is_err() {
                 continue;
             }
             if echo.connect {
@@ -113,7 +155,7 @@ fn answer_connections(listener: &TcpListener, echo: &Echo, client: IpAddr, phase
             }
             let spent = &spent_us;
             let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
-                let cpu = answer_one(&stream, phase);
+                let cpu = answer_one(&stream, echo.spin, phase);
                 spent.fetch_add(((cpu.user_s + cpu.system_s) * 1e6) as u64, Ordering::Relaxed);
             });
             drop(thread);
@@ -124,10 +166,11 @@ fn answer_connections(listener: &TcpListener, echo: &Echo, client: IpAddr, phase
     cpu
 }
 
-fn answer_one(stream: &TcpStream, phase: &Phase) -> CpuTime {
+fn answer_one(stream: &TcpStream, spin: bool, phase: &Phase) -> CpuTime {
     let meter = Meter::start();
     let mut buffer = vec![0; 64 << 10];
-    let _ = stream.set_nonblocking(false);
+    let mut rest = Rest::new(spin);
+    let _ = stream.set_nonblocking(spin);
     let _ = stream.set_read_timeout(Some(LOOK));
     let _ = stream.set_write_timeout(Some(LOOK));
     let mut ends = stream;
@@ -135,6 +178,7 @@ fn answer_one(stream: &TcpStream, phase: &Phase) -> CpuTime {
         match ends.read(&mut buffer) {
             Ok(0) => break,
             Ok(length) => {
+                rest.came();
                 let mut from = 0;
                 while from < length && !phase.is_done() {
                     match ends.write(&buffer[from..length]) {
@@ -144,7 +188,7 @@ fn answer_one(stream: &TcpStream, phase: &Phase) -> CpuTime {
                     }
                 }
             }
-            Err(error) if passing(&error) => {}
+            Err(error) if passing(&error) => drop(rest.missed(stream)),
             Err(_) => break,
         }
     }
@@ -244,9 +288,11 @@ fn ping(stream: &TcpStream, pings: &Pings, phase: &Phase, trips: &mut Trips, met
     let clock = Clock::best();
     stream.set_read_timeout(Some(LOOK))?;
     stream.set_write_timeout(Some(LOOK))?;
+    stream.set_nonblocking(pings.echo.spin)?;
     let mut buffer = vec![0x5A; pings.echo.message];
     let mut ends = stream;
     let mut round = 0;
+    let mut rest = Rest::new(pings.echo.spin);
     while !phase.is_done() {
         look(&mut round, meter, phase, trips);
         let from = clock.now();
@@ -267,7 +313,8 @@ fn ping(stream: &TcpStream, pings: &Pings, phase: &Phase, trips: &mut Trips, met
             match step {
                 Err(error) if !passing(&error) => return Err(error),
                 Err(_) if phase.is_done() => return Ok(()),
-                _ => {}
+                Err(_) => drop(rest.missed(stream)),
+                Ok(()) => rest.came(),
             }
         }
         trips.round_trip.record(clock.now() - from);
@@ -356,6 +403,8 @@ fn ping_datagrams(
     let mut serial = 0_u32;
     let mut round = 0;
     let mut free: Vec<usize> = (0..pings.in_flight).rev().collect();
+    let mut rest = Rest::new(pings.echo.spin);
+    socket.set_nonblocking(pings.echo.spin)?;
     while !phase.is_done() {
         look(&mut round, meter, phase, trips);
         while let Some(place) = free.pop() {
@@ -371,6 +420,7 @@ fn ping_datagrams(
         }
         match socket.recv(&mut incoming) {
             Ok(length) if length >= 4 => {
+                rest.came();
                 let tag = u32::from_be_bytes([incoming[0], incoming[1], incoming[2], incoming[3]]);
                 let place = (tag & 0x7FF) as usize;
                 if places.get(place).is_some_and(|(_, sent)| *sent == tag) {
@@ -381,6 +431,9 @@ fn ping_datagrams(
             }
             Ok(_) => {}
             Err(error) if passing(&error) => {
+                if !rest.missed(socket) {
+                    continue;
+                }
                 let now = clock.now();
                 for (place, entry) in places.iter_mut().enumerate() {
                     if entry.1 != 0 && now.saturating_sub(entry.0) > LOST_NS {

@@ -6,6 +6,7 @@ use serde_json::{json, Value};
 
 use crate::kernel::{Error, Kind, Parameter, Parameters};
 use crate::network::client;
+use crate::network::route;
 use crate::network::server::{Server, Serving};
 
 /// One parameter.
@@ -79,7 +80,7 @@ impl Target {
             return Ok(Self { address, _own: None });
         }
         let bind = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-        let own = Server::start(&Serving { bind, parallel_clients: true, once: false })
+        let own = Server::start(&Serving { parallel_clients: true, ..Serving::at(bind) })
             .map_err(|error| Error::machine("start a server on loopback", &error))?;
         Ok(Self { address: own.address(), _own: Some(own) })
     }
@@ -87,6 +88,6 @@ impl Target {
     /// Whether no wire is on the way.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
-        self.address.ip().to_canonical().is_loopback()
+        route::stays_here(self.address.ip())
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{json, Map, Value};
 use crate::network::client::Outcome;
 use crate::network::lane::Counts;
 use crate::network::settings::{Handing, Settings};
+use crate::network::watched::Figures;
 use crate::reading::{Fault, Note, Reading, Samples, Stream};
 
 /// What both ends counted of one direction.
@@ -54,6 +55,7 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
     let mut ways = [Direction::default(), Direction::default()];
     let mut acked = false;
     let mut each = Vec::new();
+    let mut senders = Vec::new();
     for (index, end) in outcome.streams.iter().enumerate() {
         let there = outcome.there.as_ref().and_then(|there| there.streams.get(index).copied().flatten());
         let (sent, received, retransmits) = if end.up {
@@ -61,22 +63,25 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
                 || {
                     // The other end is gone: what its kernel acknowledged is what it had.
                     acked = true;
-                    let bytes = end.watched.map_or(0, |watched| watched.grown(|info| info.acked_bytes));
+                    let bytes = end.tcp.map_or(0, |tcp| tcp.acked_bytes);
                     Counts { bytes, operations: bytes / settings.block.max(1) as u64, ..Counts::default() }
                 },
                 |there| there.counts,
             );
-            (end.here, received, end.watched.map_or(0, |watched| watched.grown(|info| info.retransmits)))
+            (end.here, received, end.tcp.map_or(0, |tcp| tcp.retransmits))
         } else {
             let sent = there.map_or(Counts::default(), |there| there.counts);
             (sent, end.here, there.and_then(|there| there.retransmits).unwrap_or(0))
         };
         ways[usize::from(!end.up)].add(&sent, &received, retransmits);
-        let tcp = end.watched.filter(|_| end.up).map(|watched| {
-            let (cwnd, rtt) = watched.means();
-            json!({"snd_cwnd": cwnd as u64, "max_snd_cwnd": watched.cwnd_max, "mean_rtt": rtt as u64,
-                   "max_rtt": watched.rtt_max, "min_rtt": watched.last.min_rtt_us,
-                   "rttvar": watched.last.rttvar_us, "pmtu": watched.last.pmtu})
+        // Each stream's figures are its sender's, at whichever end that is.
+        let tcp = if end.up { end.tcp } else { there.and_then(|there| there.tcp) };
+        senders.extend(tcp);
+        let tcp = tcp.map(|tcp| {
+            json!({"snd_cwnd": tcp.cwnd_mean_bytes as u64, "max_snd_cwnd": tcp.cwnd_max_bytes,
+                   "mean_rtt": tcp.rtt_mean_us as u64, "max_rtt": tcp.rtt_max_us, "min_rtt": tcp.rtt_min_us,
+                   "rttvar": tcp.rttvar_us, "pmtu": tcp.pmtu_bytes, "snd_wnd": tcp.receive_window_bytes,
+                   "reorder": tcp.reordering_segments})
         });
         each.push(json!({
             "id": crate::network::results::stream_id(index), "up": end.up, "sent_bytes": sent.bytes,
@@ -104,6 +109,9 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
         ));
     }
     reading.details = details(settings, outcome, &ways, loopback, reading.elapsed_s);
+    if !settings.udp {
+        sender_details(&senders, &ways, &mut reading.details);
+    }
     reading.details.insert("per_stream".into(), json!(each));
     if settings.udp && settings.handing != Handing::Plain {
         reading.notes.push(note(
@@ -232,26 +240,38 @@ fn tcp_details(settings: &Settings, outcome: &Outcome, ways: &[Direction; 2], pu
             (true, true) => "none",
         }),
     );
-    let senders: Vec<_> = outcome.streams.iter().filter(|end| end.up).filter_map(|end| end.watched).collect();
+}
+
+/// What TCP told at the sending ends, over all streams: means over streams, and the worst of each.
+fn sender_details(senders: &[Figures], ways: &[Direction; 2], told: &mut Map<String, Value>) {
     if senders.is_empty() {
         return;
     }
+    let mut put = |name: &str, value: Value| {
+        told.insert(name.into(), value);
+    };
     let count = senders.len() as f64;
-    let mean = |of: &dyn Fn(&crate::network::client::Watched) -> f64| senders.iter().map(of).sum::<f64>() / count;
-    put("cwnd_mean_bytes", json!(mean(&|s| s.means().0)));
-    put("cwnd_max_bytes", json!(senders.iter().map(|s| s.cwnd_max).max()));
-    put("receive_window_bytes", json!(mean(&|s| s.last.receive_window_bytes as f64)));
-    put("rtt_mean_us", json!(mean(&|s| s.means().1)));
-    put("rtt_max_us", json!(senders.iter().map(|s| s.rtt_max).max()));
-    put("rtt_min_us", json!(senders.iter().map(|s| s.last.min_rtt_us).min()));
-    put("rttvar_us", json!(mean(&|s| s.last.rttvar_us as f64)));
-    put("pmtu_bytes", json!(senders.iter().map(|s| s.last.pmtu).min()));
-    put("reordering_segments", json!(senders.iter().map(|s| s.last.reordering).max()));
-    let sent: u64 = outcome.streams.iter().filter(|end| end.up).map(|end| end.here.bytes).sum();
-    let segments = sent as f64 / outcome.mss.max(1) as f64;
+    let mean = |of: &dyn Fn(&Figures) -> f64| senders.iter().map(of).sum::<f64>() / count;
+    put("cwnd_mean_bytes", json!(mean(&|s| s.cwnd_mean_bytes)));
+    put("cwnd_max_bytes", json!(senders.iter().map(|s| s.cwnd_max_bytes).max()));
+    put("receive_window_bytes", json!(mean(&|s| s.receive_window_bytes as f64)));
+    put("rtt_mean_us", json!(mean(&|s| s.rtt_mean_us)));
+    put("rtt_max_us", json!(senders.iter().map(|s| s.rtt_max_us).max()));
+    put("rtt_min_us", json!(senders.iter().map(|s| s.rtt_min_us).min()));
+    put("rttvar_us", json!(mean(&|s| s.rttvar_us as f64)));
+    put("pmtu_bytes", json!(senders.iter().map(|s| s.pmtu_bytes).min()));
+    put("reordering_segments", json!(senders.iter().map(|s| s.reordering_segments).max()));
+    // The segments' true size: what was agreed, less the options that each one carries.
+    let mss = senders.iter().map(|s| s.mss_bytes).filter(|&mss| mss > 0).min().unwrap_or(0);
+    if mss > 0 {
+        put("mss_bytes", json!(mss));
+    }
+    let sent: u64 = ways.iter().map(|way| way.sent.bytes).sum();
+    let retransmits: u64 = ways.iter().map(|way| way.retransmits).sum();
+    let segments = sent as f64 / mss.max(1) as f64;
     put("retransmit_share", json!(if segments > 0.0 { retransmits as f64 / segments } else { 0.0 }));
-    let busy: u64 = senders.iter().map(|s| s.grown(|i| i.busy_us)).sum();
+    let busy: u64 = senders.iter().map(|s| s.busy_us).sum();
     let share = |us: u64| if busy > 0 { us as f64 / busy as f64 } else { 0.0 };
-    put("receiver_limited_share", json!(share(senders.iter().map(|s| s.grown(|i| i.receiver_limited_us)).sum())));
-    put("buffer_limited_share", json!(share(senders.iter().map(|s| s.grown(|i| i.buffer_limited_us)).sum())));
+    put("receiver_limited_share", json!(share(senders.iter().map(|s| s.receiver_limited_us).sum())));
+    put("buffer_limited_share", json!(share(senders.iter().map(|s| s.buffer_limited_us).sum())));
 }

@@ -3,6 +3,7 @@
 use serde_json::{json, Map, Value};
 
 use crate::network::lane::Counts;
+use crate::network::watched::Figures;
 
 /// iperf3's number of the stream that was opened as the `index`-th: 1, 3, 4, 5, …
 #[must_use]
@@ -25,6 +26,8 @@ pub struct StreamReport {
     pub retransmits: Option<u64>,
     /// Length of the timed region at that end, s.
     pub elapsed_s: f64,
+    /// What TCP told at that end of what it sends.
+    pub tcp: Option<Figures>,
 }
 
 /// What one end says of a test.
@@ -71,6 +74,7 @@ impl Report {
                         "operations": report.counts.operations,
                         "reordered": report.counts.reordered,
                         "duplicates": report.counts.duplicates,
+                        "tcp": report.tcp.map(|tcp| tcp.to_json()),
                     },
                 })
             })
@@ -124,6 +128,7 @@ impl Report {
                     omitted: Counts::default(),
                     retransmits: stream.get("retransmits").and_then(Value::as_u64),
                     elapsed_s: lasted,
+                    tcp: own.and_then(|own| own.get("tcp")).and_then(Figures::from_json),
                 })
             })
             .collect();
@@ -151,7 +156,8 @@ mod tests {
         let counts =
             Counts { bytes: 5000, operations: 7, highest: 10, lost: 3, reordered: 1, duplicates: 2, jitter_ns: 4000 };
         let omitted = Counts { highest: 5, lost: 1, ..Counts::default() };
-        let stream = StreamReport { counts, omitted, retransmits: Some(9), elapsed_s: 2.0 };
+        let tcp = Some(Figures { pmtu_bytes: 1500, ..Figures::default() });
+        let stream = StreamReport { counts, omitted, retransmits: Some(9), elapsed_s: 2.0, tcp };
         let sent = Report {
             streams: vec![Some(stream), None, Some(stream)],
             cpu_s: (0.5, 1.5),
@@ -166,6 +172,7 @@ mod tests {
         let first = read.streams[0].unwrap();
         assert_eq!((first.counts.highest, first.counts.lost, first.counts.duplicates), (10, 3, 2));
         assert_eq!((first.counts.bytes, first.retransmits), (5000, Some(9)));
+        assert_eq!(first.tcp, tcp);
     }
 
     #[test]

@@ -3,21 +3,24 @@
 use std::fmt::Write;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use crate::clock::now_ns;
 use crate::kernel::Stop;
 use crate::network::datagrams;
+use crate::network::document::Course;
 use crate::network::echo::Responder;
 use crate::network::lane::{Counts, Lane, Phase, DONE, RUNNING};
 use crate::network::results::{stream_id, Report, StreamReport};
 use crate::network::settings::Settings;
 use crate::network::streams;
+use crate::network::watched::Watched;
 use crate::network::wire::{self, Control};
 use crate::reading::CpuTime;
-use crate::sys::net;
+use crate::sys::net::{self, TcpInfo};
 
 /// For each thing that a client has to send.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -44,6 +47,33 @@ pub struct Place<'a> {
     pub door: &'a Mutex<()>,
     /// Ends every wait.
     pub stop: &'a Stop,
+    /// What the tests of this server hold in memory, bytes.
+    pub memory: &'a AtomicUsize,
+    /// A test in which nothing moves for so long is ended.
+    pub silence: Duration,
+}
+
+/// What all tests of a server may hold in memory together.
+const MOST_MEMORY: usize = 1 << 30;
+
+/// A test's part of the server's memory, given back at its end.
+struct Reserved<'a> {
+    memory: &'a AtomicUsize,
+    bytes: usize,
+}
+
+impl<'a> Reserved<'a> {
+    fn take(memory: &'a AtomicUsize, bytes: usize) -> Option<Self> {
+        let before = memory.fetch_add(bytes, Ordering::Relaxed);
+        let reserved = Self { memory, bytes };
+        (before + bytes <= MOST_MEMORY).then_some(reserved)
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.memory.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 enum Stream {
@@ -61,10 +91,10 @@ impl Stream {
         }
     }
 
-    fn retransmits(&self) -> u64 {
+    fn info(&self) -> Option<TcpInfo> {
         match self {
-            Self::Tcp(stream) => net::tcp_info(stream).map_or(0, |info| info.retransmits),
-            Self::Udp(_) => 0,
+            Self::Tcp(stream) => net::tcp_info(stream),
+            Self::Udp(_) => None,
         }
     }
 }
@@ -73,8 +103,8 @@ fn ended(says: &str) -> io::Error {
     io::Error::other(says)
 }
 
-/// Serves the test behind `control`, from its parameters on; gives the bytes that were moved.
-pub fn serve(control: TcpStream, place: &Place<'_>) -> io::Result<u64> {
+/// Serves the test behind `control`, from its parameters on, and notes its `course`; gives the bytes that were moved.
+pub fn serve(control: TcpStream, place: &Place<'_>, course: &mut Course) -> io::Result<u64> {
     let mut control = Control::new(control, place.stop.clone())?;
     control.send_state(wire::PARAM_EXCHANGE)?;
     let told = control.read_json("its parameters", wire::MOST_PARAMETERS, PATIENCE)?;
@@ -85,8 +115,13 @@ pub fn serve(control: TcpStream, place: &Place<'_>) -> io::Result<u64> {
             return Err(ended(&says));
         }
     };
+    course.settings = Some(settings.clone());
+    let Some(_reserved) = Reserved::take(place.memory, settings.memory_bytes()) else {
+        refuse(&mut control, libc::ENOMEM)?;
+        return Err(ended("all tests together would need more memory than this server gives"));
+    };
     // Datagrams are expected only while the client that asked for them opens its streams.
-    let guard = settings.udp.then(|| place.door.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    let guard = if settings.udp { Some(enter(place)?) } else { None };
     let listener = if settings.udp { Some(net::udp_socket(&place.bound, &settings.socket)?) } else { None };
     let echo = match settings.echo {
         Some(echo) => Some((echo, Responder::bind(&echo, place.own)?)),
@@ -97,8 +132,8 @@ pub fn serve(control: TcpStream, place: &Place<'_>) -> io::Result<u64> {
         control.send_json(&serde_json::json!({"port": port}))?;
     }
     let opened = match listener {
-        Some(listener) => open_datagrams(listener, &settings, place),
-        None => open_streams(&settings, place),
+        Some(listener) => open_datagrams(&mut control, listener, &settings, place),
+        None => open_streams(&mut control, &settings, place),
     };
     drop(guard);
     let opened = match opened {
@@ -112,9 +147,11 @@ pub fn serve(control: TcpStream, place: &Place<'_>) -> io::Result<u64> {
     control.send_state(wire::TEST_RUNNING)?;
     let responder = echo.as_ref().map(|(echo, (responder, _))| (echo, responder));
     let (report, finished) = flow(&mut control, &settings, &opened, responder, place);
+    course.here = Some(report.clone());
     finished?;
     control.send_state(wire::EXCHANGE_RESULTS)?;
-    control.read_json("its results", wire::MOST_RESULTS, PATIENCE)?;
+    let said = control.read_json("its results", wire::MOST_RESULTS, PATIENCE)?;
+    course.there = Some(Report::from_json(&said, opened.len()));
     let output = settings.wants_output.then(|| output_of(&settings, &report));
     control.send_json(&report.to_json(output))?;
     control.send_state(wire::DISPLAY_RESULTS)?;
@@ -130,7 +167,31 @@ fn refuse(control: &mut Control, errno: i32) -> io::Result<()> {
     control.send(&bytes)
 }
 
-fn open_streams(settings: &Settings, place: &Place<'_>) -> io::Result<Vec<Stream>> {
+/// Waits for its turn at the port of datagrams, within a limit.
+fn enter<'a>(place: &Place<'a>) -> io::Result<MutexGuard<'a, ()>> {
+    let until = Instant::now() + 2 * PATIENCE;
+    loop {
+        match place.door.try_lock() {
+            Ok(guard) => return Ok(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if Instant::now() > until || place.stop.is_set() => {
+                return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}
+
+/// A client that opens its streams says nothing at its control connection but that it gives up.
+fn still_there(control: &mut Control) -> io::Result<()> {
+    match control.poll_state(Duration::ZERO)? {
+        None => Ok(()),
+        Some(wire::CLIENT_TERMINATE) => Err(ended("the client gave up")),
+        Some(state) => Err(ended(&format!("state {state} is out of place"))),
+    }
+}
+
+fn open_streams(control: &mut Control, settings: &Settings, place: &Place<'_>) -> io::Result<Vec<Stream>> {
     let until = Instant::now() + PATIENCE;
     let mut opened = Vec::with_capacity(settings.total());
     while opened.len() < settings.total() {
@@ -143,24 +204,33 @@ fn open_streams(settings: &Settings, place: &Place<'_>) -> io::Result<Vec<Stream
             }
             Err(_) if place.stop.is_set() => return Err(ended("the server is stopping")),
             Err(_) if Instant::now() > until => return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
-            Err(_) => {}
+            Err(_) => still_there(control)?,
         }
     }
     Ok(opened)
 }
 
-fn open_datagrams(first: UdpSocket, settings: &Settings, place: &Place<'_>) -> io::Result<Vec<Stream>> {
+fn open_datagrams(
+    control: &mut Control,
+    first: UdpSocket,
+    settings: &Settings,
+    place: &Place<'_>,
+) -> io::Result<Vec<Stream>> {
     let mut listener = first;
     let mut opened: Vec<Stream> = Vec::with_capacity(settings.total());
     let mut known: Vec<SocketAddr> = Vec::with_capacity(settings.total());
-    let mut until = Instant::now() + PATIENCE;
+    // All of them together have a limit, since others wait for the port.
+    let until = Instant::now() + PATIENCE + Duration::from_millis(20) * settings.total() as u32;
     let mut hello = [0; 64];
     while opened.len() < settings.total() {
         if Instant::now() > until || place.stop.is_set() {
             return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
         }
         listener.set_read_timeout(Some(Duration::from_millis(50)))?;
-        let Ok((length, from)) = listener.recv_from(&mut hello) else { continue };
+        let Ok((length, from)) = listener.recv_from(&mut hello) else {
+            still_there(control)?;
+            continue;
+        };
         // Only who holds the control connection is ever answered: nobody can be made to send to a third.
         if from.ip().to_canonical() != place.client || length != HELLO.len() || &hello[..length] != HELLO {
             continue;
@@ -174,9 +244,26 @@ fn open_datagrams(first: UdpSocket, settings: &Settings, place: &Place<'_>) -> i
         listener.send(WELCOME)?;
         known.push(from);
         opened.push(Stream::Udp(std::mem::replace(&mut listener, next)));
-        until = Instant::now() + PATIENCE;
     }
     Ok(opened)
+}
+
+/// Watches for a test in which nothing moves.
+struct Silence {
+    most_ns: u64,
+    moved: u64,
+    since_ns: u64,
+}
+
+impl Silence {
+    /// Whether the streams have stood still for too long; a test without streams has none.
+    fn is_too_long(&mut self, lanes: &[Lane], now: u64) -> bool {
+        let moved = lanes.iter().map(|lane| lane.counts().bytes).sum();
+        if moved != self.moved || lanes.is_empty() {
+            (self.moved, self.since_ns) = (moved, now);
+        }
+        now > self.since_ns + self.most_ns
+    }
 }
 
 /// Lets data flow until the client ends the test, or its time is over.
@@ -191,7 +278,12 @@ fn flow(
     let lanes: Vec<Lane> = opened.iter().map(|_| Lane::default()).collect();
     let sends = |index: usize| !settings.goes_up(index);
     let mut omitted = vec![Counts::default(); lanes.len()];
-    let mut retransmits_before = vec![0; lanes.len()];
+    let mut watched = vec![Watched::default(); lanes.len()];
+    let look = |watched: &mut [Watched]| {
+        for (index, watched) in watched.iter_mut().enumerate().filter(|(index, _)| sends(*index)) {
+            watched.look(opened[index].info());
+        }
+    };
     let mut cpu = CpuTime::default();
     let (mut began, mut over) = (now_ns(), 0);
     let finished = std::thread::scope(|scope| {
@@ -218,10 +310,12 @@ fn flow(
             began = now_ns();
             let start = began;
             let omit_ns = (settings.omit_s * 1e9) as u64;
-            let by_bytes = settings.runtime_s <= 0.0 || settings.bytes > 0;
-            let lasts_s = if by_bytes { LONGEST_BY_BYTES_S } else { settings.runtime_s };
+            let by_amount = settings.runtime_s <= 0.0 || settings.by_amount();
+            let lasts_s = if by_amount { LONGEST_BY_BYTES_S } else { settings.runtime_s };
             let limit_ns = ((lasts_s + settings.omit_s + GRACE_S) * 1e9) as u64;
             let mut timed = omit_ns == 0;
+            look(&mut watched);
+            let mut silence = Silence { most_ns: place.silence.as_nanos() as u64, moved: 0, since_ns: start };
             loop {
                 let now = now_ns();
                 if !timed && now >= start + omit_ns {
@@ -229,17 +323,23 @@ fn flow(
                     timed = true;
                     began = now;
                     omitted = lanes.iter().map(Lane::counts).collect();
-                    retransmits_before = opened.iter().map(Stream::retransmits).collect();
+                    watched.fill(Watched::default());
                 }
                 if now > start + limit_ns {
                     return Err(ended("the client did not end the test in time"));
+                }
+                if silence.is_too_long(&lanes, now) {
+                    let _ = control.send_state(wire::SERVER_TERMINATE);
+                    return Err(ended("nothing was moved for too long"));
                 }
                 if place.stop.is_set() {
                     let _ = control.send_state(wire::SERVER_TERMINATE);
                     return Err(ended("the server is stopping"));
                 }
                 let wait_ns = if timed { 50_000_000 } else { (start + omit_ns).saturating_sub(now).min(50_000_000) };
-                match control.poll_state(Duration::from_nanos(wait_ns.max(1_000_000)))? {
+                let state = control.poll_state(Duration::from_nanos(wait_ns.max(1_000_000)))?;
+                look(&mut watched);
+                match state {
                     Some(wire::TEST_END) => return Ok(()),
                     Some(wire::CLIENT_TERMINATE) => return Err(ended("the client gave up")),
                     Some(state) => return Err(ended(&format!("state {state} is out of place"))),
@@ -256,14 +356,13 @@ fn flow(
     });
     // What is drained after this had arrived before it.
     let elapsed_s = over.saturating_sub(began) as f64 / 1e9;
-    let tcp_sender = settings.down && !settings.udp;
     let report = Report {
         streams: (0..lanes.len())
             .map(|index| {
-                let retransmits = (sends(index) && !settings.udp)
-                    .then(|| opened[index].retransmits().saturating_sub(retransmits_before[index]));
+                let tcp = (sends(index) && !settings.udp).then(|| watched[index].figures());
+                let retransmits = tcp.map(|tcp| tcp.retransmits);
                 let counts = lanes[index].counts().since(&omitted[index]);
-                Some(StreamReport { counts, omitted: omitted[index], retransmits, elapsed_s })
+                Some(StreamReport { counts, omitted: omitted[index], retransmits, elapsed_s, tcp })
             })
             .collect(),
         cpu_s: (cpu.user_s, cpu.system_s),
@@ -273,7 +372,7 @@ fn flow(
         },
         elapsed_s,
         ours: true,
-        has_retransmits: tcp_sender,
+        has_retransmits: settings.down && !settings.udp,
     };
     (report, finished)
 }

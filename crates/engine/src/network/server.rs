@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::kernel::Stop;
+use crate::network::document::{document, Course};
 use crate::network::serve::{serve, Place};
 use crate::network::settings::MOST_STREAMS;
 use crate::network::wire::{Cookie, ACCESS_DENIED, COOKIE_BYTES};
@@ -34,6 +35,18 @@ pub struct Serving {
     pub parallel_clients: bool,
     /// End after the first test.
     pub once: bool,
+    /// Append each test's document to this file.
+    pub log: Option<std::path::PathBuf>,
+    /// A test in which nothing moves for so long is ended.
+    pub silence: Duration,
+}
+
+impl Serving {
+    /// One client after the other at `bind`, without an end.
+    #[must_use]
+    pub fn at(bind: SocketAddr) -> Self {
+        Self { bind, parallel_clients: false, once: false, log: None, silence: Duration::from_secs(60) }
+    }
 }
 
 /// What was served so far.
@@ -72,6 +85,10 @@ impl Server {
         let listener = TcpListener::bind(serving.bind)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
+        let log = match &serving.log {
+            Some(path) => Some(std::fs::File::options().append(true).create(true).open(path)?),
+            None => None,
+        };
         let (stop, served) = (Stop::new(), Arc::new(Served::default()));
         let acceptor = Acceptor {
             listener,
@@ -83,6 +100,8 @@ impl Server {
             tests: Arc::default(),
             running: Arc::default(),
             door: Arc::default(),
+            memory: Arc::default(),
+            log: Arc::new(Mutex::new(log)),
         };
         let thread = std::thread::Builder::new().name("hwdyno-server".into()).spawn(move || acceptor.run())?;
         Ok(Self { address, stop, served, thread: Some(thread) })
@@ -136,6 +155,8 @@ struct Acceptor {
     tests: Arc<Tests>,
     running: Arc<AtomicUsize>,
     door: Arc<Mutex<()>>,
+    memory: Arc<AtomicUsize>,
+    log: Arc<Mutex<Option<std::fs::File>>>,
 }
 
 impl Acceptor {
@@ -210,12 +231,23 @@ impl Acceptor {
         self.running.fetch_add(1, Ordering::Relaxed);
         let (tests, running, served) = (Arc::clone(&self.tests), Arc::clone(&self.running), Arc::clone(&self.served));
         let (stop, door, bound) = (self.stop.clone(), Arc::clone(&self.door), self.bound);
+        let silence = self.serving.silence;
+        let (memory, log) = (Arc::clone(&self.memory), Arc::clone(&self.log));
         let cookie = one.cookie;
         let forget = Forget { tests, running, cookie };
         let body = move || {
-            let own = one.stream.local_addr().map_or(bound.ip(), |address| address.ip());
-            let place = Place { bound, client: one.from, own, streams, door: &door, stop: &stop };
-            match serve(one.stream, &place) {
+            let own = one.stream.local_addr().map_or(bound.ip(), |address| address.ip().to_canonical());
+            let client = one.from;
+            let place = Place { bound, client, own, streams, door: &door, stop: &stop, memory: &memory, silence };
+            let mut course = Course::default();
+            let ended = serve(one.stream, &place, &mut course);
+            if let Some(log) = log.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+                let error = ended.as_ref().err().map(ToString::to_string);
+                let told = document(&course, place.client, &readable(&cookie), error.as_deref());
+                // A log that cannot be written (a full disk) must not end the serving.
+                let _ = writeln!(log, "{told:#}");
+            }
+            match ended {
                 Ok(bytes) => {
                     served.bytes.fetch_add(bytes, Ordering::Relaxed);
                     served.tests.fetch_add(1, Ordering::Relaxed);
@@ -231,6 +263,11 @@ impl Acceptor {
         // A thread that cannot be made closes the connection, which the client sees.
         let _ = std::thread::Builder::new().name("hwdyno-test".into()).spawn(body);
     }
+}
+
+/// A cookie's letters, whatever a client sent for it.
+fn readable(cookie: &Cookie) -> String {
+    cookie.iter().take_while(|&&byte| byte != 0).map(|&b| if b.is_ascii_graphic() { b as char } else { '?' }).collect()
 }
 
 /// Takes a test off the list, whatever becomes of its thread.

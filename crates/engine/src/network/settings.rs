@@ -32,6 +32,8 @@ pub struct Echo {
     pub udp: bool,
     /// A connection for each round trip.
     pub connect: bool,
+    /// Both ends look for the next message again and again for a while before they sleep.
+    pub spin: bool,
     /// Length of a message each way.
     pub message: usize,
 }
@@ -69,6 +71,8 @@ pub struct Settings {
     pub omit_s: f64,
     /// Bytes after which the client ends; 0 for no such end.
     pub bytes: u64,
+    /// Blocks (or datagrams) after which the client ends; 0 for no such end.
+    pub blocks: u64,
     /// Datagrams carry 64-bit numbers.
     pub counters_64: bool,
     /// The client wants the server's output.
@@ -94,6 +98,7 @@ impl Default for Settings {
             runtime_s: 1.0,
             omit_s: 0.0,
             bytes: 0,
+            blocks: 0,
             counters_64: true,
             wants_output: false,
             echo: None,
@@ -102,6 +107,22 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Whether an amount ends the test, and not time.
+    #[must_use]
+    pub fn by_amount(&self) -> bool {
+        self.bytes > 0 || self.blocks > 0
+    }
+
+    /// Memory that a server needs for the streams of this test, at most: blocks, batches and socket buffers, bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        /// What a socket's two buffers may hold where nothing else is asked for (the kernel's own limits bound the rest).
+        const SOCKET_BYTES: usize = 512 << 10;
+        let own =
+            if self.udp { 32 * self.block.max(2048) + LARGEST_DATAGRAM * 4 } else { 2 * self.block.max(128 << 10) };
+        self.total() * (own + SOCKET_BYTES)
+    }
+
     /// How many streams there are over all directions.
     #[must_use]
     pub fn total(&self) -> usize {
@@ -140,9 +161,9 @@ impl Settings {
         told.insert(if self.udp { "udp" } else { "tcp" }.into(), json!(true));
         told.insert("omit".into(), json!(self.omit_s as u64));
         // A server of iperf3 gives up some time after this; only the client decides the end.
-        told.insert("time".into(), json!(if self.bytes > 0 { 0 } else { self.runtime_s.ceil() as u64 + 1 }));
+        told.insert("time".into(), json!(if self.by_amount() { 0 } else { self.runtime_s.ceil() as u64 + 1 }));
         told.insert("num".into(), json!(self.bytes));
-        told.insert("blockcount".into(), json!(0));
+        told.insert("blockcount".into(), json!(self.blocks));
         told.insert("parallel".into(), json!(self.streams));
         told.insert("len".into(), json!(self.block));
         told.insert("pacing_timer".into(), json!(1000));
@@ -173,7 +194,10 @@ impl Settings {
         own.insert("segmented".into(), json!(self.handing == Handing::Segmented));
         own.insert("plain".into(), json!(self.handing == Handing::Plain));
         if let Some(echo) = self.echo {
-            own.insert("echo".into(), json!({"udp": echo.udp, "connect": echo.connect, "message": echo.message}));
+            own.insert(
+                "echo".into(),
+                json!({"udp": echo.udp, "connect": echo.connect, "spin": echo.spin, "message": echo.message}),
+            );
         }
         told.insert("hwdyno".into(), Value::Object(own));
         Value::Object(told)
@@ -192,6 +216,7 @@ impl Settings {
         let echo = own.and_then(|own| own.get("echo")).map(|echo| Echo {
             udp: echo["udp"].as_bool().unwrap_or(false),
             connect: echo["connect"].as_bool().unwrap_or(false),
+            spin: echo["spin"].as_bool().unwrap_or(false),
             message: (echo["message"].as_u64().unwrap_or(64) as usize).clamp(1, LARGEST_DATAGRAM),
         });
         let parallel = if told.get("parallel").is_none() { 1 } else { whole("parallel") as usize };
@@ -240,6 +265,7 @@ impl Settings {
             runtime_s: seconds("runtime_s", number("time")),
             omit_s: seconds("omit_s", number("omit")),
             bytes: whole("num"),
+            blocks: whole("blockcount"),
             counters_64,
             wants_output: flag("get_server_output"),
             echo,
@@ -263,7 +289,7 @@ mod tests {
             runtime_s: 0.5,
             omit_s: 0.25,
             handing: Handing::Segmented,
-            echo: Some(Echo { udp: false, connect: true, message: 512 }),
+            echo: Some(Echo { udp: false, connect: true, spin: true, message: 512 }),
             ..Settings::default()
         };
         let read = Settings::from_parameters(&sent.to_parameters()).unwrap();

@@ -10,6 +10,7 @@ use crate::network::lane::{Lane, Meter, Phase};
 use crate::network::settings::Settings;
 use crate::reading::CpuTime;
 use crate::sys::net;
+use crate::sys::pipe::Supply;
 
 /// A stream that moves nothing looks this often whether it shall end.
 pub const LOOK: Duration = Duration::from_millis(20);
@@ -85,10 +86,32 @@ fn passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
+/// Where a sender's bytes come from.
+enum Source {
+    /// Pages kept in a pipe.
+    Pipe(Supply),
+    /// Pages of a file in memory, where no pipe of the size is allowed.
+    File(std::fs::File),
+    /// Memory, copied.
+    Memory,
+}
+
+impl Source {
+    fn of(block: &[u8], zero_copy: bool) -> Self {
+        if !zero_copy {
+            return Self::Memory;
+        }
+        match Supply::of(block) {
+            Ok(supply) => Self::Pipe(supply),
+            Err(_) => net::memory_file(block).map_or(Self::Memory, Self::File),
+        }
+    }
+}
+
 /// Sends until the phase is done; gives the CPU time that it took.
 pub fn send(stream: &TcpStream, settings: &Settings, lane: &Lane, phase: &Phase) -> CpuTime {
     let block = content(settings.block);
-    let file = if settings.zero_copy { net::memory_file(&block).ok() } else { None };
+    let mut source = Source::of(&block, settings.zero_copy);
     if !phase.wait_for_start() {
         return CpuTime::default();
     }
@@ -102,9 +125,10 @@ pub fn send(stream: &TcpStream, settings: &Settings, lane: &Lane, phase: &Phase)
         if left_of_burst == burst {
             pace.wait(phase);
         }
-        let sent = match &file {
-            Some(file) => net::send_file(stream, file, block.len()),
-            None => writer.write(&block),
+        let sent = match &mut source {
+            Source::Pipe(supply) => supply.send(stream),
+            Source::File(file) => net::send_file(stream, file, block.len()),
+            Source::Memory => writer.write(&block),
         };
         match sent {
             Ok(count) => {

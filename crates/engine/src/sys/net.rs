@@ -54,10 +54,11 @@ fn raw_address(address: &SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t
     (storage, length as libc::socklen_t)
 }
 
-fn socket(address: &SocketAddr, kind: libc::c_int) -> io::Result<OwnedFd> {
+/// A new socket of the address' family; `protocol` 0 is the usual one of its kind.
+pub(super) fn socket(address: &SocketAddr, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     // SAFETY: socket takes three numbers and gives a new descriptor or -1.
-    let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, 0) };
+    let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -78,6 +79,36 @@ fn get(fd: RawFd, level: libc::c_int, name: libc::c_int) -> Option<libc::c_int> 
     // SAFETY: `value` is a c_int of the length given, which the call fills.
     let answer = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut length) };
     (answer == 0).then_some(value)
+}
+
+/// Ends each wait for something to read after `time` (`SO_RCVTIMEO`).
+pub(super) fn set_receive_timeout(socket: &impl AsRawFd, time: Duration) -> io::Result<()> {
+    let value = libc::timeval { tv_sec: time.as_secs() as _, tv_usec: time.subsec_micros().into() };
+    let length = size_of::<libc::timeval>() as libc::socklen_t;
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_RCVTIMEO);
+    // SAFETY: the option's value is a timeval that lives through the call, of the length given.
+    let answer = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), length) };
+    result(answer as libc::ssize_t).map(drop)
+}
+
+/// Sets a datagram or raw socket's only partner.
+pub(super) fn connect_datagrams(socket: &impl AsRawFd, address: &SocketAddr) -> io::Result<()> {
+    let (raw, length) = raw_address(address);
+    // SAFETY: `raw` holds an address of `length` bytes that lives through the call.
+    let answer = unsafe { libc::connect(socket.as_raw_fd(), (&raw const raw).cast(), length) };
+    result(answer as libc::ssize_t).map(drop)
+}
+
+/// Sends one datagram to the socket's partner.
+pub(super) fn send(socket: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the bytes live through the call and are as many as said.
+    result(unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) })
+}
+
+/// Takes one datagram.
+pub(super) fn receive(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the buffer is this caller's alone and has the length given, which the call fills up to.
+    result(unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) })
 }
 
 /// What to set on a stream's socket before it connects.
@@ -120,7 +151,9 @@ impl Options {
             set_buffers(fd, self.window)?;
         }
         if self.tos > 0 {
-            set(fd, libc::IPPROTO_IP, libc::IP_TOS, libc::c_int::from(self.tos))?;
+            // Of the two families only the socket's own takes it; a dual-stack socket takes both.
+            let v4 = set(fd, libc::IPPROTO_IP, libc::IP_TOS, libc::c_int::from(self.tos));
+            v4.or(set(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::c_int::from(self.tos)))?;
         }
         Ok(())
     }
@@ -178,7 +211,7 @@ pub fn wait(fd: &impl AsRawFd, write: bool, time: Duration) -> io::Result<bool> 
 
 /// Connects a TCP socket that has its options set before, so that the window's scale is agreed with them.
 pub fn connect(address: &SocketAddr, options: &Options, patience: Duration) -> io::Result<TcpStream> {
-    let fd = socket(address, libc::SOCK_STREAM | libc::SOCK_NONBLOCK)?;
+    let fd = socket(address, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0)?;
     options.apply_tcp(&fd)?;
     let (raw, length) = raw_address(address);
     // SAFETY: `raw` holds an address of `length` bytes that lives through the call.
@@ -206,7 +239,7 @@ pub fn connect(address: &SocketAddr, options: &Options, patience: Duration) -> i
 
 /// A UDP socket that shares its port with others of this process, each connected to its own peer.
 pub fn udp_socket(address: &SocketAddr, options: &Options) -> io::Result<UdpSocket> {
-    let fd = socket(address, libc::SOCK_DGRAM)?;
+    let fd = socket(address, libc::SOCK_DGRAM, 0)?;
     set(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
     // What the system allows at most is taken silently where this is more.
     set_buffers(fd.as_raw_fd(), 4 << 20)?;
@@ -234,6 +267,8 @@ pub struct TcpInfo {
     pub min_rtt_us: u64,
     /// Path MTU, bytes.
     pub pmtu: u64,
+    /// Payload of a full segment, bytes.
+    pub mss_bytes: u64,
     /// By how many segments the path is taken to reorder.
     pub reordering: u64,
     /// Bytes that the peer has acknowledged.
@@ -279,6 +314,7 @@ pub fn tcp_info(socket: &impl AsRawFd) -> Option<TcpInfo> {
         rttvar_us: word(72),
         min_rtt_us: word(148),
         pmtu: word(60),
+        mss_bytes: mss,
         reordering: word(88),
         acked_bytes: long(120),
         busy_us: long(168),

@@ -1,0 +1,65 @@
+//! Which interface leads to the other end, what it states of itself, and what a copy through memory takes.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::OnceLock;
+
+use serde_json::{json, Map, Value};
+
+use crate::kernel::Stop;
+use crate::survey::network::{bits_s, leading_to};
+use crate::survey::tree::Tree;
+
+const NET: &str = "/sys/class/net";
+
+/// Whether packets to `address` never leave this machine: a loopback address, or one of its own.
+#[must_use]
+pub fn stays_here(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    address.is_loopback() || own_address(address) == Some(address)
+}
+
+/// The address of ours that packets to `address` are sent from; connecting a datagram socket sends nothing.
+fn own_address(address: IpAddr) -> Option<IpAddr> {
+    let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect((address, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip().to_canonical())
+}
+
+/// What is told of the way to `address`: its interface with the speed that it states, or, where nothing leaves this
+/// machine, the bandwidth of a copy through memory.
+pub fn describe(address: IpAddr, told: &mut Map<String, Value>) {
+    if stays_here(address) {
+        told.insert("interface".into(), json!("lo"));
+        if let Some(bytes_s) = copy_bytes_s() {
+            told.insert("copy_bytes_s".into(), json!(bytes_s));
+        }
+        return;
+    }
+    let tree = Tree::open("/".as_ref());
+    let Some(name) = leading_to(&tree, &address.to_canonical().to_string()) else { return };
+    told.insert("interface_mtu_bytes".into(), json!(tree.number::<u64>(&format!("{NET}/{name}/mtu"))));
+    told.insert("interface_driver".into(), json!(tree.leads_to(&format!("{NET}/{name}/device/driver"))));
+    // Bonds, bridges and VLANs are no devices themselves, but stand on some; a veth, a tun or a dummy stands on none.
+    let stands_on_devices = tree.list(&format!("{NET}/{name}")).iter().any(|entry| {
+        let lower = entry.strip_prefix("lower_");
+        lower.is_some_and(|lower| tree.exists(&format!("{NET}/{lower}/device")))
+    });
+    let wire = stands_on_devices || tree.exists(&format!("{NET}/{name}/device"));
+    told.insert("interface_virtual".into(), json!(!wire));
+    told.insert("interface_bits_s".into(), json!(bits_s(&tree, &name)));
+    told.insert("interface".into(), json!(name));
+}
+
+/// Payload that one core copies a second, from one buffer of a few MiB to another: measured once a process, because it
+/// is loopback's only limit beside the processor's work for each segment. A copy reads and writes each byte, so it is
+/// half of what `memory_bandwidth` counts.
+fn copy_bytes_s() -> Option<f64> {
+    static COPY: OnceLock<Option<f64>> = OnceLock::new();
+    *COPY.get_or_init(|| {
+        let parameters = json!({"operation": "copy", "threads": 1, "working_set": 8 << 20, "runtime": 0.03});
+        let reading = crate::run("memory_bandwidth", &parameters, &Stop::new()).ok()?;
+        let bytes: u64 = reading.streams.iter().map(|stream| stream.bytes).sum();
+        (reading.elapsed_s > 0.0 && bytes > 0).then(|| bytes as f64 / reading.elapsed_s / 2.0)
+    })
+}

@@ -1,0 +1,110 @@
+//! ICMP echo sockets: unprivileged where the system lets this group ping, raw where this process may.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use super::net;
+
+/// Type, code, checksum, identifier and number.
+pub const HEADER_BYTES: usize = 8;
+/// The longest header that IPv4 puts before it on a raw socket.
+const LONGEST_IPV4_HEADER: usize = 60;
+// RFC 792 and RFC 4443.
+const REQUEST: [u8; 2] = [8, 128];
+const REPLY: [u8; 2] = [0, 129];
+
+/// A socket that asks one address for echoes.
+#[derive(Debug)]
+pub struct EchoSocket {
+    fd: OwnedFd,
+    raw: bool,
+    v6: bool,
+    identifier: u16,
+}
+
+impl AsRawFd for EchoSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl EchoSocket {
+    /// Opens one: a datagram socket, which `net.ipv4.ping_group_range` allows, or a raw one, which takes `CAP_NET_RAW`.
+    pub fn open(address: IpAddr, patience: Duration) -> io::Result<Self> {
+        let v6 = address.is_ipv6();
+        let protocol = if v6 { libc::IPPROTO_ICMPV6 } else { libc::IPPROTO_ICMP };
+        let to = SocketAddr::new(address, 0);
+        let (fd, raw) = match net::socket(&to, libc::SOCK_DGRAM, protocol) {
+            Ok(fd) => (fd, false),
+            Err(_) => (net::socket(&to, libc::SOCK_RAW, protocol)?, true),
+        };
+        net::set_receive_timeout(&fd, patience)?;
+        net::connect_datagrams(&fd, &to)?;
+        // The kernel gives datagram sockets an identifier of its own; a raw one tells its answers by this.
+        let identifier = (std::process::id() as u16).rotate_left(3) ^ fd.as_raw_fd() as u16;
+        Ok(Self { fd, raw, v6, identifier })
+    }
+
+    /// Whether it took a privilege.
+    #[must_use]
+    pub fn is_raw(&self) -> bool {
+        self.raw
+    }
+
+    /// Asks for the echo of `packet`, whose first [`HEADER_BYTES`] are filled in here.
+    pub fn ask(&self, packet: &mut [u8], number: u16) -> io::Result<()> {
+        packet[..HEADER_BYTES].fill(0);
+        packet[0] = REQUEST[usize::from(self.v6)];
+        packet[4..6].copy_from_slice(&self.identifier.to_be_bytes());
+        packet[6..8].copy_from_slice(&number.to_be_bytes());
+        if !self.v6 {
+            let sum = checksum(packet);
+            packet[2..4].copy_from_slice(&sum.to_be_bytes());
+        }
+        net::send(&self.fd, packet).map(drop)
+    }
+
+    /// The number and payload length of the next answer; none for what is somebody else's.
+    pub fn answer(&self, buffer: &mut [u8]) -> io::Result<Option<(u16, usize)>> {
+        let length = net::receive(&self.fd, buffer)?.min(buffer.len());
+        let start = if self.raw && !self.v6 { usize::from(buffer[0] & 15) * 4 } else { 0 };
+        let Some(packet) = buffer.get(start..length).filter(|packet| packet.len() >= HEADER_BYTES) else {
+            return Ok(None);
+        };
+        let identifier = u16::from_be_bytes([packet[4], packet[5]]);
+        let ours = packet[0] == REPLY[usize::from(self.v6)] && (!self.raw || identifier == self.identifier);
+        Ok(ours.then(|| (u16::from_be_bytes([packet[6], packet[7]]), packet.len() - HEADER_BYTES)))
+    }
+
+    /// Bytes to make room for, so that an answer of so much payload fits.
+    #[must_use]
+    pub fn room(payload: usize) -> usize {
+        LONGEST_IPV4_HEADER + HEADER_BYTES + payload
+    }
+}
+
+/// The Internet checksum (RFC 1071).
+fn checksum(bytes: &[u8]) -> u16 {
+    let mut sum = 0_u64;
+    for pair in bytes.chunks(2) {
+        sum += u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+    }
+    while sum >> 16 != 0 {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_rfc_1071s() {
+        // Its example: 0001 f203 f4f5 f6f7 add up to ddf2.
+        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+        assert_eq!(checksum(&[0xFF]), !0xFF00);
+    }
+}

@@ -1,0 +1,122 @@
+"""Ceilings of a path: what its interface's wire leaves for payload, or what copies leave of a loopback."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hwdyno.units import format_bytes_s, format_value
+from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters
+
+KERNEL = "network_throughput"
+FRAME_BYTES = 38
+"""Of each Ethernet frame: preamble 8, header 14, check sequence 4, gap 12 (IEEE 802.3, clauses 3 and 4)."""
+LEAST_PAYLOAD = 46
+DATAGRAM_BYTES, IP_BYTES = 8, 20
+TOLD_BY_HYPERVISORS = {"virtio_net", "vmxnet3", "xen_netfront", "vif", "netfront", "hv_netvsc", "ena", "gve"}
+"""Drivers of virtual machines, whose stated speed is a setting that two guests of one host may exceed."""
+
+
+def of_result(result: ExperimentResult, processors: int) -> tuple[Ceiling, ...]:
+    """A ceiling for each kind of point that was measured, by the interface that led to the other end."""
+    if result.kernel != KERNEL:
+        return ()
+    found: dict[str, Ceiling] = {}
+    for point in result.points:
+        parameters = {**result.fixed, **point.parameters}
+        made = _copies(parameters, point, processors) if point.details.get("loopback") else _wire(parameters, point)
+        if made is not None:
+            found.setdefault(made.metric, made)
+    return tuple(found.values())
+
+
+def applies(ceiling: Ceiling, parameters: Mapping[str, Any]) -> bool | None:
+    """Whether one of these ceilings bounds a measurement; none for any other ceiling."""
+    kind, _, key = ceiling.metric.partition("/")
+    if kind not in {"wire", "copies"}:
+        return None
+    return key == (_wire_key(parameters) if kind == "wire" else _copies_key(parameters))
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0.0
+
+
+def _word(parameters: Mapping[str, Any], name: str, otherwise: str) -> str:
+    return str(parameters.get(name) or otherwise)
+
+
+def _wire_key(parameters: Mapping[str, Any]) -> str:
+    protocol = _word(parameters, "protocol", "tcp")
+    # A segment is as long as the path lets it be; a datagram as long as it was asked for.
+    size = f"/{_number(parameters.get('block')) or 1460:.0f}" if protocol == "udp" else ""
+    return f"{protocol}/{_word(parameters, 'direction', 'up')}{size}"
+
+
+def _copies_key(parameters: Mapping[str, Any]) -> str:
+    names = ("zero_copy", "skip_rx_copy", "handing")
+    told = [str(parameters.get(name) or "") for name in names]
+    return "/".join([_wire_key(parameters), f"{_number(parameters.get('streams')) or 1:.0f}", *told])
+
+
+def _wire(parameters: Parameters, point: Measurement) -> Ceiling | None:
+    """The interface's rate x payload in what each frame takes of the wire."""
+    details = point.details
+    bits_s = _number(details.get("interface_bits_s"))
+    if not bits_s or details.get("interface_virtual") is not False:
+        return None
+    mtu = _number(details.get("pmtu_bytes")) or _number(details.get("interface_mtu_bytes")) or 1500
+    if parameters.get("protocol") == "udp":
+        payload = _number(parameters.get("block")) or 1460
+        frames = math.ceil((payload + DATAGRAM_BYTES) / (mtu - IP_BYTES))
+        wire = max(payload + DATAGRAM_BYTES + frames * IP_BYTES, LEAST_PAYLOAD * frames) + frames * FRAME_BYTES
+    else:
+        payload = _number(details.get("mss_bytes")) or mtu - 40
+        wire = mtu + FRAME_BYTES
+    ways = 2 if parameters.get("direction") == "both" else 1
+    bytes_s = bits_s / 8 * payload / wire * ways
+    name, driver = str(details.get("interface")), str(details.get("interface_driver") or "")
+    formula = (
+        f"{bits_s / 1e9:g} Gbit/s / 8 x {payload:.0f} B of payload in {wire:.0f} B on the wire"
+        f"{' x 2 ways' if ways == 2 else ''} = {format_bytes_s(bytes_s)}"
+    )
+    by_setting = driver in TOLD_BY_HYPERVISORS
+    source = f"the speed that {name} ({driver or 'no driver'}) states"
+    return Ceiling(
+        f"wire/{_wire_key(parameters)}",
+        "rated" if by_setting else "physical",
+        bytes_s,
+        "bytes/s",
+        formula,
+        source + (", a hypervisor's setting and no wire's rate" if by_setting else "; frames by IEEE 802.3"),
+        f"{name}'s link",
+    )
+
+
+def copies_of(parameters: Mapping[str, Any]) -> int:
+    """How often each byte is copied: into the kernel at the sender, out of it at the receiver."""
+    return 2 - bool(parameters.get("zero_copy")) - bool(parameters.get("skip_rx_copy"))
+
+
+def _copies(parameters: Parameters, point: Measurement, processors: int) -> Ceiling | None:
+    """What the cores at work could copy, if they did nothing but copying."""
+    copy, copies = _number(point.details.get("copy_bytes_s")), copies_of(parameters)
+    if not copy or not copies:
+        return None
+    threads = 2 * (_number(parameters.get("streams")) or 1) * (2 if parameters.get("direction") == "both" else 1)
+    # A copy is made at one end alone where the other one's is left out.
+    cores = max(1.0, min(threads / (3 - copies), processors or threads))
+    bytes_s = copy * cores / copies
+    formula = (
+        f"{format_value(copy, 'bytes/s')} that one core copies x {cores:.0f} core{'s' if cores > 1 else ''} / "
+        f"{copies} cop{'ies' if copies > 1 else 'y'} = {format_bytes_s(bytes_s)}"
+    )
+    source = "a copy of a few MiB (memory_bandwidth) in the same run; loopback has no link"
+    metric = f"copies/{_copies_key(parameters)}"
+    return Ceiling(metric, "reference", bytes_s, "bytes/s", formula, source, "memory copies")
+
+
+def best(ceilings: Iterable[Ceiling], parameters: Mapping[str, Any]) -> Ceiling | None:
+    """The ceiling of a path that bounds a measurement with these parameters."""
+    return next((one for one in ceilings if applies(one, parameters)), None)
