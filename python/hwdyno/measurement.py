@@ -312,6 +312,8 @@ def conditions_of(snapshots: Sequence[tuple[Snapshot, Snapshot]]) -> dict[str, f
         found["steal"] = max(0.0, spent["cpu_steal_s"] / total)
         if "cpu_user_s" in spent:
             found["cpu_user"] = min(1.0, max(0.0, spent["cpu_user_s"] / total))
+    if (periods := spent.get("cgroup_periods", 0.0)) > 0:
+        found["cgroup_throttled"] = max(0.0, spent["cgroup_throttled_periods"] / periods)
     for name in ("swap_in_bytes", "swap_out_bytes"):
         if name in spent:
             found[name] = max(0.0, spent[name])

@@ -13,7 +13,16 @@ from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Knee, Scalability, 
 from hwdyno.curves.open_loop import fit_open_loop
 from hwdyno.words import Curve, ExperimentResult, Measurement, OperatingPoint, Parameters, Scalar, Value
 
-__all__ = ["BEST_SHARE", "QUEUE_LOADS", "SIZE_LOADS", "curves_of", "plain_load", "suggest_load"]
+__all__ = [
+    "BEST_SHARE",
+    "QUEUE_LOADS",
+    "RATE",
+    "REACHED_SHARE",
+    "SIZE_LOADS",
+    "curves_of",
+    "plain_load",
+    "suggest_load",
+]
 
 QUEUE_LOADS = {
     "iodepth",

@@ -11,12 +11,14 @@ from hwdyno.curves import curves_of
 from hwdyno.findings import (
     compute,
     conditions,
+    coverage,
     device,
     laws,
     limits,
     memory,
     network,
     network_path,
+    open_loop,
     peers,
     queue,
     training,
@@ -39,14 +41,21 @@ RULES: tuple[Rule, ...] = (
     Rule("rate_times_size", "point", laws.rate_times_size, degrades=True),
     # Did it measure what it says?
     Rule("unwritten_file", "point", truth.unwritten_file, degrades=True),
+    Rule("compressed_file", "point", truth.compressed_file, degrades=True),
     Rule("page_cache", "point", truth.page_cache, degrades=True),
     Rule("direct_refused", "point", truth.direct_refused, degrades=True),
     Rule("synchronous_engine", "point", truth.synchronous_engine, degrades=True),
     Rule("depth_not_reached", "point", truth.depth_not_reached, degrades=True),
     Rule("faults", "point", truth.faults, degrades=True),
+    Rule("rate_not_reached", "point", open_loop.rate_not_reached),
+    Rule("too_short", "point", coverage.too_short, degrades=True),
+    Rule("small_region", "point", coverage.small_region),
+    Rule("shared_blocks", "point", coverage.shared_blocks),
     # Did the conditions hold? First what explains the others.
     Rule("others_at_work", "point", conditions.others_at_work, degrades=True),
     Rule("steal", "point", conditions.steal, degrades=True),
+    Rule("cpu_limited", "point", conditions.cpu_limited, degrades=True),
+    Rule("io_limit", "point", conditions.io_limit, degrades=True),
     Rule("client_bound", "point", limits.client_bound, degrades=True),
     Rule("throttled", "point", conditions.throttled, degrades=True),
     Rule("not_steady", "point", conditions.not_steady, degrades=True),
@@ -61,6 +70,7 @@ RULES: tuple[Rule, ...] = (
     Rule("still_rising", "curve", queue.still_rising),
     Rule("saturated", "curve", queue.saturated),
     Rule("load_without_effect", "curve", queue.load_without_effect),
+    Rule("users_wait", "curve", open_loop.users_wait),
     Rule("best_block_size", "curve", queue.best_block_size),
     Rule("best_combination", "experiment", queue.best_combination),
     Rule("mix_penalty", "experiment", device.mix_penalty),
@@ -103,7 +113,7 @@ RULES: tuple[Rule, ...] = (
     # What the reference tools say
     Rule("peer_ratio", "experiment", peers.peer_ratio),
 )
-_EXPLAIN = {"others_at_work", "steal"}
+_EXPLAIN = {"others_at_work", "steal", "cpu_limited", "io_limit"}
 _NAMES = {rule.name for rule in RULES}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from hwdyno.findings.rule import Case, Verdict, as_number, percent, told
 from hwdyno.statistics import fold, half_width, line_moves, mean, median, outliers
@@ -19,6 +20,10 @@ OTHERS = 0.25
 RESTLESS = ("throttled", "not_steady", "interval_not_reached")
 """What a machine that is busy with something else brings about by itself."""
 SWAP_BYTES_S = 1e6
+HELD_OFF = 0.02
+"""Share of the quota's periods in which it may be spent."""
+LIMIT_REACHED, LIMIT_PASSED = 0.85, 1.5
+"""A limit on a device lets bursts through, and a cache's bytes pass it by far."""
 CLOCK_DROP = 0.03
 THROTTLE_DROP = 0.10
 DRIFT = 0.10
@@ -251,6 +256,52 @@ def steal(case: Case) -> Verdict | None:
         f"Measure again at a quieter time, or on a dedicated host: {case.command()}",
         weight=share,
         explains=RESTLESS if share > STEAL_EXPLAINS else (),
+    )
+
+
+def cpu_limited(case: Case) -> Verdict | None:
+    """The container's quota of processor time was spent, and the measuring threads had to wait for more."""
+    share = case.point.conditions.get("cgroup_throttled", 0.0)
+    if share <= HELD_OFF:
+        return None
+    limit = as_number(told(case.run.machine, "container", "cpu_limit"))
+    quota = f" ({limit:g} processors)" if limit else ""
+    return Verdict(
+        "warning",
+        f"{case.label}: its control group's processor quota{quota} was spent in {percent(share)} of the periods, so "
+        f"the measuring threads stood still; this is the container's limit as much as the hardware's.",
+        {"throttled_periods_share": share, "tolerance": HELD_OFF, "cpu_limit": limit},
+        f"Raise the quota (cpu.max, or the container's CPU limit), then: {case.command()}",
+        weight=share,
+        explains=RESTLESS,
+    )
+
+
+def io_limit(case: Case) -> Verdict | None:
+    """A control group's limit on the device is what was reached."""
+    if case.result.resource != "storage" or case.point.elapsed_s <= 0:
+        return None
+    found: list[tuple[float, float, str, str, dict[str, Any]]] = []
+    for limits in told(case.run.machine, "storage", "limits") or []:
+        for stream in case.point.streams:
+            for unit, done in (("bytes_s", stream.bytes), ("operations_s", stream.operations)):
+                limit = as_number(limits.get(f"{stream.name}_{unit}"))
+                if limit:
+                    found.append((done / case.point.elapsed_s / limit, limit, unit, stream.name, limits))
+    if not found:
+        return None
+    share, limit, unit, direction, limits = max(found, key=lambda one: one[0])
+    if not LIMIT_REACHED <= share <= LIMIT_PASSED:
+        return None
+    allowed = case.said(limit, unit.replace("_s", "/s"))
+    return Verdict(
+        "warning",
+        f"{case.label}: its control group allows {allowed} of {direction}s on {limits.get('device')}, and "
+        f"{percent(share)} of that was reached: this is the container's limit, not the device's.",
+        {"share": share, "limit": limit, "unit": unit, "direction": direction, "device": limits.get("device")},
+        f"Lift the limit (io.max, or blkio.throttle in version 1), then: {case.command()}",
+        weight=share,
+        explains=("throttled", "not_steady", "interval_not_reached"),
     )
 
 

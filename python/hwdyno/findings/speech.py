@@ -13,6 +13,7 @@ ORDER = {"invalid": 0, "warning": 1, "info": 2}
 # Of several points, and of one.
 _HELD_AGAINST = {
     "throttled": ("stepped down in mid-run", "stepped down in mid-run"),
+    "page_cache": ("missed the device", "missed the device"),
     "not_steady": ("did not settle", "did not settle"),
     "interval_not_reached": (
         "are known less well than wanted",

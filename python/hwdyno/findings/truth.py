@@ -43,6 +43,26 @@ def unwritten_file(case: Case) -> Verdict | None:
     )
 
 
+def compressed_file(case: Case) -> Verdict | None:
+    """Blocks that are stored compressed are fewer bytes at the device, and are decompressed by the CPU."""
+    details = case.point.details
+    encoded, size = as_number(details.get("extent_encoded_bytes")) or 0.0, as_number(details.get("region_bytes"))
+    if not size or encoded / size <= NEVER_WRITTEN:
+        return None
+    share = min(1.0, encoded / size)
+    missed = missed_device(case)
+    moved = f": the device moved {format_bytes(missed[3])} for {format_bytes(missed[2])}" if missed else ""
+    return Verdict(
+        "invalid" if share > 0.1 and case.direct else "warning",
+        f"{case.label}: {percent(share)} of the file is stored compressed (or encrypted) by its filesystem, which "
+        f"reads it through the page cache whatever is asked{moved}.",
+        {"share": share, "extent_encoded_bytes": encoded, "region_bytes": size},
+        f"Measure on data that does not compress, as hwdyno lays it out by itself: {case.command()}",
+        weight=share,
+        explains=("page_cache",),
+    )
+
+
 def missed_device(case: Case) -> tuple[float, str, float, float] | None:
     """Share of the bytes of one direction that the device never saw: (share, direction, issued, at the device)."""
     found = []

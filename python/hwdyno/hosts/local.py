@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import engine, workloads
-from hwdyno.hosts import smbios
+from hwdyno.hosts import cgroups, smbios
 
 
 class Local:
@@ -21,6 +21,9 @@ class Local:
         found = engine.survey(path)
         modules, why = smbios.modules(self._root)
         found["memory"] = {**(found.get("memory") or {}), "modules": modules}
+        if storage := found.get("storage"):
+            limits = cgroups.limits_of(storage, self._root)
+            found["storage"] = {**storage, "limits": limits} if limits else storage
         if why:
             found["unknown"] = {**(found.get("unknown") or {}), "memory.modules": why}
         return found
@@ -51,6 +54,7 @@ class Local:
             if name in {"pswpin", "pswpout"}:
                 found["swap_in_bytes" if name == "pswpin" else "swap_out_bytes"] = float(value) * page_bytes
         clocks = self._numbers("sys/devices/system/cpu", "cpu[0-9]*/cpufreq/scaling_cur_freq")
+        found |= cgroups.processor_periods(self._root)
         if clocks:
             found["clock_hz"] = 1000 * sum(clocks) / len(clocks)
         temperatures = self._numbers("sys/class/thermal", "thermal_zone*/temp")

@@ -72,6 +72,8 @@ class SimulatedMachine:
     hiccups: float = 0.0
     """Share of the samples that stall to a twentieth, here and there: timers, garbage collection, refreshes."""
     cpu_s_per_operation: float = 1.5e-6
+    servers: int = 0
+    """Requests served at once by a queue M/M/m whose service takes ``latency_one_s``; 0 for the law above."""
     # What is planted.
     throttle_at: float | None = None
     """Share of the run after which throughput falls to ``throttle_to`` of what it was."""
@@ -331,8 +333,14 @@ class SimulatedHost:
             rate = 1 / ((1 - missed) / rate + missed / from_memory)
         if machine.host_cache_bytes_s:
             rate = machine.host_cache_bytes_s / bs
+        mean_s, notes = 0.0, []
+        if machine.servers:
+            rate = min(reached * jobs, machine.servers) / machine.latency_one_s
         if given["rate"]:
-            rate = min(rate, float(given["rate"]))
+            capacity, rate = rate, min(rate, float(given["rate"]))
+            mean_s = _open_loop_s(float(given["rate"]), capacity, machine, runtime)
+            if rate < 0.98 * float(given["rate"]):
+                notes.append({"code": "rate_not_reached", "says": f"{rate / float(given['rate']):.0%} was reached"})
         cores = min(jobs, machine.threads)
         bound = 0.97 * cores / rate
         cpu_per_operation = bound if machine.client_bound else min(machine.cpu_s_per_operation, 0.62 * bound)
@@ -357,7 +365,7 @@ class SimulatedHost:
         operations, elapsed = max(1, sum(counts)), rows * interval_s
         if sum(counts) == 0:
             counts[-1] = 1
-        mean_ns = reached * jobs * elapsed / operations * 1e9
+        mean_ns = mean_s * 1e9 or reached * jobs * elapsed / operations * 1e9
         names = [name for name, share in (("read", read_share), ("write", 1 - read_share)) if share > 0]
         shares = {"read": read_share, "write": 1 - read_share}
         streams: list[dict[str, Any]] = []
@@ -381,7 +389,6 @@ class SimulatedHost:
         reached_device = reads * (1 - missed / read_share) if read_share else 0.0
         cpu = cpu_per_operation * operations
         size = int(given["size"])
-        notes = []
         if machine.direct_refused and given["direct"]:
             notes.append({"code": "direct_refused", "says": "O_DIRECT was refused; it went through the cache"})
         return {
@@ -395,7 +402,7 @@ class SimulatedHost:
                 "bytes": [[count * bs for count in own] for own in sampled],
             },
             "cpu": {"user_s": 0.2 * cpu, "system_s": 0.8 * cpu},
-            "concurrency_asked": float(depth * jobs),
+            "concurrency_asked": 0.0 if given["rate"] else float(depth * jobs),
             "counters": {
                 "process_read_bytes": round(reached_device),
                 "process_write_bytes": writes,
@@ -461,6 +468,24 @@ class SimulatedHost:
             "details": {},
             "interrupted": False,
         }
+
+
+def _open_loop_s(rate: float, capacity: float, machine: SimulatedMachine, runtime_s: float) -> float:
+    """Mean latency of requests that come at a rate: M/M/m by its stationary distribution, or half of the backlog.
+
+    0 where the machine's law is no such queue and keeps up: then Little's law with the depth reached decides.
+    """
+    if rate >= capacity:
+        return machine.latency_one_s + runtime_s / 2 * (1 - capacity / rate)
+    if not machine.servers:
+        return 0.0
+    offered, m = rate * machine.latency_one_s, machine.servers
+    shares = [1.0]
+    for n in range(1, m + 1):
+        shares.append(shares[-1] * offered / n)
+    waiting = shares[m] / (1 - offered / m)
+    all_busy = waiting / (math.fsum(shares[:m]) + waiting)
+    return machine.latency_one_s + all_busy / (m / machine.latency_one_s - rate)
 
 
 def _latencies(count: int, mean_ns: float, shape: tuple[float, ...] = _SHAPE) -> dict[str, Any]:

@@ -291,6 +291,7 @@ impl Job {
             details.insert("extent_written_bytes".into(), json!(found.map(|f| f.written)));
             details.insert("extent_unwritten_bytes".into(), json!(found.map(|f| f.unwritten)));
             details.insert("extent_hole_bytes".into(), json!(found.map(|f| f.hole)));
+            details.insert("extent_encoded_bytes".into(), json!(found.map(|f| f.encoded)));
         }
         let mut direct = self.direct;
         if direct {

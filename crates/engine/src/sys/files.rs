@@ -133,6 +133,8 @@ pub struct Extents {
     pub unwritten: u64,
     /// Not even allocated: likewise.
     pub hole: u64,
+    /// Of what was written, that which lies compressed or encrypted: other bytes than were written.
+    pub encoded: u64,
 }
 
 #[repr(C)]
@@ -164,6 +166,7 @@ struct ExtentMap {
 pub fn extents(file: &File, offset: u64, length: u64) -> Option<Extents> {
     const FIEMAP: u64 = 0xC020_660B; // FS_IOC_FIEMAP = _IOWR('f', 11, struct fiemap)
     const LAST: u32 = 0x1;
+    const ENCODED: u32 = 0x8;
     const UNWRITTEN: u32 = 0x800;
     let end = offset + length;
     let mut found = Extents::default();
@@ -185,6 +188,9 @@ pub fn extents(file: &File, offset: u64, length: u64) -> Option<Extents> {
         let extents = &map.extents[..(map.mapped as usize).min(EXTENTS_A_CALL)];
         for extent in extents {
             let (from, to) = (extent.logical.max(at), (extent.logical + extent.length).min(end));
+            if extent.flags & ENCODED != 0 {
+                found.encoded += to.saturating_sub(from);
+            }
             if extent.flags & UNWRITTEN == 0 {
                 found.written += to.saturating_sub(from);
             } else {

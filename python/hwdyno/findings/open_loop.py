@@ -1,0 +1,114 @@
+"""What an open loop says: rates that were not reached, and what users wait at a share of what can be served."""
+
+from __future__ import annotations
+
+from hwdyno.curves import RATE, REACHED_SHARE
+from hwdyno.curves.open_loop import OpenLoop
+from hwdyno.findings.rule import Case, Verdict, as_number, operations_per_s, percent
+from hwdyno.units import format_count, format_ns
+from hwdyno.words import Measurement
+
+SHARES = (0.5, 0.8, 0.95)
+"""Loads at which the wait is told: half, where queues begin to matter, and where they govern."""
+ROOM = 0.7
+"""Of what was reached, so much is a rate with room to spare."""
+
+
+def asked_and_reached(case: Case) -> tuple[float, float] | None:
+    """Operations/s (or bytes/s) asked for and reached; none where no rate was asked for."""
+    rate, rate_bytes = case.number("rate"), case.number("rate_bytes")
+    reached = operations_per_s(case.point)
+    if rate and reached is not None:
+        return rate, reached
+    if rate_bytes and case.point.throughput.unit == "bytes/s":
+        return rate_bytes, case.point.throughput.value
+    return None
+
+
+def rate_not_reached(case: Case) -> Verdict | None:
+    """Requests came faster than they were served, so that their wait grew as long as the run lasted."""
+    noted = any(note.code == "rate_not_reached" for note in case.point.notes)
+    pair = asked_and_reached(case)
+    if pair is None or not noted:
+        return None
+    asked, reached = pair
+    share, latency = reached / asked, case.point.latency_ns
+    counted = "IOPS" if case.number("rate") else "bytes/s"
+    waits = f" of {format_ns(latency.mean)} on average" if latency else ""
+    room = max(1, int(float(f"{ROOM * reached:.2g}")))
+    return Verdict(
+        "warning",
+        f"{case.label}: {percent(share)} of the rate asked for was reached ({format_count(reached)} of "
+        f"{format_count(asked)} {counted}), so requests queued up and their latency{waits} is the backlog of this "
+        f"runtime, not the storage's.",
+        {"asked": asked, "reached": reached, "share": share, "latency_ns_mean": latency.mean if latency else None},
+        f"Ask for a rate that it can serve: {case.command(rate=room)}",
+        weight=1 - share,
+    )
+
+
+def users_wait(case: Case) -> Verdict | None:
+    """What a request waits at some shares of the rate that can be served, by M/M/m and as measured."""
+    curve = case.curve
+    if curve is None or curve.load != RATE or case.result.resource != "storage":
+        return None
+    points = [case.result.points[at] for at in curve.points]
+    served = [point for point in points if _kept_up(point)]
+    if not served:
+        return None
+    lost = [point for point in points if not _kept_up(point)]
+    edge = ""
+    if lost:
+        first = min(as_number(point.parameters.get(RATE)) or 0.0 for point in lost)
+        edge = f" At {format_count(first)} IOPS asked for, requests queue up without an end."
+    most = max(served, key=lambda point: as_number(point.parameters.get(RATE)) or 0.0)
+    if curve.model != "m-m-m":
+        return _as_measured(case, served, most, edge)
+    model = OpenLoop(curve.parameters["S"].value, round(curve.parameters["m"].value), 0.0)
+    told = [f"{format_ns(model.latency_ns(share * model.capacity_s))} at {percent(share)}" for share in SHARES]
+    busiest = min(served, key=lambda point: abs((operations_per_s(point) or 0.0) / model.capacity_s - 0.8))
+    share = (operations_per_s(busiest) or 0.0) / model.capacity_s
+    tail = (
+        f" Measured at {percent(share)}: {format_ns(busiest.latency_ns.mean)} on average, one in a hundred "
+        f"{format_ns(busiest.latency_ns.p99)} or longer."
+        if busiest.latency_ns
+        else ""
+    )
+    return Verdict(
+        "info",
+        f"{case.label}: of the {format_count(model.capacity_s)} IOPS that it can serve, users wait "
+        f"{', '.join(told)} load, and {format_ns(model.service_ns)} where nobody is before them "
+        f"(M/M/{model.servers}).{tail}{edge}",
+        {
+            "capacity_operations_s": model.capacity_s,
+            "service_ns": model.service_ns,
+            "servers": model.servers,
+            "latency_ns_at_share": {str(one): model.latency_ns(one * model.capacity_s) for one in SHARES},
+        },
+        f"Plan for less than {percent(SHARES[1])} of that rate, and see it beside the closed loop: "
+        "hwdyno storage rate iodepth",
+    )
+
+
+def _kept_up(point: Measurement) -> bool:
+    rate, reached = as_number(point.parameters.get(RATE)), operations_per_s(point)
+    return bool(rate and reached and reached >= REACHED_SHARE * rate and point.latency_ns)
+
+
+def _as_measured(case: Case, served: list[Measurement], most: Measurement, edge: str) -> Verdict | None:
+    least = min(served, key=lambda point: as_number(point.parameters.get(RATE)) or 0.0)
+    if least is most or least.latency_ns is None or most.latency_ns is None:
+        return None
+    rates = [operations_per_s(point) or 0.0 for point in (least, most)]
+    return Verdict(
+        "info",
+        f"{case.label}: users wait {format_ns(least.latency_ns.mean)} at {format_count(rates[0])} IOPS and "
+        f"{format_ns(most.latency_ns.mean)} at {format_count(rates[1])}, the most of these rates that was served; "
+        f"no M/M/m queue fits these points.{edge}",
+        {
+            "rates": rates,
+            "latency_ns_mean": [least.latency_ns.mean, most.latency_ns.mean],
+            "latency_ns_p99": [least.latency_ns.p99, most.latency_ns.p99],
+        },
+        "See it beside the closed loop: hwdyno storage rate iodepth",
+    )
