@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from devices import MIB, command, loop, loops, mounted
+from here import missing
 from hwdyno import engine
 from hwdyno.cli.main import main
 from hwdyno.findings import RULES
@@ -105,7 +106,7 @@ def test_blocks_that_were_never_written(data: Path, kind: str, capsys: pytest.Ca
 @loops
 def test_data_that_its_filesystem_compresses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if not shutil.which("mkfs.btrfs") or "btrfs" not in Path("/proc/filesystems").read_text():
-        pytest.skip("no btrfs here; the rule itself is tested on a made Run")
+        missing("no btrfs here; the rule itself is tested on a made Run")
     with loop(tmp_path / "disk", 160 * MIB) as device:
         command("mkfs.btrfs", "-q", device)
         with mounted(device, tmp_path / "compressed", "-o", "compress-force=zstd") as where:
@@ -171,7 +172,7 @@ def test_too_few_operations_are_named(data: Path, capsys: pytest.CaptureFixture[
 def test_a_region_that_fits_into_any_cache_is_named(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = measured(capsys, data, "--rw", "read", "--bs", "256k", "--size", "1M", "--iodepth", "8", "--direct", "1")
     if any(note.code == "direct_refused" for note in run.experiments[0].points[0].notes):
-        pytest.skip("no direct I/O in /var/tmp")
+        missing("no direct I/O in /var/tmp")
     assert "times over the same 1 MiB" in found(run, "small_region").says
 
 
@@ -232,14 +233,14 @@ def group(controller: str, files: dict[str, str]) -> Iterator[Path]:
     try:
         made.mkdir()
     except OSError as error:
-        pytest.skip(f"no control group may be made here ({error.strerror}); the rule is tested on a made Run")
+        missing(f"no control group may be made here ({error.strerror}); the rule is tested on a made Run")
     try:
         for file, text in files.items():
             if (made / file).exists():
                 (made / file).write_text(text)
                 break
         else:
-            pytest.skip(f"no {controller} controller here; the rule is tested on a made Run")
+            missing(f"no {controller} controller here; the rule is tested on a made Run")
         yield made
     finally:
         made.rmdir()
