@@ -123,13 +123,16 @@ _RATES = {
     "memory": "accesses/s",
     "network": "messages/s",
     "training": "samples/s",
+    "training.kv_cache": "entries/s",
+    "training.vector_search": "queries/s",
     "inference": "requests/s",
 }
 
 
-def rate_unit(resource: str) -> str:
-    """What the field calls a resource's operations a second; empty where it has no word of its own."""
-    return _RATES.get(resource, "")
+def rate_unit(name: str) -> str:
+    """What the field calls the operations a second of a resource, or of an experiment of it; empty without a word."""
+    resource, _, rest = name.partition(".")
+    return _RATES.get(f"{resource}.{rest.partition('.')[0]}") or _RATES.get(resource, "")
 
 
 def format_ns(ns: float) -> str:

@@ -18,7 +18,10 @@ mod storage_group;
 mod storage_layout;
 mod training_checkpoint;
 mod training_generate;
+mod training_kv_cache;
 mod training_loader;
+mod training_vector_index;
+mod training_vector_search;
 
 /// Every kernel that the engine has, each on a line of its own.
 #[rustfmt::skip]
@@ -39,5 +42,8 @@ pub static TABLE: &[&dyn Kernel] = &[
     &storage_layout::StorageLayout,
     &training_checkpoint::Checkpoint,
     &training_generate::Generate,
+    &training_kv_cache::KvCache,
     &training_loader::Loader,
+    &training_vector_index::VectorIndex,
+    &training_vector_search::VectorSearch,
 ];

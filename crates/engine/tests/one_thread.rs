@@ -56,6 +56,18 @@ const CHECKS: &[Check] = &[
         },
         counted,
     ),
+    (
+        "training_kv_cache",
+        |scratch| {
+            json!({"path": scratch.file("kv"), "users": 1, "scale": 0.0001, "think": 0.0, "runtime": 0.05,
+                   "capacity": 1 << 24, "memory": 1 << 18, "direct": false})
+        },
+        counted,
+    ),
+    ("training_vector_index", |scratch| vectors(scratch, "diskann"), counted),
+    ("training_vector_search", |scratch| searched(scratch, "diskann"), recalled),
+    ("training_vector_index", |scratch| vectors(scratch, "ivf"), counted),
+    ("training_vector_search", |scratch| searched(scratch, "ivf"), recalled),
 ];
 
 /// Kernels that need a second processor, and say so where they are given one.
@@ -89,6 +101,26 @@ fn sealed(scratch: &Scratch, rw: &str) -> Value {
     asked["verify"] = json!("crc32c");
     asked["rate"] = json!(100_000.0);
     asked
+}
+
+fn vectors(scratch: &Scratch, index: &str) -> Value {
+    json!({"path": scratch.file("vs"), "index": index, "vectors": 400, "dim": 24, "degree": 16, "queries": 20,
+           "threads": 1})
+}
+
+fn searched(scratch: &Scratch, index: &str) -> Value {
+    let mut asked = vectors(scratch, index);
+    asked["runtime"] = json!(0.05);
+    asked["ioengine"] = json!("psync");
+    asked["direct"] = json!(false);
+    asked
+}
+
+fn recalled(reading: &Value) -> Result<(), String> {
+    match reading["details"]["recall"].as_f64() {
+        Some(recall) if recall > 0.8 => counted(reading),
+        other => Err(format!("recall {other:?}")),
+    }
 }
 
 fn counted(reading: &Value) -> Result<(), String> {

@@ -21,7 +21,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of checkpoints."""
     group = parser.add_argument_group("checkpoints, instead of a workload")
     group.add_argument("--checkpoint", metavar="MODEL", help="llama3-8b, llama3-70b, llama3-405b or llama3-1t")
-    group.add_argument("--scale", type=float, default=0.01, metavar="FACTOR", help="share of its size (default 0.01)")
+    group.add_argument(
+        "--scale",
+        type=float,
+        default=0.01,
+        metavar="FACTOR",
+        help="share of its size, or, of a KV cache, of the contexts' tokens (default 0.01)",
+    )
     group.add_argument("--ranks", metavar="COUNTS", help="ranks that save at once (default: the model's, at most 16)")
 
 

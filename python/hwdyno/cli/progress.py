@@ -33,8 +33,7 @@ def described(parameters: Parameters) -> str:
 
 def result_line(experiment: str, measurement: Measurement) -> str:
     """One point's result in one line."""
-    value, resource = measurement.throughput, experiment.partition(".")[0]
-    counted = rate_unit(resource)
+    value, counted = measurement.throughput, rate_unit(experiment)
     words = [
         f"{format_count(value.value)} {counted}"
         if value.unit == "operations/s" and counted

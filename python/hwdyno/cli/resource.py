@@ -39,13 +39,32 @@ def add_axes(
         for parameter in known.get(name, {"parameters": []})["parameters"]:
             parameters[parameter["name"]] = _joined(parameters.get(parameter["name"]), parameter)
     group = parser.add_argument_group("axes", "each takes one value or many: 4k,16k,1M   1..1024   randread,randrw:70")
+    _declare(group, parameters, leave_out, defaults)
+    group.add_argument("--load", metavar="AXIS", help="the axis of the curves (default: that with most values)")
+
+
+def add_more_axes(
+    parser: argparse.ArgumentParser, title: str, kernel: str, beside: Kernels, leave_out: Collection[str]
+) -> None:
+    """The axes of one more kernel, in a group of their own: those that the kernels ``beside`` it have not declared."""
+    known = common.this_machine().kernels()
+    there = {one["name"] for name in _each(beside) for one in known.get(name, {"parameters": []})["parameters"]}
+    parameters = {one["name"]: one for one in known.get(kernel, {"parameters": []})["parameters"]}
+    _declare(parser.add_argument_group(title), parameters, {*leave_out, *there}, {})
+
+
+def _declare(
+    group: argparse._ArgumentGroup,
+    parameters: Mapping[str, dict[str, Any]],
+    leave_out: Collection[str],
+    defaults: Mapping[str, str],
+) -> None:
     for name, parameter in parameters.items():
         if name in leave_out:
             continue
         spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
         says = _help(parameter, defaults.get(name, parameter.get("default")))
         group.add_argument(*spellings, dest=_PREFIX + name, metavar="VALUES", help=says)
-    group.add_argument("--load", metavar="AXIS", help="the axis of the curves (default: that with most values)")
 
 
 def _each(kernel: Kernels) -> tuple[str, ...]:

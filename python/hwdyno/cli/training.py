@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.cli import checkpoint_plan, common, plain_reads
+from hwdyno.cli import checkpoint_plan, common, kv_cache_plan, plain_reads, vector_search_plan
 from hwdyno.cli.main import INTERRUPTED, OK
-from hwdyno.cli.resource import add_axes, given_axes
+from hwdyno.cli.resource import add_axes, add_more_axes, given_axes
 from hwdyno.formats.workload import Workload
 from hwdyno.units import format_bytes_s, format_duration, format_size, parse_duration
 from hwdyno.words import Parameters, Run, UserError
@@ -100,7 +100,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--no-plain", action="store_true", help="leave out plain reads of the same size beside it")
     what.add_argument("--summary", type=Path, metavar="DIR", help="write DLIO's summary.json of each point here")
     checkpoint_plan.add(parser)
+    kv_cache_plan.add(parser)
+    vector_search_plan.add(parser)
     add_axes(parser, KERNEL, leave_out=_HIDDEN)
+    kv, vectors = kv_cache_plan.KERNEL, vector_search_plan.KERNEL
+    add_more_axes(parser, "axes of --kv-cache", kv, KERNEL, kv_cache_plan.HIDDEN)
+    add_more_axes(parser, "axes of --vector-search", vectors, (KERNEL, kv), vector_search_plan.HIDDEN)
     common.add_options(parser, many_paths=True)
 
 
@@ -116,8 +121,13 @@ def run(args: argparse.Namespace) -> int:
     profile = args.profile or "quick"
     if profile not in CARE:
         raise UserError(f"no profile is called '{profile}'; there are: {', '.join(CARE)}")
+    places = [_named(text) for text in args.path or ["."]]
     if args.checkpoint:
-        return checkpoint_plan.run(args, [_named(text) for text in args.path or ["."]], host)
+        return checkpoint_plan.run(args, places, host)
+    if args.kv_cache:
+        return kv_cache_plan.run(args, places, host)
+    if args.vector_search:
+        return vector_search_plan.run(args, places, host)
     targets = targets_of(args, profile, host)
     plan = plan_of(targets, args, profile, host)
     if args.dry_run:
@@ -159,6 +169,7 @@ def study(name: str, args: argparse.Namespace) -> int:
         overrides=[], workload="unet3d", accelerator="a100,h100", keep=False, generate=False, no_client=False,
         no_plain=False,
         samples=STUDY_SAMPLES.get(args.profile or "quick", "32,112"), summary=None, checkpoint=None,
+        kv_cache=None, vector_search=None,
         axis_accelerators="1", axis_epochs="5", load=None, study=name, **vars(args),
     )  # fmt: skip
     return run(told)

@@ -34,6 +34,7 @@ QUEUE_LOADS = {
     "read_threads",
     "read-threads",
     "clients",
+    "users",
 }
 THREAD_LOADS = {"threads", "numjobs"}
 """Where the Universal Scalability Law may speak; never for a queue's depth."""

@@ -39,3 +39,27 @@ CHECKPOINT = Experiment(
     sweep=Sweep(ranks=8),
     default=False,
 )
+
+# The model, its scale and its place stand in `fixed` of a copy, made for the model that is asked about.
+KV_CACHE = Experiment(
+    name="training.kv_cache",
+    asks="How many users' KV cache can this storage keep, and how long do they wait for it?",
+    kernel="training_kv_cache",
+    load="users",
+    sweep=Sweep(users=(1, 2, 4, 8, 16)),
+    base=Sweep(users=(1, 2, 4, 8, 16)),
+    fixed={"model": "llama3.1-8b", "scale": 0.01, "seed": 1},
+    default=False,
+)
+
+# The index and its place likewise. Its seed is fixed: other vectors would be another index.
+VECTOR_SEARCH = Experiment(
+    name="training.vector_search",
+    asks="How many queries does a vector index on this storage answer, how fast and how well?",
+    kernel="training_vector_search",
+    load="threads",
+    sweep=Sweep(threads=(1, 2, 4, 8)),
+    base=Sweep(threads=(1, 2, 4, 8)),
+    fixed={"index": "diskann", "seed": 1},
+    default=False,
+)

@@ -13,6 +13,7 @@ from hwdyno.findings import (
     conditions,
     coverage,
     device,
+    kv_cache,
     laws,
     limits,
     memory,
@@ -25,6 +26,7 @@ from hwdyno.findings import (
     training_capacity,
     training_peer,
     truth,
+    vector_search,
 )
 from hwdyno.findings.limits import why_not_double
 from hwdyno.findings.rule import Case, Rule, Scope, Verdict
@@ -98,6 +100,15 @@ RULES: tuple[Rule, ...] = (
     Rule("training_capacity", "experiment", training_capacity.training_capacity),
     Rule("training_plain", "experiment", training_capacity.training_plain),
     Rule("training_beside_dlio", "experiment", training_peer.training_beside_dlio),
+    # Does it keep a model's KV cache, and answer a vector index's queries?
+    Rule("io_corrupt", "point", kv_cache.io_corrupt),
+    Rule("io_nothing_done", "point", kv_cache.io_nothing_done),
+    Rule("io_client_bound", "point", kv_cache.io_client_bound, degrades=True),
+    Rule("kv_too_few", "point", kv_cache.kv_too_few),
+    Rule("kv_no_room", "point", kv_cache.kv_no_room, degrades=True),
+    Rule("kv_users", "experiment", kv_cache.kv_users),
+    Rule("vector_recall", "point", vector_search.vector_recall),
+    Rule("vector_queries", "experiment", vector_search.vector_queries),
     # Memory and arithmetic
     Rule("wrong_result", "point", memory.wrong_result, degrades=True),
     Rule("noisy_neighbour", "point", compute.noisy_neighbour, degrades=True),

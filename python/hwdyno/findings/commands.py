@@ -109,9 +109,51 @@ USUAL: dict[str, dict[str, Scalar]] = {
     "network_ping": {"message": None, "in_flight": None, "rate": 0.0, "server": ""},
     "training_loader": {"workload": "", "accelerator": "", "accelerators": None},
     "training_checkpoint": {"model": None, "scale": None, "ranks": None},
+    "training_kv_cache": {
+        "model": None,
+        "scale": None,
+        "users": None,
+        "user_kind": "mixed",
+        "turns": 50,
+        "decode_batch": 32,
+        "token_time": 0.0,
+        "think": 1.0,
+        "memory": 0,
+        "capacity": None,
+        "transfer_size": 1 << 20,
+        "direct": True,
+        "drop_cache": True,
+        "fsync": True,
+        "verify": True,
+    },
+    "training_vector_search": {
+        "index": None,
+        "vectors": None,
+        "dim": None,
+        "distribution": "clustered",
+        "degree": 32,
+        "build_list": 64,
+        "lists": 0,
+        "queries": 500,
+        "threads": None,
+        "search_list": 50,
+        "beam": 4,
+        "probes": 16,
+        "k": 10,
+        "ioengine": "io_uring",
+        "direct": True,
+        "drop_cache": False,
+    },
 }
 QUESTIONS = {"compute_clock": "clock", "network_ping": "ping"}
 """The word that says which loop is meant, where no axis does."""
+_SIZES = {"bs", "block", "size", "offset", "working_set", "stride", "capacity", "memory", "transfer_size"}
+INSTEAD = {
+    "training_checkpoint": ("model", "checkpoint"),
+    "training_kv_cache": ("model", "kv_cache"),
+    "training_vector_search": ("index", "vector_search"),
+}
+"""The parameter that is the value of the option which asks for the kernel, and that option."""
 _TIMES = {"runtime", "ramp_time"}
 _HAVE_NO_RAMP = {"memory", "compute"}
 _HIDDEN = {"seed", "path", "cpus"}
@@ -142,8 +184,9 @@ def command_of(resource: str, parameters: Mapping[str, Scalar], kernel: str = ""
     share = given.pop("rwmixread", None)
     if share is not None and str(given.get("rw")) in {"rw", "randrw"}:
         given["rw"] = f"{given['rw']}:{share}"
-    if kernel == "training_checkpoint" and "model" in given:
-        given = {"checkpoint": given.pop("model"), **given}
+    named, option = INSTEAD.get(kernel, ("", ""))
+    if named in given:
+        given = {option: given.pop(named), **given}
     told = [f"--{name.replace('_', '-')} {typed(name, v)}" for name, v in given.items() if name not in _HIDDEN]
     return " ".join(filter(None, ["hwdyno", resource or "run", QUESTIONS.get(kernel, ""), *told]))
 
@@ -152,7 +195,7 @@ def typed(name: str, value: Scalar) -> str:
     """A value as people type it: 4k, 1M, true as 1."""
     if isinstance(value, bool):
         return str(int(value))
-    if isinstance(value, int | float) and name in {"bs", "block", "size", "offset", "working_set", "stride"}:
+    if isinstance(value, int | float) and name in _SIZES:
         for suffix, unit in (("G", 1 << 30), ("M", 1 << 20), ("k", 1 << 10)):
             if value >= unit and value % unit == 0:
                 return f"{value // unit:.0f}{suffix}"

@@ -1,0 +1,297 @@
+//! Builds a vector index of generated vectors on storage, with queries and their exact answers, to be searched.
+
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde_json::{json, Map, Value};
+
+use crate::clock::now_ns;
+use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::reading::{CpuTime, Reading, Stream};
+use crate::sys;
+use crate::training::vectors::data::{Code, Set, Spread, TRUTH};
+use crate::training::vectors::file::{words, Header, Layout, Writer, SECTOR};
+use crate::training::vectors::graph::{self, Codes, Graph};
+use crate::training::vectors::lists::{self, Lists};
+
+/// The name of an index in its folder.
+pub const FILE: &str = "vectors.hwdyno";
+/// The share of the free room that an index may take.
+const ROOM: f64 = 0.9;
+
+/// See the module.
+pub struct VectorIndex;
+
+/// What an index is made of; its header repeats each.
+pub fn index_parameters() -> Vec<Parameter> {
+    let integer = |name, means, (min, max), default: i64| Parameter {
+        name,
+        means,
+        unit: "",
+        kind: Kind::Integer { min, max },
+        default: json!(default),
+    };
+    let choice = |name, means, choices: &[&'static str]| Parameter {
+        name,
+        means,
+        unit: "",
+        kind: Kind::Choice { choices: choices.to_vec() },
+        default: json!(choices[0]),
+    };
+    vec![
+        Parameter {
+            name: "path",
+            means: "a folder; the index is vectors.hwdyno in it",
+            unit: "",
+            kind: Kind::Text,
+            default: Value::Null,
+        },
+        choice("index", "a graph (DiskANN; with beam 1 as HNSW on disk) or an inverted file", &["diskann", "ivf"]),
+        integer("vectors", "vectors of the index", (2, 1 << 31), 20_000),
+        integer("dim", "dimensions of a vector, 4 bytes each", (2, 65_536), 128),
+        choice(
+            "distribution",
+            "of the vectors: in few dimensions really, as embeddings are, or evenly",
+            &["clustered", "uniform"],
+        ),
+        integer("degree", "diskann: neighbours of a vector at most", (2, 1024), 32),
+        integer("build_list", "diskann: candidates that are kept while it is built", (2, 10_000), 64),
+        integer("lists", "ivf: lists; 0 for the square root of the vectors", (0, 1 << 24), 0),
+        integer("queries", "queries with their exact answers", (1, 1 << 20), 500),
+        integer("seed", "decides vectors and queries", (0, i64::MAX), 1),
+    ]
+}
+
+/// Those of them that decide what is in the file.
+#[must_use]
+pub fn fields(parameters: &Parameters) -> Map<String, Value> {
+    let Value::Object(mut all) = parameters.as_json() else { return Map::new() };
+    let own: Vec<_> = index_parameters().iter().map(|one| one.name).collect();
+    all.retain(|name, _| name != "path" && own.contains(&name.as_str()));
+    let is_graph = parameters.text("index") == "diskann";
+    for other in if is_graph { vec!["lists"] } else { vec!["degree", "build_list"] } {
+        all.remove(other);
+    }
+    all
+}
+
+impl Kernel for VectorIndex {
+    fn info(&self) -> KernelInfo {
+        let mut parameters = index_parameters();
+        parameters.push(Parameter {
+            name: "threads",
+            means: "threads that build; 0 for all processors",
+            unit: "",
+            kind: Kind::Integer { min: 0, max: 1024 },
+            default: json!(0),
+        });
+        KernelInfo {
+            name: "training_vector_index",
+            measures: "builds a vector index on storage, to be searched",
+            parameters,
+            pass: vec![("bytes", "the index's")],
+        }
+    }
+
+    fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
+        let folder = Path::new(parameters.text("path"));
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Error::machine(format!("make {}", folder.display()), &error))?;
+        let asked = fields(parameters);
+        let path = folder.join(FILE);
+        let begun = now_ns();
+        let mut reading =
+            Reading { kernel: self.info().name.into(), parameters: parameters.as_json(), ..Reading::default() };
+        let there = File::open(&path).ok().and_then(|file| Header::read(&file).ok());
+        if there.is_some_and(|header| header.is_of(&asked)) {
+            reading.details.insert("kept".into(), json!(true));
+            reading.elapsed_s = (now_ns() - begun) as f64 / 1e9;
+            return Ok(reading);
+        }
+        let plan = Plan::of(parameters);
+        plan.check_room(folder)?;
+        let before = sys::time::process_cpu_time();
+        let Some(made) = plan.make(stop)? else {
+            reading.interrupted = true;
+            return Ok(reading);
+        };
+        let built = now_ns();
+        let bytes = match plan.write(&made, asked, &path) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let _ = std::fs::remove_file(path.with_extension("part"));
+                return Err(Error::machine(format!("write {}", path.display()), &error));
+            }
+        };
+        let cpu = sys::time::process_cpu_time().since(before);
+        reading.elapsed_s = (now_ns() - begun) as f64 / 1e9;
+        reading.cpu = CpuTime { ..cpu };
+        reading.streams.push(Stream { name: "write".into(), operations: 1, bytes, ..Stream::default() });
+        reading.details.insert("kept".into(), json!(false));
+        reading.details.insert("build_s".into(), json!((built - begun) as f64 / 1e9));
+        Ok(reading)
+    }
+}
+
+/// What is to be built.
+struct Plan<'a> {
+    parameters: &'a Parameters,
+    is_graph: bool,
+    threads: usize,
+    layout: Layout,
+}
+
+/// What was built.
+struct Made {
+    set: Set,
+    queries: Set,
+    truth: Vec<u32>,
+    code: Code,
+    entry: usize,
+    index: Index,
+}
+
+enum Index {
+    Graph(Codes, Graph),
+    Lists(Lists),
+}
+
+impl<'a> Plan<'a> {
+    fn of(parameters: &'a Parameters) -> Self {
+        let (dim, degree) = (parameters.integer("dim") as usize, parameters.integer("degree") as usize);
+        let is_graph = parameters.text("index") == "diskann";
+        let entry = 4 * dim + if is_graph { 4 + 4 * degree } else { 4 };
+        let threads = match parameters.integer("threads") {
+            0 => sys::affinity::allowed().len(),
+            asked => asked as usize,
+        };
+        Self { parameters, is_graph, threads, layout: Layout::of(entry) }
+    }
+
+    fn number(&self, name: &str) -> usize {
+        self.parameters.integer(name) as usize
+    }
+
+    fn list_count(&self) -> usize {
+        match self.number("lists") {
+            0 => (self.number("vectors") as f64).sqrt().ceil() as usize,
+            asked => asked.min(self.number("vectors")),
+        }
+    }
+
+    /// Refuses what the storage or the memory has no room for.
+    fn check_room(&self, folder: &Path) -> Result<(), Error> {
+        let free = sys::room::free_bytes(folder)
+            .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
+        let (vectors, dim) = (self.number("vectors"), self.number("dim"));
+        let lists = if self.is_graph { 0 } else { self.list_count() };
+        let bytes = (self.layout.blocks(vectors) + lists) * self.layout.block + vectors * dim;
+        let refuse = |what: &str, need: f64, there: u64, errno| {
+            let says = format!(
+                "an index of {vectors} vectors needs {:.2} GB of {what}, and {:.2} GB are free: give fewer vectors",
+                need / 1e9,
+                there as f64 / 1e9
+            );
+            Err(Error::Machine(says, Some(errno)))
+        };
+        if bytes as f64 > free as f64 * ROOM {
+            return refuse("storage", bytes as f64, free, libc::ENOSPC);
+        }
+        let memory = vectors as f64 * (5 * dim + 4 * self.number("degree") + 32) as f64;
+        match sys::pages::available_bytes() {
+            Some(there) if memory > there as f64 * ROOM => refuse("memory", memory, there, libc::ENOMEM),
+            _ => Ok(()),
+        }
+    }
+
+    fn make(&self, stop: &Stop) -> Result<Option<Made>, Error> {
+        let (dim, seed) = (self.number("dim"), self.parameters.integer("seed"));
+        let spread =
+            if self.parameters.text("distribution") == "uniform" { Spread::Uniform } else { Spread::Clustered };
+        let set = Set::draw(self.number("vectors"), dim, spread, (seed, 0), self.threads)?;
+        let queries = Set::draw(self.number("queries"), dim, spread, (seed, 1), self.threads)?;
+        let code = Code::of(&set);
+        let entry = set.middle();
+        let index = if self.is_graph {
+            let mut bytes = Vec::with_capacity(set.values.len());
+            code.encode(&set.values, &mut bytes);
+            let codes = Codes { dim, bytes };
+            let shape = (self.number("degree"), self.number("build_list"));
+            let Some(graph) = graph::build(&codes, entry as u32, shape, seed, self.threads, stop)? else {
+                return Ok(None);
+            };
+            Index::Graph(codes, graph)
+        } else {
+            let Some(lists) = lists::cut(&set, self.list_count(), self.threads, stop)? else { return Ok(None) };
+            Index::Lists(lists)
+        };
+        if stop.is_set() {
+            return Ok(None);
+        }
+        let truth = set.nearest(&queries, self.threads)?;
+        Ok(Some(Made { set, queries, truth, code, entry, index }))
+    }
+
+    /// Writes the file whole, and only then under its name; gives its length.
+    fn write(&self, made: &Made, mut fields: Map<String, Value>, path: &Path) -> std::io::Result<u64> {
+        let part = path.with_extension("part");
+        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+        let vectors = made.set.count();
+        let mut members: Vec<Vec<u32>> = Vec::new();
+        let blocks = match &made.index {
+            Index::Graph(..) => self.layout.blocks(vectors),
+            Index::Lists(lists) => {
+                members.resize(lists.centres.count(), Vec::new());
+                lists.of.iter().enumerate().for_each(|(at, &list)| members[list as usize].push(at as u32));
+                members.iter().map(|list| self.layout.blocks(list.len())).sum()
+            }
+        };
+        for (name, value) in [
+            ("entry_bytes", json!(self.layout.entry)),
+            ("blocks", json!(blocks)),
+            ("entry", json!(made.entry)),
+            ("code_low", json!(made.code.low)),
+            ("code_step", json!(made.code.step)),
+            ("truth", json!(TRUTH)),
+            ("block_bytes", json!(self.layout.block)),
+            ("data_from", json!(SECTOR)),
+        ] {
+            fields.insert(name.into(), value);
+        }
+        let mut writer = Writer::new(&file, self.layout, &Header::new(fields))?;
+        match &made.index {
+            Index::Graph(codes, graph) => {
+                for (at, neighbours) in graph.iter().enumerate() {
+                    writer.entry(|into| {
+                        into.extend(made.set.row(at).iter().flat_map(|value| value.to_le_bytes()));
+                        into.extend((neighbours.len() as u32).to_le_bytes());
+                        into.extend(neighbours.iter().flat_map(|other| other.to_le_bytes()));
+                    })?;
+                }
+                writer.section(&codes.bytes)?;
+                writer.section(&[])?;
+            }
+            Index::Lists(lists) => {
+                let mut table = Vec::with_capacity(members.len() * 2);
+                for list in &members {
+                    table.extend([writer.blocks as u32, list.len() as u32]);
+                    for &at in list {
+                        writer.entry(|into| {
+                            into.extend(at.to_le_bytes());
+                            into.extend(made.set.row(at as usize).iter().flat_map(|value| value.to_le_bytes()));
+                        })?;
+                    }
+                    writer.end_block()?;
+                }
+                writer.section(&words(&lists.centres.values, f32::to_le_bytes))?;
+                writer.section(&words(&table, u32::to_le_bytes))?;
+            }
+        }
+        writer.section(&words(&made.queries.values, f32::to_le_bytes))?;
+        writer.section(&words(&made.truth, u32::to_le_bytes))?;
+        let bytes = writer.finish()?;
+        std::fs::rename(part, path)?;
+        Ok(bytes)
+    }
+}

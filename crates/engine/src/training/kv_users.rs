@@ -1,0 +1,348 @@
+//! The users of a served language model: their conversations, and what each turn reads and writes of the KV cache.
+//!
+//! The shapes of users, turns and reads are those of `MLPerf` Storage v3 (mlcommons/storage,
+//! `kv_cache_benchmark/kv_cache/workload.py` and `benchmark.py`): three kinds of users in equal parts, a
+//! conversation that goes on with probability 0.8, a turn that reads the entries of all turns before it, writes its
+//! own (prefill) and reads that once and once more for every 32 tokens generated (decode). Unlike there, a user asks
+//! again only after his answer: the load is the number of users, not a backlog.
+
+use super::kv_files::{Buffers, Ended, Shelf, BLOCK};
+use super::kv_tiers::{Tier, Tiers};
+use super::ledger::Ledger;
+use crate::clock::now_ns;
+use crate::histogram::Histogram;
+use crate::kernel::Stop;
+use crate::reading::CpuTime;
+use crate::storage::choice::Draws;
+use crate::{cpu_time, sys};
+
+/// A kind of user: tokens of context and of answer, and the time to think between turns, s.
+struct Shape {
+    name: &'static str,
+    context: (u64, u64),
+    answer: (u64, u64),
+    think_s: (f64, f64),
+}
+
+const SHAPES: [Shape; 3] = [
+    Shape { name: "chatbot", context: (512, 4096), answer: (50, 200), think_s: (0.1, 0.5) },
+    Shape { name: "coding", context: (4096, 25_000), answer: (100, 500), think_s: (0.2, 1.0) },
+    Shape { name: "document", context: (4096, 16_384), answer: (200, 800), think_s: (0.3, 1.5) },
+];
+/// A conversation goes on with this probability after each turn.
+const GOES_ON: f64 = 0.8;
+/// From this many tokens of context on a turn only fills the cache; its answer comes from elsewhere.
+const PREFILL_ONLY: u64 = 10_000;
+/// A long wait is slept in parts of this length, to see a request to stop.
+const NAP_NS: u64 = 50_000_000;
+
+/// What users do; the same for all.
+pub struct Traffic {
+    /// Bytes of the cache a token.
+    pub bytes_per_token: u64,
+    /// Context tokens are this share of the real ones.
+    pub scale: f64,
+    /// `mixed` or one of the kinds.
+    pub kind: String,
+    /// Turns of a conversation at most.
+    pub turns: u64,
+    /// Tokens generated a read of the turn's entry.
+    pub decode_batch: u64,
+    /// Time that generating a token takes, s.
+    pub token_s: f64,
+    /// Times to think are multiplied by this.
+    pub think: f64,
+    /// Decides all draws.
+    pub seed: u64,
+    /// When to end, ns of the monotonic clock.
+    pub end_ns: u64,
+}
+
+/// What one user did.
+#[derive(Default)]
+pub struct Told {
+    /// Storage's time of each entry read and written.
+    pub read: Histogram,
+    /// As above.
+    pub written: Histogram,
+    /// Whole time of each turn, from asking to the last token.
+    pub request: Histogram,
+    /// Turns answered.
+    pub requests: u64,
+    /// Tokens generated, and tokens of context that were written.
+    pub tokens: u64,
+    /// As above.
+    pub prefilled: u64,
+    /// Entries found in memory and on storage, and not found any more.
+    pub memory_hits: u64,
+    /// As above.
+    pub storage_hits: u64,
+    /// As above.
+    pub misses: u64,
+    /// Bytes of entries that memory gave and took.
+    pub memory_read: u64,
+    /// As above.
+    pub memory_written: u64,
+    /// Entries that found no room.
+    pub turned_away: u64,
+    /// CPU time.
+    pub cpu: CpuTime,
+}
+
+impl Told {
+    /// Adds another user's.
+    pub fn merge(&mut self, other: &Self) {
+        self.read.merge(&other.read);
+        self.written.merge(&other.written);
+        self.request.merge(&other.request);
+        for (mine, theirs) in [
+            (&mut self.requests, other.requests),
+            (&mut self.tokens, other.tokens),
+            (&mut self.prefilled, other.prefilled),
+            (&mut self.memory_hits, other.memory_hits),
+            (&mut self.storage_hits, other.storage_hits),
+            (&mut self.misses, other.misses),
+            (&mut self.memory_read, other.memory_read),
+            (&mut self.memory_written, other.memory_written),
+            (&mut self.turned_away, other.turned_away),
+        ] {
+            *mine += theirs;
+        }
+        self.cpu += other.cpu;
+    }
+}
+
+/// Where users keep what, shared by all.
+pub struct Service<'a> {
+    /// What they do.
+    pub traffic: &'a Traffic,
+    /// Where each entry is.
+    pub tiers: &'a Tiers,
+    /// The files.
+    pub shelf: &'a Shelf,
+    /// Progress of reads and of writes.
+    pub reads: &'a Ledger,
+    /// As above.
+    pub writes: &'a Ledger,
+    /// A request to end, and the end for all after a failure that will not pass.
+    pub stop: &'a Stop,
+    /// As above.
+    pub broken: &'a Stop,
+}
+
+/// One user's state.
+struct User<'a> {
+    service: &'a Service<'a>,
+    buffers: Buffers,
+    draws: Draws,
+    number: u64,
+    /// Entries that he has made so far.
+    made: u64,
+    told: Told,
+}
+
+/// Tokens of an entry at the traffic's scale.
+fn scaled(traffic: &Traffic, tokens: u64) -> u64 {
+    ((tokens as f64 * traffic.scale).round() as u64).max(1)
+}
+
+/// The length of an entry: its tokens' bytes in whole blocks.
+fn entry_bytes(traffic: &Traffic, tokens: u64) -> u64 {
+    (scaled(traffic, tokens) * traffic.bytes_per_token).next_multiple_of(BLOCK as u64)
+}
+
+/// Serves user `number` until the time is over, and tells what he did.
+#[must_use]
+pub fn serve(service: &Service<'_>, number: u64, buffers: Buffers) -> Told {
+    let seed = service.traffic.seed.wrapping_mul(0x1_0001).wrapping_add(number);
+    let mut user =
+        User { service, buffers, draws: Draws::new(sys::memory::mix(seed)), number, made: 0, told: Told::default() };
+    let before = cpu_time::of_this_thread();
+    user.talk();
+    user.told.cpu = cpu_time::of_this_thread().since(before);
+    user.told
+}
+
+impl User<'_> {
+    fn between(&mut self, (low, high): (u64, u64)) -> u64 {
+        low + self.draws.below(high.saturating_sub(low) + 1)
+    }
+
+    fn over(&self) -> bool {
+        let service = self.service;
+        service.stop.is_set() || service.broken.is_set() || now_ns() >= service.traffic.end_ns
+    }
+
+    /// Sleeps unless the end comes first.
+    fn pause(&self, seconds: f64) {
+        let deadline = (now_ns() + (seconds * 1e9) as u64).min(self.service.traffic.end_ns);
+        while now_ns() < deadline && !self.over() {
+            sys::pause::until(deadline.min(now_ns() + NAP_NS));
+        }
+    }
+
+    fn talk(&mut self) {
+        let traffic = self.service.traffic;
+        let chosen = SHAPES.iter().position(|shape| shape.name == traffic.kind);
+        let shape = &SHAPES[chosen.unwrap_or_else(|| self.draws.below(SHAPES.len() as u64) as usize)];
+        let (context, answer) = (self.between(shape.context), self.between(shape.answer));
+        let think_s = shape.think_s.0 + (shape.think_s.1 - shape.think_s.0) * self.draws.share();
+        let mut turns: Vec<u64> = Vec::new();
+        while !self.over() {
+            let pause_s = think_s * (0.8 + 0.4 * self.draws.share()) * traffic.think;
+            self.pause(pause_s);
+            if turns.len() as u64 >= traffic.turns || self.draws.share() >= GOES_ON {
+                turns.clear();
+            }
+            let tokens = self.between(((context / 4).max(1), context));
+            let generated = self.between(((answer / 4).max(1), answer));
+            let begun = now_ns();
+            if self.turn(&turns, tokens, generated).is_err() {
+                return;
+            }
+            self.pause(generated as f64 * traffic.token_s);
+            self.told.request.record(now_ns() - begun);
+            self.told.requests += 1;
+            self.told.tokens += generated;
+            turns.push(self.id(self.made));
+        }
+    }
+
+    fn id(&self, made: u64) -> u64 {
+        (self.number << 32) | made
+    }
+
+    /// One turn: what was said before is read, the new entry written and read while tokens are generated.
+    fn turn(&mut self, before: &[u64], tokens: u64, generated: u64) -> Result<(), ()> {
+        for id in before {
+            self.fetch(*id)?;
+        }
+        self.made += 1;
+        let id = self.id(self.made);
+        self.keep(id, entry_bytes(self.service.traffic, tokens))?;
+        self.told.prefilled += scaled(self.service.traffic, tokens);
+        if tokens < PREFILL_ONLY {
+            for _ in 0..=generated.div_ceil(self.service.traffic.decode_batch) {
+                self.fetch(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads an entry from wherever it is.
+    fn fetch(&mut self, id: u64) -> Result<(), ()> {
+        if self.over() {
+            return Err(());
+        }
+        let service = self.service;
+        let Some((bytes, data)) = service.tiers.hold(id) else {
+            self.told.misses += 1;
+            return Ok(());
+        };
+        if let Some(data) = data {
+            // what a copy to an accelerator would read
+            std::hint::black_box(crc32c::crc32c(&data));
+            self.told.memory_hits += 1;
+            self.told.memory_read += bytes;
+            service.tiers.release(id);
+            return Ok(());
+        }
+        let answer = service.shelf.read(id, bytes, &self.buffers, service.reads, &|| self.over());
+        service.tiers.release(id);
+        match answer {
+            Ok(took) => {
+                self.told.read.record(took);
+                self.told.storage_hits += 1;
+                Ok(())
+            }
+            Err(Ended::Halted) => Err(()),
+            Err(Ended::Failed(operation, errno, says)) => {
+                service.reads.fault(operation, errno, says);
+                service.tiers.forget(id);
+                self.told.misses += 1;
+                self.gone_on(errno)
+            }
+        }
+    }
+
+    /// Writes a new entry, after those that have to leave for it.
+    fn keep(&mut self, id: u64, bytes: u64) -> Result<(), ()> {
+        let service = self.service;
+        let admission = service.tiers.admit(id, bytes);
+        for gone in &admission.delete {
+            service.shelf.remove(*gone);
+        }
+        let mut answer = Ok(());
+        for (older, data) in &admission.demote {
+            answer = answer.and(self.write(*older, data.len() as u64, Some(data)));
+            if answer.is_ok() {
+                service.tiers.demoted(*older);
+            } else {
+                service.tiers.forget(*older);
+            }
+        }
+        answer?;
+        match admission.tier {
+            Tier::Memory => {
+                let data = service.shelf.compose(id, bytes, &self.buffers);
+                service.tiers.fill(id, data);
+                self.told.memory_written += bytes;
+            }
+            Tier::Storage => self.write(id, bytes, None).inspect_err(|()| service.tiers.forget(id))?,
+            Tier::None => self.told.turned_away += 1,
+        }
+        service.tiers.release(id);
+        Ok(())
+    }
+
+    fn write(&mut self, id: u64, bytes: u64, memory: Option<&[u8]>) -> Result<(), ()> {
+        let service = self.service;
+        match service.shelf.write(id, bytes, memory, &self.buffers, service.writes, &|| self.over()) {
+            Ok(took) => {
+                self.told.written.record(took);
+                Ok(())
+            }
+            Err(ended) => {
+                service.shelf.remove(id);
+                if let Ended::Failed(operation, errno, says) = ended {
+                    service.writes.fault(operation, errno, says);
+                    // storage that takes no more makes every further figure another one's
+                    service.broken.set();
+                }
+                Err(())
+            }
+        }
+    }
+
+    /// Whether a failed read leaves anything to go on with: a missing or short file does, a broken device does not.
+    fn gone_on(&self, errno: i32) -> Result<(), ()> {
+        if errno == 0 || errno == libc::ENOENT {
+            return Ok(());
+        }
+        self.service.broken.set();
+        Err(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_its_tokens_in_whole_blocks() {
+        let traffic = Traffic {
+            bytes_per_token: 131_072,
+            scale: 0.01,
+            kind: "mixed".into(),
+            turns: 50,
+            decode_batch: 32,
+            token_s: 0.0,
+            think: 1.0,
+            seed: 1,
+            end_ns: 0,
+        };
+        assert_eq!(entry_bytes(&traffic, 1000), 10 * 131_072);
+        assert_eq!(entry_bytes(&traffic, 1), 131_072);
+        assert_eq!(entry_bytes(&Traffic { bytes_per_token: 5000, ..traffic }, 100), 8192);
+    }
+}

@@ -1,0 +1,166 @@
+"""What ``hwdyno training --kv-cache`` does: serves users of a language model whose KV cache lies on the storage."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hwdyno.cli import common
+from hwdyno.cli.resource import given_axes
+from hwdyno.units import format_bytes_s, format_ns, format_size
+from hwdyno.words import Latency, Measurement, Parameters, Run, UserError
+
+if TYPE_CHECKING:
+    from hwdyno.hosts import Host
+    from hwdyno.plan import Plan
+
+KERNEL = "training_kv_cache"
+HIDDEN = {"path", "bytes_per_token", "scale", "model", "storage", "seed", "interval_s"}
+"""Parameters that are no options of their own: the model and the profile settle them."""
+
+RUNTIME_S = {"quick": 4.0, "standard": 60.0, "full": 300.0}
+"""300 s are what MLPerf Storage asks for."""
+MOST_OF_ROOM = 0.9
+ROOM_SHARE = 0.5
+CAPACITY_BYTES = 16 << 30
+"""The storage tier where its size is not given: so much, or half of the free room where that is less."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options beside the kernel's axes."""
+    group = parser.add_argument_group("KV cache, instead of a workload")
+    says = "keep the KV cache of this model's --users on the storage: llama3.1-8b, llama3.1-70b …; see also --scale"
+    group.add_argument("--kv-cache", metavar="MODEL", help=says)
+
+
+def run(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: Host) -> int:
+    """Serve the users, report, and leave nothing behind."""
+    plan = plan_of(args, places, host)
+    if not args.quiet:
+        sys.stderr.write(_memory(plan) + "\n")
+    if args.dry_run:
+        return common.dry_run(plan, host)
+    try:
+        found = common.measured(plan, args, host)
+    finally:
+        for _, path in places:
+            remove(folder_of(path))
+    common.show(found, args)
+    if not args.json:
+        _say(found)
+    return common.status(found, args.fail_under)
+
+
+def folder_of(path: Path) -> Path:
+    """Where the cache's files are."""
+    return path / "hwdyno-kv-cache"
+
+
+def remove(folder: Path) -> None:
+    """Remove what a run that was killed may have left."""
+    for file in folder.glob("kv-*.hwdyno"):
+        file.unlink(missing_ok=True)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def plan_of(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: Host) -> Plan:
+    """One experiment for each storage."""
+    from hwdyno import plan as plans
+    from hwdyno.experiments.training import KV_CACHE
+    from hwdyno.formats import kv_model
+
+    model = kv_model.find(args.kv_cache)
+    if not 0 < args.scale <= 1:
+        raise UserError(f"--scale {args.scale:g} must be above 0 and at most 1, such as 0.01")
+    given = given_axes(args)
+    profile = args.profile or "quick"
+    chosen = []
+    for name, path in places:
+        if not path.is_dir():
+            raise UserError(f"--path {path} is no directory; make it, or give another")
+        free = shutil.disk_usage(path).free
+        fixed: Parameters = {
+            **KV_CACHE.fixed,
+            **model.parameters,
+            "scale": args.scale,
+            "capacity": min(CAPACITY_BYTES, int(ROOM_SHARE * free) // 4096 * 4096),
+            "path": str(folder_of(path)),
+            "storage": name,
+        }
+        where = f"@{name}" if len(places) > 1 else ""
+        chosen.append((replace(KV_CACHE, name=f"training.kv_cache.{model.name}{where}", fixed=fixed), given))
+    plan = plans.build(
+        chosen,
+        host.kernels(),
+        profile=profile,
+        path=places[0][1],
+        load=args.load,
+        seed=args.seed,
+        command=common.command_line("hwdyno training"),
+        ceilings=args.ceiling,
+    )
+    for planned, (_, path) in zip(plan.experiments, places, strict=True):
+        _check_room(max(_number({**planned.fixed, **point}["capacity"]) for point in planned.points), path)
+    runtime = RUNTIME_S[profile]
+    return replace(plan, profile=replace(plan.profile, runtime_s=runtime, repeats_min=1, repeats_max=1))
+
+
+def _check_room(capacity: float, path: Path) -> None:
+    """Refuse what the engine would refuse, before anything is begun."""
+    free = shutil.disk_usage(path).free
+    if capacity > MOST_OF_ROOM * free:
+        raise UserError(
+            f"a KV cache of {format_size(capacity)} does not fit into the {format_size(free)} free in {path}; give "
+            f"--capacity {int(MOST_OF_ROOM * free) >> 20}M or less"
+        )
+
+
+def _memory(plan: Plan) -> str:
+    """The memory and the room that it takes, in a sentence."""
+    fixed = {**plan.experiments[0].fixed}
+    users = max(_number(point.get("users", fixed.get("users"))) for point in plan.experiments[0].points)
+    buffers = 2 * users * _number(fixed.get("transfer_size", 1 << 20))
+    shortened = "" if fixed["scale"] == 1 else f" (contexts shortened to {fixed['scale']:g} of their tokens)"
+    return (
+        f"{fixed['model']}: {_number(fixed['bytes_per_token']):.0f} bytes a token{shortened}; at most "
+        f"{format_size(_number(fixed['capacity']))} on storage, {format_size(_number(fixed.get('memory', 0)))} in the "
+        f"memory tier, {format_size(buffers)} of buffers"
+    )
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _say(found: Run) -> None:
+    """What MLPerf Storage scores of each point: read bandwidth, P95 and P99 of reads and writes, tokens/s."""
+    for result in found.experiments:
+        for point in result.points:
+            told = [f"{result.name} users {point.parameters.get('users')}:"]
+            for name in ("read", "write"):
+                speed = point.details.get(f"{name}_bytes_s")
+                if latency := latency_of(point, name):
+                    p95 = quantile(latency, 0.95)
+                    told.append(
+                        f"{name} {format_bytes_s(speed or 0.0)} P95 {format_ns(p95)} P99 {format_ns(latency.p99)},"
+                    )
+            told.append(f"{point.details.get('tokens_s', 0.0):,.0f} tokens/s")
+            sys.stdout.write(" ".join(told) + "\n")
+
+
+def latency_of(point: Measurement, stream: str) -> Latency | None:
+    """The storage's time of whole entries in one direction."""
+    return next((one.latency_ns.get("total") for one in point.streams if one.name == stream), None)
+
+
+def quantile(latency: Latency, share: float) -> float:
+    """A quantile of the whole distribution, ns."""
+    from hwdyno.statistics import Histogram
+
+    return float(Histogram.unpack(latency.histogram).quantile(share)) if latency.histogram else latency.p99

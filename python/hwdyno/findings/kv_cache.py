@@ -1,0 +1,202 @@
+"""Rules on a language model's KV cache on storage: how many users it serves in time, and do the figures count?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hwdyno.findings.commands import typed
+from hwdyno.findings.rule import Case, Verdict, as_number, percent
+from hwdyno.statistics import Histogram
+from hwdyno.units import format_bytes_s, format_count, format_ns
+from hwdyno.words import ExperimentResult, Latency, Measurement
+
+KERNELS = {"training_kv_cache", "training_vector_search"}
+TARGETS_NS = {"interactive": 50e6, "responsive": 100e6, "batch": 1000e6}
+"""P95 that MLPerf Storage's KV cache asks for by the users' class (kv_cache_benchmark/kv_cache/models.py)."""
+LEAST_READS = 200
+"""Below so many a P95 rests on fewer than ten values."""
+CLIENT_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class Served:
+    """What a point says of its users."""
+
+    users: int
+    read: Latency | None
+    write: Latency | None
+    read_bytes_s: float
+    tokens_s: float
+
+    @property
+    def read_p95_ns(self) -> float | None:
+        """The time within which 95% of the entries read from storage came."""
+        return None if self.read is None else p95(self.read)
+
+
+def p95(latency: Latency) -> float:
+    """From the whole distribution; the P99, which is no less, where only a summary is known."""
+    return float(Histogram.unpack(latency.histogram).quantile(0.95)) if latency.histogram else latency.p99
+
+
+def served(result: ExperimentResult, point: Measurement) -> Served | None:
+    """Reads a point's figures; none if it serves nobody."""
+    users = as_number({**result.fixed, **point.parameters}.get("users"))
+    if result.kernel != "training_kv_cache" or not users:
+        return None
+    latencies = {one.name: one.latency_ns.get("total") for one in point.streams}
+    return Served(
+        users=int(users),
+        read=latencies.get("read"),
+        write=latencies.get("write"),
+        read_bytes_s=float(point.details.get("read_bytes_s") or 0.0),
+        tokens_s=float(point.details.get("tokens_s") or 0.0),
+    )
+
+
+def who(result: ExperimentResult, users: int) -> str:
+    """``8 users of llama3.1-8b``."""
+    model = result.fixed.get("model")
+    return f"{users} user{'' if users == 1 else 's'}" + (f" of {model}" if model else "")
+
+
+def shortened(result: ExperimentResult) -> str:
+    """A word on the scale where contexts are not whole."""
+    scale = as_number(result.fixed.get("scale")) or 1.0
+    return "" if scale >= 1 else f" Contexts were shortened to {scale:g} of their tokens, and entries with them."
+
+
+def io_corrupt(case: Case) -> Verdict | None:
+    """A block that was read is not the one that was written: nothing of this point counts."""
+    count = as_number(case.point.details.get("corrupt_blocks"))
+    if case.result.kernel not in KERNELS or not count:
+        return None
+    named = next((fault.says for fault in case.point.faults if fault.operation == "verify"), "")
+    return Verdict(
+        "invalid",
+        f"{case.label}: {count:.0f} blocks read are not what was written; the first: {named}.",
+        {"corrupt_blocks": count},
+        "Look at dmesg, at the drive's health (smartctl -a) and at whoever else writes there, then: " + case.command(),
+        weight=count,
+    )
+
+
+def io_nothing_done(case: Case) -> Verdict | None:
+    """Not one turn or query was ended, so there is nothing to judge by."""
+    note = next((note for note in case.point.notes if note.code == "no_step"), None)
+    if note is None or case.result.kernel not in KERNELS:
+        return None
+    runtime = as_number(case.parameter("runtime")) or 1.0
+    return Verdict(
+        "invalid",
+        f"{case.label}: {note.says} in {runtime:g} s, so this point does not count.",
+        {"runtime_s": runtime},
+        f"Give it more time: {case.command(runtime=runtime * 10)}",
+    )
+
+
+def io_client_bound(case: Case) -> Verdict | None:
+    """The processors of this machine were the limit, and not the storage."""
+    point = case.point
+    if case.result.kernel not in KERNELS or case.threads is None or point.elapsed_s <= 0:
+        return None
+    workers = as_number(case.parameter("users")) or as_number(case.parameter("threads")) or 1.0
+    cores = min(workers, float(case.threads))
+    share = ((point.cpu_user_s or 0.0) + (point.cpu_system_s or 0.0)) / point.elapsed_s / cores
+    if share <= CLIENT_SHARE:
+        return None
+    return Verdict(
+        "warning",
+        f"{case.label}: client-bound: its threads used {percent(share)} of {cores:.0f} "
+        f"processor{'' if cores == 1 else 's'}, so this is what the client can ask, not what the storage can answer.",
+        {"cpu_share": share, "limit": CLIENT_SHARE, "cores": cores},
+        "Take more threads while processors are free."
+        if workers < case.threads
+        else "Take a machine with more processors, or several of them, to ask this storage for more.",
+        weight=share,
+    )
+
+
+def kv_too_few(case: Case) -> Verdict | None:
+    """A P95 of few reads is one of chance."""
+    found = served(case.result, case.point)
+    if found is None or found.read is None or not 0 < found.read.count < LEAST_READS:
+        return None
+    runtime = as_number(case.parameter("runtime")) or 1.0
+    longer = runtime * LEAST_READS / found.read.count * 1.5
+    return Verdict(
+        "info",
+        f"{who(case.result, found.users)}: too few to judge: {found.read.count} entries were read from storage, so its "
+        f"P95 of {format_ns(p95(found.read))} rests on {max(1, found.read.count // 20)} of them.",
+        {"reads": found.read.count, "least": LEAST_READS},
+        f"Give it more time: {case.command(runtime=round(longer, 1))}",
+        weight=1 / found.read.count,
+    )
+
+
+def kv_no_room(case: Case) -> Verdict | None:
+    """Entries that found no place were neither written nor read: the load was not as asked."""
+    note = next((note for note in case.point.notes if note.code == "no_room"), None)
+    if note is None or case.result.kernel != "training_kv_cache":
+        return None
+    capacity = as_number(case.parameter("capacity")) or 0.0
+    return Verdict(
+        "warning",
+        f"{case.label}: {note.says}, so that part of the load is missing.",
+        {"turned_away": case.point.details.get("turned_away"), "capacity": capacity},
+        f"Give it more room: {case.command(capacity=int(capacity * 4))}",
+        weight=float(case.point.details.get("turned_away") or 0),
+    )
+
+
+def kv_users(case: Case) -> Verdict | None:
+    """How many users this storage serves within each target, and what they get."""
+    found = sorted(
+        (
+            (one, at)
+            for at, point in enumerate(case.result.points)
+            if (one := served(case.result, point)) is not None and one.read_p95_ns is not None
+        ),
+        key=lambda pair: pair[0].users,
+    )
+    if not found or _several_series(case.result):
+        return None
+    holds: dict[str, int] = {}
+    for name, target in TARGETS_NS.items():
+        within = 0
+        for one, _ in found:
+            if (one.read_p95_ns or 0.0) >= target:
+                break
+            within = one.users
+        holds[name] = within
+    most = found[-1][0]
+    best = max((one for one, _ in found), key=lambda one: one.read_bytes_s)
+    words = ", ".join(f"{count} below {format_ns(TARGETS_NS[name])} ({name})" for name, count in holds.items())
+    open_end = all(count == most.users for count in holds.values())
+    text = (
+        f"Of {case.result.fixed.get('model') or 'this model'} this storage holds so many users at a P95 of its reads: "
+        f"{words}; its most is {format_bytes_s(best.read_bytes_s)} read with {who(case.result, best.users)}, and "
+        f"{format_count(best.tokens_s)} tokens/s.{shortened(case.result)}"
+    )
+    axis = ",".join(typed("users", float(one.users)) for one, _ in found)
+    more = ",".join(typed("users", float(most.users * factor)) for factor in (2, 4, 8))
+    return Verdict(
+        "info",
+        text,
+        {
+            "holds": holds,
+            "read_p95_ns": {one.users: one.read_p95_ns for one, _ in found},
+            "read_bytes_s": {one.users: one.read_bytes_s for one, _ in found},
+            "tokens_s": {one.users: one.tokens_s for one, _ in found},
+        },
+        f"No target was passed: {case.command(users=more)}"
+        if open_end
+        else f"With a memory tier above it: {case.command(users=axis, memory='1G')}",
+        points=tuple(at for _, at in found),
+    )
+
+
+def _several_series(result: ExperimentResult) -> bool:
+    """Whether more than the number of users was varied, so that no one sentence holds."""
+    others = [{k: v for k, v in point.parameters.items() if k != "users"} for point in result.points]
+    return any(one != others[0] for one in others)

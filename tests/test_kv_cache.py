@@ -1,0 +1,206 @@
+"""The KV cache on storage: what the kernel does to real files, what the rules say of it, and its command."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hwdyno import engine
+from hwdyno.cli.main import main
+from hwdyno.findings import explain
+from hwdyno.formats import kv_model
+from hwdyno.statistics import Histogram, interval
+from hwdyno.words import ExperimentResult, Fault, Finding, Measurement, Note, Run, Stream, UserError
+
+SMALL = {
+    "users": 3, "scale": 0.0005, "think": 0.0, "runtime": 0.4, "capacity": 32 << 20, "transfer_size": 65536,
+    "interval_s": 0.05,
+}  # fmt: skip
+
+
+def serve(path: Path, **parameters: Any) -> dict[str, Any]:
+    return engine.run("training_kv_cache", {**SMALL, "path": str(path), **parameters})
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("llama3.1-8b", 131072), ("llama3.1-70b", 327680), ("llama2-7b", 524288), ("deepseek-v3", 70272)],
+)
+def test_a_token_has_the_bytes_that_its_model_gives_it(name: str, expected: int) -> None:
+    assert kv_model.find(name).bytes_per_token == expected
+
+
+def test_an_unknown_model_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(UserError, match=r"no model is called 'gpt'; there are: llama3\.1-8b, llama3\.1-70b-instruct"):
+        kv_model.find("gpt")
+
+
+@pytest.mark.machine
+def test_turns_write_their_entry_and_read_it_and_those_before(tmp_path: Path) -> None:
+    reading = serve(tmp_path)
+    details, (read, write) = reading["details"], reading["streams"]
+    assert not reading["faults"]
+    assert (read["name"], write["name"]) == ("read", "write")
+    # each entry is read once, and once more for every 32 tokens
+    assert read["operations"] > write["operations"] >= details["requests"] > 0
+    assert details["storage_hits"] == read["latency_ns"]["total"]["count"] == read["operations"]
+    assert details["memory_hits"] == details["corrupt_blocks"] == 0
+    assert read["latency_ns"]["request"]["count"] == details["requests"]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.machine
+def test_the_least_recently_used_goes_where_capacity_ends(tmp_path: Path) -> None:
+    details = serve(tmp_path, capacity=6 << 20)["details"]
+    assert details["evicted_entries"] > 0
+    assert details["most_on_storage_bytes"] <= 6 << 20
+    # conversations reach back further than so little room
+    assert details["misses"] > 0
+
+
+@pytest.mark.machine
+def test_a_memory_tier_answers_first_and_overflows_into_storage(tmp_path: Path) -> None:
+    details = serve(tmp_path, memory=4 << 20)["details"]
+    assert details["memory_hits"] > 0
+    assert details["demoted_entries"] > 0
+    assert details["most_in_memory_bytes"] <= 4 << 20
+
+
+@pytest.mark.machine
+def test_users_who_hold_all_there_is_are_told_of(tmp_path: Path) -> None:
+    reading = serve(tmp_path, users=8, scale=0.01, capacity=2 << 20)
+    assert reading["details"]["turned_away"] > 0
+    assert "no_room" in {note["code"] for note in reading["notes"]}
+
+
+@pytest.mark.machine
+def test_a_cache_beyond_the_room_is_refused_before_a_byte_is_written(tmp_path: Path) -> None:
+    with pytest.raises(engine.MachineError, match=r"KV cache of .* does not fit into .* give a capacity of at most"):
+        serve(tmp_path, capacity=1 << 49)
+    with pytest.raises(engine.MachineError, match=r"memory tier of .* give less memory or fewer users"):
+        serve(tmp_path, memory=1 << 49)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.machine
+def test_files_of_a_killed_run_go_and_those_of_others_stay(tmp_path: Path) -> None:
+    (tmp_path / "kv-00000007.hwdyno").write_bytes(b"left")
+    (tmp_path / "mine.txt").write_text("stays")
+    serve(tmp_path, runtime=0.05)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def latencies(ms: float, count: int = 400) -> Any:
+    histogram = Histogram()
+    histogram.record(round(ms * 1e6), count)
+    return histogram.summary()
+
+
+def point(users: int, p95_ms: float, *, reads: int = 400, cpu_s: float = 1.0, **more: Any) -> Measurement:
+    told = latencies(p95_ms, reads)
+    streams = (
+        Stream("read", reads, reads << 20, latency_ns={"total": told}),
+        Stream("write", 40, 40 << 20, latency_ns={"total": told}),
+    )
+    details = {"read_bytes_s": users * 1e8, "tokens_s": users * 100.0, "corrupt_blocks": 0, **more.pop("details", {})}
+    made = Measurement(
+        parameters={"users": users}, throughput=interval([users * 1.1e8], "bytes/s"), rate=None, latency_ns=told,
+        streams=streams, samples=None, concurrency=None, cpu_user_s=cpu_s, cpu_system_s=0.0, elapsed_s=10.0,
+        operations=reads + 40, bytes=(reads + 40) << 20, repeats=1, details=details,
+    )  # fmt: skip
+    return replace(made, **more)
+
+
+def findings(*points: Measurement, scale: float = 0.01) -> dict[str, Finding]:
+    fixed: dict[str, Any] = {"model": "llama3.1-8b", "scale": scale, "capacity": 8 << 30, "runtime": 10.0}
+    result = ExperimentResult(
+        "training.kv_cache.llama3.1-8b", "training", "?", "users", "training_kv_cache", points, fixed=fixed
+    )
+    run = Run(
+        id="x", started="", finished="", machine={"cpu": {"threads": 4}}, profile="", command="", experiments=(result,)
+    )
+    return {found.rule: found for found in explain(run).findings}
+
+
+def test_it_holds_as_many_users_as_stay_within_each_target() -> None:
+    found = findings(*(point(n, ms) for n, ms in ((1, 5), (2, 20), (4, 60), (8, 150), (16, 1500))))["kv_users"]
+    assert found.evidence["holds"] == {"interactive": 2, "responsive": 4, "batch": 8}
+    assert "2 below 50.0 ms (interactive), 4 below 100 ms (responsive), 8 below 1.00 s (batch)" in found.says
+    assert "shortened to 0.01 of their tokens" in found.says
+    assert "--users 1,2,4,8,16 --memory 1G" in found.advice
+
+
+def test_targets_that_no_point_passed_ask_for_more_users_and_whole_contexts_need_no_caveat() -> None:
+    found = findings(point(1, 5), point(2, 6), scale=1.0)["kv_users"]
+    assert "--kv-cache llama3.1-8b --scale 1 --capacity 8G --users 4,8,16" in found.advice
+    assert "shortened" not in found.says
+
+
+def test_a_curve_over_users_has_a_knee() -> None:
+    rates = {1: 1.0, 2: 1.95, 4: 3.4, 8: 3.9, 16: 4.0, 32: 4.0}
+    points = [replace(point(n, 5), throughput=interval([x * 1e8], "bytes/s")) for n, x in rates.items()]
+    assert "knee" in findings(*points)
+
+
+def test_a_block_that_is_not_what_was_written_makes_the_point_invalid() -> None:
+    fault = Fault("verify", 0, "/data/kv-00000001.hwdyno: block 3 is flipped: its CRC-32C is wrong", 1)
+    found = findings(point(1, 5, details={"corrupt_blocks": 1}, faults=(fault,)))["io_corrupt"]
+    assert found.severity == "invalid"
+    assert "1 blocks read are not what was written" in found.says
+    assert "block 3 is flipped" in found.says
+
+
+def test_few_reads_full_storage_a_busy_client_and_nothing_done_are_said() -> None:
+    assert "rests on 2 of them" in findings(point(1, 5, reads=40))["kv_too_few"].says
+    notes = (Note("no_room", "9 entries found no room"),)
+    assert "--capacity 32G" in findings(point(1, 5, notes=notes))["kv_no_room"].advice
+    assert "used 95% of 2 processors" in findings(point(2, 5, cpu_s=19.0))["io_client_bound"].says
+    assert "io_client_bound" not in findings(point(2, 5, cpu_s=17.0))
+    idle = findings(point(1, 5, reads=0, notes=(Note("no_step", "not one turn was answered"),)))
+    assert idle["io_nothing_done"].severity == "invalid"
+
+
+@pytest.mark.machine
+def test_the_command_serves_reports_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
+    place = tmp_path / "place"
+    place.mkdir()
+    told = ["training", "--kv-cache", "llama3.1-8b", "--scale", "0.0005", "--users", "1,2", "--path", str(place)]
+    assert main([*told, "--dry-run"]) == 0
+    assert "131072 bytes a token (contexts shortened to 0.0005 of their tokens)" in capsys.readouterr().err
+    shorter = ["--capacity", "64M", "--think", "0", "--runtime", "0.3", "--no-page"]
+    assert main([*told, *shorter]) in {0, 3}
+    out = capsys.readouterr().out
+    assert "training.kv_cache.llama3.1-8b users 2: read" in out
+    assert "tokens/s" in out
+    assert main([*told, *shorter, "--quiet", "--json"]) in {0, 3}
+    run = json.loads(capsys.readouterr().out)
+    assert [one["parameters"]["users"] for one in run["experiments"][0]["points"]] == [1, 2]
+    assert not list(place.iterdir())
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        (["--kv-cache", "gpt"], "no model is called 'gpt'"),
+        (["--kv-cache", "tiny-1b", "--scale", "3"], "must be above 0 and at most 1"),
+        (["--kv-cache", "tiny-1b", "--epochs", "3"], "training_kv_cache has no parameter 'epochs'"),
+        (["--kv-cache", "tiny-1b", "--capacity", "400T"], "does not fit into"),
+        (["--kv-cache", "tiny-1b", "--path", "/no/such/place"], "is no directory"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    told: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HWDYNO_HOME", str(tmp_path))
+    place = [] if "--path" in told else ["--path", str(tmp_path)]
+    assert main(["training", "--quiet", *place, *told]) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
