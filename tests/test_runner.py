@@ -363,7 +363,7 @@ def test_the_shared_parameters_are_told_once_with_the_place_and_the_seed(tmp_pat
 def test_every_experiment_of_the_catalogue_runs(tmp_path: Path) -> None:
     host, store = SimulatedHost(QUIET), Memory()
     chosen = [(one, {}) for one in experiments.all() if one.kernel in host.kernels()]
-    made = plan.build(chosen, host.kernels(), path=tmp_path, budget_s=150.0, seed=1)
+    made = plan.build(chosen, host.kernels(), path=tmp_path, budget_s=900.0, seed=1)
     run = runner.run(made, host, store, "run-1")
     assert not run.degraded
     assert all(len(result.points) == result.planned > 0 for result in run.experiments)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hwdyno.words import Latency
+
 WINDOW = 3
 """Points of the running median: one outlier leaves no trace."""
 SPAN = 0.5
@@ -23,6 +25,11 @@ class Edge:
     """Where the latency rises most, by the logarithm."""
     below_ns: float
     above_ns: float
+
+
+def settled_ns(latency: Latency) -> float:
+    """What a load takes where nothing disturbs it: the median, and below its resolution of 1 ns the mean beside it."""
+    return max(latency.p50 - 1, min(latency.mean, latency.p50 + 1))
 
 
 def edges_of(sizes: Sequence[float], latencies_ns: Sequence[float]) -> tuple[Edge, ...]:

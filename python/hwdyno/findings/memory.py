@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from hwdyno.ceilings.derived import BANDWIDTH, from_memory
 from hwdyno.ceilings.memory import UNKNOWN, of_modules
-from hwdyno.curves.caches import LEAST_POINTS, edges_of
+from hwdyno.curves.caches import LEAST_POINTS, edges_of, settled_ns
 from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity, told
 from hwdyno.units import format_ns, format_size
 from hwdyno.words import ExperimentResult, Measurement, Parameters
@@ -225,7 +225,7 @@ def _chase(result: ExperimentResult) -> list[tuple[float, float]]:
         size = as_number(whole.get("working_set"))
         alike = whole.get("pages") == "2m" and whole.get("locality", "random") == "random"
         if alike and (as_number(whole.get("stride")) or 64) <= 256 and size and point.latency_ns is not None:
-            found.append((size, point.latency_ns.p50))
+            found.append((size, settled_ns(point.latency_ns)))
     return found
 
 

@@ -10,10 +10,12 @@ import errno
 import math
 import random
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hwdyno.hosts import simulated_core
+from hwdyno.hosts.simulated_core import Core
 from hwdyno.statistics import Histogram
 from hwdyno.words import UserError
 
@@ -102,6 +104,8 @@ class SimulatedMachine:
     steal: float = 0.0
     swap_bytes_s: float = 0.0
     clock_drop: float = 0.0
+    core: Core = field(default_factory=Core)
+    """Its memory and processor."""
     free_bytes: int = 200 * 10**9
 
     @classmethod
@@ -180,7 +184,7 @@ class SimulatedMachine:
                 "cores": max(1, self.threads // 2),
                 "threads": self.threads,
                 "clock_hz": {"measured": 3.0e9, "base": 2.4e9, "max": 3.6e9},
-                "caches": [],
+                "caches": self.core.survey()["cpu"]["caches"],
                 "isa": ["sse2", "avx", "avx2", "fma"],
                 "numa_nodes": [],
             },
@@ -190,6 +194,7 @@ class SimulatedMachine:
                 "swap_total_bytes": 0,
                 "huge_page_bytes": 2 << 20,
                 "transparent_huge_pages": "madvise",
+                "modules": self.core.survey()["memory"]["modules"],
             },
             "storage": {
                 "path": "/simulated",
@@ -271,7 +276,7 @@ class SimulatedHost:
 
     def kernels(self) -> dict[str, dict[str, Any]]:
         """The declarations of the kernels that it simulates."""
-        return {kernel["name"]: kernel for kernel in _KERNELS}
+        return {kernel["name"]: kernel for kernel in (*_KERNELS, *simulated_core.KERNELS)}
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """A Reading as the engine gives it, at once."""
@@ -286,7 +291,9 @@ class SimulatedHost:
         key = zlib.crc32(repr((self.machine.seed, kernel, sorted((k, str(v)) for k, v in full.items()))).encode())
         self._calls[key] = self._calls.get(key, 0) + 1
         draw = random.Random(key * 1009 + self._calls[key])
-        if kernel == "storage_blocks":
+        if kernel in simulated_core.NAMES:
+            reading = simulated_core.run(self.machine.core, kernel, full, draw, _latencies)
+        elif kernel == "storage_blocks":
             reading = self._blocks(full, draw)
         elif kernel == "storage_layout":
             reading = self._layout(full)

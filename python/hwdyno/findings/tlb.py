@@ -1,0 +1,96 @@
+"""How far the TLB reaches: one element a page beside a chase on huge pages, so that no cache is taken for it."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hwdyno.curves.caches import LEAST_POINTS, edges_of, settled_ns
+from hwdyno.findings.rule import Case, Verdict, as_number
+from hwdyno.units import format_count, format_ns, format_size
+
+PAGE_BYTES = 4096
+LINE_BYTES = 64
+DENSE_BYTES = 256
+"""A stride up to this touches every page many times."""
+Chase = list[tuple[float, float]]
+
+
+def tlb_reach(case: Case) -> Verdict | None:
+    """Where a load of another page each time takes longer, though its lines lie in the same cache as before."""
+    dense, paged = _chases(case)
+    found = [(stride, sizes) for stride, sizes in paged.items() if len(sizes) >= LEAST_POINTS]
+    if len(dense) < LEAST_POINTS or not found:
+        return None
+    stride, chase = max(found, key=lambda one: len(one[1]))
+    # The caches' own steps are in both chases, at the same number of lines: their ratio has the TLB's alone.
+    beside = [(size, ns, _at(dense, _footprint(size, stride))) for size, ns in sorted(chase)]
+    known = [(size, ns, alone) for size, ns, alone in beside if alone is not None]
+    if len(known) < LEAST_POINTS:
+        return None
+    edges = edges_of([size for size, _, _ in known], [max(1.0, ns / alone) for _, ns, alone in known])
+    if not edges:
+        return None
+    pages = [edge.size_bytes / max(stride, PAGE_BYTES) for edge in edges]
+    reach = pages[-1] * PAGE_BYTES
+    size, ns, alone = next(one for one in known if one[0] >= min(4 * edges[-1].size_bytes, known[-1][0]))
+    steps = " and ".join(f"{format_count(float(f'{count:.2g}'))} pages" for count in pages)
+    return Verdict(
+        "info",
+        f"The TLB reaches about {format_size(_round(reach))} with pages of 4 KiB (it ends at {steps}): beyond, "
+        f"a load of another page each time takes {format_ns(ns)} where the same lines on huge pages take "
+        f"{format_ns(alone)} (one element a page over {format_size(size)}).",
+        {
+            "reach_bytes": reach,
+            "pages": pages,
+            "stride": stride,
+            "beyond_ns": ns,
+            "huge_ns": alone,
+        },
+        "Put what is read at random on huge pages, which reach 512 times as far (madvise, or hugetlbfs); see what they "
+        "pay: hwdyno memory latency --working-set 64M --pages 4k,2m",
+        resource="memory",
+    )
+
+
+def _chases(case: Case) -> tuple[Chase, dict[float, Chase]]:
+    """The longest random chase on huge pages, line by line, and those of one element a page of 4 KiB by stride."""
+    dense: Chase = []
+    paged: dict[float, Chase] = defaultdict(list)
+    for result in case.run.experiments:
+        own: Chase = []
+        for point in result.points if result.kernel == "memory_latency" else ():
+            told = {**result.fixed, **point.parameters}
+            size, stride = as_number(told.get("working_set")), as_number(told.get("stride")) or LINE_BYTES
+            if not size or point.latency_ns is None or told.get("locality", "random") != "random":
+                continue
+            if told.get("pages") == "2m" and stride <= DENSE_BYTES:
+                own.append((size, settled_ns(point.latency_ns)))
+            elif told.get("pages") == "4k" and stride >= PAGE_BYTES:
+                paged[stride].append((size, settled_ns(point.latency_ns)))
+        dense = max(dense, sorted(own), key=len)
+    return dense, paged
+
+
+def _round(size: float) -> int:
+    """To a sixteenth of its power of two: the edge is known no better."""
+    step = max(1, 1 << (int(size).bit_length() - 4))
+    return round(size / step) * step
+
+
+def _footprint(size: float, stride: float) -> float:
+    """Bytes of cache that a chase takes: a line an element; a stride of whole pages leaves the other sets unused."""
+    return size if stride % PAGE_BYTES == 0 else size * LINE_BYTES / stride
+
+
+def _at(chase: Sequence[tuple[float, float]], size: float) -> float | None:
+    """The latency at a working set, between the measured ones by the logarithm; none beyond them."""
+    if size < chase[0][0]:
+        return chase[0][1]  # Smaller than the smallest lies in the first cache as well.
+    for (low, below), (high, above) in pairwise(chase):
+        if low <= size <= high:
+            share = math.log(size / low) / math.log(high / low) if high > low else 0.0
+            return math.exp(math.log(below) + share * (math.log(above) - math.log(below)))
+    return None
