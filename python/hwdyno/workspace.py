@@ -14,6 +14,7 @@ import fcntl
 import os
 import re
 import secrets
+import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,6 +178,10 @@ class Workspace:
         """How long the data file is by now."""
         return self.place.device_bytes if self.place.device_bytes is not None else self.data.stat().st_size
 
+    def files(self, count: int) -> tuple[Path, ...]:
+        """Names for more data files; they are removed with the first one."""
+        return tuple(self.data.with_name(f"{_DATA}.{number}") for number in range(count))
+
     def close(self) -> None:
         """Remove the data file and its directory; does nothing the second time."""
         directory, lock = self._directory, self._lock
@@ -220,9 +225,13 @@ def _claim(parent: Path) -> tuple[Path, int]:
 
 def _remove(directory: Path, lock: int) -> None:
     """Take away what this module made, the lock last, and the directory if nothing else lies in it."""
-    for name in (_DATA, _LOCK):
+    for path in [*directory.glob(f"{_DATA}.*"), directory / _DATA]:
         with contextlib.suppress(OSError):
-            (directory / name).unlink()
+            path.unlink()
+    for path in directory.glob("names-*"):  # the tree of a reading of metadata that was killed
+        shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        (directory / _LOCK).unlink()
     os.close(lock)
     with contextlib.suppress(OSError):
         directory.rmdir()

@@ -100,6 +100,12 @@ impl Histogram {
         self.count
     }
 
+    /// Their sum.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
     /// The arithmetic mean; 0 when empty.
     #[must_use]
     pub fn mean(&self) -> f64 {

@@ -16,6 +16,8 @@ mod network_throughput;
 mod storage_blocks;
 mod storage_group;
 mod storage_layout;
+mod storage_metadata;
+mod storage_patterns;
 mod training_checkpoint;
 mod training_generate;
 mod training_kv_cache;
@@ -40,6 +42,8 @@ pub static TABLE: &[&dyn Kernel] = &[
     &storage_blocks::StorageBlocks,
     &storage_group::StorageGroup,
     &storage_layout::StorageLayout,
+    &storage_metadata::StorageMetadata,
+    &storage_patterns::StoragePatterns,
     &training_checkpoint::Checkpoint,
     &training_generate::Generate,
     &training_kv_cache::KvCache,

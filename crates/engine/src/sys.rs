@@ -9,12 +9,13 @@ pub mod filesystem;
 pub mod icmp;
 pub mod mapping;
 pub mod memory;
+pub mod names;
 pub mod net;
-pub mod page_cache;
 pub mod pages;
 pub mod pause;
 pub mod pipe;
 pub mod room;
+pub mod stdio;
 pub mod ticks;
 #[cfg(target_arch = "x86_64")]
 pub mod tiles;

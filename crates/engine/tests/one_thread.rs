@@ -37,6 +37,10 @@ const CHECKS: &[Check] = &[
     ("storage_blocks", |scratch| blocks(scratch, "read", "mmap"), counted),
     ("storage_blocks", |scratch| sealed(scratch, "randwrite"), counted),
     ("storage_blocks", |scratch| sealed(scratch, "read"), counted),
+    ("storage_blocks", |scratch| blocks(scratch, "rw", "stdio"), counted),
+    ("storage_patterns", |scratch| json!({"path": scratch.file("data"), "pattern": "write", "bs": 777}), counted),
+    ("storage_patterns", |scratch| json!({"path": scratch.file("data"), "pattern": "freread"}), counted),
+    ("storage_metadata", |scratch| json!({"path": scratch.file("data"), "files": 10, "runtime": 0.01}), counted),
     ("storage_group", |scratch| json!({"jobs": json!([blocks(scratch, "randread", "psync")]).to_string()}), counted),
     (
         "training_generate",

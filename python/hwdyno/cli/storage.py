@@ -21,7 +21,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="grid, iodepth, blocksize, mix, jobs, rate …, or `job FILE.fio`; without one, the axes that are given, "
         "or all questions",
     )
-    add_axes(parser, KERNEL, leave_out={"path", "cpus", "seed", "destroy", "serial"}, resource="storage")
+    add_axes(parser, KERNEL, leave_out={"path", "cpus", "seed", "files", "destroy", "serial"}, resource="storage")
     raw_device = parser.add_argument_group("raw devices", "--path DEVICE is only read, unless its data is given away")
     raw_device.add_argument(
         "--destroy", metavar="DEVICE", default="", help="write over this device, the same as --path: all on it is lost"

@@ -11,29 +11,29 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from hwdyno.formats import fio_options
-from hwdyno.formats.fio_keys import HARMLESS, WHY
+from hwdyno.formats import fio_files, fio_options
+from hwdyno.formats.fio_files import Files
+from hwdyno.formats.fio_log import NO_LOGS, Logs
+from hwdyno.formats.fio_reader import MIXES, Entry, Reader
 from hwdyno.words import Parameters, UserError
 
 LARGEST_BYTES = 1 << 20
 """A job file above this is a slip."""
 MOST_JOBS = 256
+VERIFIES = {
+    *("crc32c", "crc32c-intel", "crc32", "crc16", "crc7", "crc64", "md5", "meta", "xxhash"),
+    *("sha1", "sha256", "sha512", "sha3-224", "sha3-256", "sha3-384", "sha3-512"),
+}
 
-_SECONDS = {"": 1.0, "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "s": 1.0, "sec": 1.0}
-_SECONDS |= {"m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+DEEPEST_INCLUDE = 16
+_MACHINE: dict[str, Callable[[], int]] = {
+    "pagesize": lambda: os.sysconf("SC_PAGE_SIZE"),
+    "mb_memory": lambda: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
+    "ncpus": lambda: os.cpu_count() or 1,
+}
 _SYNCHRONOUS = {"psync": "", "sync": "lseek and read", "vsync": "readv", "pvsync": "preadv", "pvsync2": "preadv2"}
-_MIXES = ("rw", "randrw")
 # fio's places for buffers, and the pages that they lie in here.
 _BUFFERS = {"malloc": "small", "mmap": "small", "shm": "small", "mmaphuge": "huge", "shmhuge": "huge"}
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One key of a section, and where it stands."""
-
-    value: str
-    line: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,12 @@ class Job:
     group: int
     """Jobs of one group run at the same time; groups follow one another."""
     parameters: Parameters
-    filename: str | None
-    """As written; none for a file of the job's own."""
-    directory: str | None
+    files: Files
     size: int | None
     """Bytes of the region a thread; none for all of a file that is there."""
     size_share: float | None
     """Or its share of the file."""
+    logs: Logs = NO_LOGS
     notes: tuple[tuple[str, str], ...] = ()
     """Code and sentence."""
 
@@ -60,7 +59,7 @@ class Job:
         """Whether it writes."""
         rw = str(self.parameters["rw"])
         mix = self.parameters.get("rwmixread", 50)
-        return "write" in rw or (rw in _MIXES and mix != 100)
+        return "write" in rw or (rw in MIXES and mix != 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +78,29 @@ class JobFile:
         )
 
 
-def parse(text: str, name: str, ignore: Collection[str] = (), environment: Mapping[str, str] | None = None) -> JobFile:
+Open = Callable[[str], str]
+"""Gives the text of a file that another includes; raises ``OSError``."""
+
+
+def _no_files(name: str) -> str:
+    raise FileNotFoundError(2, "no such file", name)
+
+
+def parse(
+    text: str,
+    name: str,
+    ignore: Collection[str] = (),
+    environment: Mapping[str, str] | None = None,
+    included: Open = _no_files,
+) -> JobFile:
     """Read a job file; ``ignore`` names keys that the user wants left out. Raises ``UserError`` in one line."""
     if len(text) > LARGEST_BYTES:
         raise UserError(f"{name} is larger than any job file ({LARGEST_BYTES >> 20} MiB)")
     jobs: list[Job] = []
     group = 0
-    for title, line, options in _sections(text, name, os.environ if environment is None else environment):
-        stops = "stonewall" in options or "wait_for_previous" in options or "new_group" in options
+    known = os.environ if environment is None else environment
+    for title, line, options in _sections(text, name, known, included):
+        stops = any(_set(options, key) for key in ("stonewall", "wait_for_previous", "new_group"))
         if stops and jobs:
             group += 1
         jobs += _jobs(title, line, group, options, name, frozenset(ignore))
@@ -98,32 +112,59 @@ def parse(text: str, name: str, ignore: Collection[str] = (), environment: Mappi
     return JobFile(name, tuple(jobs), tuple(told))
 
 
-def _sections(text: str, name: str, environment: Mapping[str, str]) -> list[tuple[str, int, dict[str, Entry]]]:
+def _set(options: Mapping[str, Entry], key: str) -> bool:
+    return key in options and options[key].value != "0"
+
+
+def _lines(text: str, name: str, included: Open, depth: int = 0) -> list[tuple[str, str, int]]:
+    """Lines without comments, each with its file and number; those of included files in their place."""
+    found = []
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = re.split("[#;]", raw, maxsplit=1)[0].strip()
+        if not line.startswith("include "):
+            if line:
+                found.append((line, name, number))
+            continue
+        other = line.removeprefix("include ").strip()
+        if depth >= DEEPEST_INCLUDE:
+            raise UserError(
+                f"{name}:{number}: include {other} is the {DEEPEST_INCLUDE + 1}th inside another; one is enough"
+            )
+        try:
+            inner = included(other)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise UserError(f"{name}:{number}: include {other}: {str(why).lower()}") from None
+        if len(inner) > LARGEST_BYTES:
+            raise UserError(f"{name}:{number}: include {other}: it is larger than any job file")
+        found += _lines(inner, other, included, depth + 1)
+    return found
+
+
+def _sections(
+    text: str, name: str, environment: Mapping[str, str], included: Open
+) -> list[tuple[str, int, dict[str, Entry]]]:
     """Each job's section with what it inherits from every [global] before it."""
     shared: dict[str, Entry] = {}
     found: list[tuple[str, int, dict[str, Entry]]] = []
     current: dict[str, Entry] | None = None
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = raw.strip()
-        if not line or line[0] in "#;":
-            continue
+    for line, where, number in _lines(text, name, included):
         if line.startswith("["):
             title, closed, rest = line[1:].partition("]")
-            if not closed or not title.strip() or (rest.strip() and rest.strip()[0] not in "#;"):
-                raise UserError(f"{name}:{number}: '{line}' is no section; write [name]")
+            if not closed or not title.strip() or rest.strip():
+                raise UserError(f"{where}:{number}: '{line}' is no section; write [name]")
             if title.strip().lower() == "global":
                 current = shared
             else:
                 current = dict(shared)
                 found.append((title.strip(), number, current))
             continue
-        if line.startswith("include "):
-            raise UserError(f"{name}:{number}: include is not supported; put the other file's lines here")
         if current is None:
-            raise UserError(f"{name}:{number}: '{line}' stands before the first section; write [global] above it")
+            raise UserError(f"{where}:{number}: '{line}' stands before the first section; write [global] above it")
         key, _, value = line.partition("=")
         key = key.strip().lower()
-        current[fio_options.ALIASES.get(key, key)] = Entry(_expanded(value.strip(), name, number, environment), number)
+        entry = Entry(_expanded(value.strip(), where, number, environment), number, "" if where == name else where)
+        current[fio_options.ALIASES.get(key, key)] = entry
     return found
 
 
@@ -134,115 +175,12 @@ def _expanded(value: str, name: str, line: int, environment: Mapping[str, str]) 
             raise UserError(f"{name}:{line}: the environment has no {match[1]}; set it, or write the value")
         return found
 
-    return re.sub(r"\$\{(\w+)\}", look_up, value).strip("\"'")
-
-
-class _Reader:
-    """The keys of one job, taken one after the other; what is left at the end is not supported."""
-
-    def __init__(self, file: str, options: dict[str, Entry], ignore: frozenset[str]) -> None:
-        self.file, self.options, self.ignore = file, dict(options), ignore
-        self.notes: dict[str, str] = {}
-        kb_base = self.text("kb_base")
-        self.kb_base = 1000 if kb_base == "1000" else 1024
-        for key in ignore & set(self.options):
-            self.options.pop(key)
-            self.notes[f"ignored_{key}"] = f"{key} was left out because --ignore said so"
-
-    def error(self, line: int, says: str) -> UserError:
-        return UserError(f"{self.file}:{line}: {says}")
-
-    def has(self, key: str) -> bool:
-        return key in self.options
-
-    def text(self, key: str, otherwise: str | None = None) -> str | None:
-        entry = self.options.pop(key, None)
-        return otherwise if entry is None else entry.value
-
-    def _read(self, key: str, convert: Callable[[str], float | int | None], wanted: str) -> float | int | None:
-        entry = self.options.pop(key, None)
-        if entry is None:
-            return None
-        value = convert(entry.value)
-        if value is None:
-            raise self.error(entry.line, f"{key}={entry.value} is not {wanted}")
-        return value
-
-    def integer(self, key: str, low: int = 0, high: int = 1 << 62) -> int | None:
-        def convert(text: str) -> int | None:
-            number = self.bytes_of(text)
-            return number if number is not None and low <= number <= high else None
-
-        found = self._read(key, convert, f"a whole number of {low} or more" if high >= 1 << 62 else f"{low} to {high}")
-        return None if found is None else int(found)
-
-    def flag(self, key: str) -> bool | None:
-        entry = self.options.pop(key, None)
-        if entry is None:
-            return None
-        if entry.value not in {"", "0", "1"}:
-            raise self.error(entry.line, f"{key}={entry.value} is neither 0 nor 1")
-        return entry.value != "0"
-
-    def bytes_of(self, text: str) -> int | None:
-        text = text.strip()
-        if re.fullmatch(r"0x[0-9a-f]{1,16}", text, re.IGNORECASE):
-            return int(text, 16)
-        found = fio_options.size(text, self.kb_base) if not re.search(r"[,:-]", text) else text
-        return found if isinstance(found, int) else None
-
-    def size(self, key: str, least: int = 0) -> int | None:
-        def convert(text: str) -> int | None:
-            number = self.bytes_of(text)
-            return number if number is not None and number >= least else None
-
-        found = self._read(key, convert, f"a size of {least} bytes or more, such as 4k or 1g")
-        return None if found is None else int(found)
-
-    def seconds(self, key: str, unit: str = "s") -> float | None:
-        def convert(text: str) -> float | None:
-            match = _TIME.fullmatch(text)
-            scale = _SECONDS.get((match[2] or unit).lower()) if match else None
-            return float(match[1]) * scale if match and scale is not None else None
-
-        return self._read(key, convert, "a time such as 30s, 2m or 500ms")
-
-    def one_for_both(self, key: str, rw: str) -> Entry | None:
-        """The value for the directions used, where fio takes one for reads and one for writes."""
-        entry = self.options.pop(key, None)
-        if entry is None or "," not in entry.value:
-            return entry
-        parts = [part.strip() for part in entry.value.split(",")]
-        read, write = parts[0], parts[1] or parts[0]
-        used = {read or write, write} if rw in _MIXES else {write if "write" in rw else read}
-        used.discard("")
-        if len(used) > 1:
-            raise self.error(
-                entry.line, f"{key}={entry.value}: reads and writes of one job must be alike here; write two jobs"
-            )
-        return Entry(used.pop() if used else "", entry.line)
-
-    def leave(self, line: int) -> None:
-        """Hold what is left against the keys that change nothing."""
-        for key, entry in self.options.items():
-            if key in HARMLESS:
-                self.notes.setdefault(f"left_out_{key}", HARMLESS[key])
-                continue
-            raise self.error(entry.line or line, _refusal(key))
-
-
-def _refusal(key: str) -> str:
-    import difflib
-
-    if key in WHY:
-        return f"{key} is not supported and would change the result: {WHY[key]}; --ignore {key} runs without it"
-    near = difflib.get_close_matches(key, [*KEYS, *HARMLESS], n=1, cutoff=0.8)
-    mend = f"did you mean {near[0]}?" if near else f"--ignore {key} runs without it"
-    return f"{key} is not supported, and leaving it out might change the result; {mend}"
+    value = re.sub(r"\$\{(\w+)\}", look_up, value).strip("\"'")
+    return re.sub(r"\$(pagesize|mb_memory|ncpus)\b", lambda match: str(_MACHINE[match[1]]()), value)
 
 
 def _jobs(title: str, line: int, group: int, options: dict[str, Entry], file: str, ignore: frozenset[str]) -> list[Job]:
-    reader = _Reader(file, options, ignore)
+    reader = Reader(file, options, ignore)
     for key in ("stonewall", "wait_for_previous", "new_group"):
         reader.text(key)
     name = reader.text("name") or title
@@ -255,27 +193,18 @@ def _jobs(title: str, line: int, group: int, options: dict[str, Entry], file: st
     _integrity(reader, given)
     jobs = reader.integer("numjobs", 1, 1024) or 1
     increment = reader.size("offset_increment") or 0
-    size, share = _size(reader, given, line)
-    filename, directory = reader.text("filename") or None, reader.text("directory") or None
-    if filename and ":" in filename.replace("\\:", ""):
-        raise reader.error(
-            options["filename"].line, "several files in one filename are not supported; write a job each"
-        )
+    files, size, share = fio_files.read(reader, given, line)
+    logs = Logs.read(reader, given, name)
     offset = reader.size("offset")
     given["offset"] = offset or 0
-    if given.get("time_based"):
-        reader.text("loops")
-    _passes(reader, given, size, line)
+    _passes(reader, given)
     reader.leave(line)
     for key in ("rate", "rate_bytes"):
         if key in given:
             given[key] = float(given[key] or 0) * jobs if key == "rate" else int(given[key] or 0) * jobs
     if given.get("io_size"):
         given["io_size"] = int(given["io_size"] or 0) * jobs
-    made = Job(
-        name, line, group, given, filename and filename.replace("\\:", ":"), directory, size, share,
-        tuple(reader.notes.items()),
-    )  # fmt: skip
+    made = Job(name, line, group, given, files, size, share, logs, tuple(reader.notes.items()))
     if increment and jobs > 1:
         one = {key: float(value or 0) / jobs if key == "rate" else int(value or 0) // jobs
                for key, value in given.items() if key in {"rate", "rate_bytes", "io_size"}}  # fmt: skip
@@ -289,28 +218,24 @@ def _jobs(title: str, line: int, group: int, options: dict[str, Entry], file: st
         ]
     given["numjobs"] = jobs
     # In fio, jobs that name a file each cover all of it; without a name each has a file of its own.
-    given["share"] = "whole" if filename and jobs > 1 else "partition"
+    given["share"] = "whole" if files.shared and jobs > 1 else "partition"
     return [made]
 
 
-def _order(reader: _Reader, given: Parameters, line: int) -> None:
+def _order(reader: Reader, given: Parameters, line: int) -> None:
     entry = reader.options.pop("rw", None) or Entry("read", line)
     word, colon, modifier = entry.value.partition(":")
     rw = {"readwrite": "rw", "randreadwrite": "randrw"}.get(word, word)
     if rw not in {"read", "write", "randread", "randwrite", "rw", "randrw"}:
-        raise reader.error(
-            entry.line, f"rw={word} is not supported; there are read, write, randread, randwrite, rw, randrw"
-        )
+        raise reader.error(entry, f"rw={word} is not supported; there are read, write, randread, randwrite, rw, randrw")
     given["rw"] = rw
     read, write = reader.integer("rwmixread", 0, 100), reader.integer("rwmixwrite", 0, 100)
-    if rw in _MIXES:
+    if rw in MIXES:
         given["rwmixread"] = read if read is not None else 100 - write if write is not None else 50
     if colon:
         step = reader.bytes_of(modifier.lstrip("-"))
         if rw.startswith("rand") or step is None:
-            raise reader.error(
-                entry.line, f"rw={entry.value}: only an order in sequence takes a distance, such as read:8k"
-            )
+            raise reader.error(entry, f"rw={entry.value}: only an order in sequence takes a distance, such as read:8k")
         given["stride"] = -step if modifier.startswith("-") else step
     drawn = reader.options.get("random_distribution")
     spread = reader.text("random_distribution") or "random"
@@ -323,7 +248,7 @@ def _order(reader: _Reader, given: Parameters, line: int) -> None:
     given["random_distribution"] = _zones(reader, spread, drawn.line if drawn else line)
 
 
-def _zones(reader: _Reader, spread: str, line: int) -> str:
+def _zones(reader: Reader, spread: str, line: int) -> str:
     """The spread; shares and sizes of zones that were left open get what is left, in equal parts, as in fio."""
     if not spread.startswith("zoned:"):
         kind, _, value = spread.partition(":")
@@ -347,41 +272,67 @@ def _zones(reader: _Reader, spread: str, line: int) -> str:
     return "zoned:" + ":".join(f"{visits:.12g}/{size:.12g}" for visits, size in zip(*columns, strict=True))
 
 
-def _lengths(reader: _Reader, given: Parameters) -> None:
+def _lengths(reader: Reader, given: Parameters) -> None:
+    """Lengths of reads and writes: one for all, or a table for each direction that is used."""
     rw = str(given["rw"])
-    bs, span, split = (reader.one_for_both(key, rw) for key in ("bs", "bsrange", "bssplit"))
-    given["bs"] = 4096
-    if bs is not None:
-        if re.fullmatch(r"[^-]+-[^-]+", bs.value):
-            span = bs
-        else:
-            length = reader.bytes_of(bs.value)
-            if length is None or not 512 <= length <= 1 << 40:
-                raise reader.error(bs.line, f"bs={bs.value} is not a block size from 512 bytes on")
-            given["bs"] = length
-    if span is not None:
-        low, _, high = span.value.partition("-")
-        first, last = reader.bytes_of(low), reader.bytes_of(high)
-        if not first or not last or first < 512 or last < first or last // first > 256:
-            raise reader.error(span.line, f"bsrange={span.value} is not LOW-HIGH, such as 4k-64k (at most 256 lengths)")
-        # Like fio, whole multiples of the least, equally often.
-        given["bssplit"] = ":".join(str(length) for length in range(first, last + 1, first))
-        given["bs"] = last // first * first
-    if split is not None:
-        parts = []
-        for part in split.value.split(":"):
-            word, _, percent = part.partition("/")
-            length = reader.bytes_of(word)
-            if length is None or length < 512 or not re.fullmatch(r"\d{0,3}", percent):
-                raise reader.error(
-                    split.line, f"bssplit={split.value} is not BYTES/PERCENT:BYTES/PERCENT, such as 4k/60:64k/40"
-                )
-            parts.append((length, percent))
-        total, open_ = sum(int(percent or 0) for _, percent in parts), any(not percent for _, percent in parts)
-        if total > 100 or (total < 100 and not open_):
-            raise reader.error(split.line, f"bssplit={split.value}: the shares make {total}%, not 100%")
-        given["bssplit"] = ":".join(f"{length}/{percent}" if percent else str(length) for length, percent in parts)
-        given["bs"] = max(length for length, _ in parts)
+    used = (0, 1) if rw in MIXES else (1,) if "write" in rw else (0,)
+    keys = [reader.by_direction(key) for key in ("bs", "bsrange")]
+    split = reader.options.pop("bssplit", None)
+    tables = []
+    for way in used:
+        table = [(4096, "100")]
+        for both, read in zip(keys, (_one_length, _range), strict=True):
+            if both is not None:
+                table = read(reader, both[way])
+        if split is not None:
+            parts = [part.strip() for part in split.value.split(",")]
+            text = parts[way] if way < len(parts) and parts[way] else parts[0]
+            table = _table(reader, Entry(text, split.line, split.file))
+        tables.append(table)
+    given["bs"] = max(length for table in tables for length, _ in table)
+    if all(table == tables[0] and len(table) == 1 for table in tables):
+        _strides(given)
+        return
+    texts = [":".join(f"{length}/{percent}" if percent else str(length) for length, percent in one) for one in tables]
+    given["bssplit"] = texts[0]
+    if texts[-1] != texts[0]:
+        given["bssplit_write"] = texts[-1]
+    _strides(given)
+
+
+def _one_length(reader: Reader, entry: Entry) -> list[tuple[int, str]]:
+    if re.fullmatch(r"[^-]+-[^-]+", entry.value):
+        return _range(reader, entry)
+    length = reader.bytes_of(entry.value)
+    if length is None or not 1 <= length <= 1 << 40:
+        raise reader.error(entry, f"bs={entry.value} is not a block size from 1 byte on")
+    return [(length, "100")]
+
+
+def _range(reader: Reader, entry: Entry) -> list[tuple[int, str]]:
+    low, _, high = entry.value.partition("-")
+    first, last = reader.bytes_of(low), reader.bytes_of(high)
+    if not first or not last or last < first or last // first > 256:
+        raise reader.error(entry, f"bsrange={entry.value} is not LOW-HIGH, such as 4k-64k (at most 256 lengths)")
+    # Like fio, whole multiples of the least, equally often.
+    return [(length, "") for length in range(first, last + 1, first)]
+
+
+def _table(reader: Reader, entry: Entry) -> list[tuple[int, str]]:
+    parts = []
+    for part in entry.value.split(":"):
+        word, _, percent = part.partition("/")
+        length = reader.bytes_of(word)
+        if not length or not re.fullmatch(r"\d{0,3}", percent):
+            raise reader.error(entry, f"bssplit={entry.value} is not BYTES/PERCENT:BYTES/PERCENT, such as 4k/60:64k/40")
+        parts.append((length, percent))
+    total, open_ = sum(int(percent or 0) for _, percent in parts), any(not percent for _, percent in parts)
+    if total > 100 or (total < 100 and not open_):
+        raise reader.error(entry, f"bssplit={entry.value}: the shares make {total}%, not 100%")
+    return parts
+
+
+def _strides(given: Parameters) -> None:
     stride = given.pop("stride", None)
     if isinstance(stride, int) and stride:
         # fio adds the distance to the end of the operation before.
@@ -391,7 +342,7 @@ def _lengths(reader: _Reader, given: Parameters) -> None:
             given["pattern"] = "backward"
 
 
-def _engine(reader: _Reader, given: Parameters, line: int) -> None:
+def _engine(reader: Reader, given: Parameters, line: int) -> None:
     entry = reader.options.pop("ioengine", None) or Entry("psync", line)
     direct, buffered = reader.flag("direct"), reader.flag("buffered")
     given["direct"] = direct if direct is not None else buffered is False
@@ -403,8 +354,7 @@ def _engine(reader: _Reader, given: Parameters, line: int) -> None:
     elif entry.value in {"io_uring", "libaio", "mmap"}:
         given["ioengine"] = entry.value
     else:
-        known = "io_uring, libaio, psync, sync, vsync, pvsync, pvsync2, mmap"
-        raise reader.error(entry.line, f"ioengine={entry.value} is not supported; there are {known}")
+        raise reader.error(entry, f"ioengine={entry.value} is not supported: {_not_a_file(entry.value)}")
     if depth > 1 and given["ioengine"] in {"psync", "mmap"}:
         reader.notes["depth_moot"] = (
             f"iodepth {depth} means nothing on the synchronous engine {entry.value}: 1 is in flight"
@@ -421,29 +371,56 @@ def _engine(reader: _Reader, given: Parameters, line: int) -> None:
     buffers = reader.options.pop("iomem", None)
     kind = buffers.value.split(":")[0] if buffers is not None else "malloc"
     if buffers is not None and kind not in _BUFFERS:
-        raise reader.error(buffers.line, f"mem={buffers.value} is not supported; there are {', '.join(_BUFFERS)}")
+        raise reader.error(buffers, f"mem={buffers.value} is not supported; there are {', '.join(_BUFFERS)}")
     given["mem"] = _BUFFERS[kind]
     if (cpus := reader.options.pop("cpus_allowed", None)) is not None:
         found: list[str] = []
         for part in cpus.value.split(","):
             if not (match := re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip())):
-                raise reader.error(cpus.line, f"cpus_allowed={cpus.value} is no list of processors, such as 0,2-3")
+                raise reader.error(cpus, f"cpus_allowed={cpus.value} is no list of processors, such as 0,2-3")
             found += map(str, range(int(match[1]), int(match[2] or match[1]) + 1))
         given["cpus"] = ",".join(found)
 
 
-def _times(reader: _Reader, given: Parameters) -> None:
+def _not_a_file(engine: str) -> str:
+    names = re.fullmatch(r"(file|dir)(create|stat|delete)", engine)
+    if names:
+        operation = {"delete": "unlink"}.get(names[2], names[2])
+        return f"hwdyno storage metadata --operation {operation} measures what it does"
+    if engine in {"net", "netsplice", "rdma"}:
+        return "hwdyno network measures the network"
+    return (
+        "it measures something else than a file through the kernel, or needs a library of its own; "
+        "there are io_uring, libaio, psync, sync, vsync, pvsync, pvsync2, mmap"
+    )
+
+
+def _times(reader: Reader, given: Parameters) -> None:
     runtime, based = reader.seconds("runtime"), reader.has("time_based")
     based = bool(reader.flag("time_based")) if based else False
     given["runtime"], given["time_based"] = runtime or 0.0, based and bool(runtime)
     given["ramp_time"] = reader.seconds("ramp_time") or 0.0
     given["startdelay"] = reader.seconds("startdelay") or 0.0
+    criterion, window = reader.options.pop("steadystate", None), reader.seconds("steadystate_duration")
+    ramp, interval = reader.seconds("steadystate_ramp_time"), reader.seconds("steadystate_check_interval")
+    if criterion is not None and window:
+        if not re.fullmatch(r"(iops|bw|lat)(_slope)?:\d+(\.\d+)?%?", criterion.value):
+            raise reader.error(criterion, f"steadystate={criterion.value} is no criterion such as iops_slope:0.3%")
+        given["steadystate"] = criterion.value
+        given["steadystate_duration"], given["steadystate_ramp_time"] = window, ramp or 0.0
+        given["steadystate_interval"] = interval or 1.0
+        if window < 2 * (interval or 1.0):
+            raise reader.error(
+                criterion, f"steadystate_duration={window:g} must hold two intervals of {interval or 1:g} s"
+            )
+    elif criterion is not None:
+        reader.notes["steadystate"] = "steadystate without steadystate_duration is off, as in fio"
     for key in ("seed", "randseed"):
         if (seed := reader.integer(key)) is not None:
             given["seed"] = seed
 
 
-def _pace(reader: _Reader, given: Parameters) -> None:
+def _pace(reader: Reader, given: Parameters) -> None:
     rw = str(given["rw"])
     for key, ours in (("rate_iops", "rate"), ("rate", "rate_bytes")):
         entry = reader.one_for_both(key, rw)
@@ -451,11 +428,9 @@ def _pace(reader: _Reader, given: Parameters) -> None:
             continue
         amount = reader.bytes_of(entry.value)
         if amount is None:
-            raise reader.error(
-                entry.line, f"{key}={entry.value} is no rate, such as {'2000' if ours == 'rate' else '10m'}"
-            )
+            raise reader.error(entry, f"{key}={entry.value} is no rate, such as {'2000' if ours == 'rate' else '10m'}")
         # fio counts a mix's rate for each direction; ours is of both together.
-        given[ours] = amount * (2 if rw in _MIXES else 1)
+        given[ours] = amount * (2 if rw in MIXES else 1)
     if given.get("rate") and given.get("rate_bytes"):
         raise UserError(f"{reader.file}: rate and rate_iops in one job exclude each other here; give one of them")
     process = reader.text("rate_process")
@@ -465,11 +440,21 @@ def _pace(reader: _Reader, given: Parameters) -> None:
         given["rate_process"] = "poisson"
     think = reader.seconds("thinktime", "us")
     blocks = reader.integer("thinktime_blocks", 1, 1 << 30)
+    spin, busy = reader.seconds("thinktime_spin", "us"), reader.seconds("thinktime_iotime", "s")
+    kind = reader.text("thinktime_blocks_type")
+    if kind not in {None, "complete", "issue"}:
+        raise UserError(f"{reader.file}: thinktime_blocks_type={kind} is neither complete nor issue")
+    if kind == "issue" and int(given.get("iodepth") or 1) > 1:
+        reader.notes["thinktime_blocks_type"] = "before each pause what is in flight comes home, as with complete"
     if think:
         given["thinktime"], given["thinktime_blocks"] = think, blocks or 1
+        if spin:
+            given["thinktime_spin"] = min(spin, think)
+        if busy:
+            given["thinktime_iotime"] = busy
 
 
-def _integrity(reader: _Reader, given: Parameters) -> None:
+def _integrity(reader: Reader, given: Parameters) -> None:
     fsync, fdatasync = reader.integer("fsync", 0, 1 << 30), reader.integer("fdatasync", 0, 1 << 30)
     if fsync and fdatasync:
         raise UserError(f"{reader.file}: fsync and fdatasync in one job exclude each other here; give one of them")
@@ -482,70 +467,23 @@ def _integrity(reader: _Reader, given: Parameters) -> None:
     entry = reader.options.pop("verify", None)
     do_verify = reader.flag("do_verify")
     if entry is not None and entry.value not in {"", "0", "none"}:
-        if entry.value not in {"crc32c", "crc32c-intel"}:
-            raise reader.error(entry.line, f"verify={entry.value} is not supported; take verify=crc32c")
+        if entry.value not in VERIFIES:
+            raise reader.error(entry, f"verify={entry.value} is not supported; take verify=crc32c")
+        if not entry.value.startswith("crc32c"):
+            reader.notes["verify"] = (
+                f"verify={entry.value}: blocks are sealed with crc32c, which finds the same damage and costs less CPU"
+            )
         if do_verify is not False:
             given["verify"] = "crc32c"
 
 
-def _size(reader: _Reader, given: Parameters, line: int) -> tuple[int | None, float | None]:
-    entry = reader.options.get("size")
-    files = reader.integer("nrfiles", 1, 1 << 20) or 1
-    each = reader.size("filesize", 512)
-    if files > 1:
-        reader.notes["one_file"] = f"nrfiles={files}: one file of the same length stands for them"
-    if entry is not None and entry.value.endswith("%"):
-        reader.text("size")
-        if not re.fullmatch(r"\d{1,3}(\.\d+)?", entry.value[:-1]) or not 0 < float(entry.value[:-1]) <= 100:
-            raise reader.error(entry.line, f"size={entry.value} is no share from 1% to 100%")
-        if each is not None:
-            return int(each * files * float(entry.value[:-1]) / 100), None
-        return None, float(entry.value[:-1]) / 100
-    size = reader.size("size", 512)
-    return (size if size is not None else each * files if each is not None else None), None
-
-
-def _passes(reader: _Reader, given: Parameters, size: int | None, line: int) -> None:
+def _passes(reader: Reader, given: Parameters) -> None:
     loops, moved, count = reader.integer("loops", 1), reader.size("io_size"), reader.integer("number_ios", 1)
     if given["time_based"]:
         return
     if loops and loops > 1:
-        if size is None:
-            raise UserError(f"{reader.file}:{line}: loops needs a size in bytes")
-        given["io_size"] = size * loops
+        given["loops"] = min(loops, 1 << 30)
     if moved:
         given["io_size"] = moved
     if count:
         given["io_size"] = count * int(given["bs"] or 4096)
-
-
-KEYS = (
-    *("name", "stonewall", "wait_for_previous", "new_group", "rw", "rwmixread", "rwmixwrite", "random_distribution"),
-    *(
-        "bs",
-        "bsrange",
-        "bssplit",
-        "ioengine",
-        "direct",
-        "buffered",
-        "iodepth",
-        "iodepth_batch_complete_min",
-        "hipri",
-        "iomem",
-    ),
-    *(
-        "invalidate",
-        "cpus_allowed",
-        "runtime",
-        "time_based",
-        "ramp_time",
-        "startdelay",
-        "randseed",
-        "rate",
-        "rate_iops",
-    ),
-    *("rate_process", "thinktime", "thinktime_blocks", "fsync", "fdatasync", "fsync_on_close", "end_fsync", "verify"),
-    *("do_verify", "nrfiles", "filesize", "size", "loops", "io_size", "number_ios", "numjobs", "offset"),
-    *("offset_increment", "filename", "directory", "kb_base"),
-)
-"""The keys that are understood."""

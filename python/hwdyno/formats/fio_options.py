@@ -19,7 +19,17 @@ DEFAULTS: dict[str, Scalar] = {
     "direct": False,
 }
 AXES = ("rw", "bs", "iodepth", "numjobs", "ioengine", "direct", "size", "rwmixread", "offset", "rate", "rate_iops")
-ALIASES = {"readwrite": "rw", "blocksize": "bs", "mem": "iomem"}
+ALIASES = {
+    **{"readwrite": "rw", "blocksize": "bs", "blocksize_range": "bsrange", "mem": "iomem", "threads": "thread"},
+    **{"ss": "steadystate", "ss_dur": "steadystate_duration", "ss_ramp": "steadystate_ramp_time"},
+    **{
+        "ss_interval": "steadystate_check_interval",
+        "ratemin": "rate_min",
+        "timeout": "runtime",
+        "prio_class": "prioclass",
+    },
+    **{"fileoffset": "offset", "iodepth_batch_submit": "iodepth_batch", "verify_header_interval": "verify_interval"},
+}
 LOADS = ("iodepth", "bs", "numjobs")
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i?)b?)?", re.IGNORECASE)

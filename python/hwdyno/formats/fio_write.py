@@ -9,9 +9,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+from hwdyno.formats import fio_log
+from hwdyno.formats.fio_log import Logs
 from hwdyno.statistics import Histogram
 from hwdyno.words import Latency, Measurement, Parameters, Run, Stream, UserError
 
@@ -23,7 +27,8 @@ _EDGES = {
     "latency_us": (1e3, (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000)),
     "latency_ms": (1e6, (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000)),
 }
-_SECONDS = {"runtime", "ramp_time", "startdelay"}
+_SECONDS = {"runtime", "ramp_time", "startdelay", "steadystate_duration", "steadystate_ramp_time"}
+_MICROSECONDS = {"thinktime", "thinktime_spin"}
 _DEFAULTS = {
     "random_distribution": "random",
     "rate_process": "linear",
@@ -31,9 +36,14 @@ _DEFAULTS = {
     "thinktime_blocks": 1,
     "cpus": "[]",
     "mem": "small",
+    "file_service_type": "roundrobin",
+    "loops": 1,
+    "steadystate_duration": 10.0,
+    "steadystate_interval": 1.0,
 }
 _OURS = {"rate": "rate_iops", "rate_bytes": "rate", "seed": "randseed"}
-_NOT_FIO = {"job", "share", "path", "interval_s", "generation", "verify_seed", "pattern", "stride"}
+_NOT_FIO = {"job", "share", "path", "interval_s", "generation", "verify_seed", "pattern", "stride", "files", "log"}
+_NOT_FIO |= {"steadystate_interval"}
 
 
 def text_of(run: Run, *, plus: bool = False) -> str:
@@ -64,6 +74,36 @@ def document_of(run: Run, *, plus: bool = False) -> dict[str, Any]:
     }
 
 
+def write_directory(run: Run, directory: Path) -> list[Path]:
+    """Write a document a point, and the logs that its threads told, under the names that fio-plot looks for.
+
+    Raises ``UserError`` where the directory cannot be written to, or two points would have one name.
+    """
+    points = [
+        (one, {**one.fixed, **point.parameters}, point)
+        for one in run.experiments
+        if one.kernel == "storage_blocks"
+        for point in one.points
+    ]
+    made: dict[str, str] = {}
+    for one, shared, point in points:
+        alone = replace(run, experiments=(replace(one, points=(point,)),))
+        depth, jobs = int(shared.get("iodepth") or 1), int(shared.get("numjobs") or 1)
+        stem = f"{shared.get('rw')}-iodepth-{depth}-numjobs-{jobs}"
+        if f"{stem}.json" in made:
+            stem = f"{stem}-{len(made)}"
+        made[f"{stem}.json"] = text_of(alone, plus=True)
+        logs = Logs(bw=stem, iops=stem, lat=stem)
+        made |= dict(fio_log.files(logs, point.details.get("logs") or [], 1))
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, text in made.items():
+            (directory / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--fio-dir {directory}: {error.strerror}; name a directory that you can write to") from None
+    return [directory / name for name in made]
+
+
 def _disks(machine: Mapping[str, Any]) -> list[dict[str, Any]]:
     return list((machine.get("storage") or {}).get("disks") or [])
 
@@ -86,7 +126,9 @@ def _job(group: int, parameters: Parameters, point: Measurement, plus: bool) -> 
     error = next((fault.errno for fault in point.faults if fault.errno), 5 if point.faults else 0)
     depth = int(parameters.get("iodepth") or 1)
     only = len(point.streams) == 1
+    steady = _steady(point)
     return {
+        **({"steadystate": steady} if steady else {}),
         "jobname": str(parameters.get("job") or f"point{group + 1}"),
         "groupid": group,
         "error": error,
@@ -114,6 +156,30 @@ def _job(group: int, parameters: Parameters, point: Measurement, plus: bool) -> 
     }
 
 
+def _steady(point: Measurement) -> dict[str, Any]:
+    """fio's record of the steady state that ended the job, or did not; empty where none was asked for."""
+    told = point.details.get("steadystate")
+    if not isinstance(told, dict):
+        return {}
+    percent = str(told["criterion"]).endswith("%")
+    return {
+        "ss": told["criterion"],
+        "duration": round(told["duration_s"]),
+        "attained": int(told["attained"]),
+        "criterion": f"{told['value']:f}%" if percent else told["value"],
+        "max_deviation": told["max_deviation"],
+        "slope": told["slope"],
+        "data": {
+            "bw_mean": round(told["bytes_s_mean"] / 1024),
+            "iops_mean": round(told["operations_s_mean"]),
+            "iops": told["operations_s"],
+            "bw": [round(value / 1024) for value in told["bytes_s"]],
+            "lat_mean": told["latency_ns_mean"],
+            "lat": told["latency_ns"],
+        },
+    }
+
+
 def options_of(parameters: Parameters) -> dict[str, str]:
     """fio's options of a point: what is set, as text."""
     found = {}
@@ -124,8 +190,8 @@ def options_of(parameters: Parameters) -> dict[str, str]:
             continue
         if isinstance(value, bool):
             found[name] = str(int(value))
-        elif name in _SECONDS or name == "thinktime":
-            unit, scale = ("us", 1e6) if name == "thinktime" else ("ms", 1e3)
+        elif name in _SECONDS or name in _MICROSECONDS:
+            unit, scale = ("us", 1e6) if name in _MICROSECONDS else ("ms", 1e3)
             found[name] = f"{round(float(value) * scale)}{unit if unit == 'ms' else ''}"
         elif name == "mem":
             found["mem"] = "mmaphuge"

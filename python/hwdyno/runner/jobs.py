@@ -36,13 +36,22 @@ class Work:
     name: str
     parameters: Parameters
     directory: Path
-    file: Path | None
-    """None for a file of its own, made for it and removed at the end."""
+    files: tuple[Path, ...]
+    """None for files of its own, made for it and removed at the end."""
     size: int | None
     """Bytes of the region a thread, or, on a named file, of all threads; none for all of a file that is there."""
     size_share: float | None
     writes: bool
+    count: int = 1
+    """Files of its own a thread."""
+    each: int | None = None
+    """Bytes of the region of one of several files."""
     notes: tuple[Note, ...] = ()
+
+    @property
+    def several(self) -> bool:
+        """Whether it works on more than one file."""
+        return len(self.files) > 1 or self.count > 1
 
 
 def run(
@@ -56,10 +65,12 @@ def run(
     seed: int,
     progress: Progress,
     explain: Callable[[Run], Run] = lambda run: run,
+    logged: Callable[[Work, list[dict[str, Any]]], None] = lambda work, threads: None,
 ) -> Run:
     """Make the files ready, run group after group, and keep the Run.
 
     Raises ``UserError`` before anything is written where a job cannot be. No file of the user's is written to.
+    ``logged`` is given what the threads of a job tell of their course, where it was asked for.
     """
     begun = _now()
     works = [work for group in groups for work in group]
@@ -96,7 +107,7 @@ def run(
             for number, group in enumerate(groups, 1):
                 shown: Parameters = {"group": number, "jobs": len(group)}
                 progress.begins(Step(EXPERIMENT, shown, 1, len(points), len(works), 0.0))
-                made = _group(group, [told[id(work)] for work in group], host)
+                made = _group(group, [told[id(work)] for work in group], host, logged)
                 for measurement in made:
                     points.append(measurement)
                     journal.point(EXPERIMENT, measurement)
@@ -135,7 +146,12 @@ def _kept(run: Run, journal: Journal) -> Run:
     return run
 
 
-def _group(group: Sequence[Work], told: Sequence[dict[str, Any]], host: Host) -> list[Measurement]:
+def _group(
+    group: Sequence[Work],
+    told: Sequence[dict[str, Any]],
+    host: Host,
+    logged: Callable[[Work, list[dict[str, Any]]], None],
+) -> list[Measurement]:
     """Jobs that run at the same time; a job alone is an ordinary reading."""
     before = host.snapshot()
     if len(group) == 1:
@@ -144,6 +160,10 @@ def _group(group: Sequence[Work], told: Sequence[dict[str, Any]], host: Host) ->
         together = host.run("storage_group", {"jobs": json.dumps(list(told))})
         readings = together["details"]["jobs"]
     pair = (before, host.snapshot())
+    for work, reading in zip(group, readings, strict=True):
+        # Long lists that belong into files of their own, not into the Run.
+        if logs := reading["details"].pop("logs", None):
+            logged(work, logs)
     return [
         _measured(work, asked, reading, pair, host, len(group))
         for work, asked, reading in zip(group, told, readings, strict=True)
@@ -156,9 +176,12 @@ def _measured(
     declaration = host.kernels()[KERNEL]
     defaults = {parameter["name"]: parameter["default"] for parameter in declaration["parameters"]}
     hidden = {"path", "seed", "interval_s", "cpus", "share", "generation", "verify_seed", "drop_cache", "offset"}
+    hidden |= {"files", "log"}
     parameters: Parameters = {"job": work.name}
     parameters |= {name: told[name] for name in _AXES if name in told}
     parameters |= {name: value for name, value in told.items() if name not in hidden and value != defaults.get(name)}
+    if told.get("files"):
+        parameters["nrfiles"] = len(json.loads(told["files"]))
     notes = list(work.notes)
     if beside > 1:
         says = f"it ran at the same time as {beside - 1} other job(s) of its group (no stonewall between them)"
@@ -176,7 +199,7 @@ def _files(
         _check(work, needed)
     by_directory: dict[Path, int] = {}
     for work in works:
-        if work.file is None:
+        if not work.files:
             by_directory[work.directory] = by_directory.get(work.directory, 0) + _own_bytes(work)
     for path, end in needed.items():
         missing = end - (path.stat().st_size if path.exists() else 0)
@@ -198,32 +221,48 @@ def _files(
         parameters: dict[str, Any] = {"seed": seed, **work.parameters}
         if isinstance(cpus := parameters.get("cpus"), str):
             parameters["cpus"] = [int(number) for number in cpus.split(",")]
-        if work.file is None:
+        if not work.files:
             workspace = stack.enter_context(Workspace(check_place(work.directory, writes=True)))
-            total = _own_bytes(work)
-            _lay_out(host, workspace.data, total, seed, progress)
-            path, size = workspace.data, total - int(work.parameters.get("offset") or 0)
+            offset = int(work.parameters.get("offset") or 0)
+            paths: tuple[Path, ...] = (workspace.data,)
+            size = _own_bytes(work) - offset
+            if work.several:
+                threads = int(work.parameters.get("numjobs") or 1)
+                paths, size = workspace.files(work.count * threads), work.each or 0
+            for path in paths:
+                _lay_out(host, path, offset + size, seed, progress)
         else:
-            path, size = work.file, work.size or 0
+            paths, size = work.files, (work.each if work.several else work.size) or 0
             if work.size_share is not None:
-                size = int(_length(path) * work.size_share)
-        told[id(work)] = {**parameters, "path": str(path), "size": size}
+                size = int(min(map(_length, paths)) * work.size_share)
+        told[id(work)] = {**parameters, "path": str(paths[0]), "size": size}
+        if work.several:
+            told[id(work)]["files"] = json.dumps([str(path) for path in paths])
     return told
 
 
 def _own_bytes(work: Work) -> int:
-    """Length of a job's own file: each thread's region, one after the other."""
-    return int(work.parameters.get("offset") or 0) + (work.size or 0) * int(work.parameters.get("numjobs") or 1)
+    """Length of a job's own files together: of one, each thread's region after the other."""
+    offset, threads = int(work.parameters.get("offset") or 0), int(work.parameters.get("numjobs") or 1)
+    if work.several:
+        return (offset + (work.each or 0)) * work.count * threads
+    return offset + (work.size or 0) * threads
 
 
 def _check(work: Work, needed: dict[Path, int]) -> None:
-    if work.file is None:
+    if not work.files:
         if work.size is None:
             raise UserError(f"job {work.name} says neither size nor filename; give it size=1g, for example")
         return
-    path, end = work.file, int(work.parameters.get("offset") or 0) + (work.size or 0)
+    for path in work.files:
+        _check_file(work, path, needed)
+
+
+def _check_file(work: Work, path: Path, needed: dict[Path, int]) -> None:
+    size = work.each if work.several else work.size
+    end = int(work.parameters.get("offset") or 0) + (size or 0)
     if not path.exists():
-        if work.size is None:
+        if size is None:
             raise UserError(f"job {work.name}: {path} is not there and size is not said; give it size=1g, for example")
         if not path.parent.is_dir():
             raise UserError(f"job {work.name}: there is no directory {path.parent}; create it or give --path")
@@ -274,9 +313,9 @@ def _now() -> str:
     return datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
 
 
-def names(works: Sequence[Work]) -> Iterator[str]:
+def names(given: Sequence[str]) -> Iterator[str]:
     """Each job's name, told apart where two are alike."""
     seen: dict[str, int] = {}
-    for work in works:
-        seen[work.name] = seen.get(work.name, 0) + 1
-        yield work.name if seen[work.name] == 1 else f"{work.name}#{seen[work.name]}"
+    for name in given:
+        seen[name] = seen.get(name, 0) + 1
+        yield name if seen[name] == 1 else f"{name}#{seen[name]}"

@@ -76,6 +76,9 @@ impl Kernel for Idle {
             end_fsync: false,
             drop_cache: false,
             consent: Consent::default(),
+            files: Vec::new(),
+            fresh: false,
+            fail: None,
             asked: Asked::default(),
         };
         let reading = job.run(stop)?;

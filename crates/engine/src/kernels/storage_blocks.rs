@@ -7,8 +7,17 @@ use serde_json::{json, Value};
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
 use crate::reading::Reading;
 use crate::storage::asked::Asked;
+use crate::storage::failing::Fail;
 use crate::storage::job::{Engine, Job};
 use crate::storage::raw::Consent;
+
+/// The paths of a JSON list; none for an empty text.
+fn files_of(text: &str) -> Result<Vec<PathBuf>, Error> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    serde_json::from_str(text).map_err(|error| Error::usage(format!("files is no JSON list of paths: {error}")))
+}
 
 /// See the module.
 pub struct StorageBlocks;
@@ -41,6 +50,33 @@ fn text(name: &'static str, means: &'static str) -> Parameter {
     parameter(name, means, "", Kind::Text, json!(""))
 }
 
+/// Several files, passes, and an early end.
+fn courses() -> Vec<Parameter> {
+    vec![
+        count("loops", "passes, where time does not end the run", 1, 1 << 30, 1),
+        text(
+            "files",
+            "several files for path, as a JSON list: each job has its share of them, or all with share=whole",
+        ),
+        parameter(
+            "file_service_type",
+            "which file is next: roundrobin, sequential, random, zipf:N, pareto:N, normal:N; :COUNT operations each",
+            "",
+            Kind::Text,
+            json!("roundrobin"),
+        ),
+        count("openfiles", "so many of a job's files are in use at a time; 0 for all", 0, 1 << 20, 0),
+        text(
+            "steadystate",
+            "end when the rate is steady: iops:2% (greatest deviation), iops_slope:0.3%, bw:…, lat:…; empty for never",
+        ),
+        seconds("steadystate_duration", "window that has to be steady", 10.0),
+        seconds("steadystate_ramp_time", "run this long before the first window begins", 0.0),
+        seconds("steadystate_interval", "interval of the window's rates", 1.0),
+        flag("log", "tell each job's progress and latencies by interval", false),
+    ]
+}
+
 /// What a run may be asked beyond blocks at full speed; see [`Asked`].
 fn asked() -> Vec<Parameter> {
     vec![
@@ -55,6 +91,8 @@ fn asked() -> Vec<Parameter> {
         choice("rate_process", "operations of a rate begin evenly spaced, or at random", &["linear", "poisson"]),
         seconds("thinktime", "wait so long after every thinktime_blocks operations", 0.0),
         count("thinktime_blocks", "operations before each thinktime", 1, 1 << 30, 1),
+        seconds("thinktime_iotime", "or so long with operations before each thinktime; 0 for thinktime_blocks", 0.0),
+        seconds("thinktime_spin", "so much of each thinktime is spent spinning, not asleep", 0.0),
         parameter(
             "random_distribution",
             "how often blocks are visited: random, zipf:N, pareto:N, normal:N, zoned:A/B:C/D",
@@ -63,6 +101,7 @@ fn asked() -> Vec<Parameter> {
             json!("random"),
         ),
         text("bssplit", "lengths with their shares in percent, such as 4k/50:64k/50; empty for bs alone"),
+        text("bssplit_write", "likewise of writes; empty for bssplit"),
         choice("pattern", "direction of an order in sequence", &["forward", "backward"]),
         bytes("stride", "from one beginning to the next in sequence; 0 for bs", 0, 0),
         bytes("io_size", "what one pass moves, all jobs together; 0 for size", 0, 0),
@@ -93,7 +132,7 @@ impl Kernel for StorageBlocks {
                     &["read", "write", "randread", "randwrite", "rw", "randrw"],
                 ),
                 parameter("rwmixread", "share of reads in a mix", "%", Kind::Integer { min: 0, max: 100 }, json!(50)),
-                parameter("bs", "length of an operation", "B", Kind::Integer { min: 512, max: 1 << 40 }, json!(4096)),
+                parameter("bs", "length of an operation", "B", Kind::Integer { min: 1, max: 1 << 40 }, json!(4096)),
                 count("iodepth", "operations in flight a job", 1, 1024, 1),
                 count(
                     "iodepth_batch_submit",
@@ -111,7 +150,7 @@ impl Kernel for StorageBlocks {
                     0,
                 ),
                 count("numjobs", "threads, each with its own queue", 1, 1024, 1),
-                choice("ioengine", "how operations reach the file", &["io_uring", "libaio", "psync", "mmap"]),
+                choice("ioengine", "how operations reach the file", &["io_uring", "libaio", "psync", "mmap", "stdio"]),
                 flag(
                     "hipri",
                     "poll for completions instead of waiting for interrupts: io_uring, direct, a queue with io_poll",
@@ -151,6 +190,7 @@ impl Kernel for StorageBlocks {
             ]
             .into_iter()
             .chain(asked())
+            .chain(courses())
             .collect(),
             pass: vec![("operations", "1"), ("bytes", "bs")],
         }
@@ -191,6 +231,9 @@ impl Kernel for StorageBlocks {
                 destroy: parameters.text("destroy").to_string(),
                 serial: parameters.text("serial").to_string(),
             },
+            files: files_of(parameters.text("files"))?,
+            fresh: false,
+            fail: Fail::asked(),
             asked,
         };
         let reading = job.run(stop)?;

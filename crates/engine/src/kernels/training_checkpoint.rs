@@ -142,7 +142,7 @@ impl Job<'_> {
             let path = self.file(rank, slot);
             if !is_save && self.drop_cache {
                 // a file that cannot be opened is named when it is read
-                let _ = File::open(&path).map(|file| sys::page_cache::forget(&file));
+                let _ = File::open(&path).map(|file| sys::files::forget(&file));
             }
             if !meeting.join(goes_on) {
                 break;

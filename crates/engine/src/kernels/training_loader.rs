@@ -259,12 +259,12 @@ fn prepare(source: &Source, cache: &str, stop: &Stop) -> Option<f64> {
         let Ok(file) = std::fs::File::open(path) else { continue };
         let Ok(about) = file.metadata() else { continue };
         match cache {
-            "drop" => sys::page_cache::forget(&file),
+            "drop" => sys::files::forget(&file),
             // a file that cannot be read is named when it is, in the timed region
             "warm" => while !stop.is_set() && (&file).read(&mut buffer).is_ok_and(|got| got > 0) {},
             _ => {}
         }
-        cached += sys::page_cache::cached_bytes(&file, about.len())?;
+        cached += sys::files::cached_bytes(&file, about.len())?;
         total += about.len();
     }
     (total > 0).then(|| cached as f64 / total as f64)

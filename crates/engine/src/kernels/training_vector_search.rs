@@ -12,6 +12,7 @@ use crate::reading::{CpuTime, Note, Reading};
 use crate::storage::counters::{Device, Snapshot};
 use crate::storage::pool::Pool;
 use crate::storage::psync::Psync;
+use crate::storage::set::Set;
 use crate::storage::uring::Uring;
 use crate::sys::files;
 use crate::team::{self, Member};
@@ -79,7 +80,7 @@ impl Kernel for VectorSearch {
         let mut notes = Vec::new();
         let (file, direct) = open(&path, parameters.flag("direct"), &mut notes)?;
         if !direct && parameters.flag("drop_cache") {
-            sys::page_cache::forget(&file);
+            sys::files::forget(&file);
         }
         let threads = parameters.integer("threads");
         let ledger = Ledger::new(parameters.number("interval_s"));
@@ -156,13 +157,13 @@ impl Work<'_> {
         let (index, asked, ledger, path) = (self.index, self.asked, self.ledger, self.path);
         let first = member.number as u64;
         if self.uring {
-            let access = Uring::new(self.file, &pool, beam, false)?;
+            let access = Uring::new(Set::one(self.file), &pool, beam, false)?;
             let searcher = Searcher::new(index, asked, access, &pool, ledger, path);
             member.wait_for_start();
             let before = cpu_time::of_this_thread();
             return Ok((searcher.run(first, self.threads, self.stop), cpu_time::of_this_thread().since(before)));
         }
-        let searcher = Searcher::new(index, asked, Psync::new(self.file, &pool), &pool, ledger, path);
+        let searcher = Searcher::new(index, asked, Psync::new(Set::one(self.file), &pool), &pool, ledger, path);
         member.wait_for_start();
         let before = cpu_time::of_this_thread();
         Ok((searcher.run(first, self.threads, self.stop), cpu_time::of_this_thread().since(before)))

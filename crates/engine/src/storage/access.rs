@@ -41,6 +41,10 @@ pub trait Access {
     fn sync_whole(&mut self) -> io::Result<()> {
         self.sync()
     }
+    /// Hands the system what the engine itself still holds back; inside the timed region.
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
     /// System calls made so far to submit and to wait.
     fn calls(&self) -> u64 {
         0

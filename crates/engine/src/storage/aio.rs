@@ -1,22 +1,22 @@
 //! libaio's system calls. On a buffered file the kernel does the whole transfer inside the submission.
 
-use std::fs::File;
 use std::io;
 
 use super::access::{Access, Transfer};
 use super::pool::Pool;
+use super::set::Set;
 use crate::sys::aio::Context;
 
 /// See the module.
 pub struct Aio<'a> {
     context: Context<'a>,
-    file: &'a File,
+    set: Set<'a>,
 }
 
 impl<'a> Aio<'a> {
     /// A context of its own for this job.
-    pub fn new(file: &'a File, pool: &'a Pool) -> io::Result<Self> {
-        Ok(Self { context: Context::new(pool.slots(), file, pool.region())?, file })
+    pub fn new(set: Set<'a>, pool: &'a Pool) -> io::Result<Self> {
+        Ok(Self { context: Context::new(pool.slots(), set.files(), pool.region())?, set })
     }
 }
 
@@ -25,7 +25,8 @@ impl Access for Aio<'_> {
 
     #[inline]
     fn prepare(&mut self, slot: usize, transfer: &Transfer) {
-        self.context.prepare(slot, transfer.write, transfer.offset, transfer.at, transfer.length);
+        let (file, offset) = self.set.place(transfer.offset);
+        self.context.prepare(slot, file, transfer.write, offset, transfer.at, transfer.length);
     }
 
     #[inline]
@@ -44,11 +45,11 @@ impl Access for Aio<'_> {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()
+        self.set.sync_data()
     }
 
     fn sync_whole(&mut self) -> io::Result<()> {
-        self.file.sync_all()
+        self.set.sync_all()
     }
 
     fn calls(&self) -> u64 {

@@ -113,7 +113,7 @@ pub fn lengths(text: &str) -> Result<Vec<(f64, u64)>, String> {
             _ => return Err(wrong()),
         };
         let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-        let bytes = bytes.filter(|bytes| (512..=1 << 40).contains(bytes)).ok_or_else(wrong)?;
+        let bytes = bytes.filter(|bytes| (1..=1 << 40).contains(bytes)).ok_or_else(wrong)?;
         let share = if share.is_empty() { None } else { Some(share.parse::<f64>().map_err(|_| wrong())? / 100.0) };
         found.push((share, bytes));
     }
@@ -161,7 +161,8 @@ pub struct Choice {
     size: u64,
     /// Offsets of random visits are whole multiples of this, B: the shortest length.
     unit: u64,
-    lengths: Vec<(f64, u64)>,
+    /// Of reads, and of writes.
+    lengths: [Vec<(f64, u64)>; 2],
     walk: Walk,
     sampler: Sampler,
     draws: Draws,
@@ -170,21 +171,23 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// For `size` bytes from `offset` on; `lengths` as from [`lengths`], or one of `block` bytes.
+    /// For `size` bytes from `offset` on; `lengths` of reads and of writes as from [`lengths`], or one of `block` bytes.
     #[must_use]
     pub fn new(
         offset: u64,
         size: u64,
         block: u64,
-        mut lengths: Vec<(f64, u64)>,
+        mut lengths: [Vec<(f64, u64)>; 2],
         walk: Walk,
         spread: &Spread,
         seed: u64,
     ) -> Self {
-        if lengths.is_empty() {
-            lengths.push((1.0, block));
+        for of_one_direction in &mut lengths {
+            if of_one_direction.is_empty() {
+                of_one_direction.push((1.0, block));
+            }
         }
-        let unit = lengths.iter().map(|&(_, bytes)| bytes).min().unwrap_or(block).max(1);
+        let unit = lengths.iter().flatten().map(|&(_, bytes)| bytes).min().unwrap_or(block).max(1);
         let sampler = Sampler::new(spread, (size / unit).max(1), seed);
         Self { offset, size, unit, lengths, walk, sampler, draws: Draws::new(seed ^ 0xB10C), at: 0, pass: 0 }
     }
@@ -197,8 +200,8 @@ impl Choice {
 
     /// The next visit: its offset in the file, and its length.
     #[inline]
-    pub fn next_visit(&mut self) -> (u64, u64) {
-        let length = self.length().min(self.size);
+    pub fn next_visit(&mut self, write: bool) -> (u64, u64) {
+        let length = self.length(write).min(self.size);
         let at = match self.walk {
             Walk::Random => {
                 let places = (self.size - length) / self.unit + 1;
@@ -233,12 +236,13 @@ impl Choice {
     }
 
     #[inline]
-    fn length(&mut self) -> u64 {
-        if let [(_, only)] = self.lengths[..] {
+    fn length(&mut self, write: bool) -> u64 {
+        let lengths = &self.lengths[usize::from(write)];
+        if let [(_, only)] = lengths[..] {
             return only;
         }
         let draw = self.draws.share();
-        let found = self.lengths.iter().find(|&&(below, _)| draw <= below).or(self.lengths.last());
+        let found = lengths.iter().find(|&&(below, _)| draw <= below).or(lengths.last());
         found.map_or(self.unit, |&(_, bytes)| bytes)
     }
 }
@@ -373,10 +377,10 @@ mod tests {
     const VISITS: u64 = 200_000;
 
     fn counts(spread: &Spread, units: u64) -> Vec<u64> {
-        let mut choice = Choice::new(0, units * 512, 512, Vec::new(), Walk::Random, spread, 42);
+        let mut choice = Choice::new(0, units * 512, 512, Default::default(), Walk::Random, spread, 42);
         let mut counts = vec![0; units as usize];
         for _ in 0..VISITS {
-            counts[(choice.next_visit().0 / 512) as usize] += 1;
+            counts[(choice.next_visit(false).0 / 512) as usize] += 1;
         }
         counts
     }
@@ -451,10 +455,10 @@ mod tests {
     fn lengths_come_as_often_as_asked_and_stay_inside() {
         let split = lengths("4k/25:16k/25:64k").unwrap();
         for walk in [Walk::Random, Walk::Up { step: 0 }, Walk::Down { step: 0 }] {
-            let mut choice = Choice::new(8192, 1 << 20, 65536, split.clone(), walk, &Spread::Even, 7);
+            let mut choice = Choice::new(8192, 1 << 20, 65536, [split.clone(), split.clone()], walk, &Spread::Even, 7);
             let mut counts = [0_u64; 3];
             for _ in 0..VISITS {
-                let (offset, length) = choice.next_visit();
+                let (offset, length) = choice.next_visit(true);
                 assert!(
                     offset >= 8192 && offset + length <= 8192 + (1 << 20) && offset % 4096 == 0,
                     "{offset} {length}"
@@ -468,8 +472,8 @@ mod tests {
     #[test]
     fn backward_and_stride_visit_what_they_should() {
         let plan = |walk, visits| {
-            let mut choice = Choice::new(0, 8 * 512, 512, Vec::new(), walk, &Spread::Even, 1);
-            (0..visits).map(|_| choice.next_visit().0 / 512).collect::<Vec<_>>()
+            let mut choice = Choice::new(0, 8 * 512, 512, Default::default(), walk, &Spread::Even, 1);
+            (0..visits).map(|_| choice.next_visit(false).0 / 512).collect::<Vec<_>>()
         };
         assert_eq!(plan(Walk::Down { step: 0 }, 9), [7, 6, 5, 4, 3, 2, 1, 0, 7]);
         assert_eq!(plan(Walk::Up { step: 3 * 512 }, 8), [0, 3, 6, 1, 4, 7, 2, 5]);
@@ -481,7 +485,7 @@ mod tests {
         for text in ["zipf:x", "zipf:-1", "pareto:1", "zoned:50/50", "zoned:50/0:50/100", "zoned:1", "cauchy:1"] {
             assert!(Spread::parse(text).unwrap_err().starts_with("random_distribution"), "{text}");
         }
-        for text in ["4k/50", "4q/100", "4k/120", "1/100", "/", "4k/60:8k/60"] {
+        for text in ["4k/50", "4q/100", "4k/120", "0/100", "/", "4k/60:8k/60"] {
             assert!(lengths(text).unwrap_err().starts_with("bssplit"), "{text}");
         }
         assert!(lengths("").unwrap().is_empty());

@@ -104,6 +104,9 @@ pub fn drive<A: Access, const EXTRA: bool>(
     if counting {
         edge(access, true);
         now = clock.now();
+        if EXTRA {
+            extras.restart(now);
+        }
         record.begin(now);
     }
     let end = |now: u64| schedule.runtime_ns.map_or(u64::MAX, |runtime| now.saturating_add(runtime));
@@ -219,6 +222,9 @@ pub fn drive<A: Access, const EXTRA: bool>(
             }
             record.begin(now);
         }
+        if EXTRA && counting && extras.steady.as_mut().is_some_and(|steady| steady.is_reached(now, record)) {
+            break Ending::Time;
+        }
         if stop.is_set() {
             break Ending::Stopped;
         }
@@ -253,6 +259,9 @@ pub fn drive<A: Access, const EXTRA: bool>(
         record.end(clock.now().max(now));
         edge(access, false);
     } else {
+        if let Err(error) = access.finish() {
+            record.fault(true, error.raw_os_error().unwrap_or(libc::EIO));
+        }
         record.end(now);
         edge(access, false);
         drain(access);

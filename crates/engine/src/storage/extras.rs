@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use super::access::Access;
 use super::choice::Choice;
+use super::many::Many;
 use super::order::Order;
 use super::pace::{Every, Pace};
 use super::pool::Pool;
 use super::record::Record;
+use super::steady::Steady;
 use super::verify::Verify;
 use crate::clock::Clock;
 use crate::histogram::Histogram;
@@ -19,17 +21,38 @@ const LONGEST_SLEEP_NS: u64 = 10_000_000;
 /// A random block that is in flight is drawn again so often before the job waits for it.
 const REDRAWS: u32 = 64;
 
+/// A pause after so many operations, or after so much time with them.
+#[derive(Debug, Default, Clone)]
+pub struct Think {
+    /// After so many operations; none where time counts alone.
+    pub every: Option<Every>,
+    /// After so long, ns; 0 where operations count alone.
+    pub busy_ns: u64,
+    /// The length of the pause, ns.
+    pub pause_ns: u64,
+    /// Of which so much is spent spinning, ns.
+    pub spin_ns: u64,
+    /// The pause is due.
+    pub is_due: bool,
+    /// When the last one ended.
+    pub since_ns: u64,
+}
+
 /// See the module; what is none is not asked for.
 #[derive(Debug, Default)]
 pub struct Extras {
     /// Operations begin at a rate.
     pub pace: Option<Pace>,
-    /// After so many operations, this many ns without any.
-    pub think: Option<(Every, u64)>,
+    /// After so many operations, or so much time, a while without any.
+    pub think: Option<Think>,
     /// After so many writes, a sync: of the data alone, or (`true`) of all that describes the file too.
     pub sync: Option<(Every, bool)>,
     /// Offsets and lengths other than the plain order's.
     pub choice: Option<Choice>,
+    /// Several files, each with its own order; [`Extras::choice`] is none then.
+    pub many: Option<Many>,
+    /// Ends the run when its rate is steady.
+    pub steady: Option<Steady>,
     /// Bytes after which a pass ends, where the order itself does not end.
     pub limit: Option<u64>,
     /// Blocks that are checked.
@@ -50,6 +73,8 @@ impl Extras {
             || self.think.is_some()
             || self.sync.is_some()
             || self.choice.is_some()
+            || self.many.is_some()
+            || self.steady.is_some()
             || self.limit.is_some()
             || self.verify.is_some()
     }
@@ -62,6 +87,15 @@ impl Extras {
         if let Some(choice) = &mut self.choice {
             choice.restart();
         }
+        if let Some(many) = &mut self.many {
+            many.restart();
+        }
+        if let Some(steady) = &mut self.steady {
+            steady.restart(now_ns);
+        }
+        if let Some(think) = &mut self.think {
+            think.since_ns = now_ns;
+        }
         if let Some(synced) = &mut self.synced {
             synced.clear();
         }
@@ -72,7 +106,7 @@ impl Extras {
     #[inline]
     #[must_use]
     pub fn must_settle(&self) -> bool {
-        self.think.as_ref().is_some_and(|(every, _)| every.is_due())
+        self.think.as_ref().is_some_and(|think| think.is_due)
             || self.sync.as_ref().is_some_and(|(every, _)| every.is_due())
     }
 
@@ -82,6 +116,12 @@ impl Extras {
     pub fn next_operation(&mut self, order: &mut Order, block: u64, now_ns: u64) -> Option<(u64, bool, u64, u64)> {
         if self.must_settle() {
             return None;
+        }
+        if let Some(think) = self.think.as_mut().filter(|think| think.busy_ns > 0) {
+            if now_ns.saturating_sub(think.since_ns) >= think.busy_ns {
+                think.is_due = true;
+                return None;
+            }
         }
         let begins = match &self.pace {
             Some(pace) if pace.due_ns() > now_ns => return None,
@@ -100,8 +140,11 @@ impl Extras {
         if let Some(pace) = &mut self.pace {
             pace.issued(length);
         }
-        if let Some((every, _)) = &mut self.think {
-            every.count();
+        if let Some(think) = &mut self.think {
+            if let Some(every) = &mut think.every {
+                every.count();
+                think.is_due |= every.is_due();
+            }
         }
         if let (Some((every, _)), true) = (&mut self.sync, write) {
             every.count();
@@ -113,17 +156,20 @@ impl Extras {
         if self.limit.is_some_and(|limit| self.issued >= limit) {
             return None;
         }
+        if let Some(many) = &mut self.many {
+            return many.next_operation(block);
+        }
         let Some(choice) = &mut self.choice else {
             return order.next_operation().map(|(offset, write)| (offset, write, block));
         };
         let write = order.next_direction();
-        let (mut offset, mut length) = choice.next_visit();
+        let (mut offset, mut length) = choice.next_visit(write);
         if let Some(verify) = &self.verify {
             for _ in 0..REDRAWS {
                 if !verify.is_busy(offset) {
                     break;
                 }
-                (offset, length) = choice.next_visit();
+                (offset, length) = choice.next_visit(write);
             }
         }
         Some((offset, write, length))
@@ -137,7 +183,10 @@ impl Extras {
             || (self.pace.is_some()
                 && match self.limit {
                     Some(limit) => self.issued < limit,
-                    None => self.choice.is_some() || !order.is_over(),
+                    None => match &self.many {
+                        Some(many) => !many.is_over(),
+                        None => self.choice.is_some() || !order.is_over(),
+                    },
                 })
     }
 
@@ -154,9 +203,17 @@ impl Extras {
             }
             every.done();
         }
-        if let Some((every, think_ns)) = self.think.as_mut().filter(|(every, _)| every.is_due()) {
-            rest(clock, clock.now().saturating_add(*think_ns).min(until_ns));
-            every.done();
+        if let Some(think) = self.think.as_mut().filter(|think| think.is_due) {
+            let now = clock.now();
+            let spun = now.saturating_add(think.spin_ns.min(think.pause_ns)).min(until_ns);
+            while clock.now() < spun {
+                std::hint::spin_loop();
+            }
+            rest(clock, now.saturating_add(think.pause_ns).min(until_ns));
+            if let Some(every) = &mut think.every {
+                every.done();
+            }
+            (think.is_due, think.since_ns) = (false, clock.now());
         } else if let Some(pace) = &self.pace {
             rest(clock, pace.due_ns().min(until_ns).min(clock.now() + LONGEST_SLEEP_NS));
         }

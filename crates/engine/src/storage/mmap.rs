@@ -4,19 +4,20 @@
 //! made durable at the end. A file cut short under the mapping is an I/O error, not the end of the process
 //! (see [`crate::sys::mapping`]).
 
-use std::fs::File;
 use std::io;
 
 use super::access::{Access, Transfer};
 use super::order::Span;
 use super::pool::Pool;
+use super::set::Set;
 use crate::sys::files::page_size;
 use crate::sys::mapping::FileMapping;
 
 /// See the module.
 pub struct Mmap<'a> {
-    mapping: FileMapping,
-    /// Where in the file the mapping begins: a multiple of the page size.
+    set: Set<'a>,
+    mappings: Vec<FileMapping>,
+    /// Where in each file the mapping begins: a multiple of the page size.
     begin: u64,
     pool: &'a Pool,
     next: Option<(usize, Transfer)>,
@@ -24,13 +25,16 @@ pub struct Mmap<'a> {
 }
 
 impl<'a> Mmap<'a> {
-    /// Maps what `span` covers of the file.
-    pub fn new(file: &File, pool: &'a Pool, span: Span, write: bool, random: bool) -> io::Result<Self> {
+    /// Maps what `span` covers of each file.
+    pub fn new(set: Set<'a>, pool: &'a Pool, span: Span, write: bool, random: bool) -> io::Result<Self> {
         let begin = span.offset / page_size() * page_size();
         let length = span.offset - begin + span.blocks * span.block;
-        let mapping = FileMapping::new(file, begin, length as usize, write)?.guarded();
-        mapping.advise(random);
-        Ok(Self { mapping, begin, pool, next: None, complete: None })
+        let map = |file| FileMapping::new(file, begin, length as usize, write).map(FileMapping::guarded);
+        let mappings = set.files().iter().map(map).collect::<io::Result<Vec<_>>>()?;
+        for mapping in &mappings {
+            mapping.advise(random);
+        }
+        Ok(Self { set, mappings, begin, pool, next: None, complete: None })
     }
 }
 
@@ -45,11 +49,12 @@ impl Access for Mmap<'_> {
     #[inline]
     fn submit(&mut self) -> io::Result<()> {
         if let Some((slot, transfer)) = self.next.take() {
-            let at = (transfer.offset - self.begin) as usize;
+            let (file, offset) = self.set.place(transfer.offset);
+            let (mapping, at) = (&self.mappings[file], (offset - self.begin) as usize);
             let moved = if transfer.write {
-                self.mapping.write(at, self.pool.region(), transfer.at, transfer.length)
+                mapping.write(at, self.pool.region(), transfer.at, transfer.length)
             } else {
-                self.mapping.read(at, self.pool.region(), transfer.at, transfer.length)
+                mapping.read(at, self.pool.region(), transfer.at, transfer.length)
             };
             self.complete = Some((slot, moved));
         }
@@ -69,6 +74,6 @@ impl Access for Mmap<'_> {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.mapping.sync()
+        self.mappings.iter().try_for_each(FileMapping::sync)
     }
 }

@@ -1,15 +1,15 @@
 //! pread and pwrite: one operation at a time.
 
-use std::fs::File;
 use std::io;
 
 use super::access::{Access, Transfer};
 use super::pool::Pool;
+use super::set::Set;
 use crate::sys::files;
 
 /// See the module.
 pub struct Psync<'a> {
-    file: &'a File,
+    set: Set<'a>,
     pool: &'a Pool,
     next: Option<(usize, Transfer)>,
     complete: Option<(usize, i64)>,
@@ -19,8 +19,8 @@ pub struct Psync<'a> {
 impl<'a> Psync<'a> {
     /// For one operation at a time.
     #[must_use]
-    pub fn new(file: &'a File, pool: &'a Pool) -> Self {
-        Self { file, pool, next: None, complete: None, calls: 0 }
+    pub fn new(set: Set<'a>, pool: &'a Pool) -> Self {
+        Self { set, pool, next: None, complete: None, calls: 0 }
     }
 }
 
@@ -36,7 +36,8 @@ impl Access for Psync<'_> {
     fn submit(&mut self) -> io::Result<()> {
         if let Some((slot, transfer)) = self.next.take() {
             let call = if transfer.write { files::write_at } else { files::read_at };
-            let moved = call(self.file, self.pool.region(), transfer.at, transfer.length, transfer.offset);
+            let (file, offset) = self.set.place(transfer.offset);
+            let moved = call(&self.set.files()[file], self.pool.region(), transfer.at, transfer.length, offset);
             self.complete = Some((slot, moved));
             self.calls += 1;
         }
@@ -56,11 +57,11 @@ impl Access for Psync<'_> {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()
+        self.set.sync_data()
     }
 
     fn sync_whole(&mut self) -> io::Result<()> {
-        self.file.sync_all()
+        self.set.sync_all()
     }
 
     fn calls(&self) -> u64 {

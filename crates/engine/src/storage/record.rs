@@ -23,6 +23,9 @@ pub struct Direction {
     pub bytes: u64,
     /// Bytes moved in each interval, likewise; empty where the operations tell them.
     pub bytes_progress: Vec<u64>,
+    /// Sums of latency in each interval, ns: in submission, until completion, in all; empty unless asked for.
+    pub latency_progress: [Vec<u64>; 3],
+    latency_before: [u64; 3],
     now: u64,
     bytes_now: u64,
 }
@@ -78,6 +81,13 @@ impl Record {
         }
     }
 
+    /// Sums latencies by interval too, for logs. Allocates.
+    pub fn follow(&mut self) {
+        for direction in &mut self.directions {
+            direction.latency_progress = std::array::from_fn(|_| vec![0; ROWS]);
+        }
+    }
+
     /// Counts bytes that moved.
     #[inline]
     pub fn moved(&mut self, write: bool, bytes: u64) {
@@ -95,6 +105,7 @@ impl Record {
             direction.now = 0;
             direction.bytes = 0;
             direction.bytes_now = 0;
+            direction.latency_before = [0; 3];
         }
         self.faults.clear();
         self.began_ns = now_ns;
@@ -136,6 +147,7 @@ impl Record {
                 for direction in &mut self.directions {
                     halve(&mut direction.progress);
                     halve(&mut direction.bytes_progress);
+                    direction.latency_progress.iter_mut().for_each(|rows| halve(rows));
                 }
                 self.row = ROWS / 2;
                 self.interval_ns *= 2;
@@ -162,6 +174,7 @@ impl Record {
             direction.close(self.row);
             direction.progress.truncate(self.row.max(1));
             direction.bytes_progress.truncate(self.row.max(1));
+            direction.latency_progress.iter_mut().for_each(|rows| rows.truncate(self.row.max(1)));
         }
     }
 
@@ -205,6 +218,14 @@ impl Direction {
         self.progress[row] += std::mem::take(&mut self.now);
         if let Some(bytes) = self.bytes_progress.get_mut(row) {
             *bytes += std::mem::take(&mut self.bytes_now);
+        }
+        if !self.latency_progress[0].is_empty() {
+            let sums = [&self.submit, &self.complete, &self.total].map(Histogram::sum);
+            for ((rows, sum), before) in self.latency_progress.iter_mut().zip(sums).zip(&mut self.latency_before) {
+                if let Some(place) = rows.get_mut(row) {
+                    *place += sum.wrapping_sub(std::mem::replace(before, sum));
+                }
+            }
         }
     }
 }

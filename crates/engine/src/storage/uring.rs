@@ -1,26 +1,26 @@
 //! `io_uring`: one ring a job, with the file and the buffers registered.
 
-use std::fs::File;
 use std::io;
 
 use serde_json::{json, Map, Value};
 
 use super::access::{Access, Transfer};
 use super::pool::Pool;
+use super::set::Set;
 use crate::sys::uring::Ring;
 
 /// See the module.
 pub struct Uring<'a> {
     ring: Ring<'a>,
-    file: &'a File,
+    set: Set<'a>,
 }
 
 impl<'a> Uring<'a> {
     /// Must be made and used by one thread.
     /// Hands over at most `batch` transfers a call, and polls for them if `hipri`.
-    pub fn new(file: &'a File, pool: &'a Pool, batch: usize, hipri: bool) -> io::Result<Self> {
-        let ring = Ring::new(pool.slots() as u32, file, pool.region(), pool.slot_length(), batch as u32, hipri)?;
-        Ok(Self { ring, file })
+    pub fn new(set: Set<'a>, pool: &'a Pool, batch: usize, hipri: bool) -> io::Result<Self> {
+        let ring = Ring::new(pool.slots() as u32, set.files(), pool.region(), pool.slot_length(), batch as u32, hipri)?;
+        Ok(Self { ring, set })
     }
 }
 
@@ -29,7 +29,8 @@ impl Access for Uring<'_> {
 
     #[inline]
     fn prepare(&mut self, slot: usize, transfer: &Transfer) {
-        self.ring.prepare(slot as u32, transfer.write, transfer.offset, transfer.at, transfer.length as u32);
+        let (file, offset) = self.set.place(transfer.offset);
+        self.ring.prepare(slot as u32, file, transfer.write, offset, transfer.at, transfer.length as u32);
     }
 
     #[inline]
@@ -48,11 +49,11 @@ impl Access for Uring<'_> {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()
+        self.set.sync_data()
     }
 
     fn sync_whole(&mut self) -> io::Result<()> {
-        self.file.sync_all()
+        self.set.sync_all()
     }
 
     fn calls(&self) -> u64 {

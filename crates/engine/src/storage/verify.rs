@@ -4,9 +4,9 @@
 //! first one goes on with a magic word, the block's length, and the CRC-32C of the whole block (that field
 //! zeroed). The rest are bytes that do not compress.
 
-use std::fs::File;
 use std::io;
 
+use super::set::Set;
 use crate::sys::files::{self, Advice};
 use crate::sys::memory::{mark, mix, Region, SECTOR};
 
@@ -222,22 +222,29 @@ impl Verify {
     ///
     /// # Errors
     /// Where the memory to read into cannot be had.
-    pub fn read_back(&mut self, file: &File, is_stopped: &dyn Fn() -> bool) -> io::Result<()> {
+    pub fn read_back(&mut self, set: Set<'_>, is_stopped: &dyn Fn() -> bool) -> io::Result<()> {
         let step = (CHUNK / self.block).max(1);
         let region = Region::new((step * self.block) as usize)?;
-        let length = self.blocks.len() as u64 * self.block;
-        files::advise(file, self.offset, length, Advice::DropCache);
-        for from in (0..self.blocks.len()).step_by(step as usize) {
+        for file in set.files() {
+            files::advise(file, 0, 0, Advice::DropCache);
+        }
+        let mut next = 0;
+        while next < self.blocks.len() {
+            let from = next;
             if is_stopped() {
                 break;
             }
-            let to = (from + step as usize).min(self.blocks.len());
+            let a_file = (self.blocks.len() / set.files().len().max(1)).max(1);
+            // A read ends with its file.
+            let to = (from + step as usize).min((from / a_file + 1) * a_file).min(self.blocks.len());
+            next = to;
             if !self.blocks[from..to].iter().any(|&last| known(last)) {
                 continue;
             }
             let offset = self.offset + from as u64 * self.block;
             let wanted = (to - from) * self.block as usize;
-            let moved = files::read_at(file, &region, 0, wanted, offset);
+            let (file, place) = set.place(offset);
+            let moved = files::read_at(&set.files()[file], &region, 0, wanted, place);
             for number in from..to {
                 let (last, at) = (self.blocks[number], (number - from) * self.block as usize);
                 if !known(last) {

@@ -36,11 +36,11 @@ struct Event {
     second: i64,
 }
 
-/// One context for one file and one region of memory.
+/// One context for some files and one region of memory.
 pub struct Context<'a> {
     id: u64,
     region: &'a Region,
-    file: &'a File,
+    files: &'a [File],
     controls: Vec<Control>,
     /// Pointers to the controls of the batch, in order.
     batch: Vec<*mut Control>,
@@ -51,11 +51,11 @@ pub struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// A context for up to `depth` transfers at once.
+    /// A context for up to `depth` transfers at once between `files` and `region`.
     ///
     /// # Errors
     /// `EAGAIN` when `/proc/sys/fs/aio-max-nr` is used up, `ENOSYS` where there is none.
-    pub fn new(depth: usize, file: &'a File, region: &'a Region) -> io::Result<Self> {
+    pub fn new(depth: usize, files: &'a [File], region: &'a Region) -> io::Result<Self> {
         let mut id = 0_u64;
         // SAFETY: `id` is where the call puts the context's number.
         if unsafe { libc::syscall(libc::SYS_io_setup, depth as u32, &raw mut id) } < 0 {
@@ -64,7 +64,7 @@ impl<'a> Context<'a> {
         Ok(Self {
             id,
             region,
-            file,
+            files,
             controls: vec![Control::default(); depth],
             batch: Vec::with_capacity(depth),
             events: vec![Event::default(); depth],
@@ -82,11 +82,11 @@ impl<'a> Context<'a> {
 
     /// Puts a transfer into the batch; `slot` is not in flight.
     #[inline]
-    pub fn prepare(&mut self, slot: usize, write: bool, offset: u64, at: usize, length: usize) {
+    pub fn prepare(&mut self, slot: usize, file: usize, write: bool, offset: u64, at: usize, length: usize) {
         let control = Control {
             data: slot as u64,
             command: if write { COMMAND_WRITE } else { COMMAND_READ },
-            file: self.file.as_raw_fd() as u32,
+            file: self.files[file].as_raw_fd() as u32,
             address: self.region.address(at, length) as u64,
             length: length as u64,
             offset: offset as i64,

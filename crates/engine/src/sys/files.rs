@@ -137,6 +137,19 @@ pub struct Extents {
     pub encoded: u64,
 }
 
+impl std::ops::Add for Extents {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            written: self.written + other.written,
+            unwritten: self.unwritten + other.unwritten,
+            hole: self.hole + other.hole,
+            encoded: self.encoded + other.encoded,
+        }
+    }
+}
+
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Extent {
@@ -225,6 +238,20 @@ pub fn cached_share(file: &File, offset: u64, length: u64) -> Option<f64> {
         return Some((counts[0] as f64 / pages as f64).min(1.0));
     }
     sampled_share(file, offset, length)
+}
+
+/// Bytes of the first `length` of a file that lie in the page cache, likewise.
+#[must_use]
+pub fn cached_bytes(file: &File, length: u64) -> Option<u64> {
+    if length == 0 {
+        return Some(0);
+    }
+    cached_share(file, 0, length).map(|share| (share * length as f64).round() as u64)
+}
+
+/// Asks the system to drop the clean pages of a whole file from the page cache; it may decline.
+pub fn forget(file: &File) {
+    advise(file, 0, 0, Advice::DropCache); // length 0 is to the end
 }
 
 fn sampled_share(file: &File, offset: u64, length: u64) -> Option<f64> {

@@ -161,13 +161,13 @@ impl Drop for Mapped {
     }
 }
 
-/// One ring for one file and one region of memory, used by the thread that made it.
+/// One ring for some files and one region of memory, used by the thread that made it.
 pub struct Ring<'a> {
     fd: OwnedFd,
     enter_fd: i32,
     enter_flags: u32,
     region: &'a Region,
-    file: &'a File,
+    files: &'a [File],
     fixed_file: bool,
     fixed_buffers: bool,
     setup: &'static str,
@@ -191,7 +191,7 @@ pub struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// A ring for up to `depth` transfers at once between `file` and `region`; transfer `slot` uses the
+    /// A ring for up to `depth` transfers at once between `files` and `region`; transfer `slot` uses the
     /// `slot_length` bytes from `slot * slot_length` on. A call hands over at most `batch` transfers.
     /// If `polled`, completions are looked for at the device, whose queue must allow that (`queue/io_poll`).
     ///
@@ -200,7 +200,7 @@ impl<'a> Ring<'a> {
     #[allow(clippy::cast_ptr_alignment, reason = "mappings are aligned to pages, and the kernel aligns what is inside")]
     pub fn new(
         depth: u32,
-        file: &'a File,
+        files: &'a [File],
         region: &'a Region,
         slot_length: usize,
         batch: u32,
@@ -233,7 +233,7 @@ impl<'a> Ring<'a> {
             enter_fd: fd.as_raw_fd(),
             enter_flags: 0,
             region,
-            file,
+            files,
             fixed_file: false,
             fixed_buffers: false,
             setup,
@@ -290,8 +290,8 @@ impl<'a> Ring<'a> {
             self.enter_fd = update.offset as i32;
             self.enter_flags = ENTER_REGISTERED_RING;
         }
-        let file = self.file.as_raw_fd();
-        self.fixed_file = call(REGISTER_FILES, (&raw const file).cast(), 1) == 0;
+        let files: Vec<i32> = self.files.iter().map(AsRawFd::as_raw_fd).collect();
+        self.fixed_file = call(REGISTER_FILES, files.as_ptr().cast(), files.len()) == 0;
         if slot_length <= LARGEST_REGISTERED {
             let buffers: Vec<libc::iovec> = (0..depth)
                 .map(|slot| libc::iovec {
@@ -327,17 +327,18 @@ impl<'a> Ring<'a> {
         self.calls
     }
 
-    /// Puts a transfer of `length` bytes between `offset` in the file and `at` in the region into the
+    /// Puts a transfer of `length` bytes between `offset` in the `file`-th file and `at` in the region into the
     /// batch. At most as many as the ring is deep may be in the batch and in flight together.
     #[inline]
-    pub fn prepare(&mut self, slot: u32, write: bool, offset: u64, at: usize, length: u32) {
+    pub fn prepare(&mut self, slot: u32, file: usize, write: bool, offset: u64, at: usize, length: u32) {
         let operation = match (self.fixed_buffers, write) {
             (true, false) => OPERATION_READ_FIXED,
             (true, true) => OPERATION_WRITE_FIXED,
             (false, false) => OPERATION_READ,
             (false, true) => OPERATION_WRITE,
         };
-        let (file, flags) = if self.fixed_file { (0, SQE_FIXED_FILE) } else { (self.file.as_raw_fd(), 0) };
+        let (file, flags) =
+            if self.fixed_file { (file as i32, SQE_FIXED_FILE) } else { (self.files[file].as_raw_fd(), 0) };
         let submission = Submission {
             operation,
             flags,

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::ledger::Ledger;
 use crate::clock::now_ns;
+use crate::sys::files;
 use crate::sys::memory::Region;
-use crate::sys::{files, page_cache};
 
 /// Length of a block, and what `O_DIRECT` wants addresses and lengths to be multiples of.
 pub const BLOCK: usize = 4096;
@@ -233,7 +233,7 @@ impl Shelf {
             self.open(&path, OpenOptions::new().read(true), false).map_err(|error| Ended::io("open", &path, &error))?;
         let mut took = now_ns() - begun;
         if self.way == Way::Emptied || self.direct_refused.load(Ordering::Relaxed) {
-            page_cache::forget(&file);
+            files::forget(&file);
         }
         let mut at = 0_u64;
         while at < length {

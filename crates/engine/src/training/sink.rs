@@ -120,7 +120,7 @@ impl<'a> Sink<'a> {
     pub fn finish(mut self) -> Result<u64, Halt> {
         self.flush()?;
         self.file.sync_data()?;
-        crate::sys::page_cache::forget(&self.file);
+        crate::sys::files::forget(&self.file);
         std::fs::rename(&self.part, &self.whole)?;
         self.finished = true;
         Ok(self.written)

@@ -1,0 +1,117 @@
+"""The files of a fio job: names, directories, how many, how long, and which is next."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hwdyno.formats.fio_reader import Reader
+from hwdyno.words import Parameters
+
+MOST_FILES = 4096
+"""A job's threads hold them all open."""
+_SERVICE = re.compile(r"(roundrobin|sequential|random)(:\d+)?|(zipf|pareto|normal|gauss)(:\d+(\.\d+)?(:\d+)?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Which files a job works on."""
+
+    names: tuple[str, ...] = ()
+    """As given by ``filename``: all threads use each of them."""
+    directories: tuple[str, ...] = ()
+    """Threads take them in turn."""
+    count: int = 1
+    """Files a thread, where there are no names."""
+    format: str = ""
+    """As given by ``filename_format``; empty for files of the job's own that are removed after it."""
+    each: int | None = None
+    """Bytes of the region of one file; none where the size is a share, or that of one file."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether all threads use the same files."""
+        return bool(self.names) or bool(self.format and "$jobnum" not in self.format)
+
+    def paths(self, job: str, threads: int) -> tuple[str, ...]:
+        """Every file of the job, those of the first thread first; empty for files of its own."""
+        folder = [one + "/" if one else "" for one in (self.directories or ("",))]
+        if self.names:
+            return tuple(folder[0] + name for name in self.names)
+        if not self.format:
+            return ()
+        return tuple(
+            folder[thread % len(folder)] + self._named(job, thread, number)
+            for thread in range(1 if self.shared else threads)
+            for number in range(self.count)
+        )
+
+    def _named(self, job: str, thread: int, number: int) -> str:
+        words = {"$jobname": job, "$jobnum": str(thread), "$filenum": str(number), "$clientuid": "localhost"}
+        return re.sub(r"\$(jobname|jobnum|filenum|clientuid)", lambda match: words[match[0]], self.format)
+
+
+def _split(text: str | None) -> tuple[str, ...]:
+    """fio's lists of names: a colon between them, with a backslash before one that is part of a name."""
+    if not text:
+        return ()
+    return tuple(part.replace("\\:", ":") for part in re.split(r"(?<!\\):", text) if part)
+
+
+def read(reader: Reader, given: Parameters, line: int) -> tuple[Files, int | None, float | None]:
+    """The files, and the size of a thread's region or its share of the files."""
+    names, directories = _split(reader.text("filename")), _split(reader.text("directory"))
+    named = reader.text("filename_format") or ""
+    count = reader.integer("nrfiles", 1, MOST_FILES) or 1
+    if names:
+        count = len(names)
+    each = _each(reader)
+    for key in ("openfiles", "file_service_type"):
+        entry = reader.options.get(key)
+        value: str | int | None
+        value = reader.integer(key, 1, 1 << 20) if key == "openfiles" else reader.text(key)
+        if entry is None or value is None:
+            continue
+        if isinstance(value, str) and not _SERVICE.fullmatch(value):
+            raise reader.error(entry, f"file_service_type={value}: take roundrobin, sequential, random, zipf …")
+        if count > 1:
+            given[key] = value
+    if count > 1 and "openfiles" in given:
+        reader.notes["openfiles"] = (
+            f"openfiles={given['openfiles']}: so many files are in use at a time; all of them stay open, "
+            "so that opening costs nothing here"
+        )
+    size, share = _size(reader, each, count, line)
+    if count > 1:
+        each = each if each is not None else size // count if size is not None else None
+        if each is not None and each < 1:
+            raise reader.error(line, f"size={size} is too small for {count} files")
+    else:
+        each = None
+    return Files(names, directories, count, named, each), size, share
+
+
+def _each(reader: Reader) -> int | None:
+    """A file's length; of a range its middle, as every file has the same length here."""
+    entry = reader.options.get("filesize")
+    if entry is None or not re.fullmatch(r"[^-,]+[-,][^-,]+", entry.value):
+        return reader.size("filesize", 1)
+    reader.options.pop("filesize")
+    low, high = (reader.bytes_of(part) for part in re.split("[-,]", entry.value))
+    if not low or not high or high < low:
+        raise reader.error(entry, f"filesize={entry.value} is not LOW-HIGH")
+    reader.notes["filesize"] = f"filesize={entry.value}: every file has the middle of it, {(low + high) // 2} bytes"
+    return (low + high) // 2
+
+
+def _size(reader: Reader, each: int | None, count: int, line: int) -> tuple[int | None, float | None]:
+    entry = reader.options.get("size")
+    if entry is not None and entry.value.endswith("%"):
+        reader.text("size")
+        if not re.fullmatch(r"\d{1,3}(\.\d+)?", entry.value[:-1]) or not 0 < float(entry.value[:-1]) <= 100:
+            raise reader.error(entry, f"size={entry.value} is no share from 1% to 100%")
+        if each is not None:
+            return int(each * count * float(entry.value[:-1]) / 100), None
+        return None, float(entry.value[:-1]) / 100
+    size = reader.size("size", 1)
+    return (size if size is not None else each * count if each is not None else None), None

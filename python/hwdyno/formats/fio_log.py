@@ -1,0 +1,85 @@
+"""Writes fio's log files (``write_bw_log`` and its kin) from what each thread told of its course.
+
+A line is ``time_ms, value, direction, block size, offset, priority`` (fio's manual, "Log File Formats"): KiB/s,
+operations/s or ns, averaged over a window as with ``log_avg_msec``; block size and offset are then 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hwdyno.formats.fio_reader import Reader
+from hwdyno.words import Parameters
+
+WINDOW_MS = 100
+"""Where fio would write a line an operation: a run of any length keeps at most 4096 windows."""
+LATENCIES = {"slat": "submit_ns", "clat": "complete_ns", "lat": "total_ns"}
+_DIRECTIONS = (("read", 0), ("write", 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """Which logs a job writes, each under the beginning of its name; empty for none."""
+
+    bw: str = ""
+    iops: str = ""
+    lat: str = ""
+    per_job: bool = True
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self.bw or self.iops or self.lat)
+
+    @classmethod
+    def read(cls, reader: Reader, given: Parameters, job: str) -> Logs:
+        """The logs that a job asks for; tells the kernel to keep their windows."""
+        names = {kind: reader.text(f"write_{kind}_log") for kind in ("bw", "iops", "lat")}
+        window = reader.integer("log_avg_msec", 0, 3_600_000)
+        per_job = reader.flag("per_job_logs")
+        told = {kind: name or job for kind, name in names.items() if name is not None}
+        if told:
+            given["log"], given["interval_s"] = True, (window or WINDOW_MS) / 1000
+            if not window:
+                reader.notes["log_avg_msec"] = (
+                    f"logs have a line for each {WINDOW_MS} ms, not each operation; log_avg_msec sets another window"
+                )
+        return cls(**told, per_job=per_job is not False)
+
+
+NO_LOGS = Logs()
+
+
+def files(logs: Logs, threads: Sequence[Mapping[str, Any]], first: int) -> Iterator[tuple[str, str]]:
+    """Each file's name and text; ``first`` is the number of the job's first thread, from 1 on, as fio counts them."""
+    for kind, prefix in (("bw", logs.bw), ("iops", logs.iops), ("lat", logs.lat)):
+        if not prefix:
+            continue
+        for name in LATENCIES if kind == "lat" else (kind,):
+            texts = [text_of(thread, name) for thread in threads]
+            if logs.per_job:
+                for number, text in enumerate(texts, first):
+                    yield f"{prefix}_{name}.{number}.log", text
+            else:
+                yield f"{prefix}_{name}.log", "".join(texts)
+
+
+def text_of(thread: Mapping[str, Any], kind: str) -> str:
+    """One thread's log of one kind (``bw``, ``iops``, ``slat``, ``clat``, ``lat``)."""
+    window_s = float(thread["interval_s"])
+    lines = []
+    for row in range(max((len(thread[way]["operations"]) for way, _ in _DIRECTIONS), default=0)):
+        for way, number in _DIRECTIONS:
+            operations = thread[way]["operations"]
+            if row >= len(operations) or not operations[row]:
+                continue
+            if kind == "bw":
+                value = thread[way]["bytes"][row] / window_s / 1024
+            elif kind == "iops":
+                value = operations[row] / window_s
+            else:
+                value = thread[way][LATENCIES[kind]][row] / operations[row]
+            lines.append(f"{round((row + 1) * window_s * 1000)}, {round(value)}, {number}, 0, 0, 0\n")
+    return "".join(lines)

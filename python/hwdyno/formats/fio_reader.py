@@ -1,0 +1,151 @@
+"""Reads the keys of one section of a fio job file: sizes, times, flags, and a refusal that names file and line."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hwdyno.formats import fio_options
+from hwdyno.formats.fio_keys import HARMLESS, SUPPORTED, WHY
+from hwdyno.words import UserError
+
+_SECONDS = {"": 1.0, "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "s": 1.0, "sec": 1.0}
+_SECONDS |= {"m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+MIXES = ("rw", "randrw")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key of a section, and where it stands."""
+
+    value: str
+    line: int
+    file: str = ""
+    """Which file, if another than the one that is read."""
+
+
+class Reader:
+    """The keys of one job, taken one after the other; what is left at the end is not supported."""
+
+    def __init__(self, file: str, options: dict[str, Entry], ignore: frozenset[str]) -> None:
+        self.file, self.options, self.ignore = file, dict(options), ignore
+        self.notes: dict[str, str] = {}
+        kb_base = self.text("kb_base")
+        self.kb_base = 1000 if kb_base == "1000" else 1024
+        for key in ignore & set(self.options):
+            self.options.pop(key)
+            self.notes[f"ignored_{key}"] = f"{key} was left out because --ignore said so"
+
+    def error(self, at: int | Entry, says: str) -> UserError:
+        """One line that begins with file and line."""
+        if isinstance(at, Entry):
+            return UserError(f"{at.file or self.file}:{at.line}: {says}")
+        return UserError(f"{self.file}:{at}: {says}")
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there."""
+        return key in self.options
+
+    def text(self, key: str, otherwise: str | None = None) -> str | None:
+        """The key's words."""
+        entry = self.options.pop(key, None)
+        return otherwise if entry is None else entry.value
+
+    def _read(self, key: str, convert: Callable[[str], float | int | None], wanted: str) -> float | int | None:
+        entry = self.options.pop(key, None)
+        if entry is None:
+            return None
+        value = convert(entry.value)
+        if value is None:
+            raise self.error(entry, f"{key}={entry.value} is not {wanted}")
+        return value
+
+    def integer(self, key: str, low: int = 0, high: int = 1 << 62) -> int | None:
+        """A whole number; fio takes k, m and g here too."""
+
+        def convert(text: str) -> int | None:
+            number = self.bytes_of(text)
+            return number if number is not None and low <= number <= high else None
+
+        found = self._read(key, convert, f"a whole number of {low} or more" if high >= 1 << 62 else f"{low} to {high}")
+        return None if found is None else int(found)
+
+    def flag(self, key: str) -> bool | None:
+        """Yes or no."""
+        entry = self.options.pop(key, None)
+        if entry is None:
+            return None
+        if entry.value not in {"", "0", "1"}:
+            raise self.error(entry, f"{key}={entry.value} is neither 0 nor 1")
+        return entry.value != "0"
+
+    def bytes_of(self, text: str) -> int | None:
+        """A size in bytes; none for what is no single size."""
+        text = text.strip()
+        if re.fullmatch(r"0x[0-9a-f]{1,16}", text, re.IGNORECASE):
+            return int(text, 16)
+        found = fio_options.size(text, self.kb_base) if not re.search(r"[,:-]", text) else text
+        return found if isinstance(found, int) else None
+
+    def size(self, key: str, least: int = 0) -> int | None:
+        """A size of at least so many bytes."""
+
+        def convert(text: str) -> int | None:
+            number = self.bytes_of(text)
+            return number if number is not None and number >= least else None
+
+        found = self._read(key, convert, f"a size of {least} bytes or more, such as 4k or 1g")
+        return None if found is None else int(found)
+
+    def seconds(self, key: str, unit: str = "s") -> float | None:
+        """A time, in s."""
+
+        def convert(text: str) -> float | None:
+            match = _TIME.fullmatch(text)
+            scale = _SECONDS.get((match[2] or unit).lower()) if match else None
+            return float(match[1]) * scale if match and scale is not None else None
+
+        return self._read(key, convert, "a time such as 30s, 2m or 500ms")
+
+    def by_direction(self, key: str) -> tuple[Entry, Entry] | None:
+        """The values for reads and for writes; fio lets writes go by the reads', and trims come third."""
+        entry = self.options.pop(key, None)
+        if entry is None:
+            return None
+        parts = [part.strip() for part in entry.value.split(",")]
+        write = parts[1] if len(parts) > 1 and parts[1] else parts[0]
+        return Entry(parts[0] or write, entry.line, entry.file), Entry(write, entry.line, entry.file)
+
+    def one_for_both(self, key: str, rw: str) -> Entry | None:
+        """The value for the directions used, where fio takes one for reads and one for writes."""
+        entry = self.options.pop(key, None)
+        if entry is None or "," not in entry.value:
+            return entry
+        parts = [part.strip() for part in entry.value.split(",")]
+        read, write = parts[0], parts[1] or parts[0]
+        used = {read or write, write} if rw in MIXES else {write if "write" in rw else read}
+        used.discard("")
+        if len(used) > 1:
+            raise self.error(
+                entry, f"{key}={entry.value}: reads and writes of one job must be alike here; write two jobs"
+            )
+        return Entry(used.pop() if used else "", entry.line, entry.file)
+
+    def leave(self, line: int) -> None:
+        """Hold what is left against the keys that change nothing."""
+        for key, entry in self.options.items():
+            if key in HARMLESS:
+                self.notes.setdefault(f"left_out_{key}", HARMLESS[key])
+                continue
+            raise self.error(entry, _refusal(key))
+
+
+def _refusal(key: str) -> str:
+    if key in WHY:
+        return f"{key} is not supported and would change the result: {WHY[key]}; --ignore {key} runs without it"
+    near = difflib.get_close_matches(key, [*SUPPORTED, *HARMLESS], n=1, cutoff=0.8)
+    mend = f"did you mean {near[0]}?" if near else f"--ignore {key} runs without it"
+    return f"{key} is not supported, and leaving it out might change the result; {mend}"
