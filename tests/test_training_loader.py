@@ -216,3 +216,18 @@ def test_a_zip_directory_beyond_the_file_is_not_believed(tmp_path: Path) -> None
     data[end + 16 : end + 20] = (2**31).to_bytes(4, "little")
     files[0].write_bytes(data)
     assert "directory lies beyond its end" in says(load(tmp_path, epochs=1))
+
+
+def test_dlrm_reads_row_groups_of_6144_and_40_of_200_columns(tmp_path: Path) -> None:
+    from hwdyno.formats import workload
+
+    dlrm = workload.find("dlrm", "b200").with_samples(6144 * 8)
+    engine.run("training_generate", {**dlrm.layout, "path": str(tmp_path)})
+    told = {**dlrm.parameters, "path": str(tmp_path), "compute": 0, "read_threads": 1}
+    (chosen,), (whole,) = (
+        engine.run("training_loader", {**told, "read_columns": columns})["streams"] for columns in (40, 0)
+    )
+    assert chosen["operations"] == whole["operations"] == 3 * 16384
+    # beside the columns: page headers, and the footer of 8 x 200 chunks once
+    assert 160 < chosen["bytes"] / chosen["operations"] < 180
+    assert 761 < whole["bytes"] / whole["operations"] < 785

@@ -51,6 +51,16 @@ def test_the_rules_least_data_set() -> None:
     assert unet.least_bytes(1, 512e9) == pytest.approx(5 * 512e9)
 
 
+def test_a_selective_read_needs_its_columns_alone() -> None:
+    dlrm = workload.find("dlrm", "b200")
+    assert (dlrm.row_group, dlrm.columns, dlrm.read_columns) == (6144, 200, 40)
+    assert dlrm.need_bytes_s == pytest.approx(33.2e9, rel=0.01)
+    assert dlrm.read_record_bytes == 160
+    assert dlrm.need_read_bytes_s == pytest.approx(7.0e9, rel=0.01)
+    unet = workload.find("unet3d", "h100")
+    assert unet.need_read_bytes_s == unet.need_bytes_s
+
+
 def test_samples_scale_the_files() -> None:
     assert workload.find("unet3d", "a100").with_samples(1000).files == 1000
     resnet = workload.find("resnet50", "a100")
@@ -95,6 +105,7 @@ def unet_yaml(tmp_path: Path) -> Path:
 
 def test_a_dlio_file_is_read_as_it_is(unet_yaml: Path) -> None:
     kind, known = dlio_yaml.read(unet_yaml), workload.find("unet3d", "h100")
+    assert kind.prefetch == 1  # DLIO's 2 over 4 readers
     assert kind.parameters == known.parameters
     assert kind.folder == "data/unet3d/"
 
@@ -103,6 +114,11 @@ def test_overrides_are_in_dlios_spelling(unet_yaml: Path) -> None:
     told = ["++workload.reader.batch_size=4", "++workload.train.computation_time=0.1", "++workload.metric.au=0.5"]
     kind = dlio_yaml.read(unet_yaml, told)
     assert (kind.batch_size, kind.compute_s, kind.au) == (4, 0.1, 0.5)
+
+
+@pytest.mark.parametrize(("size", "each"), [("0", 2), ("1", 1), ("4", 1), ("5", 2), ("8", 2), ("9", 3)])
+def test_a_prefetch_size_is_dealt_out_to_the_readers(unet_yaml: Path, size: str, each: int) -> None:
+    assert dlio_yaml.read(unet_yaml, [f"++workload.reader.prefetch_size={size}"]).prefetch == each
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwdyno.cli import common
+from hwdyno.cli import common, manifests
 from hwdyno.words import Parameters, UserError
 
 if TYPE_CHECKING:
@@ -24,6 +24,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno study``."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="which study; without one, they are listed")
     parser.add_argument("--only", metavar="NAMES", help="only these resources of the study, e.g. memory,cpu,disk")
+    storage = parser.add_argument_group("kubernetes-ai-storage")
+    storage.add_argument(
+        "--samples", dest="study_samples", metavar="COUNTS", help="samples of the data sets (default: the profile's)"
+    )
+    manifests.add(storage)
     common.add_options(parser, many_paths=True)
 
 
@@ -37,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
             sys.stdout.write(f"{study.name:{width}}  {study.title}: {study.asks}\n")
         return 0
     study = studies.find(args.name)
+    if args.manifests:
+        return manifests.run(study.name, args)
     host = common.this_machine()
     if not study.questions:
         from hwdyno.cli import training

@@ -25,6 +25,7 @@ from hwdyno.findings import (
     tlb,
     training,
     training_capacity,
+    training_data,
     training_peer,
     truth,
     vector_search,
@@ -92,6 +93,8 @@ RULES: tuple[Rule, ...] = (
     Rule("network_congestion", "experiment", network.congestion_slow),
     # Does the storage feed the accelerators?
     Rule("training_other_data", "point", training.training_other_data),
+    Rule("training_faults", "point", training_data.training_faults, degrades=True),
+    Rule("training_uneven", "point", training_data.training_uneven),
     Rule("training_too_small", "point", training.training_too_small),
     Rule("training_read_ahead", "point", training.training_read_ahead, degrades=True),
     Rule("training_cached", "point", training.training_cached, degrades=True),

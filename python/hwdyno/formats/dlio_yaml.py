@@ -133,7 +133,7 @@ def _workload(keys: dict[str, Any], path: Path) -> Workload:
         batch_size=int(number("reader.batch_size", 1, 1)),
         compute_s=number("train.computation_time", 0),
         read_threads=int(number("reader.read_threads", 1)),
-        prefetch=max(1, int(number("reader.prefetch_size", 2))),
+        prefetch=_prefetch(int(number("reader.prefetch_size", 2)), int(number("reader.read_threads", 1))),
         epochs=int(number("train.epochs", 1, 1)),
         steps=max(0, steps),
         au=number("metric.au", 0.9),
@@ -146,3 +146,11 @@ def _workload(keys: dict[str, Any], path: Path) -> Workload:
         read_columns=int(number("dataset.parquet.read_columns", 0)),
         folder=str(keys.get("dataset.data_folder", "")),
     )
+
+
+def _prefetch(batches: int, readers: int) -> int:
+    """Batches that each reader keeps ahead: DLIO deals its prefetch_size out; PyTorch keeps 2 where it is 0.
+
+    As ``torch_data_loader.py`` of DLIO 2.0.0 has it; its default of 2 over all readers leaves each of 4 with one.
+    """
+    return -(-batches // max(1, readers)) if batches > 0 else 2

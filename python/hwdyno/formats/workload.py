@@ -36,7 +36,8 @@ class Workload:
     """Time that the accelerator computes on a batch, s."""
     record_bytes_stdev: float = 0.0
     read_threads: int = 1
-    prefetch: int = 2
+    prefetch: int = 1
+    """Batches that each reader keeps ahead: DLIO's 2 over all readers come to one for each of several."""
     epochs: int = 1
     steps: int = 0
     """At most so many steps; 0 for all."""
@@ -68,6 +69,19 @@ class Workload:
     def need_bytes_s(self) -> float:
         """What one accelerator takes at full speed: batch x record / compute, bytes/s."""
         return self.batch_size * self.record_bytes / self.compute_s if self.compute_s else math.inf
+
+    @property
+    def read_record_bytes(self) -> float:
+        """Bytes that are read of a sample: all, or those of the columns asked for (4 bytes wide, the last ones 1)."""
+        if not 0 < self.read_columns < self.columns:
+            return self.record_bytes
+        wide = min(self.columns, int(self.record_bytes - self.columns) // 3)
+        return 4 * min(self.read_columns, wide) + max(0, self.read_columns - wide)
+
+    @property
+    def need_read_bytes_s(self) -> float:
+        """What one accelerator takes of the storage at full speed, where not all columns are read, bytes/s."""
+        return self.need_bytes_s * self.read_record_bytes / self.record_bytes
 
     def least_bytes(self, accelerators: int, memory_bytes: float) -> float:
         """The least data set on which a verdict counts, by MLPerf Storage's rule."""
