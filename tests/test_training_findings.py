@@ -114,6 +114,9 @@ def test_the_study_of_storage_classes_has_its_table_and_says_who_feeds_whom() ->
     ]
     assert [row[-1] for row in ours.rows] == ["fail", "pass", "fail"]
     assert len(published.rows) >= 4
+    # AU x need = throughput, but for the row that is an H100's
+    law = [float(row[6]) / float(row[5]) for row in published.rows]
+    assert [round(one, 1) for one in law] == [1.0, 1.0, 0.5, 1.0]
     first, second = study.observations(run)
     assert first == "A100 on unet3d: local feeds it; the best AU is 95.0% on local."
     assert "no storage here feeds it" in second
@@ -124,6 +127,9 @@ def test_epochs_that_are_read_ahead_whole_tell_nothing() -> None:
     found = findings(point(1, 0.99, steps=8, epochs=2))
     assert "all 4 batches of an epoch" in found["training_read_ahead"].says
     assert "training_read_ahead" not in findings(point(1, 0.99, steps=80, epochs=2))
+    # an epoch of 42 steps whose successor was cut short after 3
+    cut = point(1, 0.99, steps=45, epochs=2, samples_per_epoch=42 * BATCH)
+    assert "training_read_ahead" not in findings(cut)
 
 
 def test_a_mislabelled_row_breaks_the_law() -> None:

@@ -206,3 +206,17 @@ def test_a_damaged_summary_is_said_in_one_line() -> None:
     with pytest.raises(UserError, match=r"no DLIO summary .* it has no 'train_throughput"):
         dlio.read(broken, "summary.json")
     assert isinstance(dlio.read(json.dumps(SUMMARY), "x"), Run)
+
+
+def test_checkpoints_have_the_sizes_of_the_rules_and_their_protocol() -> None:
+    from hwdyno.formats import checkpoint
+
+    sizes = {"llama3-8b": 105 * 2**30, "llama3-70b": 912 * 2**30, "llama3-405b": 5.29 * 2**40, "llama3-1t": 18 * 2**40}
+    for name, size in sizes.items():
+        whole, part = checkpoint.find(name, 1.0), checkpoint.find(name, 0.01)
+        assert whole.bytes == pytest.approx(size, rel=1e-6)
+        assert part.bytes == pytest.approx(size / 100, rel=1e-6)
+        assert (whole.writes, whole.reads) == (10, 10)
+        assert part.memory(part.ranks).startswith(f"{name} at scale 0.01: ")
+    # fp16 parameters, and in fp32 a copy and two moments: 14 bytes a parameter of 8.03e9
+    assert sizes["llama3-8b"] == pytest.approx(14 * 8.03e9, rel=0.01)

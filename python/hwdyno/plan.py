@@ -237,7 +237,10 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
             once = reading_s(planned, point, chosen, plan.given)
             takes = chosen.repeats_min * (once + (once + PEER_OVERHEAD_S if plan.peers else 0.0))
             share = write_share(parameters)
-            if parameters.get("time_based", True):
+            if "checkpoint_bytes" in parameters:
+                times = chosen.repeats_min * float(parameters.get("writes") or 0)
+                writes = times * float(parameters["checkpoint_bytes"] or 0)
+            elif parameters.get("time_based", True):
                 writes = share * takes * min(write_bytes_s, _most_bytes_s(parameters))
             else:
                 writes = share * chosen.repeats_min * float(parameters.get("size") or 0)

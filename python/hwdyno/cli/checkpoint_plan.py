@@ -16,6 +16,8 @@ from hwdyno.words import Parameters, Run, UserError
 if TYPE_CHECKING:
     from hwdyno.hosts import Host
 
+QUICK_TIMES = 3
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of checkpoints."""
@@ -47,7 +49,7 @@ def run(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: Host
             raise UserError(f"--path {path} is no directory; make it, or give another")
         fixed: Parameters = {**what.parameters, "path": str(path / "hwdyno-checkpoint")}
         if (args.profile or "quick") == "quick":
-            fixed |= {"writes": 3, "reads": 3}
+            fixed |= {"writes": QUICK_TIMES, "reads": QUICK_TIMES}
         where = f"@{name}" if len(places) > 1 else ""
         chosen.append(
             (replace(CHECKPOINT, name=f"training.checkpoint.{what.model}{where}", fixed=fixed), {"ranks": ranks})
@@ -65,6 +67,11 @@ def run(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: Host
     if not args.quiet:
         for count in ranks:
             sys.stderr.write(what.memory(count) + "\n")
+        if (args.profile or "quick") == "quick":
+            sys.stderr.write(
+                f"profile quick: {QUICK_TIMES} saves, then {QUICK_TIMES} loads, where MLPerf Storage has {what.writes} "
+                f"and then {what.reads} (--profile standard)\n"
+            )
     if args.dry_run:
         return common.dry_run(plan, host)
     try:

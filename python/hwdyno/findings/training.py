@@ -119,7 +119,11 @@ def training_read_ahead(case: Case) -> Verdict | None:
     readers, prefetch = case.number("read_threads"), case.number("prefetch")
     if what is None or not steps or not epochs or not readers or not prefetch:
         return None
-    each, ahead = steps / epochs / what.number, readers * prefetch
+    # an epoch that the time cut short has fewer steps than the others, and than it would have
+    whole = as_number(details.get("samples_per_epoch"))
+    batch = case.number("batch_size") or 1
+    each = min(whole / batch, steps) / what.number if whole else steps / epochs / what.number
+    ahead = readers * prefetch
     if each > ahead:
         return None
     return Verdict(
