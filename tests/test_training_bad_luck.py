@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from here import needs
 from hwdyno import engine
 from hwdyno.cli.main import main
 from hwdyno.store import Store
@@ -195,7 +196,7 @@ def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]
         subprocess.run(["umount", "--lazy", str(where)], check=True, capture_output=True)
 
 
-mounts = pytest.mark.skipif(not _may_mount(), reason="this user may not mount; the check of room needs none")
+mounts = needs(_may_mount(), "this user may not mount; the check of room needs none")
 
 
 @mounts
