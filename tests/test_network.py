@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -35,8 +36,10 @@ def free_port() -> int:
 def wait_for(port: int, *inside: str) -> None:
     """Until somebody listens at a port, by the kernel's table."""
     for _ in range(500):
-        table = subprocess.run([*inside, "cat", "/proc/net/tcp"], capture_output=True, text=True, check=False).stdout
-        if f":{port:04X} 00000000:0000 0A" in table:
+        table = subprocess.run(
+            [*inside, "cat", "/proc/net/tcp", "/proc/net/tcp6"], capture_output=True, text=True, check=False
+        ).stdout
+        if re.search(rf":{port:04X} 0+:0000 0A", table):
             return
         time.sleep(0.02)
     raise AssertionError(f"nobody listens at {port}")
@@ -208,7 +211,7 @@ def test_loss_is_named_for_both_protocols() -> None:
     tcp = point({"retransmit_share": 0.02, "rtt_mean_us": 1000, "mss_bytes": 1448, "congestion_control": "cubic"})
     assert "2.0% of the segments" in rules(result_of(tcp))["network_loss"]
     udp = point({"loss_share": 0.3}, protocol="udp", rate=1000)
-    assert "30% of the datagrams" in rules(result_of(udp))["network_loss"]
+    assert "30% of the datagrams" in rules(result_of(udp))["network_datagram_loss"]
     assert "network_loss" not in rules(result_of(point({"retransmit_share": 0.0001})))
 
 
@@ -263,6 +266,11 @@ class TwoHosts:
 
     def shape(self, rate: str, limit: str = "1mb") -> None:
         self.do(f"tc -n {self.here} qdisc replace dev {self.tag}x root tbf rate {rate} burst 64kb limit {limit}")
+
+    def drop(self, rule: str) -> None:
+        """Let the far host drop what it is sent, by a rule of nftables."""
+        table = f"table inet t {{\nchain c {{\ntype filter hook input priority 0\n{rule}\n}}\n}}\n"
+        subprocess.run([*self.inside(self.there), "nft", "-f", "-"], input=table, text=True, check=True)
 
     @contextlib.contextmanager
     def server(self) -> Iterator[subprocess.Popen[str]]:
@@ -332,20 +340,7 @@ def test_a_shaped_path_is_found_within_its_rate(two_hosts: TwoHosts) -> None:
 
 @pytest.mark.machine
 def test_planted_loss_is_found_within_its_interval(two_hosts: TwoHosts) -> None:
-    lossy = (
-        f"ip netns exec {two_hosts.there} iptables -A INPUT -p udp -m length --length 1000:1500 "
-        "-m statistic --mode random --probability 0.02 -j DROP"
-    )
-    nft = f"ip netns exec {two_hosts.there} nft -f -"
-    rules_of_nft = (
-        "table inet t {\nchain c {\ntype filter hook input priority 0\n"
-        "meta l4proto udp udp length > 1000 numgen random mod 100 < 2 drop\n}\n}\n"
-    )
-    planted = (
-        shutil.which("nft") and subprocess.run(nft.split(), input=rules_of_nft, text=True, check=False).returncode == 0
-    )
-    if not planted and not (shutil.which("iptables") and two_hosts.do(lossy, check=False)):
-        missing("needs nft, or iptables with the statistic match")
+    two_hosts.drop("meta l4proto udp udp length > 1000 numgen random mod 100 < 2 drop")
     with two_hosts.server():
         reading = two_hosts.measure(protocol="udp", rate=100_000_000, block=1200, runtime=2.0, handing="plain")
     # 2% of some 20000: four standard errors are 0.4%.
@@ -370,11 +365,55 @@ def test_a_peer_that_dies_and_a_path_that_swallows_end_in_time(two_hosts: TwoHos
         began = time.monotonic()
         waiting = pool.submit(two_hosts.measure, runtime=2.0)
         time.sleep(1.2)
-        two_hosts.do(f"ip -n {two_hosts.there} link set {two_hosts.tag}y down")
+        two_hosts.drop("ip protocol tcp drop")
         reading = waiting.result(25)
         assert time.monotonic() - began < 15
         assert reading["faults"]
         assert reading["streams"][0]["bytes"] > 0
+
+
+@pytest.mark.machine
+def test_a_black_hole_for_full_segments_is_named(two_hosts: TwoHosts) -> None:
+    # Filters see what the sender's card would cut up in one piece, so it cuts here.
+    two_hosts.do(f"ip -n {two_hosts.here} link set dev {two_hosts.tag}x gso_max_segs 1")
+    two_hosts.drop("ip protocol tcp meta length > 1400 drop")
+    with two_hosts.server():
+        reading = two_hosts.measure(runtime=0.7)
+        small = two_hosts.measure(runtime=0.3, mss=1000)
+    from hwdyno.measurement import measurement_of
+
+    found = measurement_of({"streams": 1, "protocol": "tcp"}, [reading])
+    said = rules(result_of(found))
+    assert "short messages pass and segments of 1448 B do not" in said["network_blackhole"], said
+    # What is advised shows it: short segments pass.
+    assert small["streams"][0]["bytes"] > 100_000
+
+
+@pytest.mark.machine
+def test_a_policer_is_told_from_a_queue(two_hosts: TwoHosts) -> None:
+    two_hosts.drop("ip protocol tcp limit rate over 8 mbytes/second burst 300 kbytes drop")
+    from hwdyno.measurement import measurement_of
+
+    points = []
+    with two_hosts.server():
+        for streams in (2, 8):
+            reading = two_hosts.measure(streams=streams, congestion="cubic", runtime=1.5, ramp_time=0.3)
+            points.append(measurement_of({"streams": streams, "protocol": "tcp"}, [reading]))
+    for point in points:
+        assert point.throughput.value < 1.1 * 8 * 2**20
+        assert point.details["retransmit_share"] > 1e-3
+        # Nothing queues: a round trip stays far below the 50 ms that 8 MiB/s need for a window's worth.
+        assert point.details["rtt_mean_us"] < 20_000
+    assert "network_loss" in rules(result_of(*points))
+
+
+@pytest.mark.machine
+def test_ping_and_its_peer_cross_a_path(two_hosts: TwoHosts) -> None:
+    reading = two_hosts.measure("network_ping", runtime=0.2, message=1000)
+    assert reading["streams"][0]["operations"] > 10
+    details = reading["details"]
+    assert (details["loopback"], details["interface_virtual"]) == (False, True)
+    assert details["interface"] == f"{two_hosts.tag}x"
 
 
 # The command line

@@ -81,7 +81,7 @@ def planted(seed: int) -> dict[str, tuple[SimulatedPath, list[Parameters], str, 
         "slow control": (replace(clean, slow_control=draw.choice(["cubic", "bbr"])), controls, throughput,
                          {"network_congestion"}),
         "long queue": (replace(clean, bloat_s=6e-3 + 6 * clean.rtt_s), loaded, trips, {"network_bufferbloat"}),
-        "overrun": (clean, datagrams, throughput, {"network_loss"}),
+        "overrun": (clean, datagrams, throughput, {"network_datagram_loss"}),
         "busy here": (replace(clean, busy_end="here"), TCP, throughput, {"network_ends_bound"}),
         "busy there": (replace(clean, busy_end="there"), TCP, throughput, {"network_ends_bound"}),
     }  # fmt: skip

@@ -29,6 +29,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--samples", dest="study_samples", metavar="COUNTS", help="samples of the data sets (default: the profile's)"
     )
     manifests.add(storage)
+    parser.add_argument(
+        "--server",
+        metavar="ADDR[:PORT]",
+        help="a second node, where `hwdyno network server` runs, for questions about the network",
+    )
     common.add_options(parser, many_paths=True)
 
 
@@ -52,11 +57,19 @@ def run(args: argparse.Namespace) -> int:
     if len(args.path) > 1:
         raise UserError(f"{study.name} is about one storage; give --path once")
     args.path = Path(args.path[0]) if args.path else None
-    return common.perform(plan_of(study, args, host), args, host)
+    if not any(question.name.startswith("network.") for question in _chosen(study, args.only)):
+        return common.perform(plan_of(study, args, host), args, host)
+    from hwdyno.cli.two_nodes import second_node
+
+    with second_node(args.server, dry_run=args.dry_run) as place:
+        return common.perform(plan_of(study, args, host, place), args, host)
 
 
-def plan_of(study: Study, args: argparse.Namespace, host: Host) -> Plan:
-    """The study's plan: at its own sizes and times with ``--profile full``, scaled down otherwise."""
+def plan_of(study: Study, args: argparse.Namespace, host: Host, second: tuple[str, int] | None = None) -> Plan:
+    """The study's plan: at its own sizes and times with ``--profile full``, scaled down otherwise.
+
+    What it asks of the network is asked over loopback, and again of the server at ``second``.
+    """
     from hwdyno import experiments as catalogue
     from hwdyno import plan as plans
     from hwdyno.experiments import Experiment
@@ -68,7 +81,8 @@ def plan_of(study: Study, args: argparse.Namespace, host: Host) -> Plan:
     scaled_bytes = plans.PROFILES[profile].size_bytes if profile in plans.PROFILES else 0
     largest = _largest_buffers(host)
     experiments = []
-    for question in _chosen(study, args.only):
+    chosen = _chosen(study, args.only)
+    for question in [*chosen, *(_on_two_nodes(chosen, second) if second else ())]:
         size = question.size_bytes if full else min(question.size_bytes, scaled_bytes)
         on_disk = question.kernel == "storage_blocks"
         like = next((one for one in catalogue.all() if one.kernel == question.kernel), None)
@@ -121,6 +135,23 @@ def _chosen(study: Study, only: str | None) -> list[Question]:
         unknown = ", ".join(sorted(wanted - resources))
         raise UserError(f"{study.name} asks nothing of '{unknown}'; it asks of: {', '.join(sorted(resources))}")
     return [question for question in study.questions if question.name.partition(".")[0] in wanted]
+
+
+def _on_two_nodes(questions: list[Question], second: tuple[str, int]) -> list[Question]:
+    """The questions about the network, asked of a server on another node."""
+    from hwdyno.studies.cloud_vm_network import TWO_NODES
+
+    place: Parameters = {"server": second[0], "port": second[1]}
+    return [
+        replace(
+            question,
+            name=question.name + TWO_NODES,
+            asks=f"{question.asks[:-1]}, between two nodes?",
+            fixed={**question.fixed, **({"server": second[0]} if question.kernel == "network_ping" else place)},
+        )
+        for question in questions
+        if question.name.startswith("network.")
+    ]
 
 
 def _at_full_length(plan: Plan, questions: tuple[Question, ...]) -> Plan:

@@ -84,6 +84,7 @@ RULES: tuple[Rule, ...] = (
     Rule("network_ends_bound", "point", network.ends_bound),
     Rule("network_window", "point", network.window_limited),
     Rule("network_loss", "point", network.loss),
+    Rule("network_datagram_loss", "point", network.datagram_loss),
     Rule("network_bufferbloat", "point", network.bufferbloat),
     Rule("network_mtu", "point", network_path.small_mtu),
     Rule("network_no_link", "experiment", network_path.no_link),

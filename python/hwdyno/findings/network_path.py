@@ -14,8 +14,8 @@ BEYOND_CACHES_BYTES = 128 << 20
 SAME = 0.06
 """Goodputs closer than this are called the same."""
 POLICED_LOSS = 3e-3
-FLAT = 1.5
-"""A mean round trip below this multiple of the shortest one: no queue stood on the way."""
+FLAT, SLACK_US = 1.5, 500.0
+"""A mean round trip below this multiple of the shortest one, and so much: no queue stood on the way."""
 FULL = 0.9
 STALLED_SEGMENTS = 20
 HEADERS_BYTES = 52
@@ -153,7 +153,7 @@ def blackhole(case: Case) -> Verdict | None:
         f"See that short segments pass: {case.command(mss=1000)}; then let ICMP 'fragmentation needed' through on the "
         "way, lower the MTU here, or set net.ipv4.tcp_mtu_probing=1.",
         weight=mss,
-        explains=("network_loss", "network_window", "not_steady", "interval_not_reached"),
+        explains=("not_steady",),
     )
 
 
@@ -213,7 +213,7 @@ def _by_streams(result: ExperimentResult) -> list[dict[float, Measurement]]:
 
 def _lost_without_a_queue(point: Measurement) -> bool:
     rtt, least = figure(point, "rtt_mean_us"), figure(point, "rtt_min_us")
-    return figure(point, "retransmit_share") >= POLICED_LOSS and 0 < rtt <= FLAT * least
+    return figure(point, "retransmit_share") >= POLICED_LOSS and 0 < rtt <= FLAT * least + SLACK_US
 
 
 def _is_full(result: ExperimentResult, point: Measurement) -> bool:

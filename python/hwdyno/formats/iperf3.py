@@ -66,7 +66,8 @@ def measurement_of(document: Mapping[str, Any]) -> Measurement:
     start, end = _table(document.get("start")), _table(document.get("end"))
     test = _table(start.get("test_start"))
     udp = str(test.get("protocol", "TCP")).upper() == "UDP"
-    both = bool(_number(test, "bidir"))
+    # iperf3 before 3.13 does not say that a test goes both ways, and gives the sums of both.
+    both = bool(_number(test, "bidir")) or any("_bidir_reverse" in name for name in end)
     block = _number(test, "blksize") or (1460 if udp else 131072)
     parameters: Parameters = {
         "protocol": "udp" if udp else "tcp",

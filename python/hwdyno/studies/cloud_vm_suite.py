@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hwdyno.studies import Question, Study, Table, published
+from hwdyno.studies import Question, Study, Table, cloud_vm_network, published
 from hwdyno.studies.common import NONE, experiment, interval, mb_s, number, sound, whole
 from hwdyno.units import format_ns, format_share, format_size, format_value
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run
@@ -16,7 +16,15 @@ CPU, LINPACK, MEMORY, STREAM, DISK = (
 THREADS = (1, 2, 4, 8)
 BLOCKS = (8, 8 << 10, 8 << 20, 80 << 20)
 DISK_BLOCKS = (4 << 10, 8 << 10, 8 << 20, 80 << 20)
-_RULES = ("linpack_share", "peak_share", "practical_bandwidth", "write_allocate", "spinning_or_solid", "page_cache")
+_RULES = (
+    *cloud_vm_network.RULES,
+    "linpack_share",
+    "peak_share",
+    "practical_bandwidth",
+    "write_allocate",
+    "spinning_or_solid",
+    "page_cache",
+)
 
 
 def tables(run: Run) -> list[Table]:
@@ -36,7 +44,7 @@ def tables(run: Run) -> list[Table]:
             made += _by_block(found, title, threads, block, parts)
     if loops := experiment(run, STREAM):
         made.append(_by_threads(loops, "Memory: STREAM's loops by threads", ("operation",), "threads"))
-    return made
+    return [*made, *cloud_vm_network.tables(run)]
 
 
 def _said(point: Measurement) -> str:
@@ -115,6 +123,8 @@ def observations(run: Run) -> list[str]:
     ):
         if found := experiment(run, name):
             said += _optimum(found, title, threads, block)
+    if any(result.resource == "network" for result in run.experiments):
+        said += cloud_vm_network.observations(run)
     said += [finding.says for finding in run.findings if finding.rule in _RULES and _wanted(finding)]
     ratios = {(peer.tool, peer.ratio.value) for one in run.experiments for peer in one.peers if peer.ratio}
     for tool in sorted({tool for tool, _ in ratios}):
@@ -124,7 +134,7 @@ def observations(run: Run) -> list[str]:
 
 
 def _wanted(finding: Finding) -> bool:
-    return finding.resource in {"compute", "memory", "storage"}
+    return finding.resource in {"compute", "memory", "storage", "network"}
 
 
 def _optimum(result: ExperimentResult, title: str, threads: str, block: str) -> list[str]:
@@ -212,6 +222,7 @@ STUDY = Study(
             fixed={"ioengine": "psync", "direct": True},
             runtime_s=10.0,
         ),
+        *cloud_vm_network.QUESTIONS,
     ),
     tables=tables,
     observations=observations,

@@ -92,8 +92,11 @@ def curve_of(result: ExperimentResult, **series: object) -> Curve | None:
 def scaling(study: Study, run: Run) -> list[str]:
     """Say in a sentence how far this Run's sizes and times are below the study's own; nothing if they are not."""
     told = []
+    measured = {one.resource for one in run.experiments}
     for question in study.questions:
         result = experiment(run, question.name)
+        if question.name.partition(".")[0] not in measured:
+            continue  # Left out by --only.
         if result is None:
             told.append(f"{question.name} was not measured.")
             continue

@@ -40,6 +40,9 @@ impl EchoSocket {
             Ok(fd) => (fd, false),
             Err(_) => (net::socket(&to, libc::SOCK_RAW, protocol)?, true),
         };
+        if raw {
+            hear_replies_alone(&fd, v6)?;
+        }
         net::set_receive_timeout(&fd, patience)?;
         net::connect_datagrams(&fd, &to)?;
         // The kernel gives datagram sockets an identifier of its own; a raw one tells its answers by this.
@@ -83,6 +86,24 @@ impl EchoSocket {
     pub fn room(payload: usize) -> usize {
         LONGEST_IPV4_HEADER + HEADER_BYTES + payload
     }
+}
+
+/// A raw socket is given a copy of all that comes, requests over loopback too: this leaves the replies.
+fn hear_replies_alone(fd: &OwnedFd, v6: bool) -> io::Result<()> {
+    // linux/icmp.h: ICMP_FILTER of SOL_RAW; linux/icmpv6.h: ICMPV6_FILTER. A bit that is set blocks its type.
+    const SOL_RAW: libc::c_int = 255;
+    const FILTER: libc::c_int = 1;
+    let reply = usize::from(REPLY[usize::from(v6)]);
+    let mut blocked = [u32::MAX; 8];
+    blocked[reply / 32] &= !(1 << (reply % 32));
+    let (level, words) = if v6 { (libc::IPPROTO_ICMPV6, 8) } else { (SOL_RAW, 1) };
+    let length = (words * size_of::<u32>()) as libc::socklen_t;
+    // SAFETY: the option's value is at least `length` bytes long and lives through the call.
+    let answer = unsafe { libc::setsockopt(fd.as_raw_fd(), level, FILTER, blocked.as_ptr().cast(), length) };
+    if answer < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// The Internet checksum (RFC 1071).

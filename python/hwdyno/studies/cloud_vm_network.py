@@ -1,0 +1,219 @@
+"""The network's part of the cloud VM's study: 64 KiB x 65536 each way, by threads, on one node and between two."""
+
+from __future__ import annotations
+
+from hwdyno.studies import Question, Table, published
+from hwdyno.studies.common import NONE, experiment, interval, number, sound, whole
+from hwdyno.units import format_ns, format_share
+from hwdyno.words import Ceiling, ExperimentResult, Measurement, PeerResult, Run
+
+TCP, UDP, TRIPS, PING = "network.tcp", "network.udp", "network.round_trip", "network.echo"
+TWO_NODES = "_two_nodes"
+"""What the name of a question ends in where the server is not on this node."""
+STUDY = "cloud-vm-suite"
+THREADS = (1, 2, 4, 8)
+BLOCK_BYTES = 64 << 10
+DATAGRAM_BYTES = 65_507
+"""What UDP carries at most of 64 KiB."""
+PING_BYTES = 64_000
+RULES = (
+    "network_no_link",
+    "network_virtual_link",
+    "network_link",
+    "network_ends_bound",
+    "network_loss",
+    "network_datagram_loss",
+)
+_NODES = (("", "one node", "loopback"), (TWO_NODES, "two nodes", "two nodes"))
+
+QUESTIONS = (
+    Question(
+        name=TCP,
+        asks="What do TCP streams carry both ways at once, by their number?",
+        kernel="network_throughput",
+        load="streams",
+        blocks=({"protocol": "tcp", "direction": "both", "block": BLOCK_BYTES, "streams": THREADS},),
+        runtime_s=10.0,
+    ),
+    Question(
+        name=UDP,
+        asks="What of datagrams sent without a brake arrives, by the number of streams?",
+        kernel="network_throughput",
+        load="streams",
+        blocks=({"protocol": "udp", "direction": "both", "block": DATAGRAM_BYTES, "streams": THREADS},),
+        runtime_s=10.0,
+    ),
+    Question(
+        name=TRIPS,
+        asks="How long does a message of 64 KiB take there and back, by how many are under way?",
+        kernel="network_latency",
+        load="in_flight",
+        blocks=(
+            {"protocol": "tcp", "message": BLOCK_BYTES, "in_flight": THREADS},
+            {"protocol": "udp", "message": DATAGRAM_BYTES, "in_flight": THREADS},
+        ),
+        runtime_s=10.0,
+    ),
+    Question(
+        name=PING,
+        asks="How long does an echo of 64000 B take, beside ping?",
+        kernel="network_ping",
+        load="message",
+        blocks=({"message": PING_BYTES, "in_flight": 1},),
+        runtime_s=10.0,
+    ),
+)
+
+
+def tables(run: Run) -> list[Table]:
+    """Throughput and latency by threads, a table each for one node and for two."""
+    made = []
+    for suffix, where, path in _NODES:
+        rows = [*_rows(experiment(run, TCP + suffix), "TCP"), *_rows(experiment(run, UDP + suffix), "UDP")]
+        if rows:
+            heads = ("Gbit/s", *(f"{count} threads" for count in THREADS))
+            made.append(Table(f"Network, {where}: throughput of both ways together by threads", heads, tuple(rows)))
+        if trips := experiment(run, TRIPS + suffix):
+            made.append(_trips(trips, where))
+        if echoes := experiment(run, PING + suffix):
+            made.append(_echoes(echoes, where))
+        if rows:
+            made.append(_beside(run, suffix, where, path))
+    return made
+
+
+def _points(result: ExperimentResult, axis: str, protocol: str = "") -> dict[int, tuple[int, Measurement]]:
+    """Each point with its place, by the value of an axis."""
+    return {
+        number(whole(result, point), axis): (at, point)
+        for at, point in enumerate(result.points)
+        if not protocol or whole(result, point).get("protocol") == protocol
+    }
+
+
+def _gbit_s(bytes_s: float) -> str:
+    return f"{bytes_s * 8e-9:.2f}" if bytes_s < 1.25e9 else f"{bytes_s * 8e-9:.1f}"
+
+
+def _detail(details: object, name: str) -> float | None:
+    value = details.get(name) if isinstance(details, dict) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _rows(result: ExperimentResult | None, protocol: str) -> list[tuple[str, ...]]:
+    if result is None:
+        return []
+    points = _points(result, "streams")
+    peers = {peer.point: peer for peer in result.peers if peer.tool == "iperf3"}
+    ours = [points.get(count) for count in THREADS]
+    theirs = [peers.get(found[0]) if found else None for found in ours]
+    rows = [(protocol, *(_gbit_s(found[1].throughput.value) if found else NONE for found in ours))]
+    if any(theirs):
+        rows.append((f"{protocol}, iperf3", *(_gbit_s(peer.value.value) if peer else NONE for peer in theirs)))
+    if protocol == "UDP":
+        losses = [_detail(found[1].details, "loss_share") if found else None for found in ours]
+        rows.append(("UDP lost", *(_share(loss) for loss in losses)))
+        rows.append(("UDP jitter", *(_jitter(found[1].details if found else None) for found in ours)))
+        if any(theirs):
+            rows.append(("UDP lost, iperf3", *(_share(_of_peer(peer, "loss_share")) for peer in theirs)))
+            rows.append(("UDP jitter, iperf3", *(_jitter(dict(peer.details) if peer else None) for peer in theirs)))
+    costs = [_detail(found[1].details, "cpu_ns_per_kib") if found else None for found in ours]
+    rows.append((f"{protocol}, CPU ns a KiB", *(NONE if cost is None else f"{cost:.0f}" for cost in costs)))
+    return rows
+
+
+def _of_peer(peer: PeerResult | None, name: str) -> float | None:
+    return _detail(dict(peer.details), name) if peer else None
+
+
+def _share(share: float | None) -> str:
+    return NONE if share is None else format_share(share)
+
+
+def _jitter(details: object) -> str:
+    value = _detail(details, "jitter_us")
+    return NONE if value is None else format_ns(1e3 * value)
+
+
+def _trips(result: ExperimentResult, where: str) -> Table:
+    rows = []
+    for protocol in ("tcp", "udp"):
+        points = _points(result, "in_flight", protocol)
+        for word in ("mean", "p50", "p99"):
+            found = [points[count][1].latency_ns if count in points else None for count in THREADS]
+            row = [NONE if one is None else format_ns(getattr(one, word)) for one in found]
+            rows.append((f"{protocol.upper()} {word}", *row))
+    heads = ("", *(f"{count} under way" for count in THREADS))
+    return Table(f"Network, {where}: round trip of 64 KiB each way", heads, tuple(rows))
+
+
+def _echoes(result: ExperimentResult, where: str) -> Table:
+    rows = []
+    for at, point in enumerate(result.points):
+        latency = point.latency_ns
+        if latency is None:
+            continue
+        own = (latency.mean, latency.p50, latency.p99, latency.max)
+        rows.append(("hwdyno", *map(format_ns, own)))
+        for peer in (one for one in result.peers if one.point == at and one.latency_ns_mean):
+            longest = _of_peer(peer, "rtt_max_ns")
+            mean = format_ns(peer.latency_ns_mean or 0)
+            rows.append((peer.tool, mean, NONE, NONE, NONE if longest is None else format_ns(longest)))
+    return Table(f"Network, {where}: ICMP echo of {PING_BYTES} B", ("", "mean", "p50", "p99", "max"), tuple(rows))
+
+
+def _beside(run: Run, suffix: str, where: str, path: str) -> Table:
+    """What the study's iperf3 reached, beside this Run's best."""
+    rows = []
+    for row in published("network-iperf3", STUDY):
+        result = experiment(run, (TCP if row["protocol"] == "tcp" else UDP) + suffix)
+        if row["path"] != path or result is None or not sound(result.points):
+            continue
+        best = max(sound(result.points), key=lambda point: point.throughput.value)
+        loss = _share(_detail(best.details, "loss_share"))
+        lost = f"{row['lost_percent']}%" if row["lost_percent"] else NONE
+        rows.append((row["protocol"].upper(), row["gbit_s"] or NONE, lost, _gbit_s(best.throughput.value), loss))
+    heads = ("", "study's Gbit/s", "study's loss", "Gbit/s here", "loss here")
+    return Table(f"Network, {where}: beside the study's iperf3", heads, tuple(rows))
+
+
+def observations(run: Run) -> list[str]:
+    """The optimal number of threads of each protocol, and how near it comes to theory."""
+    said = []
+    for suffix, where, _ in _NODES:
+        for name, protocol in ((TCP, "TCP"), (UDP, "UDP")):
+            result = experiment(run, name + suffix)
+            points = sound(result.points) if result else []
+            if result is None or not points:
+                continue
+            most = max(points, key=lambda point: point.throughput.value)
+            near = [point for point in points if point.throughput.value >= 0.9 * most.throughput.value]
+            best = min(near, key=lambda point: number(whole(result, point), "streams"))
+            count = number(whole(result, best), "streams")
+            said.append(
+                f"Network, {where}, {protocol}: the optimal concurrency is {count} thread(s), the least within 10% of "
+                f"the most: {interval(best.throughput)}{_theory(result, best)}."
+            )
+    if not any(experiment(run, question.name + TWO_NODES) for question in QUESTIONS):
+        said.append(
+            "Network: two nodes were not measured; start `hwdyno network server --bind ADDR` on the other and give "
+            "--server ADDR here, or run as root, where two namespaces stand for them."
+        )
+    return said
+
+
+def _theory(result: ExperimentResult, point: Measurement) -> str:
+    # A path's ceilings name the number of streams; of one point the nearest one that it stays below says most.
+    bounds = [one for one in result.ceilings if one.unit == "bytes/s" and _is_for(one, result, point)]
+    if not bounds:
+        return ", with no link to hold it against"
+    bound = min(bounds, key=lambda one: one.value)
+    return f", {format_share(point.throughput.value / bound.value)} of theory ({bound.formula})"
+
+
+def _is_for(ceiling: Ceiling, result: ExperimentResult, point: Measurement) -> bool:
+    kind, _, key = ceiling.metric.partition("/")
+    told = whole(result, point)
+    if kind == "copies":
+        return f"/{number(told, 'streams')}/" in f"/{key}/"
+    return kind == "wire"

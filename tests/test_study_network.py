@@ -1,0 +1,160 @@
+"""The network's part of the cloud VM's study: its tables and observations, and where a second node is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hwdyno import studies
+from hwdyno.cli.two_nodes import PORT, second_node
+from hwdyno.findings import explain
+from hwdyno.hosts.simulated_network import SimulatedNetwork, SimulatedPath
+from hwdyno.measurement import measurement_of
+from hwdyno.peers.ping import PEER, reading_of
+from hwdyno.studies import cloud_vm_network as study
+from hwdyno.sweep import Sweep
+from hwdyno.words import ExperimentResult, PeerResult, Run, UserError, Value
+
+FIXED = {"runtime": 1.0, "interval_s": 0.1}
+
+
+def answered(path: SimulatedPath, suffix: str = "") -> tuple[ExperimentResult, ...]:
+    """Every question, measured on a path, with a peer beside the streams and the echo."""
+    host, results = SimulatedNetwork(path), []
+    for question in study.QUESTIONS:
+        points = [point for block in question.blocks for point in Sweep(block).points()]
+        measured = [
+            measurement_of(point, [host.run(question.kernel, {**FIXED, **point})], host.kernels()[question.kernel])
+            for point in points
+        ]
+        tool = {"network_throughput": "iperf3", "network_ping": "ping"}.get(question.kernel)
+        details: dict[str, Any] = {"loss_share": 0.25, "jitter_us": 40.0, "rtt_max_ns": 9e6}
+        peers = tuple(
+            PeerResult(tool, "1", at, Value(1.25e8, "bytes/s"), Value(2.0, ""), 2, latency_ns_mean=3e6, details=details)
+            for at in range(len(points))
+            if tool
+        )
+        name = question.name + suffix
+        results.append(
+            ExperimentResult(
+                name, "network", question.asks, question.load, question.kernel, tuple(measured), peers=peers
+            )
+        )
+    return tuple(results)
+
+
+def run_of(*results: ExperimentResult) -> Run:
+    machine = {"cpu": {"threads": 2}}
+    return explain(Run("id", "2026-01-01", None, machine, "quick", "hwdyno study", results, study=study.STUDY))
+
+
+def test_the_tables_are_the_studys_on_one_node_and_on_two() -> None:
+    near = answered(SimulatedPath(loopback=True, bits_s=40e9, cpu_ns_per_kib=1.0))
+    far = answered(SimulatedPath(bits_s=1e9), study.TWO_NODES)
+    run = run_of(*near, *far)
+    tables = {table.title: table for table in studies.tables(run)}
+    one = tables["Network, one node: throughput of both ways together by threads"]
+    two = tables["Network, two nodes: throughput of both ways together by threads"]
+    assert one.columns == ("Gbit/s", "1 threads", "2 threads", "4 threads", "8 threads")
+    rows = {row[0]: row[1:] for row in two.rows}
+    # Both ways of 1 Gbit/s, less headers.
+    assert all(1.7 < float(cell) < 1.9 for cell in rows["TCP"])
+    assert rows["UDP lost, iperf3"] == ("25.0%",) * 4
+    assert rows["TCP, iperf3"] == ("1.00",) * 4
+    trips = tables["Network, two nodes: round trip of 64 KiB each way"]
+    assert [row[0] for row in trips.rows] == [f"{p} {w}" for p in ("TCP", "UDP") for w in ("mean", "p50", "p99")]
+    echo = tables["Network, two nodes: ICMP echo of 64000 B"]
+    assert [row[0] for row in echo.rows] == ["hwdyno", "ping"]
+    assert echo.rows[1][1] == "3.00 ms"
+    beside = tables["Network, one node: beside the study's iperf3"]
+    assert [row[:3] for row in beside.rows] == [("TCP", "20.083", "-"), ("UDP", "41.891", "32%")]
+    said = "\n".join(studies.observations(run))
+    assert "Network, two nodes, TCP: the optimal concurrency is 1 thread(s)" in said
+    assert "x 2 ways" in said
+    assert "one core copies" in said
+    assert "two nodes were not measured" not in said
+    assert "compute.threads was not measured" not in said
+
+
+def test_one_node_alone_says_how_to_have_two() -> None:
+    run = run_of(*answered(SimulatedPath(loopback=True)))
+    assert any("two nodes were not measured" in one for one in studies.observations(run))
+    assert not any("two nodes" in table.title for table in studies.tables(run))
+    assert not study.tables(replace(run, experiments=()))
+
+
+def test_a_second_node_is_named_or_none() -> None:
+    for given, place in (
+        ("192.0.2.7", ("192.0.2.7", PORT)),
+        ("192.0.2.7:99", ("192.0.2.7", 99)),
+        ("2001:db8::7", ("2001:db8::7", PORT)),
+        ("[2001:db8::7]:99", ("2001:db8::7", 99)),
+        ("[2001:db8::7]", ("2001:db8::7", PORT)),
+    ):
+        with second_node(given) as found:
+            assert found == place, given
+    with pytest.raises(UserError, match="port"), second_node("192.0.2.7:many"):
+        pass
+    with second_node(None, dry_run=True) as found:
+        assert found is None
+
+
+@pytest.mark.machine
+def test_a_namespace_stands_for_the_second_node_and_goes_again() -> None:
+    import subprocess
+
+    from test_network import bed_is_here, missing
+
+    if not bed_is_here():
+        missing("needs root and network namespaces")
+    with second_node(None) as place:
+        assert place is not None
+        from hwdyno import engine
+
+        reading = engine.run("network_throughput", {"server": place[0], "port": place[1], "runtime": 0.1})
+        assert reading["details"]["loopback"] is False
+        assert reading["streams"][0]["bytes"] > 100_000
+    left = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout
+    assert "hwdyno" not in left.replace("hwdyno-probe", "")
+
+
+# ping beside
+
+
+PRINTED = """PING 127.0.0.1 (127.0.0.1) 64000(64028) bytes of data.
+
+--- 127.0.0.1 ping statistics ---
+50123 packets transmitted, 50120 received, 0.00598% packet loss, time 1000ms
+rtt min/avg/max/mdev = 0.006/0.009/1.019/0.005 ms, ipg/ewma 0.019/0.010 ms
+"""
+
+
+def test_what_ping_prints_is_read() -> None:
+    found = reading_of(PRINTED)
+    assert found.latency_ns_mean == pytest.approx(9000)
+    assert found.rate == pytest.approx(50120)
+    assert (found.details["echoes_lost"], found.details["rtt_max_ns"]) == (3, pytest.approx(1.019e6))
+    for out, complaint in (("", "ping: nowhere: Name or service not known"), ("PING x\n\n5 packets transmitted", "")):
+        with pytest.raises(OSError, match="ping failed"):
+            reading_of(out, complaint)
+
+
+def test_pings_command_is_like_ours() -> None:
+    kernel = "network_ping"
+    assert PEER.command(kernel, {"message": 64000, "runtime": 0.3}) == [
+        *("ping", "-n", "-q", "-w", "1", "-s", "64000", "-A", "127.0.0.1"),
+    ]
+    assert "0.010000" in PEER.command(kernel, {"rate": 100.0, "server": "::1"})
+    assert PEER.unsupported(kernel, {"in_flight": 2})
+    assert PEER.unsupported("network_latency", {})
+    with pytest.raises(UserError):
+        PEER.run(kernel, {"in_flight": 2})
+
+
+@pytest.mark.peer("ping")
+def test_ping_stands_beside_our_echoes() -> None:
+    found = PEER.run("network_ping", {"message": 1000, "runtime": 1})
+    assert found.latency_ns_mean
+    assert found.operations > 10
+    assert (PEER.version() or "").startswith("iputils")
