@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from here import needs
 from hwdyno import peers
-from hwdyno.peers import likwid, program, stream, sysbench
+from hwdyno.peers import cpufp, likwid, multichase, program, stream, sysbench
 
 KERNEL = "memory_bandwidth"
 LIKWID = """Test: load_avx512
@@ -16,6 +16,25 @@ Iterations:\t\t20
 MFlops/s:\t\t48775.67
 Data volume (Byte):\t5120000000
 MByte/s:\t\t8668.51
+"""
+# multichase -v -m 64m -s 64 -T 64m -n 2 -H
+MULTICHASE = """nr_mixer_indices = 8
+page_size = 2097152 bytes (THP)
+total_memory = 67108864 (64.0 MiB)
+samples (one column per thread, one row per sample):
+  253.0  avg=253.0
+  223.8  avg=223.8
+ 223.8
+"""
+CPUFP = """Number Threads: 1
+Thread Pool Binding: 0
+--------------------------------------------------------------
+| Instruction Set | Core Computation      | Peak Performance |
+| AMX_INT8        | MM(s32,s8,s8)         | 7.1021 TOPS      |
+| AVX512_VNNI     | DP4A(s32,u8,s8)       | 647.97 GOPS      |
+| AVX512F         | FMA(f64,f64,f64)      | 118.61 GFLOPS    |
+| FMA             | FMA(f64,f64,f64)      | 59.31 GFLOPS     |
+--------------------------------------------------------------
 """
 SYSBENCH = "Total operations: 4096 (16412.87 per second)\n\n4096.00 MiB transferred (16412.87 MiB/sec)\n"
 
@@ -28,6 +47,13 @@ def test_what_they_print_is_read_in_our_units() -> None:
     assert likwid.reading_of(LIKWID, KERNEL).throughput == 8668.51e6
     assert likwid.reading_of(LIKWID, "compute_flops").throughput == 48775.67e6
     assert sysbench.reading_of(SYSBENCH).throughput == 16412.87 * (1 << 20)
+    chased = multichase.reading_of(MULTICHASE)
+    assert chased.latency_ns_mean == 223.8 and chased.throughput == pytest.approx(1e9 / 223.8)
+    tiles = cpufp.reading_of(CPUFP, {"operation": "dot", "precision": "int8", "isa": "auto"})
+    assert tiles.throughput == 7.1021e12 and tiles.unit == "IOP/s"
+    wide = {"operation": "fma", "precision": "double"}
+    assert cpufp.reading_of(CPUFP, wide).throughput == 118.61e9
+    assert cpufp.reading_of(CPUFP, {**wide, "isa": "avx2"}).throughput == 59.31e9
     assert stream.reading_of("Triad:  32204.0 0.1 0.1 0.1\n", "triad").throughput == 32204.0e6
 
 
@@ -39,6 +65,8 @@ def test_what_cannot_be_read_is_one_line(text: str) -> None:
         lambda: likwid.reading_of(text, KERNEL),
         lambda: sysbench.reading_of(text),
         lambda: stream.reading_of(text, "copy"),
+        lambda: multichase.reading_of(text),
+        lambda: cpufp.reading_of(text, {"precision": "double"}),
     ):
         with pytest.raises(OSError, match="printed no"):
             read()
@@ -50,6 +78,17 @@ def test_points_that_they_cannot_measure_are_left_out() -> None:
     assert peers.find("stream").unsupported(KERNEL, {"operation": "read"})
     assert peers.find("stream").unsupported(KERNEL, {"operation": "triad", "threads": 2}) is None
     assert peers.find("sysbench").unsupported(KERNEL, {"operation": "triad"})
+    assert peers.find("multichase").unsupported("memory_latency", {"threads": 2})
+    assert peers.find("multichase").unsupported("memory_latency", {"pages": "1g"})
+    assert peers.find("cpufp").unsupported("compute_flops", {"operation": "add", "precision": "int8"})
+
+
+def test_multichase_is_asked_for_the_same_set_pages_and_locality() -> None:
+    local = {"working_set": 1 << 20, "pages": "4k", "locality": "local", "local_size": 4096, "stride": 128}
+    asked = peers.find("multichase").command("memory_latency", {**local, "runtime": 1.0})
+    assert asked == ["multichase", "-m", "1048576", "-s", "128", "-T", "4096", "-n", "2"]
+    asked = peers.find("multichase").command("memory_latency", {"working_set": 4096, "locality": "sequential"})
+    assert asked == ["multichase", "-m", "4096", "-s", "64", "-T", "4096", "-n", "1", "-o", "-H"]
 
 
 def test_a_program_that_fails_says_so_in_one_line() -> None:

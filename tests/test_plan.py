@@ -15,6 +15,17 @@ def built(name: str = "storage.iodepth", given: dict[str, Any] | None = None, **
     return plan.build([(one, given or {}) for one in experiments.find(name)], KERNELS, **how)
 
 
+def test_the_matrices_span_the_nodes_that_there_are(tmp_path: Path) -> None:
+    (tmp_path / "has_cpu").write_text("0-1,4\n")
+    (tmp_path / "has_memory").write_text("0-2\n")
+    assert experiments.numa_nodes(tmp_path) == ((0, 1, 4), (0, 1, 2))
+    assert experiments.numa_nodes(tmp_path / "none") == ((0,), (0,)), "a system without NUMA is one node"
+    here = experiments.numa_nodes()
+    for name in ("memory.latency_matrix", "memory.bandwidth_matrix"):
+        axes = experiments.find(name)[0].sweep.axes
+        assert (axes["cpu_node"], axes["node"]) == here
+
+
 def test_the_catalogue_is_found_by_its_folder() -> None:
     names = [one.name for one in experiments.all()]
     assert {"storage.grid", "storage.iodepth", "storage.blocksize", "storage.mix", "storage.jobs"} <= set(names)

@@ -11,6 +11,7 @@ pub mod mapping;
 pub mod memory;
 pub mod names;
 pub mod net;
+pub mod numa;
 pub mod pages;
 pub mod pause;
 pub mod pipe;

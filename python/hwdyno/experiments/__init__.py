@@ -8,6 +8,7 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 
 from hwdyno.sweep import Sweep
 from hwdyno.words import CeilingClass, Parameters, UserError
@@ -59,6 +60,20 @@ def processors() -> int:
     """How many processors this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+def numa_nodes(root: Path = Path("/sys/devices/system/node")) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The NUMA nodes with processors, and those with memory, as the system lists them; node 0 where it lists none."""
+
+    def listed(name: str) -> tuple[int, ...]:
+        try:
+            text = (root / name).read_text(encoding="ascii").strip()
+            parts = [part.partition("-") for part in text.split(",") if part]
+            return tuple(node for low, dash, high in parts for node in range(int(low), int(high if dash else low) + 1))
+        except (OSError, ValueError):
+            return ()
+
+    return listed("has_cpu") or (0,), listed("has_memory") or (0,)
 
 
 @cache

@@ -36,7 +36,7 @@ GRID = Experiment(
     + Sweep(operation="multiply", precision="int32", isa="auto", threads=_ALL),
     base=Sweep(operation="fma", precision="double", isa="auto", threads=1),
     ceilings=_CEILINGS,
-    peers=("likwid",),
+    peers=("likwid", "cpufp"),
     needs=("instructions",),
     runtime_share=_BRIEF,
 )
@@ -50,7 +50,7 @@ THREADS = Experiment(
     + Sweep(operation="add", precision=("int32", "int64"), isa="auto", threads=powers(1, max(8, _ALL))),
     quick=Sweep(operation="fma", precision="double", isa="auto", threads=powers(1, max(4, _ALL))),
     ceilings=_CEILINGS,
-    peers=("likwid",),
+    peers=("likwid", "cpufp"),
     needs=("instructions",),
     runtime_share=_BRIEF,
 )

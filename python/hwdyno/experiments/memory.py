@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.experiments import Experiment, processors
+from hwdyno.experiments import Experiment, numa_nodes, processors
 from hwdyno.sweep import Sweep, octaves, powers
 from hwdyno.words import CeilingClass, Parameters
 
@@ -81,8 +81,41 @@ LATENCY = Experiment(
     quick=Sweep(working_set=(16 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20), pages=("4k", "2m")),
     base=Sweep(working_set="256MiB", pages="2m"),
     fixed={"locality": "random", "stride": 64},
+    peers=("multichase",),
     runtime_share=_BRIEF,
     setup_s=0.4,
+)
+
+_CPU_NODES, _MEMORY_NODES = numa_nodes()
+
+LATENCY_MATRIX = Experiment(
+    name="memory.latency_matrix",
+    asks="How long does a load take from each NUMA node's processors to each node's memory?",
+    kernel=_LATENCY,
+    load="node",
+    metric="latency",
+    sweep=Sweep(cpu_node=_CPU_NODES, node=_MEMORY_NODES),
+    fixed={"locality": "random", "stride": 64, "working_set": 256 << 20, "pages": "2m"},
+    runtime_share=_BRIEF,
+    setup_s=0.4,
+    default=False,
+)
+
+BANDWIDTH_MATRIX = Experiment(
+    name="memory.bandwidth_matrix",
+    asks="How many bytes a second do each NUMA node's processors read from each node's memory?",
+    kernel=_BANDWIDTH,
+    load="node",
+    sweep=Sweep(
+        operation=("read", "nt_triad"),
+        cpu_node=_CPU_NODES,
+        node=_MEMORY_NODES,
+        threads=max(1, _ALL // len(_CPU_NODES)),
+    ),
+    needs=("main_memory",),
+    runtime_share=_BRIEF,
+    setup_s=0.5,
+    default=False,
 )
 
 CACHES = Experiment(

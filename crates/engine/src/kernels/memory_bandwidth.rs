@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::clock::now_ns;
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::memory::crew::{self, Timeline};
+use crate::memory::operation::Choice;
 use crate::memory::traffic::{self, Moved, Traffic, Verdict};
 use crate::memory::work;
 use crate::reading::{CpuTime, Reading, Samples, Stream};
@@ -46,9 +47,9 @@ impl Kernel for MemoryBandwidth {
         let threads = parameters.integer("threads") as usize;
         let work = work::of(parameters, parameters.integer("working_set"))?;
         crew::fits(work.working_set.saturating_mul(threads as u64))?;
-        let cpus = crew::cpus(&parameters.integers("cpus"));
+        let cpus = crew::placed(parameters)?;
         let refused = |error| crew::refused(work.pages, work.working_set, &error);
-        let isa = team::run(1, &cpus[..cpus.len().min(1)], |member| {
+        let choice = team::run(1, &cpus[..cpus.len().min(1)], |member| {
             member.wait_for_start();
             traffic::settle(work)
         })?
@@ -57,7 +58,7 @@ impl Kernel for MemoryBandwidth {
         let runtime_ns = (parameters.number("runtime") * 1e9) as u64;
         let interval_ns = (parameters.number("interval_s") * 1e9) as u64;
         let shares = team::run(threads, &cpus, |member| {
-            let traffic = Traffic::new(work, isa, member.number as u64);
+            let traffic = Traffic::new(work, choice, member.number as u64);
             let mut line = Timeline::new(runtime_ns, interval_ns);
             member.wait_for_start();
             let mut traffic = traffic?;
@@ -79,17 +80,11 @@ impl Kernel for MemoryBandwidth {
         .into_iter()
         .collect::<Result<Vec<_>, _>>()
         .map_err(refused)?;
-        Ok(reading(parameters, &work, isa, &cpus, &shares))
+        Ok(reading(parameters, &work, choice, &cpus, &shares))
     }
 }
 
-fn reading(
-    parameters: &Parameters,
-    work: &work::Work,
-    isa: crate::memory::operation::Isa,
-    cpus: &[u64],
-    shares: &[Share],
-) -> Reading {
+fn reading(parameters: &Parameters, work: &work::Work, choice: Choice, cpus: &[u64], shares: &[Share]) -> Reading {
     let mut reading = Reading {
         kernel: "memory_bandwidth".into(),
         parameters: parameters.as_json(),
@@ -127,7 +122,8 @@ fn reading(
         reading.cpu += share.cpu;
     }
     let details = &mut reading.details;
-    details.insert("isa".into(), json!(isa.word()));
+    details.insert("isa".into(), json!(choice.isa.word()));
+    details.insert("loop".into(), json!(choice.way.word()));
     details.insert("flops".into(), json!(total(|moved| moved.flops)));
     details.insert("useful_bytes".into(), json!(read + written));
     details.insert("line_bytes".into(), json!(total(|moved| moved.line)));

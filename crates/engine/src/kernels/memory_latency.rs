@@ -54,7 +54,7 @@ pub(super) fn ring_of(parameters: &Parameters, set: &str, stride: u64) -> Result
         _ => Locality::Random,
     };
     let pages = Pages::of(parameters.text("pages"));
-    Ok(Ring { working_set, stride, locality, pages, node: parameters.node() })
+    Ok(Ring { working_set, stride, locality, pages, node: parameters.node("node") })
 }
 
 impl Kernel for MemoryLatency {
@@ -80,7 +80,7 @@ impl Kernel for MemoryLatency {
         let threads = parameters.integer("threads") as usize;
         let ring = ring_of(parameters, "working_set", parameters.integer("stride"))?;
         crew::fits(ring.working_set.saturating_mul(threads as u64))?;
-        let cpus = crew::cpus(&parameters.integers("cpus"));
+        let cpus = crew::placed(parameters)?;
         let runtime_ns = (parameters.number("runtime") * 1e9) as u64;
         let interval_ns = (parameters.number("interval_s") * 1e9) as u64;
         let clock_before = clock_chain::hertz();
@@ -184,6 +184,14 @@ mod tests {
             assert_eq!(reading.details["cycle_length"], (1 << 20) / 64);
             assert_eq!(reading.details["verification"], "passed");
         }
+    }
+
+    #[test]
+    fn processors_and_memory_are_taken_from_a_node() {
+        let near = run(json!({"working_set": 1 << 16, "cpu_node": 0, "runtime": 0.002})).unwrap();
+        assert_eq!(near.details["verification"], "passed");
+        let says = run(json!({"working_set": 1 << 16, "cpu_node": 900})).unwrap_err().to_string();
+        assert!(says.contains("node has no processor"), "{says}");
     }
 
     #[test]

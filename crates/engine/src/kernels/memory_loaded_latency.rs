@@ -11,7 +11,7 @@ use crate::clock::now_ns;
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::memory::chase::{Chase, Meter};
 use crate::memory::crew::{self, Timeline};
-use crate::memory::operation::Isa;
+use crate::memory::operation::{Choice, Isa};
 use crate::memory::traffic::{self, Moved, Traffic, Verdict};
 use crate::memory::work::{self, Work};
 use crate::reading::{CpuTime, Reading, Samples, Stream};
@@ -60,10 +60,10 @@ impl Kernel for MemoryLoadedLatency {
         let ring = ring_of(parameters, "chase_set", 64)?;
         let work = work::of(parameters, parameters.integer("working_set"))?;
         crew::fits(work.working_set.saturating_mul(threads as u64).saturating_add(ring.working_set))?;
-        let cpus = crew::cpus(&parameters.integers("cpus"));
+        let cpus = crew::placed(parameters)?;
         let refused = |error: io::Error| crew::refused(work.pages, work.working_set, &error);
-        let isa = if threads == 0 {
-            Isa::Scalar
+        let choice = if threads == 0 {
+            Isa::Scalar.into()
         } else {
             team::run(1, &cpus[..cpus.len().min(1)], |member| {
                 member.wait_for_start();
@@ -109,7 +109,7 @@ impl Kernel for MemoryLoadedLatency {
                     stopped,
                 });
             }
-            let traffic = Traffic::new(work, isa, member.number as u64);
+            let traffic = Traffic::new(work, choice, member.number as u64);
             member.wait_for_start();
             let mut traffic = traffic?;
             let cpu = cpu_time::of_this_thread();
@@ -129,11 +129,18 @@ impl Kernel for MemoryLoadedLatency {
         .collect::<Result<Vec<_>, _>>()
         .map_err(refused)?;
         let asked = [ring.working_set, work.working_set * threads as u64];
-        Ok(reading(parameters, &work, isa, &cpus, &shares, asked.iter().sum()))
+        Ok(reading(parameters, &work, choice, &cpus, &shares, asked.iter().sum()))
     }
 }
 
-fn reading(parameters: &Parameters, work: &Work, isa: Isa, cpus: &[u64], shares: &[Share], asked: u64) -> Reading {
+fn reading(
+    parameters: &Parameters,
+    work: &Work,
+    choice: Choice,
+    cpus: &[u64],
+    shares: &[Share],
+    asked: u64,
+) -> Reading {
     let mut reading = Reading {
         kernel: "memory_loaded_latency".into(),
         parameters: parameters.as_json(),
@@ -176,7 +183,8 @@ fn reading(parameters: &Parameters, work: &Work, isa: Isa, cpus: &[u64], shares:
     }
     let elapsed_s = reading.elapsed_s.max(1e-9);
     let details = &mut reading.details;
-    details.insert("isa".into(), json!(isa.word()));
+    details.insert("isa".into(), json!(choice.isa.word()));
+    details.insert("loop".into(), json!(choice.way.word()));
     details.insert("useful_bytes".into(), json!(amounts.iter().sum::<u64>()));
     details.insert("useful_bytes_s".into(), json!(amounts.iter().sum::<u64>() as f64 / elapsed_s));
     details.insert("line_bytes".into(), json!(total(|moved| moved.line)));

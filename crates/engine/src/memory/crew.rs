@@ -7,10 +7,10 @@ use serde_json::json;
 
 use super::traffic::Verdict;
 use crate::clock::now_ns;
-use crate::kernel::Error;
+use crate::kernel::{Error, Parameters};
 use crate::reading::{Fault, Note, Reading};
 use crate::sys::pages::{available_bytes, Pages};
-use crate::sys::{affinity, clock_chain};
+use crate::sys::{affinity, clock_chain, numa};
 
 /// The processors that were asked for, or all that are allowed.
 #[must_use]
@@ -20,6 +20,24 @@ pub fn cpus(given: &[u64]) -> Vec<u64> {
     } else {
         given.to_vec()
     }
+}
+
+/// The processors of a kernel that has `cpus` and `cpu_node`: those that were asked for, those of the node
+/// that are allowed, or all that are.
+///
+/// # Errors
+/// Usage, where the node has none.
+pub fn placed(parameters: &Parameters) -> Result<Vec<u64>, Error> {
+    let given = parameters.integers("cpus");
+    let Some(node) = parameters.node("cpu_node").filter(|_| given.is_empty()) else { return Ok(cpus(&given)) };
+    let allowed = cpus(&[]);
+    let found: Vec<_> = numa::processors(node).into_iter().filter(|cpu| allowed.contains(cpu)).collect();
+    if found.is_empty() {
+        return Err(Error::usage(format!(
+            "cpu_node {node}: this NUMA node has no processor that may be used here; `hwdyno machine` lists the nodes"
+        )));
+    }
+    Ok(found)
 }
 
 /// Refuses to take more than nine tenths of what is free, since swapping is not measuring memory.

@@ -3,7 +3,7 @@
 
 use std::arch::asm;
 
-use super::operation::{Isa, Job, Loop, Primitive, CONSTANTS};
+use super::operation::{Choice, Isa, Job, Loop, Primitive, Way, CONSTANTS};
 
 /// Those with wide loops that this machine has.
 #[must_use]
@@ -182,8 +182,8 @@ block_loop!(nt_mix31, "256", four!(NtMix31 NtMix31 NtMix31 NtMix31), NtMix31);
 
 /// The loop for `primitive`; none for an instruction set of another architecture.
 #[must_use]
-pub fn loop_of(primitive: Primitive, isa: Isa) -> Option<Loop> {
-    if isa != Isa::Neon {
+pub fn loop_of(primitive: Primitive, choice: Choice) -> Option<Loop> {
+    if choice.isa != Isa::Neon || choice.way != Way::Plain {
         return None;
     }
     Some(match primitive {

@@ -223,11 +223,56 @@ impl Isa {
     }
 }
 
-/// The loop for `primitive` on blocks of `bytes`; none where that instruction set is not here.
-#[must_use]
-pub fn loop_of(primitive: Primitive, isa: Isa, bytes: u64) -> Option<Loop> {
-    if isa == Isa::Scalar || bytes < 64 {
-        return Some(portable::loop_of(primitive));
+/// In which order a loop goes through a block, and what it does beside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// Line after line.
+    Plain,
+    /// As well, and asks for each line 1 KiB before it is stored, so that the read that a store through
+    /// the caches needs does not wait for the store to leave the core.
+    Ahead,
+    /// Two lines of each of eight neighbouring pages in turn: a prefetcher follows one stream a page, and
+    /// stores past the caches go to more of the memory's banks at once.
+    Pages,
+}
+
+/// Blocks for [`Way::Pages`] are multiples of this.
+pub const PAGES: u64 = 8 * 4096;
+
+impl Way {
+    /// All of them, the plain one first.
+    pub const ALL: [Self; 3] = [Self::Plain, Self::Ahead, Self::Pages];
+
+    /// Its word, for the reading.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        ["lines", "prefetched lines", "eight pages in turn"][self as usize]
     }
-    simd::available().contains(&isa).then(|| simd::loop_of(primitive, isa)).flatten()
+}
+
+/// Which loop does the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    /// With which instructions.
+    pub isa: Isa,
+    /// In which way.
+    pub way: Way,
+}
+
+impl From<Isa> for Choice {
+    fn from(isa: Isa) -> Self {
+        Self { isa, way: Way::Plain }
+    }
+}
+
+/// The loop for `primitive` on blocks of `bytes`; none where that instruction set or way is not here.
+#[must_use]
+pub fn loop_of(primitive: Primitive, choice: Choice, bytes: u64) -> Option<Loop> {
+    if choice.isa == Isa::Scalar || bytes < 64 {
+        return (choice.way == Way::Plain).then(|| portable::loop_of(primitive));
+    }
+    if choice.way == Way::Pages && bytes % PAGES != 0 {
+        return None;
+    }
+    simd::available().contains(&choice.isa).then(|| simd::loop_of(primitive, choice)).flatten()
 }

@@ -114,6 +114,7 @@ pub fn placement() -> Vec<Parameter> {
             default: json!("2m"),
         },
         integer("node", "NUMA node of the memory; -1 for that of its thread", "", (-1, 1023), -1),
+        integer("cpu_node", "NUMA node of the processors; -1 for any, or for those in cpus", "", (-1, 1023), -1),
     ]
 }
 
@@ -167,7 +168,7 @@ pub fn of(parameters: &Parameters, working_set: u64) -> Result<Work, Error> {
         block,
         delay: parameters.integer("delay"),
         pages: Pages::of(parameters.text("pages")),
-        node: parameters.node(),
+        node: parameters.node("node"),
     };
     if work.array_bytes() < stride.max(64) {
         return Err(Error::usage(format!(
@@ -180,10 +181,10 @@ pub fn of(parameters: &Parameters, working_set: u64) -> Result<Work, Error> {
 }
 
 impl Parameters {
-    /// The parameter `node`; none for -1 or where there is none.
+    /// The parameter called `name`, a NUMA node; none for -1 or where there is none.
     #[must_use]
-    pub fn node(&self) -> Option<usize> {
-        self.as_json().get("node").and_then(serde_json::Value::as_i64).and_then(|node| usize::try_from(node).ok())
+    pub fn node(&self, name: &str) -> Option<usize> {
+        self.as_json().get(name).and_then(serde_json::Value::as_i64).and_then(|node| usize::try_from(node).ok())
     }
 }
 

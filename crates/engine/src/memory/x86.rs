@@ -3,8 +3,9 @@
 //! 16-byte accesses.
 
 use std::arch::asm;
+use std::arch::x86_64::__cpuid;
 
-use super::operation::{Isa, Job, Loop, Primitive, CONSTANTS};
+use super::operation::{Choice, Isa, Job, Loop, Primitive, Way, CONSTANTS};
 
 /// Those with wide loops that this machine has, widest last.
 #[must_use]
@@ -247,6 +248,54 @@ macro_rules! six {
     };
 }
 
+// Asks for the four lines that are stored 1 KiB further on.
+macro_rules! ahead {
+    () => {
+        "prefetchw [{a}+{i}+1024]\nprefetchw [{a}+{i}+1088]\nprefetchw [{a}+{i}+1152]\nprefetchw [{a}+{i}+1216]\n"
+    };
+}
+
+// Two lines of each of eight pages.
+macro_rules! pages {
+    ($v:ident, $l:ident) => {
+        concat!(
+            line!($v, $l, "0", "4"),
+            line!($v, $l, "64", "5"),
+            line!($v, $l, "4096", "6"),
+            line!($v, $l, "4160", "7"),
+            line!($v, $l, "8192", "4"),
+            line!($v, $l, "8256", "5"),
+            line!($v, $l, "12288", "6"),
+            line!($v, $l, "12352", "7"),
+            line!($v, $l, "16384", "4"),
+            line!($v, $l, "16448", "5"),
+            line!($v, $l, "20480", "6"),
+            line!($v, $l, "20544", "7"),
+            line!($v, $l, "24576", "4"),
+            line!($v, $l, "24640", "5"),
+            line!($v, $l, "28672", "6"),
+            line!($v, $l, "28736", "7"),
+        )
+    };
+}
+
+// Blocks and their offsets are multiples of eight pages, so the offset itself says where a page ends.
+macro_rules! pages_loop {
+    ($v:ident, $name:ident, $line:ident) => {
+        block_loop!(
+            $v,
+            $name,
+            128,
+            concat!(
+                pages!($v, $line),
+                "lea {last}, [{i} + 28800]\ntest {last:e}, 4095\njnz 7f\nmov {i}, {last}\nsub {i}, 128\n7:\n",
+                "lea {last}, [{end} - 128]\n"
+            ),
+            $line
+        );
+    };
+}
+
 macro_rules! block_loop {
     ($v:ident, $name:ident, $unrolled:literal, $body:expr, $single:ident) => {
         /// See the primitive.
@@ -333,8 +382,42 @@ macro_rules! family {
             block_loop!($v, nt_mix11, 256, four!($v, NtMix11 NtMix11 NtMix11 NtMix11), NtMix11);
             block_loop!($v, nt_mix21, 256, four!($v, NtMix21 NtMix21 NtMix21 NtMix21), NtMix21);
             block_loop!($v, nt_mix31, 256, four!($v, NtMix31 NtMix31 NtMix31 NtMix31), NtMix31);
+            block_loop!($v, ahead_write, 256, concat!(ahead!(), four!($v, Write Write Write Write)), Write);
+            block_loop!($v, ahead_copy, 256, concat!(ahead!(), four!($v, Copy Copy Copy Copy)), Copy);
+            block_loop!($v, ahead_scale, 256, concat!(ahead!(), four!($v, Scale Scale Scale Scale)), Scale);
+            block_loop!($v, ahead_add, 256, concat!(ahead!(), four!($v, Add Add Add Add)), Add);
+            block_loop!($v, ahead_triad, 256, concat!(ahead!(), four!($v, Triad Triad Triad Triad)), Triad);
+            pages_loop!($v, pages_read, Read);
+            pages_loop!($v, pages_nt_write, NtWrite);
+            pages_loop!($v, pages_nt_copy, NtCopy);
+            pages_loop!($v, pages_nt_scale, NtScale);
+            pages_loop!($v, pages_nt_add, NtAdd);
+            pages_loop!($v, pages_nt_triad, NtTriad);
 
-            pub fn loop_of(primitive: Primitive) -> Loop {
+            pub fn loop_of(primitive: Primitive, way: Way) -> Option<Loop> {
+                Some(match way {
+                    Way::Plain => plain(primitive),
+                    Way::Ahead => match primitive {
+                        Primitive::Write => ahead_write,
+                        Primitive::Copy => ahead_copy,
+                        Primitive::Scale => ahead_scale,
+                        Primitive::Add => ahead_add,
+                        Primitive::Triad => ahead_triad,
+                        _ => return None,
+                    },
+                    Way::Pages => match primitive {
+                        Primitive::Read => pages_read,
+                        Primitive::NtWrite => pages_nt_write,
+                        Primitive::NtCopy => pages_nt_copy,
+                        Primitive::NtScale => pages_nt_scale,
+                        Primitive::NtAdd => pages_nt_add,
+                        Primitive::NtTriad => pages_nt_triad,
+                        _ => return None,
+                    },
+                })
+            }
+
+            fn plain(primitive: Primitive) -> Loop {
                 match primitive {
                     Primitive::Read => read,
                     Primitive::Write => write,
@@ -365,13 +448,17 @@ family!(x, sse);
 family!(y, avx2);
 family!(z, avx512);
 
-/// The loop for `primitive`; none for an instruction set of another architecture.
+/// The loop for `primitive`; none for an instruction set of another architecture, or a way that it has not.
 #[must_use]
-pub fn loop_of(primitive: Primitive, isa: Isa) -> Option<Loop> {
-    match isa {
-        Isa::Sse => Some(sse::loop_of(primitive)),
-        Isa::Avx2 => Some(avx2::loop_of(primitive)),
-        Isa::Avx512 => Some(avx512::loop_of(primitive)),
-        Isa::Scalar | Isa::Neon => None,
+pub fn loop_of(primitive: Primitive, choice: Choice) -> Option<Loop> {
+    // CPUID 8000_0001, ECX bit 8: PREFETCHW (Intel SDM, volume 2A, CPUID).
+    if choice.way == Way::Ahead && __cpuid(0x8000_0001).ecx >> 8 & 1 == 0 {
+        return None;
+    }
+    match choice.isa {
+        Isa::Sse => sse::loop_of(primitive, choice.way),
+        Isa::Avx2 => avx2::loop_of(primitive, choice.way),
+        Isa::Avx512 => avx512::loop_of(primitive, choice.way),
+        _ => None,
     }
 }

@@ -119,7 +119,8 @@ impl Mapping {
         if answer == 0 {
             Ok(())
         } else {
-            Err(io::Error::last_os_error())
+            let error = io::Error::last_os_error();
+            Err(io::Error::new(error.kind(), format!("NUMA node {node} gives none: {error}")))
         }
     }
 
@@ -207,6 +208,21 @@ mod tests {
         // SAFETY: the whole range is ours.
         unsafe { mapping.start().write_bytes(1, mapping.length()) };
         assert_eq!(mapping.huge_bytes().unwrap_or(0), 0);
+    }
+
+    #[test]
+    fn memory_of_a_node_is_bound_to_it() {
+        let mapping = match Mapping::new(1 << 20, Pages::Base, Some(0)) {
+            Ok(mapping) => mapping,
+            // A kernel without NUMA has no such call.
+            Err(error) => return assert_eq!(error.kind(), io::ErrorKind::Unsupported),
+        };
+        // SAFETY: the whole range is ours.
+        unsafe { mapping.start().write_bytes(1, mapping.length()) };
+        let Ok(maps) = fs::read_to_string("/proc/self/numa_maps") else { return };
+        let address = format!("{:x}", mapping.start() as usize);
+        let line = maps.lines().find(|line| line.trim_start_matches('0').starts_with(&address)).unwrap_or_default();
+        assert!(line.contains("bind:0") && line.contains("N0="), "{line}");
     }
 
     #[test]

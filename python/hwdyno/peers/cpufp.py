@@ -1,0 +1,95 @@
+"""Runs cpufp, the reference for peaks of vector and tile instructions, on a point of ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+from hwdyno.peers import PeerReading, program
+from hwdyno.words import UserError
+
+# It runs every loop that it was built with, about a second each, and prints all of them at its end.
+TIMEOUT_S = 300.0
+# What stands beside each of ours, the widest first: our instruction set, its name for it, its computation.
+_LOOPS: Mapping[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
+    ("dot", "int8"): (("amx", "AMX_INT8", "MM(s32,s8,s8)"), ("avx512", "AVX512_VNNI", "DP4A(s32,u8,s8)")),
+    ("dot", "int16"): (("avx512", "AVX512_VNNI", "DP2A(s32,s16,s16)"),),
+    ("dot", "bfloat16"): (
+        ("amx", "AMX_BF16", "MM(f32,bf16,bf16)"),
+        ("avx512", "AVX512_BF16", "DP2A(f32,bf16,bf16)"),
+    ),
+    ("dot", "half"): (("amx", "AMX_FP16", "MM(f32,f16,f16)"),),
+    ("fma", "double"): (("avx512", "AVX512F", "FMA(f64,f64,f64)"), ("avx2", "FMA", "FMA(f64,f64,f64)")),
+    ("fma", "single"): (("avx512", "AVX512F", "FMA(f32,f32,f32)"), ("avx2", "FMA", "FMA(f32,f32,f32)")),
+    ("fma", "half"): (("avx512", "AVX512_FP16", "FMA(f16,f16,f16)"),),
+}
+_ROW = re.compile(r"^\|\s*(\S+)\s*\|\s*(\S+)\s*\|\s*([0-9.]+) ([KMGTP]?)(FLOPS|OPS)\s*\|", re.M)
+_POWERS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+
+
+class Cpufp:
+    """cpufp, found on the path, or named by ``HWDYNO_CPUFP``."""
+
+    name = "cpufp"
+    kernels = frozenset({"compute_flops"})
+
+    def version(self) -> str | None:
+        """``here`` if it is: cpufp has no version."""
+        return "here" if _program() else None
+
+    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+        """Why it cannot measure this point; none if it can."""
+        if kernel not in self.kernels or not _loops(parameters):
+            return "cpufp has no such loop"
+        if int(parameters.get("threads") or 1) > len(os.sched_getaffinity(0)):
+            return "cpufp pins each thread to a processor of its own"
+        return None
+
+    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
+        """What to type: the processors to pin to, and nothing else can be asked for."""
+        cpus = sorted(os.sched_getaffinity(0))[: int(parameters.get("threads") or 1)]
+        return ["cpufp", f"--thread_pool=[{','.join(map(str, cpus))}]"]
+
+    def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
+        """Run it once, all of its loops, and take the one of this point."""
+        why, found = self.unsupported(kernel, parameters), _program()
+        if why:
+            raise UserError(why)
+        if found is None:
+            raise FileNotFoundError("cpufp is not here: build it, and name it by HWDYNO_CPUFP")
+        before = program.cpu_s()
+        text = program.output([found, *self.command(kernel, parameters)[1:]], TIMEOUT_S)
+        return reading_of(text, parameters, program.cpu_s() - before)
+
+
+PEER = Cpufp()
+
+
+def reading_of(text: str, parameters: Mapping[str, Any], cpu_s: float | None = None) -> PeerReading:
+    """Read one loop of what cpufp printed. Raises ``OSError`` in one line where it is missing."""
+    rates = {
+        (row[1], row[2]): float(row[3]) * _POWERS[row[4]]
+        for row in _ROW.finditer(text)
+        if row[3].replace(".", "", 1).isdigit()
+    }
+    for _, name, computation in _loops(parameters):
+        rate = rates.get((name, computation))
+        if rate:
+            whole = str(parameters.get("precision", "double")).startswith("int")
+            details = {"test": f"{name} {computation}"}
+            return PeerReading(rate, "IOP/s" if whole else "FLOP/s", None, None, cpu_s, 0, details)
+    raise OSError(f"cpufp printed no rate of {parameters.get('operation', 'fma')} in {parameters.get('precision')}")
+
+
+def _loops(parameters: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Its loops for this point, the widest first."""
+    wanted = str(parameters.get("isa", "auto"))
+    found = _LOOPS.get((str(parameters.get("operation", "fma")), str(parameters.get("precision", "double"))), ())
+    return [loop for loop in found if wanted in {"auto", loop[0]}]
+
+
+def _program() -> str | None:
+    return shutil.which(os.environ.get("HWDYNO_CPUFP") or "cpufp")

@@ -1,0 +1,96 @@
+"""Runs Google's multichase, the reference for pointer chases, on a point of ours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hwdyno.peers import PeerReading, program
+from hwdyno.words import UserError
+
+TIMEOUT_S = 120.0
+SAMPLE_S = 0.5
+_SAMPLES_MOST = 20
+_NEVER = "[never]"
+
+
+class Multichase:
+    """multichase, found on the path, or named by ``HWDYNO_MULTICHASE``."""
+
+    name = "multichase"
+    kernels = frozenset({"memory_latency"})
+
+    def version(self) -> str | None:
+        """``here`` if it is: multichase has no version."""
+        return "here" if _program() else None
+
+    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+        """Why it cannot measure this point; none if it can."""
+        if kernel not in self.kernels:
+            return f"multichase has nothing to set beside {kernel}"
+        if int(parameters.get("threads") or 1) != 1:
+            return "multichase lets its threads share one chase, and ours have one each"
+        if int(parameters.get("node", -1)) >= 0 or parameters.get("cpus"):
+            return "multichase takes the processors and memory that the system gives"
+        if parameters.get("pages", "2m") == "1g":
+            return "multichase has no 1 GiB pages without a file of them"
+        if parameters.get("pages", "2m") == "2m" and _NEVER in _transparent():
+            return "multichase has huge pages by the system's transparent ones alone, and they are off"
+        if parameters.get("pages") == "4k" and "[always]" in _transparent():
+            return "this system gives multichase huge pages whether it asks for them or not"
+        return None
+
+    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
+        """What to type: the set, the stride, and as TLB locality the neighbourhood within which it stays."""
+        working_set = int(parameters.get("working_set") or 256 << 20)
+        locality = str(parameters.get("locality", "random"))
+        near = int(parameters.get("local_size") or 256 << 10) if locality == "local" else working_set
+        # The first sample is not counted; the best of the others is its answer.
+        samples = max(1, min(_SAMPLES_MOST, round(float(parameters.get("runtime") or SAMPLE_S) / SAMPLE_S)))
+        told = ["multichase", "-m", str(working_set), "-s", str(int(parameters.get("stride") or 64))]
+        told += ["-T", str(min(near, working_set)), "-n", str(samples)]
+        if locality == "sequential":
+            told.append("-o")
+        if parameters.get("pages", "2m") == "2m":
+            told.append("-H")
+        return told
+
+    def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
+        """Run it once on this point."""
+        why, found = self.unsupported(kernel, parameters), _program()
+        if why:
+            raise UserError(why)
+        if found is None:
+            raise FileNotFoundError("multichase is not here: build it, and name it by HWDYNO_MULTICHASE")
+        before = program.cpu_s()
+        text = program.output([found, *self.command(kernel, parameters)[1:]], TIMEOUT_S)
+        return reading_of(text, program.cpu_s() - before)
+
+
+PEER = Multichase()
+
+
+def reading_of(text: str, cpu_s: float | None = None) -> PeerReading:
+    """Read what multichase printed: ns a load, on its last line. Raises ``OSError`` in one line where it is missing."""
+    words = text.split()
+    try:
+        ns = float(words[-1])
+    except (ValueError, IndexError):
+        ns = 0.0
+    if not 0 < ns < 1e9:
+        raise OSError("multichase printed no latency")
+    return PeerReading(1e9 / ns, "operations/s", None, ns, cpu_s, 0)
+
+
+def _program() -> str | None:
+    return shutil.which(os.environ.get("HWDYNO_MULTICHASE") or "multichase")
+
+
+def _transparent() -> str:
+    try:
+        return Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text(encoding="ascii")
+    except OSError:
+        return _NEVER
