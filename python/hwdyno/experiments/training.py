@@ -16,7 +16,7 @@ ACCELERATORS = Experiment(
     sweep=Sweep(accelerators=(1, 2, 4)),
     base=Sweep(accelerators=1),
     fixed={"cache": "drop", "seed": 10},
-    peers=("dlio",),
+    peers=("dlio", "numpy", "pytorch"),
     default=False,
 )
 
@@ -27,7 +27,7 @@ CLIENT = Experiment(
     load="accelerators",
     sweep=Sweep(accelerators=(1, 2, 4)),
     fixed={"cache": "warm", "compute": 0.0, "epochs": 10_000, "steps": 0, "seed": 10},
-    peers=("dlio",),
+    peers=("dlio", "numpy", "pytorch"),
     default=False,
 )
 

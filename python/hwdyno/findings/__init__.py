@@ -26,6 +26,7 @@ from hwdyno.findings import (
     training,
     training_capacity,
     training_data,
+    training_loaders,
     training_peer,
     truth,
     vector_search,
@@ -105,6 +106,7 @@ RULES: tuple[Rule, ...] = (
     Rule("training_capacity", "experiment", training_capacity.training_capacity),
     Rule("training_plain", "experiment", training_capacity.training_plain),
     Rule("training_beside_dlio", "experiment", training_peer.training_beside_dlio),
+    Rule("training_beside_loaders", "experiment", training_loaders.training_beside_loaders),
     # Does it keep a model's KV cache, and answer a vector index's queries?
     Rule("io_corrupt", "point", kv_cache.io_corrupt),
     Rule("io_nothing_done", "point", kv_cache.io_nothing_done),

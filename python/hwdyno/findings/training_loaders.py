@@ -1,0 +1,72 @@
+"""A rule on the engine's loader beside those that trainings really use: what would they get of this storage?"""
+
+from __future__ import annotations
+
+from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity, times
+from hwdyno.words import Measurement, PeerResult
+
+LOADERS = ("numpy", "pytorch")
+SAME_AU = 0.02
+
+
+def training_beside_loaders(case: Case) -> list[Verdict]:
+    """Samples a second, AU and CPU time a GB, here and by each real loader, where it has most to feed."""
+    if case.result.kernel != "training_loader":
+        return []
+    found = []
+    for tool in LOADERS:
+        beside = [peer for peer in case.result.peers if peer.tool == tool and peer.ratio is not None]
+        if beside:
+            found.append(_beside(case, max(beside, key=lambda peer: _accelerators(case, peer))))
+    return found
+
+
+def _accelerators(case: Case, peer: PeerResult) -> float:
+    return as_number(case.result.points[peer.point].parameters.get("accelerators")) or 1.0
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and value > 0 else None
+
+
+def _beside(case: Case, peer: PeerResult) -> Verdict:
+    point, number = case.result.points[peer.point], _accelerators(case, peer)
+    here = Case(case.run, case.result, peer.point)
+    ratio = peer.ratio.value if peer.ratio is not None else 1.0
+    low, high = (peer.ratio.low, peer.ratio.high) if peer.ratio is not None else (None, None)
+    known = f", {low:.3g} to {high:.3g}" if low is not None and high is not None else ""
+    says = (
+        f"With {number:.0f} accelerator{'' if number == 1 else 's'}, on the same files, {peer.named}'s loader reads "
+        f"{quantity(peer.value.value, peer.value.unit)} where the engine's reads "
+        f"{quantity(point.throughput.value, point.throughput.unit)} ({times(ratio)} times as much{known})"
+    )
+    evidence: dict[str, float] = {"ratio": ratio}
+    ours, theirs = _number(point.details.get("client_cpu_s_per_gb")), _number(peer.details.get("cpu_s_per_gb"))
+    if ours and theirs:
+        says += f"; a GB costs {theirs:.2f} s of CPU time there and {ours:.2f} s here"
+        evidence |= {"cpu_s_per_gb": ours, "their_cpu_s_per_gb": theirs}
+    au, their_au = _au(point), _number(peer.details.get("au"))
+    if au is None or their_au is None:
+        return Verdict("info", f"{says}.", evidence, f"The ceiling of each by its number: {here.command()} --peers",
+                       points=(peer.point,))  # fmt: skip
+    evidence |= {"au": au, "their_au": their_au}
+    if au - their_au > SAME_AU:
+        return Verdict(
+            "info",
+            f"{says}; its AU is {percent(their_au)} where {percent(au)} is possible: a training that loads so waits "
+            "for its own loader, and not for this storage.",
+            evidence,
+            f"Give that loader more readers, or processors to them: {here.command(read_threads=8)} --peers",
+            points=(peer.point,),
+        )
+    return Verdict(
+        "info",
+        f"{says}; its AU is {percent(their_au)}, and the engine's {percent(au)}.",
+        evidence,
+        f"Sweep on: {here.command(accelerators=f'{number * 2:.0f},{number * 4:.0f}')} --peers",
+        points=(peer.point,),
+    )
+
+
+def _au(point: Measurement) -> float | None:
+    return next((found for key in ("au_dlio", "au_rule") if (found := _number(point.details.get(key)))), None)

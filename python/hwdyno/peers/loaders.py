@@ -1,0 +1,144 @@
+"""Runs plain NumPy and PyTorch's DataLoader beside the engine's loader: the same files, batches and computing time."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hwdyno.peers import PeerReading
+from hwdyno.words import UserError
+
+SCRIPT = Path(__file__).parent / "loading.py"
+TIMEOUT_S = 600.0
+FORMATS = {"npz": "", "npy": "", "tfrecord": "", "hdf5": "h5py", "jpeg": "pillow", "png": "pillow"}
+"""Formats that these loaders read, and the package beside NumPy that does it."""
+_PACKAGES = {"numpy": "numpy", "pytorch": "torch"}
+_TOLD = ("format", "samples_per_file", "accelerators", "batch_size", "read_threads", "prefetch", "epochs", "steps",
+         "compute", "runtime", "cache")  # fmt: skip
+
+
+class Loader:
+    """One of the two, in this Python, or in that which ``HWDYNO_LOADER_PYTHON`` names."""
+
+    kernels = frozenset({"training_loader"})
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def version(self) -> str | None:
+        """The package's version; none if it is not here."""
+        return _version(_python(), _PACKAGES[self.name])
+
+    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+        """Why it cannot measure this point; none if it can."""
+        kind = str(parameters.get("format", ""))
+        if kernel not in self.kernels:
+            return f"a loader has nothing to set beside {kernel}"
+        if kind not in FORMATS:
+            return f"neither NumPy nor PyTorch has a reader of {kind}"
+        if FORMATS[kind] and _version(_python(), FORMATS[kind]) is None:
+            return f"{kind} needs {FORMATS[kind]}, which is not here"
+        if parameters.get("direct"):
+            return "it reads through the page cache"
+        if parameters.get("order") == "shuffled":
+            return "its order would be another one"
+        return None
+
+    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
+        """What to type; ``files`` stand for themselves in the job."""
+        job = {"loader": self.name, **{name: parameters.get(name) for name in _TOLD}, "files": ["…"]}
+        return [_python(), str(SCRIPT), json.dumps(job)]
+
+    def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
+        """Run it once on this point, from an emptied page cache where ours was."""
+        why = self.unsupported(kernel, parameters)
+        if why:
+            raise UserError(why)
+        files = _files(parameters)
+        job = {"loader": self.name, **{name: parameters.get(name) for name in _TOLD}, "files": [str(p) for p in files]}
+        told = _answers([_python(), str(SCRIPT), json.dumps(job)], self.name)
+        return reading_of(told, parameters, sum(path.stat().st_size for path in files) / len(files))
+
+
+def reading_of(told: list[dict[str, Any]], parameters: Mapping[str, Any], file_bytes: float) -> PeerReading:
+    """What the ranks answered as one reading. Raises ``OSError`` where no step was done."""
+    batch, each = int(parameters.get("batch_size", 1)), int(parameters.get("samples_per_file", 1))
+    samples = batch * sum(int(one["steps"]) for one in told)
+    elapsed = max((float(one["elapsed_s"]) for one in told), default=0.0)
+    if not samples or elapsed <= 0:
+        raise OSError("it did no step: there are fewer samples than a batch for each accelerator")
+    cpu_s = sum(float(one["cpu_s"]) for one in told)
+    shares = [share for one in told for share in one["au"]]
+    read = samples / each * file_bytes
+    return PeerReading(
+        throughput=read / elapsed,
+        unit="bytes/s",
+        rate=samples / elapsed,
+        latency_ns_mean=None,
+        cpu_s=cpu_s,
+        operations=samples,
+        details={
+            "au": sum(shares) / len(shares) if shares else None,
+            "samples_s": samples / elapsed,
+            "cpu_s_per_gb": cpu_s / (read / 1e9),
+        },
+    )
+
+
+def _files(parameters: Mapping[str, Any]) -> list[Path]:
+    """The files of this point's folder in the engine's order."""
+    folder, ending = Path(str(parameters.get("path", ""))) / "train", f"*.{parameters.get('format')}"
+    found = sorted([*folder.glob(ending), *folder.glob(f"*/{ending}")])
+    wanted = [int(parameters.get(name) or 0) for name in ("files", "subset")]
+    most = min([one for one in wanted if one] or [len(found)])
+    if not found or len(found) < most:
+        raise UserError(f"{folder} has {len(found)} of {most} files; generate the data set first")
+    return found[:most]
+
+
+def _python() -> str:
+    return os.environ.get("HWDYNO_LOADER_PYTHON") or sys.executable
+
+
+@cache
+def _version(python: str, package: str) -> str | None:
+    """Asked without importing the package, which takes seconds."""
+    if python == sys.executable:
+        try:
+            return importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            return None
+    ask = f"import importlib.metadata as m; print(m.version('{package}'))"
+    try:
+        told = subprocess.run([python, "-c", ask], capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return told.stdout.strip() or None
+
+
+def _answers(command: list[str], name: str) -> list[dict[str, Any]]:
+    """Run the script to its end, away from the terminal's Ctrl-C; what ends us ends all its ranks."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        out, err = process.communicate(timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"{name}'s loader had not ended after {TIMEOUT_S:.0f} s, so it was killed") from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, 9)
+            process.wait()
+    if process.returncode:
+        lines = [line for line in err.strip().splitlines() if line.strip() and "its own words" not in line]
+        raise OSError(f"{name}'s loader failed: {(lines or ['no word'])[-1].strip()[:200]}")
+    found: list[dict[str, Any]] = json.loads(out.strip().splitlines()[-1])
+    return found

@@ -1,0 +1,254 @@
+"""A training job's data loader as people write it, in plain NumPy or by PyTorch's DataLoader, as a program of its own.
+
+It imports nothing of hwdyno, so that any Python with NumPy (and PyTorch) can run it. The job comes as JSON in the
+first argument; the answer is JSON on stdout. Every rank is a process, steps and shards are those of the engine's
+loader, an accelerator's computing is slept to an absolute deadline. PyTorch's readers hand the first MiB of a sample
+over, as a training that crops does: whole ones would need that much shared memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import queue
+import resource
+import struct
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+CROP = 1 << 20
+
+
+class Samples:
+    """Reads samples by their number, each with the reader of its format; one file stays open a thread."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.kind, self.each = str(job["format"]), int(job["samples_per_file"])
+        self.files: list[str] = job["files"]
+        self.held: tuple[str, Any] = ("", None)
+
+    def __call__(self, number: int) -> Any:
+        """One sample as an array of its bytes."""
+        path, at = self.files[number // self.each], number % self.each
+        name, held = self.held
+        if name != path:
+            held = getattr(self, f"_open_{self.kind}")(path)
+            self.held = (path, held) if self.each > 1 else ("", None)
+        return getattr(self, f"_take_{self.kind}", self._take)(held, at)
+
+    def _take(self, held: Any, at: int) -> Any:
+        return held[..., at] if self.each > 1 else held
+
+    def _open_npz(self, path: str) -> Any:
+        import numpy as np
+
+        with np.load(path) as archive:  # zipfile holds what it reads against its CRC-32
+            return archive["x"]
+
+    def _open_npy(self, path: str) -> Any:
+        import numpy as np
+
+        return np.load(path)
+
+    def _open_hdf5(self, path: str) -> Any:
+        import h5py
+
+        with h5py.File(path) as archive:
+            return archive["records_0"][:]
+
+    def _take_hdf5(self, held: Any, at: int) -> Any:
+        return held[at]
+
+    def _open_jpeg(self, path: str) -> Any:
+        import numpy as np
+        from PIL import Image
+
+        with Image.open(path) as image:
+            return np.asarray(image)
+
+    _open_png = _open_jpeg
+
+    def _open_tfrecord(self, path: str) -> Any:
+        """Where each record lies; TensorFlow's checksums are not computed here."""
+        size, at, places = Path(path).stat().st_size, 0, []
+        with Path(path).open("rb") as file:
+            while at < size:
+                file.seek(at)
+                (length,) = struct.unpack("<Q", file.read(8))
+                places.append((at + 12, length))
+                at += 16 + length
+        return path, places
+
+    def _take_tfrecord(self, held: Any, at: int) -> Any:
+        import numpy as np
+
+        path, places = held
+        offset, length = places[at]
+        return np.fromfile(path, dtype=np.uint8, count=length, offset=offset)
+
+
+class Batches:
+    """PyTorch's view of the samples: batches are lists of tensors."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.job, self.samples = job, Samples(job)
+
+    def __len__(self) -> int:
+        return len(self.samples.files) * self.samples.each
+
+    def __getitem__(self, number: int) -> Any:
+        import torch
+
+        whole = self.samples(number)
+        return torch.from_numpy(whole.reshape(-1)[:CROP].copy())
+
+
+def by_numpy(job: dict[str, Any], batches: list[list[int]]) -> Iterator[Any]:
+    """Threads that each load a whole batch, so many ahead, in order."""
+    threads = max(1, int(job["read_threads"]))
+    readers: deque[Samples] = deque(Samples(job) for _ in range(threads))
+
+    def load(numbers: list[int]) -> list[Any]:
+        reader = readers.popleft()
+        try:
+            return [reader(number) for number in numbers]
+        finally:
+            readers.append(reader)
+
+    with ThreadPoolExecutor(threads) as pool:
+        ahead: deque[Future[list[Any]]] = deque()
+        left = iter(batches)
+        for numbers in left:
+            ahead.append(pool.submit(load, numbers))
+            if len(ahead) >= threads * int(job["prefetch"]):
+                break
+        while ahead:
+            done = ahead.popleft().result()
+            if (numbers := next(left, [])) != []:
+                ahead.append(pool.submit(load, numbers))
+            yield done
+
+
+def by_pytorch(job: dict[str, Any]) -> Any:
+    """A DataLoader over batches that are given each epoch."""
+    from torch.utils.data import DataLoader
+
+    class Sampler:
+        batches: list[list[int]] = []  # noqa: RUF012
+
+        def __iter__(self) -> Iterator[list[int]]:
+            return iter(self.batches)
+
+        def __len__(self) -> int:
+            return len(self.batches)
+
+    sampler = Sampler()
+    threads = int(job["read_threads"])
+    more: dict[str, Any] = {"prefetch_factor": int(job["prefetch"]), "persistent_workers": True} if threads else {}
+    loader: Any = DataLoader(
+        Batches(job),
+        batch_sampler=sampler,
+        num_workers=threads,
+        collate_fn=list,
+        **more,
+    )
+
+    def epoch(batches: list[list[int]]) -> Iterator[Any]:
+        sampler.batches = batches
+        return iter(loader)
+
+    return epoch
+
+
+def rank(job: dict[str, Any], number: int, meeting: Any, over: Any, answers: Any) -> None:
+    """One accelerator: wait for a batch, compute, meet the others."""
+    ranks, batch, compute = int(job["accelerators"]), int(job["batch_size"]), float(job["compute"])
+    total = len(job["files"]) * int(job["samples_per_file"])
+    part = -(-total // ranks)
+    steps = min((min((r + 1) * part, total) - min(r * part, total)) // batch for r in range(ranks))
+    steps = min(steps, int(job["steps"])) if job["steps"] else steps
+    first = number * part
+    batches = [list(range(first + step * batch, first + (step + 1) * batch)) for step in range(steps)]
+    epoch = by_pytorch(job) if job["loader"] == "pytorch" else lambda one: by_numpy(job, one)
+    meeting.wait()
+    cpu, begun = cpu_s(), time.monotonic()
+    done, shares = 0, []
+    for _ in range(int(job["epochs"])):
+        after_first, computed = 0.0, 0.0
+        for step, _loaded in enumerate(epoch(batches)):
+            now = time.monotonic()
+            if (left := now + compute - time.monotonic()) > 0:
+                time.sleep(left)
+            computed += compute if step else 0.0
+            done += 1
+            if number == 0 and job["runtime"] and time.monotonic() - begun > job["runtime"]:
+                over.set()
+            if ranks > 1:
+                meeting.wait()
+            if step == 0:
+                after_first = time.monotonic()
+            if over.is_set():
+                break
+        spent = time.monotonic() - after_first
+        if computed:
+            shares.append(computed / spent)
+        if over.is_set():
+            break
+    elapsed = time.monotonic() - begun
+    del epoch  # ends PyTorch's readers, so that their CPU time is counted
+    answers.put({"rank": number, "steps": done, "elapsed_s": elapsed, "au": shares, "cpu_s": cpu_s() - cpu})
+
+
+def cpu_s() -> float:
+    """CPU time of this process and of the readers that it waited for, s."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def main() -> None:
+    """Run the job and print what came of it."""
+    # this folder has modules that are called as the packages are
+    sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parent]
+    job = json.loads(sys.argv[1])
+    for path in job["files"] if job["cache"] in {"drop", "warm"} else []:
+        with Path(path).open("rb") as file:
+            if job["cache"] == "drop":
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            while job["cache"] == "warm" and file.read(CROP):
+                pass
+    context = multiprocessing.get_context("fork")
+    meeting, over, answers = context.Barrier(int(job["accelerators"])), context.Event(), context.Queue()
+    if job["loader"] == "pytorch":
+        import torch
+
+        torch.set_num_threads(1)
+    ranks = [
+        context.Process(target=rank, args=(job, number, meeting, over, answers))
+        for number in range(int(job["accelerators"]))
+    ]
+    for one in ranks:
+        one.start()
+    found: list[dict[str, Any]] = []
+    while len(found) < len(ranks):
+        with contextlib.suppress(queue.Empty):
+            found.append(answers.get(timeout=0.2))
+            continue
+        if any(one.exitcode for one in ranks):
+            meeting.abort()
+            for one in ranks:
+                one.kill()
+            sys.exit("a rank failed; its own words stand above")
+    for one in ranks:
+        one.join()
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()
