@@ -104,9 +104,10 @@ def test_the_study_of_storage_classes_has_its_table_and_says_who_feeds_whom() ->
     ]  # fmt: skip
     run = Run(
         id="x", started="", finished="", machine={}, profile="", command="", study=study.name,
-        experiments=(*results, client(5e9)),
+        experiments=(*results, client(5e9), replace(plain((4, 2e9)), name="storage.pattern.unet3d@ceph")),
     )  # fmt: skip
-    ours, published = study.tables(run)
+    ours, reads, published = study.tables(run)
+    assert reads.rows == (("ceph", "512 KiB", "4", "2000", "-", "1.38", "0.70"),)
     assert [row[:5] for row in ours.rows] == [
         ("A100", "1", "112", "ceph", "50.00"),
         ("A100", "1", "112", "local", "95.00"),

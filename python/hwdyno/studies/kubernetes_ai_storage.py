@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hwdyno.studies import Study, Table, published
-from hwdyno.studies.common import NONE, mb_s
+from hwdyno.studies.common import NONE, mb_s, micros
+from hwdyno.units import format_size
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 NAME = "kubernetes-ai-storage"
@@ -89,7 +90,26 @@ def tables(run: Run) -> list[Table]:
         for row in published("training-mlperf-storage", NAME)
     )
     made = [Table("unet3d: accelerator utilisation by storage", columns, tuple(rows))] if rows else []
-    return [*made, Table("As published (its MB/s are MiB/s)", columns[:7], theirs)]
+    return [*made, *_plain(run), Table("As published (its MB/s are MiB/s)", columns[:7], theirs)]
+
+
+def _plain(run: Run) -> list[Table]:
+    """What the study took fio for: reads of the loader's size and threads, without files, batches and computing."""
+    rows = tuple(
+        (
+            result.name.partition("@")[2] or NONE,
+            format_size(float(result.fixed.get("bs") or 0)),
+            str(point.parameters.get("numjobs")),
+            mb_s(point.throughput.value),
+            NONE if point.latency_ns is None else micros(point.latency_ns.mean),
+            *(f"{point.throughput.value / (AU_PASS * need):.2f}" for need in NEED_BYTES_S.values()),
+        )
+        for result in run.experiments
+        if result.name.startswith("storage.pattern.")
+        for point in result.points
+    )
+    columns = ("storage", "read", "threads", "MB/s", "mean µs", *(f"enough for {name}s" for name in NEED_BYTES_S))
+    return [Table("Plain sequential reads of the same storage", columns, rows)] if rows else []
 
 
 def observations(run: Run) -> list[str]:
