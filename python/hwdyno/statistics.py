@@ -11,6 +11,7 @@ import base64
 import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -216,6 +217,37 @@ def steady_snia(rounds: Sequence[float]) -> bool | None:
     if centre == 0:
         return None
     return (max(window) - min(window)) / centre <= SNIA_RANGE and abs(line_moves(window)) <= SNIA_SLOPE
+
+
+@dataclass(frozen=True, slots=True)
+class SniaWindow:
+    """The last five rounds, as SNIA's steady state looks at them."""
+
+    first: int
+    """Of the five, counted from 1."""
+    last: int
+    mean: float
+    spread: float
+    """Greatest less least, as a share of the mean; at most 20% where steady."""
+    moves: float
+    """How far the least-squares line moves over the window, as a share of the mean; at most 10% where steady."""
+    steady: bool
+
+
+def snia_window(rounds: Sequence[float]) -> SniaWindow | None:
+    """The window at the end of so many rounds; none for fewer than five, or where nothing was done."""
+    if len(rounds) < SNIA_ROUNDS or mean(rounds[-SNIA_ROUNDS:]) <= 0:
+        return None
+    window = rounds[-SNIA_ROUNDS:]
+    centre = mean(window)
+    return SniaWindow(
+        first=len(rounds) - SNIA_ROUNDS + 1,
+        last=len(rounds),
+        mean=centre,
+        spread=(max(window) - min(window)) / centre,
+        moves=line_moves(window),
+        steady=bool(steady_snia(rounds)),
+    )
 
 
 def line_moves(values: Sequence[float]) -> float:

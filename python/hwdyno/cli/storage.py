@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from hwdyno.cli import common, storage_job
+from hwdyno.cli import common, storage_job, storage_snia
 from hwdyno.cli.resource import add_axes, plan_of
 from hwdyno.words import UserError
 
@@ -18,8 +18,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "question",
         nargs="*",
         metavar="QUESTION",
-        help="grid, iodepth, blocksize, mix, jobs, rate …, or `job FILE.fio`; without one, the axes that are given, "
-        "or all questions",
+        help="grid, iodepth, blocksize, mix, jobs, rate …, `job FILE.fio`, or `snia TEST` (iops, throughput, latency, "
+        "demand); without one, the axes that are given, or all questions",
     )
     add_axes(parser, KERNEL, leave_out={"path", "cpus", "seed", "files", "destroy", "serial"}, resource="storage")
     raw_device = parser.add_argument_group("raw devices", "--path DEVICE is only read, unless its data is given away")
@@ -39,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
         if args.destroy:
             raise UserError("a job file never writes to a raw device; measure it by --rw, --bs … with --destroy")
         return storage_job.run(args.question[1:], args)
+    if args.question[:1] == ["snia"]:
+        return storage_snia.run(args.question[1:], args)
     host = common.this_machine()
     plan = replace(plan_of("storage", KERNEL, args, host), destroy=args.destroy, serial=args.serial)
     if args.output_format == "report" or args.dry_run:

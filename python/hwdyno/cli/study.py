@@ -49,6 +49,9 @@ def run(args: argparse.Namespace) -> int:
     study = studies.find(args.name)
     if args.manifests:
         return manifests.run(study.name, args)
+    if study.method:
+        does = f"hwdyno storage {study.name.replace('-', ' ')}"
+        raise UserError(f"{study.name} is a method of testing and no study; it is done by {does}")
     host = common.this_machine()
     if not study.questions:
         from hwdyno.cli import training

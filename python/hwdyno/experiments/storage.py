@@ -12,7 +12,7 @@ _CEILINGS: tuple[CeilingClass, ...] = ("physical", "rated")
 _DIRECT: Parameters = {"ioengine": "io_uring", "direct": True}
 
 
-def _nonsense(point: Parameters) -> str | None:
+def nonsense(point: Parameters) -> str | None:
     """Combinations that would measure something else than what they say (fio #1388: depth on a synchronous engine)."""
     engine, depth = point.get("ioengine"), point.get("iodepth", 1)
     if engine in {"psync", "mmap"} and isinstance(depth, int) and depth > 1:
@@ -45,7 +45,7 @@ GRID = Experiment(
     ceilings=_CEILINGS,
     peers=("fio",),
     needs=("data_file",),
-    check=_nonsense,
+    check=nonsense,
 )
 
 IODEPTH = Experiment(
@@ -59,7 +59,7 @@ IODEPTH = Experiment(
     ceilings=_CEILINGS,
     peers=("fio",),
     needs=("data_file",),
-    check=_nonsense,
+    check=nonsense,
 )
 
 BLOCKSIZE = Experiment(
@@ -73,7 +73,7 @@ BLOCKSIZE = Experiment(
     ceilings=_CEILINGS,
     peers=("fio",),
     needs=("data_file",),
-    check=_nonsense,
+    check=nonsense,
 )
 
 MIX = Experiment(
@@ -92,7 +92,7 @@ MIX = Experiment(
     ceilings=_CEILINGS,
     peers=("fio",),
     needs=("data_file",),
-    check=_nonsense,
+    check=nonsense,
 )
 
 JOBS = Experiment(
@@ -106,7 +106,7 @@ JOBS = Experiment(
     ceilings=_CEILINGS,
     peers=("fio",),
     needs=("data_file",),
-    check=_nonsense,
+    check=nonsense,
 )
 
 RATE = Experiment(
@@ -122,6 +122,6 @@ RATE = Experiment(
     fixed={**_DIRECT, "rate_process": "poisson"},
     ceilings=_CEILINGS,
     needs=("data_file",),
-    check=_nonsense,
+    check=nonsense,
     default=False,
 )

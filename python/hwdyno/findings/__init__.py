@@ -22,6 +22,7 @@ from hwdyno.findings import (
     open_loop,
     peers,
     queue,
+    snia,
     tlb,
     training,
     training_capacity,
@@ -78,6 +79,7 @@ RULES: tuple[Rule, ...] = (
     Rule("users_wait", "curve", open_loop.users_wait),
     Rule("best_block_size", "curve", queue.best_block_size),
     Rule("best_combination", "experiment", queue.best_combination),
+    Rule("snia_not_steady", "experiment", snia.snia_not_steady),
     Rule("mix_penalty", "experiment", device.mix_penalty),
     Rule("spinning_or_solid", "run", device.spinning_or_solid),
     # What keeps a path from carrying more
@@ -148,7 +150,8 @@ def explain(run: Run) -> Run:
     for result in run.experiments:
         points = []
         for at, point in enumerate(result.points):
-            verdicts = _explained(_on_point(Case(run, result, at)))
+            # Rounds on the way to a steady state are judged together, and not one by one.
+            verdicts = _explained(_on_point(Case(run, result, at))) if result.load != snia.ROUND else []
             for rule, verdict, dependent in verdicts:
                 hits[rule.name, result.resource].append(Hit(result, at, verdict, dependent))
             points.append(_judged(point, verdicts))
@@ -221,7 +224,8 @@ def _of_the_rest(run: Run) -> Iterator[Finding]:
     """Findings on curves, experiments and the whole Run."""
     for result in run.experiments:
         for rule in _rules("curve"):
-            for curve in result.curves:
+            # Of SNIA's matrices its own tables say what there is to say.
+            for curve in () if result.name.startswith(snia.PREFIX) else result.curves:
                 for verdict in _verdicts(rule, Case(run, result, curve=curve)):
                     said = replace(
                         verdict, says=hedged(verdict.says, result, curve), points=verdict.points or curve.points

@@ -74,6 +74,10 @@ class SimulatedMachine:
     hiccups: float = 0.0
     """Share of the samples that stall to a twentieth, here and there: timers, garbage collection, refreshes."""
     cpu_s_per_operation: float = 1.5e-6
+    fresh_gain: float = 0.0
+    """How much faster a drive without any data writes, as a share; it sinks with what is written."""
+    fresh_bytes: float = 0.0
+    """Bytes written after which nothing of that is left."""
     servers: int = 0
     """Requests served at once by a queue M/M/m whose service takes ``latency_one_s``; 0 for the law above."""
     # What is planted.
@@ -348,11 +352,15 @@ class SimulatedHost:
             mean_s = _open_loop_s(float(given["rate"]), capacity, machine, runtime)
             if rate < 0.98 * float(given["rate"]):
                 notes.append({"code": "rate_not_reached", "says": f"{rate / float(given['rate']):.0%} was reached"})
+        if machine.fresh_bytes and read_share < 1:
+            rate *= 1 + machine.fresh_gain * max(0.0, 1 - self.written_bytes / machine.fresh_bytes)
+        if not given["time_based"]:
+            runtime = int(given["io_size"] or given["size"]) / (rate * bs)
         cores = min(jobs, machine.threads)
         bound = 0.97 * cores / rate
         cpu_per_operation = bound if machine.client_bound else min(machine.cpu_s_per_operation, 0.62 * bound)
 
-        interval_s = float(given["interval_s"])
+        interval_s = max(float(given["interval_s"]), runtime / 4096) if given["time_based"] else runtime / 20
         rows = max(1, round(runtime / interval_s))
         level = 1 + machine.noise * max(-3.0, min(3.0, draw.gauss(0, 1)))
         counts = []
@@ -530,7 +538,10 @@ _KERNELS: tuple[dict[str, Any], ...] = (
             _parameter("direct", "flag", True),
             _parameter("size", "integer", 1 << 30, "B", min=512, max=1 << 50),
             _parameter("offset", "integer", 0, "B", min=0, max=1 << 50),
-            _parameter("runtime", "number", 1.0, "s", min=0.001, max=86_400.0),
+            _parameter("io_size", "integer", 0, "B", min=0, max=1 << 60),
+            _parameter("destroy", "text", ""),
+            _parameter("serial", "text", ""),
+            _parameter("runtime", "number", 1.0, "s", min=0, max=86_400.0),
             _parameter("time_based", "flag", True),
             _parameter("ramp_time", "number", 0.0, "s", min=0, max=86_400.0),
             _parameter("startdelay", "number", 0.0, "s", min=0, max=86_400.0),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.report import plots, roofline
+from hwdyno.report import plots, roofline, snia
 from hwdyno.report.rows import Series, is_number, label_of, load_of, series_of, varying
 from hwdyno.words import ExperimentResult, Run
 
@@ -62,6 +62,9 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
             title = f"{drawn.title}: {part}" if part else drawn.title
             yield Chart(f"{stem}-{kind}", at, title, drawn.caption, drawn.chart, drawn.sets)
 
+    if snia.is_rounds(experiment):
+        yield from made("convergence", snia.convergence(experiment))
+        return
     chosen = plots.chosen_points(experiment)
     grid = experiment.name.endswith(".grid")
     if not grid:

@@ -54,14 +54,16 @@ def run(
     anything is measured where the plan cannot be; later on the Run is degraded instead. After the first
     interrupt the current reading ends early and the Run is partial; after the second it ends at once.
     """
-    return _Session(plan, host, progress or Silent(), peers).run(store, run_id, explain)
+    return Session(plan, host, progress or Silent(), peers).run(store, run_id, explain)
 
 
-class _StopError(Exception):
+class StopError(Exception):
     """The rest of an experiment cannot be measured; its text says why."""
 
 
-class _Session:
+class Session:
+    """One run of one plan; ``runner.snia`` reads its points in rounds instead."""
+
     def __init__(self, plan: Plan, host: Host, progress: Progress, peers: Sequence[Peer]) -> None:
         self.plan, self.host, self.progress = plan, host, progress
         self.peers = peers
@@ -100,6 +102,7 @@ class _Session:
         self.timing = timing(plan, None)
 
     def run(self, store: Keeper, run_id: str, explain: Callable[[Run], Run]) -> Run:
+        """Measure, keep and explain the Run."""
         plan = self.plan
         place = (
             check_place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial)
@@ -212,7 +215,7 @@ class _Session:
                 continue
             try:
                 self._experiment(planned, journal)
-            except _StopError as stop:
+            except StopError as stop:
                 self._degrade(str(stop))
                 lost = lost or on_data_file
             if self.interrupted:
@@ -310,11 +313,11 @@ class _Session:
         try:
             reading = self.host.run(planned.experiment.kernel, told)
         except OSError as error:
-            raise _StopError(f"{planned.experiment.name}: {_says(error)}") from None
+            raise StopError(f"{planned.experiment.name}: {_says(error)}") from None
         except ValueError as error:
             if not self.readings:
                 raise  # Nothing is lost yet: the user hears what is wrong at once.
-            raise _StopError(f"{planned.experiment.name}: {_says(error)}") from None
+            raise StopError(f"{planned.experiment.name}: {_says(error)}") from None
         if reading.get("interrupted"):
             raise KeyboardInterrupt
 
@@ -336,9 +339,9 @@ class _Session:
                 self._degrade(f"{name} at {_at(point.parameters)}: {_says(error)}")
             self._settle(planned, point, journal, "")
             if hurt:
-                raise _StopError(f"{name} ended early: {hurt}") from None
+                raise StopError(f"{name} ended early: {hurt}") from None
             if isinstance(error, OSError) and error.errno in _GONE:
-                raise _StopError(f"{name} ended early: {_says(error)}") from None
+                raise StopError(f"{name} ended early: {_says(error)}") from None
             return
         self.interrupted = bool(reading.get("interrupted"))
         if self.interrupted and (point.readings or not operations_of(reading)):
@@ -359,7 +362,7 @@ class _Session:
             # Kept already now, so that a killed run has every point that was read at all.
             self._keep(journal, name, point, self._made(planned, point, ""))
         if gone:
-            raise _StopError(f"{name} ended early at {_at(point.parameters)}: {gone}")
+            raise StopError(f"{name} ended early at {_at(point.parameters)}: {gone}")
 
     def _hurt(self, planned: Planned) -> str:
         """What somebody else did to the data file meanwhile; empty if it is whole."""

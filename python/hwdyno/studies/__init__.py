@@ -57,11 +57,17 @@ class Study:
     observations: Callable[[Run], list[str]]
     mistakes: tuple[str, ...]
     """What is wrong in the published study, a sentence each."""
+    method: bool = False
+    """Not a published characterization but a method of testing, with a command of its own."""
+
+
+def all() -> tuple[Study, ...]:
+    """Every published characterization in this folder, by name."""
+    return tuple(study for study in _every() if not study.method)
 
 
 @cache
-def all() -> tuple[Study, ...]:
-    """Every study in this folder, by name."""
+def _every() -> tuple[Study, ...]:
     modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
     studies = (value for module in modules for value in vars(module).values() if isinstance(value, Study))
     return tuple(sorted(studies, key=lambda study: study.name))
@@ -69,7 +75,7 @@ def all() -> tuple[Study, ...]:
 
 def find(name: str) -> Study:
     """The study called so. Raises ``UserError``."""
-    for study in all():
+    for study in _every():
         if study.name == name:
             return study
     raise UserError(f"no study is called '{name}'; there are: {', '.join(study.name for study in all())}")

@@ -1,0 +1,35 @@
+"""Whether a test by SNIA's specification reached its steady state."""
+
+from __future__ import annotations
+
+from hwdyno.findings.rule import Case, Verdict, percent
+from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
+from hwdyno.words import Measurement
+
+PREFIX = "storage.snia-"
+ROUND = "round"
+
+
+def snia_not_steady(case: Case) -> Verdict | None:
+    """The tracked workload did not keep both of SNIA's criteria over the last five rounds."""
+    if not (case.result.name.startswith(PREFIX) and case.result.load == ROUND):
+        return None
+    by_latency = case.result.name.startswith("storage.snia-latency")
+    rounds = [point for point in case.result.points if any(note.code == "snia_tracked" for note in point.notes)]
+    window = snia_window([_value(point, by_latency) for point in rounds])
+    if window is None or window.steady:
+        return None
+    return Verdict(
+        "warning",
+        f"No steady state after {window.last} rounds: over the last five the tracked workload's range is "
+        f"{percent(window.spread)} of its mean ({percent(SNIA_RANGE)} at most) and its best line moves by "
+        f"{percent(abs(window.moves))} ({percent(SNIA_SLOPE)} at most); SNIA takes both.",
+        {"rounds": window.last, "range": window.spread, "moves": window.moves},
+        f"Give it longer rounds, and quiet the machine: {case.run.command} --profile standard",
+    )
+
+
+def _value(point: Measurement, by_latency: bool) -> float:
+    if by_latency:
+        return point.latency_ns.mean if point.latency_ns else 0.0
+    return (point.rate or point.throughput).value

@@ -1,0 +1,253 @@
+"""SNIA's Solid State Storage Performance Test Specification: its report tables, from the rounds of a Run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, Histogram, SniaWindow, snia_window
+from hwdyno.studies import Study, Table
+from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, whole
+from hwdyno.units import format_count, format_duration, format_ns, format_size
+from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
+
+PREFIX = "storage.snia-"
+CELL_S = 60.0
+"""What the specification gives each workload in each round."""
+TRACKED: dict[str, tuple[Parameters, str]] = {
+    "iops": ({"rw": "randwrite", "bs": 4096}, "IOPS of random writes of 4 KiB"),
+    "throughput": ({"rw": "write", "bs": 1 << 20}, "bandwidth of sequential writes of 1 MiB"),
+    "latency": ({"rw": "randwrite", "bs": 4096}, "mean latency of random writes of 4 KiB"),
+    "demand": ({"numjobs": 32, "iodepth": 32}, "IOPS of 32 threads at depth 32"),
+}
+"""By test: the workload whose rounds must be steady, and what of it."""
+
+
+def name_of(run: Run) -> str:
+    """Which of SNIA's tests a Run is: ``iops``, ``throughput``, ``latency`` or ``demand``."""
+    return run.study.removeprefix("snia-")
+
+
+def tracked(result: ExperimentResult, test: str) -> list[tuple[int, float]]:
+    """The rounds of the tracked workload, each with what it came to: operations/s, bytes/s or ns."""
+    wanted = TRACKED[test][0]
+    points = [p for p in result.points if all(p.parameters.get(name) == value for name, value in wanted.items())]
+    return sorted((number(point.parameters, "round"), variable(point, test)) for point in points)
+
+
+def variable(point: Measurement, test: str) -> float:
+    """What a test tracks of a point."""
+    if test == "latency":
+        return point.latency_ns.mean if point.latency_ns else 0.0
+    value = point.rate if test != "throughput" and point.rate else point.throughput
+    return value.value
+
+
+def said(value: float, test: str) -> str:
+    """A tracked value with its unit."""
+    if test == "latency":
+        return format_ns(value)
+    return f"{mb_s(value)} MB/s" if test == "throughput" else f"{format_count(value)} IOPS"
+
+
+def window_of(run: Run) -> tuple[list[tuple[int, float]], SniaWindow | None]:
+    """The tracked rounds of a Run, and the window at their end."""
+    test = name_of(run)
+    result = experiment(run, f"{PREFIX}{test}-rounds")
+    rounds = tracked(result, test) if result else []
+    return rounds, snia_window([value for _, value in rounds])
+
+
+def _mix(parameters: Parameters) -> str:
+    """Reads to writes: ``65/35``."""
+    word = str(parameters.get("rw", "")).removeprefix("rand")
+    share = {"read": 100, "write": 0}.get(word, number(parameters, "rwmixread", 50))
+    return f"{share}/{100 - share}"
+
+
+def _matrix(
+    result: ExperimentResult,
+    title: str,
+    rows: Callable[[Parameters], object],
+    columns: Callable[[Parameters], object],
+    heads: tuple[Callable[[object], str], Callable[[object], str], str],
+    cell: Callable[[Measurement], str],
+) -> Table:
+    cells = {(rows(told), columns(told)): cell(p) for p in result.points for told in [whole(result, p)]}
+    across = list(dict.fromkeys(column for _, column in cells))
+    down = list(dict.fromkeys(row for row, _ in cells))
+    of_row, of_column, corner = heads
+    made = [(of_row(row), *(cells.get((row, column), NONE) for column in across)) for row in down]
+    return Table(title, (corner, *(of_column(column) for column in across)), tuple(made))
+
+
+def _by_size(result: ExperimentResult, title: str, cell: Callable[[Measurement], str]) -> Table:
+    def size(value: object) -> str:
+        return format_size(value) if isinstance(value, int) else str(value)
+
+    return _matrix(result, title, lambda told: told.get("bs"), _mix, (size, str, "block size \\ reads/writes"), cell)
+
+
+def _iops(point: Measurement) -> str:
+    return format_count(point.rate.value) if point.rate else NONE
+
+
+def _mean(point: Measurement) -> str:
+    return micros(point.latency_ns.mean if point.latency_ns else None)
+
+
+def _five_nines(point: Measurement) -> str:
+    """The latency that one in 100 000 exceeds, where so many were measured."""
+    if point.latency_ns is None or not point.latency_ns.histogram or point.latency_ns.count < 100_000:
+        return NONE
+    return micros(Histogram.unpack(point.latency_ns.histogram).quantile(0.99999))
+
+
+def tables(run: Run) -> list[Table]:
+    """The test's own tables, then the rounds and the window that they come from."""
+    test = name_of(run)
+    result = experiment(run, f"{PREFIX}{test}")
+    made: list[Table] = []
+    if result is not None and test == "iops":
+        made.append(_by_size(result, "IOPS, mean of the window's rounds", _iops))
+    if result is not None and test == "throughput":
+        made.append(
+            _by_size(result, "Throughput, MB/s, mean of the window's rounds", lambda p: mb_s(p.throughput.value))
+        )
+    if result is not None and test == "latency":
+        made.append(_by_size(result, "Mean latency, µs", _mean))
+        made.append(_by_size(result, "99.999% latency, µs", _five_nines))
+        greatest = _by_size(
+            result, "Greatest latency, µs", lambda p: micros(p.latency_ns.max if p.latency_ns else None)
+        )
+        made.append(greatest)
+    if result is not None and test == "demand":
+        for title, cell in (("IOPS", _iops), ("Mean response time, µs", _mean)):
+            made.append(
+                _matrix(
+                    result,
+                    f"{title}, by threads and depth",
+                    lambda told: told.get("numjobs"),
+                    lambda told: told.get("iodepth"),
+                    (str, str, "threads \\ depth"),
+                    cell,
+                )
+            )
+    return [*made, *_steady(run)]
+
+
+def _steady(run: Run) -> list[Table]:
+    test = name_of(run)
+    rounds, window = window_of(run)
+    if not rounds:
+        return []
+    inside = range(window.first, window.last + 1) if window else range(0)
+    rows = []
+    for at, (count, value) in enumerate(rounds, 1):
+        against = f"{value / window.mean:.1%}" if window and at in inside else NONE
+        rows.append((str(count), said(value, test), "yes" if at in inside else "no", against))
+    made = [Table(f"Rounds: {TRACKED[test][1]}", ("round", "value", "in the window", "of its mean"), tuple(rows))]
+    if window:
+        judged = (
+            ("mean of the window", said(window.mean, test), NONE, NONE),
+            (
+                "allowed range, 90% to 110%",
+                f"{said(0.9 * window.mean, test)} to {said(1.1 * window.mean, test)}",
+                NONE,
+                NONE,
+            ),
+            ("range", f"{window.spread:.1%}", f"{SNIA_RANGE:.0%}", "yes" if window.spread <= SNIA_RANGE else "no"),
+            (
+                "move of the best line",
+                f"{abs(window.moves):.1%}",
+                f"{SNIA_SLOPE:.0%}",
+                "yes" if abs(window.moves) <= SNIA_SLOPE else "no",
+            ),
+        )
+        made.append(Table("Steady-state measurement window", ("figure", "found", "at most", "kept"), judged))
+    return made
+
+
+def observations(run: Run) -> list[str]:
+    """Whether it is steady, what was shortened, and the figures that people compare."""
+    test = name_of(run)
+    told = [_verdict(run), *_shortened(run)]
+    result = experiment(run, f"{PREFIX}{test}")
+    points = (
+        {
+            (str(told["rw"]), number(told, "bs")): p
+            for p in (result.points if result else ())
+            for told in [whole(result, p)]
+        }
+        if result
+        else {}
+    )
+    if test == "iops":
+        for rw, word in (("randread", "reads"), ("randwrite", "writes")):
+            point = points.get((rw, 4096))
+            if point is not None and point.rate:
+                told.append(f"4 KiB random {word}: {_iops(point)} IOPS, {_mean(point)} µs on average.")
+    if test == "demand" and result is not None and result.points:
+        best = max(result.points, key=lambda point: point.rate.value if point.rate else 0.0)
+        enough = [p for p in result.points if p.rate and best.rate and p.rate.value >= 0.9 * best.rate.value]
+        least = min(enough, key=lambda p: p.latency_ns.mean if p.latency_ns else float("inf"))
+        told.append(
+            f"The most is {_iops(best)} IOPS; {number(least.parameters, 'numjobs')} thread(s) at depth "
+            f"{number(least.parameters, 'iodepth')} reach {_iops(least)} of them at {_mean(least)} µs, the least "
+            "response time within 10% of the most."
+        )
+    return [sentence for sentence in told if sentence]
+
+
+def _verdict(run: Run) -> str:
+    test = name_of(run)
+    rounds, window = window_of(run)
+    what = TRACKED[test][1]
+    if window is None:
+        return f"Not steady: {len(rounds)} rounds of the {what} are fewer than a window of 5."
+    figures = (
+        f"range {window.spread:.1%} of at most {SNIA_RANGE:.0%}, "
+        f"line {abs(window.moves):.1%} of at most {SNIA_SLOPE:.0%}"
+    )
+    if window.steady:
+        counted = f"rounds {window.first} to {window.last} count"
+        return f"Steady state reached in round {window.last} ({counted}): {what}, {figures}."
+    return f"Not steady after {window.last} rounds: {what}, {figures}; the figures are of the last 5."
+
+
+def _shortened(run: Run) -> list[str]:
+    test = name_of(run)
+    result = experiment(run, f"{PREFIX}{test}")
+    if result is None:
+        return []
+    parts = []
+    cell_s = max(point.elapsed_s / max(1, point.repeats) for point in result.points)
+    if cell_s < 0.95 * CELL_S:
+        parts.append(f"{format_duration(cell_s)} a workload and round instead of {format_duration(CELL_S)}")
+    size = max(number(whole(result, point), "size", 0) for point in result.points)
+    disks = (run.machine.get("storage") or {}).get("disks") or [{}]
+    whole_bytes = sum(int(disk.get("size_bytes") or 0) for disk in disks)
+    if size and size < 0.95 * whole_bytes:
+        parts.append(f"{format_size(size)} instead of the whole device of {format_size(whole_bytes)}")
+    notes = {note.code: note.says for point in result.points for note in point.notes}
+    parts.append("no purge before")
+    more = f" Before, {notes['snia_preconditioned']}." if "snia_preconditioned" in notes else ""
+    return [f"Shortened: {', '.join(parts)}; these figures do not stand beside those of the whole specification.{more}"]
+
+
+def _method(test: str, title: str, asks: str) -> Study:
+    return Study(
+        name=f"snia-{test}",
+        title=title,
+        asks=asks,
+        questions=(),
+        tables=tables,
+        observations=observations,
+        mistakes=(),
+        method=True,
+    )
+
+
+IOPS = _method("iops", "SNIA PTS: IOPS test", "What does it give in steady state, by mix and block size?")
+THROUGHPUT = _method("throughput", "SNIA PTS: throughput test", "How much does it move in sequence in steady state?")
+LATENCY = _method("latency", "SNIA PTS: latency test", "How long does one operation alone take in steady state?")
+DEMAND = _method("demand", "SNIA PTS: demand intensity", "What does more demand bring, and cost in response time?")
