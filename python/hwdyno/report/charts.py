@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.report import plots, roofline, snia
+from hwdyno.report import open_closed, plots, roofline, snia
 from hwdyno.report.rows import Series, is_number, label_of, load_of, series_of, varying
 from hwdyno.words import ExperimentResult, Run
 
@@ -65,6 +65,7 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
     if snia.is_rounds(experiment):
         yield from made("convergence", snia.convergence(experiment))
         return
+    yield from made("open-closed", open_closed.drawn(run, experiment))
     chosen = plots.chosen_points(experiment)
     grid = experiment.name.endswith(".grid")
     if not grid:

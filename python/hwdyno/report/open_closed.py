@@ -1,0 +1,123 @@
+"""The open loop over the closed one: what users wait at a rate, what a fixed depth shows, and the queue M/M/m."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from hwdyno.curves import RATE
+from hwdyno.curves.open_loop import OpenLoop
+from hwdyno.report import figures, plots
+from hwdyno.units import format_size
+from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run
+
+CLOSED = {"iodepth", "numjobs"}
+"""Loads of a closed loop, where the next request waits for one before it."""
+SAME = ("rw", "rwmixread", "bs", "direct", "ioengine")
+"""What two experiments must share to be of the same work."""
+SHARES = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.96, 0.98)
+"""Of the capacity, where the model is drawn."""
+
+
+def drawn(run: Run, experiment: ExperimentResult) -> plots.Drawn | None:
+    """Mean latency against the rate reached, of one experiment over rates; none for any other."""
+    if experiment.load != RATE or not experiment.curves:
+        return None
+    curve = experiment.curves[0]
+    work = {**experiment.fixed, **curve.series}
+    ours = [("open loop", point, RATE) for point in _points(experiment, curve)]
+    beside = _closed(run, work)
+    ours += [("closed loop", point, load) for point, load in beside]
+    known = [(kind, point, load) for kind, point, load in ours if point.latency_ns and point.rate]
+    if sum(kind == "open loop" for kind, *_ in known) < 2:
+        return None
+    model = _model(curve)
+    rate = figures.scale_for([_rate(point) for _, point, _ in known], "operations/s", experiment.resource)
+    latency = figures.latency_scale([_latency(point) for _, point, _ in known])
+    names = list(dict.fromkeys(kind for kind, *_ in known)) + ([f"M/M/{model.servers}"] if model else [])
+    rows = [_row(kind, point, load, rate, latency) for kind, point, load in known]
+    sets: dict[str, list[dict[str, Any]]] = {"rows-0": rows}
+    x = alt.X(
+        "x:Q", title=f"reached, {rate.unit}", scale=alt.Scale(zero=True), axis=alt.Axis(format=",~r", tickCount=6)
+    )
+    y = alt.Y(
+        "y:Q",
+        title=f"mean latency, {latency.unit} (log)",
+        scale=alt.Scale(type="log", nice=False, padding=8),
+        axis=alt.Axis(format=",~r", tickCount=6),
+    )
+    colour = alt.Color("series:N", scale=alt.Scale(domain=names), legend=alt.Legend(columns=3))
+    tips = [
+        alt.Tooltip(f"{name}:N", title=title)
+        for name, title in (("series", "loop"), ("load", "load"), ("tip", "there"))
+    ]
+    base = alt.Chart(alt.NamedData(name="rows-0"))
+    layers = [
+        base.mark_line(strokeWidth=1.4).encode(x, y, colour, order="order:Q"),
+        base.mark_point(filled=True, size=52).encode(x, y, colour, tooltip=tips),
+    ]
+    said = ["Open loop: requests come at a rate, and their latency counts from when they were meant to begin"]
+    said.append(
+        "Closed loop: so many in flight, and the next one waits unseen"
+        if beside
+        else "No closed loop of the same work was measured: hwdyno storage rate iodepth has both"
+    )
+    if model is not None:
+        sets["rows-1"] = [
+            {
+                "x": share * model.capacity_s / rate.divisor,
+                "y": model.latency_ns(share * model.capacity_s) / latency.divisor,
+                "series": names[-1],
+            }
+            for share in SHARES
+        ]
+        line = alt.Chart(alt.NamedData(name="rows-1")).mark_line(strokeDash=[4, 3], strokeWidth=1.8)
+        layers.append(line.encode(x, y, colour))
+        said.append(f"Dashed: the queue M/M/{model.servers} that comes nearest to the open loop")
+    size = work.get("bs")
+    named = " ".join([str(work.get("rw", "")), format_size(size) if isinstance(size, int) else ""]).strip()
+    title = f"What users wait: {named}" if named else "What users wait"
+    return plots.Drawn(title, f"{'. '.join(said)}.", alt.layer(*layers), sets)
+
+
+def _points(experiment: ExperimentResult, curve: Curve) -> list[Measurement]:
+    return [experiment.points[at] for at in curve.points]
+
+
+def _model(curve: Curve) -> OpenLoop | None:
+    if curve.model != "m-m-m":
+        return None
+    return OpenLoop(curve.parameters["S"].value, round(curve.parameters["m"].value), 0.0)
+
+
+def _closed(run: Run, work: Parameters) -> list[tuple[Measurement, str]]:
+    """The points of the first closed loop of the same work in the Run, each with its axis of load."""
+    for experiment in run.experiments:
+        if experiment.load not in CLOSED or experiment.resource != "storage":
+            continue
+        for curve in experiment.curves:
+            theirs = {**experiment.fixed, **curve.series}
+            if all(str(work.get(name)) == str(theirs.get(name)) for name in SAME if name in {**work, **curve.series}):
+                return [(point, experiment.load) for point in _points(experiment, curve)]
+    return []
+
+
+def _rate(point: Measurement) -> float:
+    return point.rate.value if point.rate else 0.0
+
+
+def _latency(point: Measurement) -> float:
+    return point.latency_ns.mean if point.latency_ns else 0.0
+
+
+def _row(kind: str, point: Measurement, load: str, rate: figures.Scale, latency: figures.Scale) -> dict[str, Any]:
+    at = point.parameters.get(load)
+    return {
+        "x": _rate(point) / rate.divisor,
+        "y": _latency(point) / latency.divisor,
+        "series": kind,
+        "order": float(at) if isinstance(at, int | float) else 0.0,
+        "load": f"{load} {figures.parameter(load, at)}",
+        "tip": f"{rate.said(_rate(point))} at {latency.said(_latency(point))}",
+    }

@@ -1,0 +1,77 @@
+"""The open loop from the rate to the report, on a simulated queue M/M/m whose service and servers are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hwdyno.curves.open_loop import mean_latency
+from hwdyno.findings import explain
+from hwdyno.hosts.simulated import SimulatedMachine
+from hwdyno.report.charts import charts_of
+from hwdyno.words import ExperimentResult, Finding, Run
+from simulated_runs import FIXED, experiment, run_of
+
+SERVICE_S = 1e-4
+SHARES = (0.05, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
+
+
+def over_rates(servers: int, shares: tuple[float, ...] = SHARES) -> tuple[SimulatedMachine, ExperimentResult]:
+    machine = SimulatedMachine(servers=servers, latency_one_s=SERVICE_S, noise=0.002, link_bytes_s=1e12)
+    capacity = servers / SERVICE_S
+    rates = [{"rw": "randread", "bs": 4096, "iodepth": 256, "rate": share * capacity} for share in shares]
+    return machine, experiment(machine, "rate", rates, FIXED)
+
+
+def with_closed(servers: int, shares: tuple[float, ...] = SHARES) -> Run:
+    machine, opened = over_rates(servers, shares)
+    depths = [{"rw": "randread", "bs": 4096, "iodepth": 1 << k} for k in range(8)]
+    return explain(run_of(machine, opened, experiment(machine, "iodepth", depths, FIXED)))
+
+
+def of(run: Run, rule: str) -> list[Finding]:
+    return [finding for finding in run.findings if finding.rule == rule]
+
+
+@pytest.mark.parametrize("servers", [1, 4, 16])
+def test_what_users_wait_is_the_planted_queues(servers: int) -> None:
+    run = with_closed(servers)
+    (finding,) = of(run, "users_wait")
+    assert finding.evidence["capacity_operations_s"] == pytest.approx(servers / SERVICE_S, rel=0.05)
+    assert finding.evidence["service_ns"] == pytest.approx(1e9 * SERVICE_S, rel=0.05)
+    for share, latency in finding.evidence["latency_ns_at_share"].items():
+        rate = float(share) * servers / SERVICE_S
+        assert latency == pytest.approx(mean_latency(rate, 1e9 * SERVICE_S, servers), rel=0.15)
+    assert f"(M/M/{finding.evidence['servers']})" in finding.says
+    assert not of(run, "rate_not_reached") and "without an end" not in finding.says
+
+
+def test_beyond_what_can_be_served_the_backlog_is_named_and_not_fitted() -> None:
+    run = with_closed(4, (*SHARES, 1.3, 2.0))
+    (finding,) = of(run, "rate_not_reached")
+    assert finding.severity == "warning" and finding.evidence["share"] == pytest.approx(0.5, rel=0.02)
+    assert "the backlog of this runtime" in finding.says and "of 2 such points" in finding.says
+    (waits,) = of(run, "users_wait")
+    assert waits.evidence["capacity_operations_s"] == pytest.approx(4 / SERVICE_S, rel=0.05)
+    assert "requests queue up without an end" in waits.says
+
+
+def test_without_such_a_queue_it_says_what_was_measured() -> None:
+    machine, opened = over_rates(4)
+    points = []
+    for at, point in enumerate(opened.points):
+        assert point.latency_ns is not None
+        points.append(replace(point, latency_ns=replace(point.latency_ns, mean=1e5 * (1 + 40 * (at % 2)))))
+    (finding,) = of(explain(run_of(machine, replace(opened, points=tuple(points)))), "users_wait")
+    assert "no M/M/m queue fits" in finding.says
+
+
+def test_the_chart_lays_the_open_loop_over_the_closed_one_and_the_model() -> None:
+    run = with_closed(4)
+    (chart,) = [chart for chart in charts_of(run) if chart.name.endswith("open-closed")]
+    assert {row["series"] for row in chart.sets["rows-0"]} == {"open loop", "closed loop"}
+    assert len(chart.sets["rows-1"]) == 15 and "M/M/" in chart.caption
+    assert len(chart.spec()["layer"]) == 3
+    machine, opened = over_rates(4)
+    (alone,) = [chart for chart in charts_of(explain(run_of(machine, opened))) if chart.name.endswith("open-closed")]
+    assert "hwdyno storage rate iodepth has both" in alone.caption
