@@ -26,11 +26,13 @@ REGION = 64 * MIB
 QUIET = {"noise": 0.0, "link_bytes_s": 1e12}
 
 
-def performed(name: str, machine: SimulatedMachine, tmp_path: Path, *words: str) -> Run:
+def performed(name: str, machine: SimulatedMachine, tmp_path: Path) -> Run:
     """A test on a simulated machine, from the command line's options to the stored document."""
     parser = argparse.ArgumentParser()
     storage.add(parser)
-    args = parser.parse_args(["snia", name, "--path", str(tmp_path), "--size", str(REGION), *words])
+    # So much time that each workload has its whole second, however slow this machine is.
+    told = ["snia", name, "--path", str(tmp_path), "--size", str(REGION), "--budget", "1h"]
+    args = parser.parse_args(told)
     host, store = SimulatedHost(machine), Store(tmp_path / "store")
     plan = storage_snia.plan_of(TESTS[name], args, host)
     snia.run(plan, TESTS[name], host, store, "x", explain=explain)
@@ -74,7 +76,7 @@ def test_a_planted_drift_is_over_in_the_planted_round(gain: float, cells: float,
         if len(window) == 5 and (max(window) - min(window)) <= 0.2 * centre and abs(line) <= 0.1:
             steady_at = number
             break
-    run = performed("throughput", machine, tmp_path, "--budget", "1h")
+    run = performed("throughput", machine, tmp_path)
     rounds = run.experiments[1].points
     tracked = [p.throughput.value for p in rounds if p.parameters["rw"] == "write" and p.parameters["bs"] == MIB]
     assert tracked == pytest.approx(values, rel=5e-3)
