@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 from hwdyno import workloads
 from hwdyno.hosts.local import Local
 from hwdyno.measurement import measurement_of
-from hwdyno.workloads import linpack
+from hwdyno.workloads import blas, linpack
 
 
 def test_linpack_is_a_kernel_of_the_host() -> None:
     declared = Local().kernels()["linpack"]
-    assert {"operation", "n", "threads", "library", "runtime"} <= {one["name"] for one in declared["parameters"]}
+    assert {"operation", "n", "threads", "blas", "runtime"} <= {one["name"] for one in declared["parameters"]}
     assert set(workloads.all()) == set(workloads.WORKLOADS)
 
 
@@ -45,4 +47,47 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
     with pytest.raises(ValueError, match=r"take --n \d+"):
         linpack.WORKLOAD.run({"n": 200_000})
     with pytest.raises(ValueError, match="library blis is not here"):
-        linpack.WORKLOAD.run({"n": 10, "library": "blis"})
+        linpack.WORKLOAD.run({"n": 10, "blas": "blis"})
+
+
+def test_each_library_that_is_here_is_named_by_itself_and_solves() -> None:
+    here = blas.here()
+    assert "scipy" in here.values()
+    for name in here:
+        reading = linpack.WORKLOAD.run({"operation": "gemm", "n": 64, "blas": name, "runtime": 0.0})
+        assert reading["details"]["library"] == name and reading["details"]["verification"] == "passed"
+        assert reading["details"]["library_file"]
+
+
+def test_a_library_called_by_its_fortran_names_solves_as_scipys_does() -> None:
+    """The calls that MKL, BLIS and OpenBLAS get, on SciPy's own library, under the names that it exports."""
+    from threadpoolctl import ThreadpoolController
+
+    blas.here()
+    loaded = [ctypes.CDLL(one["filepath"]) for one in ThreadpoolController().info() if one["user_api"] == "blas"]
+    known = [("scipy_{}_", ctypes.c_int32), ("scipy_{}_64_", ctypes.c_int64), ("{}_", ctypes.c_int32)]
+    dgemm, dgesv, integer = next(
+        (getattr(one, name.format("dgemm")), getattr(one, name.format("dgesv")), integer)
+        for one in loaded
+        for name, integer in known
+        if hasattr(one, name.format("dgesv"))
+    )
+    random = np.random.default_rng(5)
+    a, b = np.asfortranarray(random.random((90, 90))), np.asfortranarray(random.random((90, 90)))
+    dgemm.restype = dgesv.restype = None
+    product = blas._multiplier(dgemm, integer)(a, b)
+    np.testing.assert_allclose(product, a @ b, rtol=1e-12)
+    x = blas._solver(dgesv, integer)(a.copy(order="F"), b[:, 0].copy())
+    assert linpack.residual(a, x, b[:, 0]) < linpack.RESIDUAL_LIMIT
+    with pytest.raises(OSError, match="dgesv failed with info 1"):
+        blas._solver(dgesv, integer)(np.zeros((3, 3), order="F"), np.ones(3))
+
+
+def test_a_library_without_lapack_only_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OnlyBlas:
+        def dgemm_(self) -> None: ...
+
+    monkeypatch.setattr(blas, "here", lambda: {"blis": "/usr/lib/libblis.so.4"})
+    monkeypatch.setattr(blas, "_load", lambda place: OnlyBlas())
+    with pytest.raises(ValueError, match="blis has no dgesv of its own; take --operation gemm"):
+        blas.of("lu", "blis")

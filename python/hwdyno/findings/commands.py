@@ -73,7 +73,7 @@ USUAL: dict[str, dict[str, Scalar]] = {
     "memory_core_to_core": {"operation": None, "lines": 1024},
     "compute_flops": {"operation": None, "precision": None, "isa": "auto", "threads": None},
     "compute_clock": {"threads": None},
-    "linpack": {"operation": None, "n": None, "threads": None, "library": "auto"},
+    "linpack": {"operation": None, "n": None, "threads": None, "blas": "auto"},
     "network_throughput": {
         "protocol": None,
         "streams": None,

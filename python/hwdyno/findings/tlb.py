@@ -13,6 +13,8 @@ from hwdyno.units import format_count, format_ns, format_size
 
 PAGE_BYTES = 4096
 LINE_BYTES = 64
+MOST_ENTRIES = 8192
+"""No processor's TLB holds more pages (Zen 5 has 4096, Golden Cove 2048): steps beyond are of the page tables."""
 DENSE_BYTES = 256
 """A stride up to this touches every page many times."""
 Chase = list[tuple[float, float]]
@@ -33,18 +35,27 @@ def tlb_reach(case: Case) -> Verdict | None:
     edges = edges_of([size for size, _, _ in known], [max(1.0, ns / alone) for _, ns, alone in known])
     if not edges:
         return None
-    pages = [edge.size_bytes / max(stride, PAGE_BYTES) for edge in edges]
+    each = max(stride, PAGE_BYTES)
+    every = _apart([edge.size_bytes / each for edge in edges])
+    pages = [count for count in every if count <= MOST_ENTRIES]
+    if not pages:
+        return None
     reach = pages[-1] * PAGE_BYTES
-    size, ns, alone = next(one for one in known if one[0] >= min(4 * edges[-1].size_bytes, known[-1][0]))
+    tables = [count for count in every if count > MOST_ENTRIES]
+    size, ns, alone = next(one for one in known if one[0] >= min(4 * pages[-1] * each, known[-1][0]))
     steps = " and ".join(f"{format_count(float(f'{count:.2g}'))} pages" for count in pages)
+    first = format_count(float(f"{tables[0]:.2g}")) if tables else ""
+    walks = f"; from {first} pages on the page tables themselves leave a cache" if tables else ""
     return Verdict(
         "info",
         f"The TLB reaches about {format_size(_round(reach))} with pages of 4 KiB (it ends at {steps}): beyond, "
         f"a load of another page each time takes {format_ns(ns)} where the same lines on huge pages take "
-        f"{format_ns(alone)} (one element a page over {format_size(size)}).",
+        f"{format_ns(alone)} (one element a page over {format_size(_round(size))}){walks}."
+        + (" Take it with care: most of its points are degraded." if _poor(case) else ""),
         {
             "reach_bytes": reach,
             "pages": pages,
+            "page_tables": tables,
             "stride": stride,
             "beyond_ns": ns,
             "huge_ns": alone,
@@ -72,6 +83,23 @@ def _chases(case: Case) -> tuple[Chase, dict[float, Chase]]:
                 paged[stride].append((size, settled_ns(point.latency_ns)))
         dense = max(dense, sorted(own), key=len)
     return dense, paged
+
+
+def _apart(counts: Sequence[float]) -> list[float]:
+    """Steps that lie within a factor of 2.5 are one, that noise parted: its middle by the logarithm."""
+    found: list[list[float]] = []
+    for count in sorted(counts):
+        if found and count <= 2.5 * found[-1][0]:
+            found[-1].append(count)
+        else:
+            found.append([count])
+    return [math.exp(sum(map(math.log, group)) / len(group)) for group in found]
+
+
+def _poor(case: Case) -> bool:
+    """Whether most points of the chases are degraded."""
+    points = [point for result in case.run.experiments if result.kernel == "memory_latency" for point in result.points]
+    return 2 * sum(point.validity != "valid" for point in points) > len(points)
 
 
 def _round(size: float) -> int:

@@ -6,13 +6,15 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from hwdyno.workloads import blas
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 RESIDUAL_LIMIT = 16.0
 """HPL's threshold for ||Ax - b|| / (eps (||A|| ||x|| + ||b||) n), in infinity norms."""
-LIBRARIES = ("auto", "openblas", "mkl", "blis", "accelerate")
+LIBRARIES = ("auto", *blas.NAMES)
 MOST_SOLVES = 1000
 
 
@@ -21,12 +23,12 @@ def _integer(name: str, means: str, low: int, high: int, default: int, unit: str
 
 
 class Linpack:
-    """LAPACK's dgesv and BLAS's dgemm of the library that SciPy is linked with."""
+    """LAPACK's dgesv and BLAS's dgemm of MKL, BLIS, OpenBLAS or Accelerate; that which SciPy brings is always here."""
 
     def info(self) -> dict[str, Any]:
         """Its declaration."""
         operation = {"name": "operation", "means": "lu: LINPACK's dgesv; gemm: a matrix product", "unit": ""}
-        library = {"name": "library", "means": "the BLAS that must do it; auto for that which is here", "unit": ""}
+        library = {"name": "blas", "means": "the library that does it; auto for the fastest that is here", "unit": ""}
         return {
             "name": "linpack",
             "measures": "FLOP/s of LU with its residual checked, 2/3 n^3 + 2 n^2 a system, or of dgemm, 2 n^3",
@@ -56,11 +58,9 @@ class Linpack:
         _check_room(n)
         from threadpoolctl import ThreadpoolController
 
-        from hwdyno.workloads import blas
-
-        solver = blas.of(str(told["operation"]))
+        solver = blas.of(str(told["operation"]), str(told["blas"]))
         controller = ThreadpoolController()
-        library = blas.library(controller, solver.module, str(told["library"]))
+        library = blas.library(controller, solver.module, str(told["blas"]))
         with controller.limit(limits=threads, user_api="blas"):
             return _reading(told, n, threads, library, solver)
 
