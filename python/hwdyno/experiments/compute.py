@@ -73,6 +73,7 @@ LINPACK = Experiment(
     sweep=Sweep(operation=("lu", "gemm"), n=(500, 1000, 2000, 3000, 4000, 5000, 8000, 10000), threads=_ALL),
     quick=Sweep(operation=("lu", "gemm"), n=(1000, 2000, 3000), threads=_ALL),
     ceilings=_CEILINGS,
+    peers=("hpcc",),
     runtime_share=_BRIEF,
     setup_s=0.5,
 )

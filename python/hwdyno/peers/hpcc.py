@@ -1,0 +1,186 @@
+"""Runs the HPC Challenge benchmark under MPI: HPL beside our LINPACK, and its STREAM beside our memory loops."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hwdyno.peers import PeerReading, program
+from hwdyno.words import UserError
+
+TIMEOUT_S = 300.0
+MOST_S = 60.0
+"""A point that would take longer is left out: hpcc runs all of its parts whatever is asked of it."""
+SLOWEST_FLOPS = 2e9
+"""What a rank does a second at least, with the reference BLAS that Debian links hpcc with."""
+STREAM_N = 4096
+"""HPL's n for STREAM's sake: its three arrays hold n^2 / 3 doubles each, 128 MiB in all."""
+BLOCK = 80
+_OPERATIONS = {"copy", "scale", "add", "triad"}
+# The lines of HPL's own input (README of hpcc 1.5): one problem, one block size, one grid, the defaults of the rest.
+_INPUT = """HPLinpack benchmark input file
+written by hwdyno
+HPL.out      output file name (if any)
+8            device out (6=stdout,7=stderr,file)
+1            # of problems sizes (N)
+{n}         Ns
+1            # of NBs
+{block}           NBs
+0            PMAP process mapping (0=Row-,1=Column-major)
+1            # of process grids (P x Q)
+{p}            Ps
+{q}            Qs
+16.0         threshold
+1            # of panel fact
+2            PFACTs (0=left, 1=Crout, 2=Right)
+1            # of recursive stopping criterium
+4            NBMINs (>= 1)
+1            # of panels in recursion
+2            NDIVs
+1            # of recursive panel fact.
+1            RFACTs (0=left, 1=Crout, 2=Right)
+1            # of broadcast
+1            BCASTs (0=1rg,1=1rM,2=2rg,3=2rM,4=Lng,5=LnM)
+1            # of lookahead depth
+1            DEPTHs (>=0)
+2            SWAP (0=bin-exch,1=long,2=mix)
+64           swapping threshold
+0            L1 in (0=transposed,1=no-transposed) form
+0            U  in (0=transposed,1=no-transposed) form
+1            Equilibration (0=no,1=yes)
+8            memory alignment in double (> 0)
+##### This line (no. 32) is ignored (it serves as a separator). ######
+0                               Number of additional problem sizes for PTRANS
+1200 10000 30000                values of N
+0                               number of additional blocking sizes for PTRANS
+40 9 8 13 13 20 16 32 64        values of NB
+"""
+_FIGURE = re.compile(r"^(\w+)=(\S+)\s*$", re.M)
+
+
+class Hpcc:
+    """hpcc and mpirun, found on the path; a rank a thread of ours."""
+
+    name = "hpcc"
+    kernels = frozenset({"linpack", "memory_bandwidth"})
+
+    def version(self) -> str | None:
+        """``here``, with the BLAS that it is linked with; it tells its own version only when it is run."""
+        found = shutil.which("hpcc")
+        return f"with {_blas(found)}" if found and shutil.which("mpirun") else None
+
+    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+        """Why it cannot measure this point; none if it can."""
+        operation = parameters.get("operation")
+        if kernel == "memory_bandwidth":
+            if operation not in _OPERATIONS or parameters.get("pattern", "sequential") != "sequential":
+                return "hpcc's STREAM copies, scales, adds and does the triad, in sequence"
+        elif kernel != "linpack" or operation not in {None, "lu"}:
+            return "hpcc stands beside LINPACK's LU; the size of its matrix product follows from HPL's n"
+        n, ranks = _n(kernel, parameters), _ranks(parameters)
+        takes_s = 2 / 3 * n**3 / (SLOWEST_FLOPS * ranks)
+        if "reference" in (self.version() or "") and takes_s > MOST_S:
+            return f"hpcc's reference BLAS would take {takes_s:.0f} s for n = {n}"
+        return None
+
+    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
+        """What to type, in a folder with the ``hpccinf.txt`` that ``input_of`` gives."""
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        return ["mpirun", *root, "--oversubscribe", "-np", str(_ranks(parameters)), "hpcc"]
+
+    def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
+        """Run all of it once, in a folder of its own, and take what stands beside this point."""
+        why = self.unsupported(kernel, parameters)
+        if why:
+            raise UserError(why)
+        with tempfile.TemporaryDirectory(prefix="hwdyno-hpcc-") as directory:
+            folder = Path(directory)
+            (folder / "hpccinf.txt").write_text(input_of(kernel, parameters))
+            command = self.command(kernel, parameters)
+            before = program.cpu_s()
+            program.output([*command[:1], "-wdir", directory, *command[1:]], TIMEOUT_S)
+            try:
+                text = (folder / "hpccoutf.txt").read_text(errors="replace")
+            except OSError:
+                raise OSError("hpcc ended and wrote no hpccoutf.txt") from None
+            return reading_of(text, kernel, parameters, program.cpu_s() - before)
+
+
+PEER = Hpcc()
+
+
+def input_of(kernel: str, parameters: Mapping[str, Any]) -> str:
+    """The ``hpccinf.txt`` of a point: one problem on the squarest grid of its ranks."""
+    ranks = _ranks(parameters)
+    p = max(one for one in range(1, math.isqrt(ranks) + 1) if ranks % one == 0)
+    return _INPUT.format(n=_n(kernel, parameters), block=BLOCK, p=p, q=ranks // p)
+
+
+def reading_of(text: str, kernel: str, parameters: Mapping[str, Any], cpu_s: float | None = None) -> PeerReading:
+    """Read the summary of ``hpccoutf.txt``. Raises ``OSError`` in one line where it failed or lacks the figure.
+
+    ``Star`` is the mean of a rank while all run at once, so that the machine's figure is ranks times it.
+    """
+    figures = {name: value for name, text in _FIGURE.findall(text) if (value := _number(text)) is not None}
+    ranks = figures.get("CommWorldProcs", 0.0)
+    if figures.get("Success") != 1.0 or not ranks:
+        raise OSError("hpcc says itself that it failed (no Success=1 in hpccoutf.txt)")
+    details = {
+        "n": figures.get("HPL_N"),
+        "dgemm_flop_s": figures.get("StarDGEMM_Gflops", 0.0) * ranks * 1e9,
+        "dgemm_n": figures.get("DGEMM_N"),
+        **{
+            f"stream_{name}_bytes_s": figures.get(f"StarSTREAM_{name.title()}", 0.0) * ranks * 1e9
+            for name in sorted(_OPERATIONS)
+        },
+        "stream_array_bytes": figures.get("STREAM_VectorSize", 0.0) * 8,
+        "version": ".".join(f"{figures[f'Version{part}']:.0f}" for part in ("Major", "Minor", "Micro"))
+        if "VersionMicro" in figures
+        else "",
+    }
+    if kernel == "linpack":
+        rate, unit = figures.get("HPL_Tflops", 0.0) * 1e12, "FLOP/s"
+    else:
+        rate, unit = float(details[f"stream_{parameters.get('operation')}_bytes_s"] or 0.0), "bytes/s"
+    if rate <= 0:
+        raise OSError(f"hpcc printed no figure for {parameters.get('operation') or kernel}")
+    return PeerReading(rate, unit, None, None, cpu_s, 0, details)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _ranks(parameters: Mapping[str, Any]) -> int:
+    return max(1, int(parameters.get("threads") or 1))
+
+
+def _n(kernel: str, parameters: Mapping[str, Any]) -> int:
+    return int(parameters.get("n") or 2000) if kernel == "linpack" else STREAM_N
+
+
+@cache
+def _blas(path: str) -> str:
+    """The BLAS that it is linked with, by the file that the linker takes."""
+    try:
+        text = program.output(["ldd", path], 20)
+    except OSError:
+        return "an unknown BLAS"
+    found = re.search(r"lib\w*blas\S* => (\S+)", text)
+    if found is None:
+        return "a BLAS of its own"
+    file = os.path.realpath(found[1])
+    known = ("openblas", "blis", "mkl", "atlas")
+    name = next((name for name in known if name in file), "")
+    return name or ("the reference BLAS" if "/blas/" in file else Path(file).name)
