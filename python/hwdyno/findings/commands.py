@@ -44,6 +44,7 @@ USUAL: dict[str, dict[str, Scalar]] = {
         "working_set": None,
         "pages": "2m",
         "node": -1,
+        "cpu_node": -1,
     },
     "memory_latency": {
         "working_set": None,
@@ -54,6 +55,7 @@ USUAL: dict[str, dict[str, Scalar]] = {
         "threads": 1,
         "batch": 0,
         "node": -1,
+        "cpu_node": -1,
     },
     "memory_loaded_latency": {
         "operation": None,
@@ -69,6 +71,7 @@ USUAL: dict[str, dict[str, Scalar]] = {
         "locality": "random",
         "pages": "2m",
         "node": -1,
+        "cpu_node": -1,
     },
     "memory_core_to_core": {"operation": None, "lines": 1024},
     "compute_flops": {"operation": None, "precision": None, "isa": "auto", "threads": None},

@@ -238,6 +238,7 @@ _TIMES = [
 _PLACE = [
     _parameter("pages", "choice", "2m", choices=list(PAGE_BYTES)),
     _parameter("node", "integer", -1, min=-1, max=1023),
+    _parameter("cpu_node", "integer", -1, min=-1, max=1023),
 ]
 _TRAFFIC = [
     _parameter("operation", "choice", "read", choices=_OPERATIONS),
