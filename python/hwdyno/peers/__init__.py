@@ -9,7 +9,20 @@ from typing import Any, Protocol, cast
 
 from hwdyno.words import UserError
 
-PEERS = ("fio", "hpcc", "likwid", "stream", "sysbench", "multichase", "cpufp", "iperf3", "ping", "dlio", "numpy", "pytorch")
+PEERS = (
+    "fio",
+    "hpcc",
+    "likwid",
+    "stream",
+    "sysbench",
+    "multichase",
+    "cpufp",
+    "iperf3",
+    "ping",
+    "dlio",
+    "numpy",
+    "pytorch",
+)
 """Each is the file ``peers/<name>.py`` whose ``PEER`` fills the protocol."""
 
 
