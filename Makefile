@@ -16,6 +16,7 @@ test: setup lint
 	$(BIN)/python -m pytest -n 2
 
 bench: setup
+	cargo build --locked --release --quiet -p hwdyno-engine --bin hwdyno-engine
 	$(BIN)/python -m benchmarks
 
 setup: $(ENGINE)

@@ -26,23 +26,24 @@ class BenchError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """What a ratio or figure has to reach."""
+    """What a ratio or figure has to reach; with both bounds, between what it has to lie."""
 
     at_least: float | None = None
     at_most: float | None = None
 
     def says(self, unit: str = "") -> str:
         """The target in a few words."""
+        if self.at_least is not None and self.at_most is not None:
+            return f"{self.at_least:g} to {self.at_most:g}{unit}"
         word, bound = ("≥", self.at_least) if self.at_least is not None else ("≤", self.at_most)
         return f"{word} {bound:g}{unit}"
 
     def verdict(self, value: float, low: float | None, high: float | None) -> str:
         """``met``, ``not met``, or ``open`` where the value misses it and its interval does not."""
-        if self.at_least is not None:
-            met, possible = value >= self.at_least, high is not None and high >= self.at_least
-        else:
-            assert self.at_most is not None
-            met, possible = value <= self.at_most, low is not None and low <= self.at_most
+        least, most = self.at_least, self.at_most
+        met = (least is None or value >= least) and (most is None or value <= most)
+        possible = least is None or value >= least or (high is not None and high >= least)
+        possible = possible and (most is None or value <= most or (low is not None and low <= most))
         return "met" if met else "open" if possible else "not met"
 
 

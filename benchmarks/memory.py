@@ -1,11 +1,18 @@
-"""Memory and arithmetic beside likwid-bench, STREAM and NumPy's own LU, in turn, on two threads."""
+"""Memory and arithmetic beside likwid-bench, STREAM, multichase, cpufp and NumPy's own LU, in turn, on two threads;
+in process beside the bare engine; and one run beside the next."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from hwdyno import peers
 from hwdyno.peers import Peer
@@ -13,7 +20,7 @@ from hwdyno.workloads import linpack
 
 from benchmarks import Bench, BenchError, Reading, Row, Target, row_of
 
-BANDWIDTH, FLOPS = "memory_bandwidth", "compute_flops"
+BANDWIDTH, FLOPS, LATENCY = "memory_bandwidth", "compute_flops", "memory_latency"
 SET_BYTES = 512 << 20
 THREADS = min(2, len(os.sched_getaffinity(0)))
 AT_LEAST = Target(at_least=1.0)
@@ -30,6 +37,28 @@ LOOPS: tuple[tuple[str, Target], ...] = (
 STREAMS = ("nt_copy", "scale", "add", "triad")
 PEAK_SHARE = Target(at_least=0.98)
 EQUATIONS = 3000
+CHASES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("1 MiB, 2 MiB pages", {"working_set": 1 << 20, "pages": "2m"}),
+    ("64 MiB, 4 KiB pages", {"working_set": 64 << 20, "pages": "4k"}),
+    ("64 MiB, 2 MiB pages", {"working_set": 64 << 20, "pages": "2m"}),
+    ("512 MiB, 2 MiB pages", {"working_set": 512 << 20, "pages": "2m"}),
+    ("512 MiB, 4 KiB pages, local", {"working_set": 512 << 20, "pages": "4k", "locality": "local"}),
+)
+WITHIN_5 = Target(0.95, 1.05)
+# cpufp runs all of its loops each time, so a pair of these takes a minute.
+TILE_PAIRS = 2
+TILES = ("int8", "bfloat16")
+# The same loop in two processes, each with memory of its own: 2% is what pages and clock make of it.
+BARE = Target(0.98, 1.02)
+RUNS = 4
+REPEATABLE = Target(at_least=0.95)
+# Findings that name a noise of the machine: a pair of runs of which one has such a finding is explained.
+NOISES = frozenset(
+    {
+        *("load_before", "others_at_work", "steal", "swapping", "clock_dropped", "throttled", "noisy_neighbour"),
+        *("not_steady", "outlying_repeats", "interval_not_reached"),
+    }
+)
 
 
 def measure(bench: Bench) -> Iterator[Row]:
@@ -45,6 +74,7 @@ def measure(bench: Bench) -> Iterator[Row]:
     else:
         for operation in STREAMS:
             yield _bandwidth(bench, stream, operation, AT_LEAST)
+    yield from _chases(bench)
     for precision in ("double", "single"):
         point = {"operation": "fma", "precision": precision, "isa": "auto", "threads": THREADS}
         bench.says(f"fma {precision}")
@@ -55,8 +85,151 @@ def measure(bench: Bench) -> Iterator[Row]:
         rates = [(_rate(ours, "flops"), theirs.throughput) for ours, theirs in pairs]
         yield row_of(f"fma {precision}, {THREADS} threads, likwid", "FLOP/s", rates, AT_LEAST)
         shares = [_of_the_peak(ours) for ours, _ in pairs]
-        yield row_of(f"fma {precision} of chain clock x FLOP a cycle", "FLOP/s", shares, PEAK_SHARE)
+        yield row_of(f"fma {precision} of units x width", "FLOP a cycle", shares, PEAK_SHARE)
+    yield from _tiles(bench)
     yield _equations(bench)
+    yield from _bare(bench)
+    yield from _repeats(bench)
+
+
+def _chases(bench: Bench) -> Iterator[Row]:
+    multichase = peers.find("multichase")
+    if multichase.version() is None:
+        bench.says("multichase is not here (HWDYNO_MULTICHASE names it), so nothing stands beside the latency")
+        return
+    for words, point in CHASES:
+        told = {"locality": "random", "stride": 64, "runtime": bench.runtime_s, **point}
+        if why := multichase.unsupported(LATENCY, told):
+            bench.says(f"latency of {words} is left out: {why}")
+            continue
+        bench.says(f"latency of {words} beside multichase")
+        made = _in_turn(bench, multichase, LATENCY, told)
+        yield row_of(
+            f"latency, {words}, multichase",
+            "ns",
+            [(float(ours["details"]["latency_ns"]), theirs.latency_ns_mean or 0.0) for ours, theirs in made],
+            WITHIN_5,
+        )
+
+
+def _in_turn(bench: Bench, peer: Peer, kernel: str, told: dict[str, Any]) -> list[tuple[Reading, peers.PeerReading]]:
+    made = []
+    for _ in range(bench.pairs):
+        ours = bench.run(kernel, told)
+        try:
+            made.append((ours, peer.run(kernel, told)))
+        except (OSError, ValueError) as error:
+            raise BenchError(f"{peer.name}: {error}") from None
+    return made
+
+
+def _tiles(bench: Bench) -> Iterator[Row]:
+    cpufp = peers.find("cpufp")
+    if cpufp.version() is None:
+        bench.says("cpufp is not here (HWDYNO_CPUFP names it), so nothing stands beside the tiles")
+        return
+    few = Bench(bench.directory, min(bench.pairs, TILE_PAIRS), bench.runtime_s, bench.run, bench.says)
+    for precision in TILES:
+        point = {"operation": "dot", "precision": precision, "isa": "amx", "threads": 1}
+        bench.says(f"tiles in {precision} beside cpufp")
+        try:
+            made = _in_turn(few, cpufp, FLOPS, {**point, "runtime": bench.runtime_s})
+        except ValueError as error:
+            bench.says(f"no tiles here: {error}")
+            return
+        pairs = [(_rate(ours, "flops"), theirs.throughput) for ours, theirs in made]
+        yield row_of(
+            f"amx dot {precision}, 1 thread, cpufp",
+            "IOP/s" if precision == "int8" else "FLOP/s",
+            pairs,
+            Target(at_least=0.95),
+        )
+
+
+def _engine() -> str | None:
+    """The engine as a program of its own, as ``make bench`` builds it."""
+    built = Path(__file__).resolve().parent.parent / "target" / "release" / "hwdyno-engine"
+    return os.environ.get("HWDYNO_ENGINE") or (str(built) if built.exists() else shutil.which("hwdyno-engine"))
+
+
+def _bare(bench: Bench) -> Iterator[Row]:
+    """What the interpreter around the engine costs: the same kernel without any."""
+    engine = _engine()
+    if engine is None:
+        bench.says("hwdyno-engine is not built (cargo build --release -p hwdyno-engine), so nothing stands bare")
+        return
+    seconds = bench.runtime_s / 2
+    for words, kernel, point, figure in (
+        ("read, 1 thread", BANDWIDTH, {"operation": "read", "working_set": 256 << 20, "isa": "avx2"}, "bytes"),
+        ("latency, 64 KiB", LATENCY, {"working_set": 64 << 10}, "latency_ns"),
+        ("fma double, 1 thread", FLOPS, {"operation": "fma", "precision": "double"}, "flops"),
+    ):
+        bench.says(f"{words} beside the bare engine")
+        told = {**point, "runtime": seconds}
+        if kernel == BANDWIDTH:
+            told["isa"] = str(bench.run(kernel, {**told, "isa": "auto", "runtime": 0.01})["details"]["isa"])
+        pairs = []
+        for _ in range(bench.pairs):
+            ours = bench.run(kernel, told)
+            done = subprocess.run([engine, "run", kernel, json.dumps(told)], capture_output=True, text=True)
+            if done.returncode:
+                raise BenchError(f"{engine}: {done.stderr.strip()[:200]}")
+            pairs.append((_figure(ours, figure), _figure(json.loads(done.stdout), figure)))
+        unit = {"bytes": "bytes/s", "flops": "FLOP/s"}.get(figure, "ns")
+        yield row_of(f"{words}, in process beside the bare engine", unit, pairs, BARE)
+
+
+def _figure(reading: Reading, name: str) -> float:
+    return float(reading["details"][name]) if name in reading["details"] else _rate(reading, name)
+
+
+class Interval(NamedTuple):
+    """One point's interval in one run, and whether that run names a noise that touched it."""
+
+    low: float
+    high: float
+    noise: bool
+
+
+def agreement(runs: Sequence[Mapping[str, Interval]]) -> tuple[float, float]:
+    """Of all pairs of runs and their points: the share whose intervals meet, and those that meet or are explained."""
+    pairs = [(one[name], other[name]) for one, other in combinations(runs, 2) for name in one.keys() & other.keys()]
+    met = [one.low <= other.high and other.low <= one.high for one, other in pairs]
+    told = [good or one.noise or other.noise for good, (one, other) in zip(met, pairs, strict=True)]
+    return sum(met) / max(1, len(met)), sum(told) / max(1, len(told))
+
+
+def _repeats(bench: Bench) -> Iterator[Row]:
+    """Some runs of the same questions, one after the other, as a user would repeat them."""
+    runs = []
+    for number in range(RUNS):
+        bench.says(f"run {number + 1} of {RUNS} of hwdyno memory, to hold one against the other")
+        store = str(bench.directory / "repeats")
+        asked = ["memory", "grid", "--profile", "quick", "--json", "--quiet", "--no-page"]
+        command = [sys.executable, "-m", "hwdyno", *asked, "--store", store, "--out", store]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode not in {0, 3}:
+            raise BenchError(f"hwdyno memory grid: {done.stderr.strip()[-200:]}")
+        runs.append(_intervals(json.loads(done.stdout)))
+    met, told = agreement(runs)
+    yield Row(f"pairs of {RUNS} runs whose intervals meet", "share", met)
+    yield Row(f"pairs of {RUNS} runs that meet, or whose noise is named", "share", told, target=REPEATABLE)
+
+
+def _intervals(run: dict[str, Any]) -> dict[str, Interval]:
+    noises = [one for one in run["findings"] if one["rule"] in NOISES]
+    found = {}
+    for result in run["experiments"]:
+        for at, point in enumerate(result["points"]):
+            touched = any(
+                one.get("experiment") in {None, "", result["name"]} and (not one.get("points") or at in one["points"])
+                for one in noises
+            )
+            value = point["throughput"]
+            if value["low"] is not None and value["high"] is not None:
+                name = json.dumps([result["name"], point["parameters"]], sort_keys=True)
+                found[name] = Interval(value["low"], value["high"], touched)
+    return found
 
 
 def _bandwidth(bench: Bench, peer: Peer, operation: str, target: Target) -> Row:
@@ -78,10 +251,9 @@ def _rate(reading: Reading, counted: str) -> float:
 
 
 def _of_the_peak(reading: Reading) -> tuple[float, float]:
-    """What was reached, and threads x clock of the chain x operations an instruction x units."""
+    """Operations a cycle of the chain's clock under the same load, and units x operations an instruction."""
     details: dict[str, Any] = reading["details"]
-    each = float(details["flop_per_instruction"]) * float(details["pipes"])
-    return float(details["flops_s"]), THREADS * float(details["clock_hz_during"]) * each
+    return float(details["flop_per_cycle"]), float(details["flop_per_instruction"]) * float(details["pipes"])
 
 
 def _equations(bench: Bench) -> Row:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import Target, row_of
+from benchmarks.memory import Interval, agreement
 
 
 @pytest.mark.parametrize(
@@ -17,6 +18,9 @@ from benchmarks import Target, row_of
         (Target(at_most=0.6), 0.7, 0.59, 0.8, "open"),
         (Target(at_most=0.6), 0.7, 0.61, 0.8, "not met"),
         (Target(at_most=0.6), 0.7, None, None, "not met"),
+        (Target(0.95, 1.05), 1.0, None, None, "met"),
+        (Target(0.95, 1.05), 1.1, 1.04, 1.2, "open"),
+        (Target(0.95, 1.05), 0.9, 0.8, 0.94, "not met"),
     ],
 )
 def test_a_target_is_met_missed_or_open(
@@ -30,3 +34,11 @@ def test_the_ratio_is_the_median_of_the_pairs_and_not_the_ratio_of_medians() -> 
     assert row.ratio == 1.25
     assert row.low is not None and row.high is not None and row.low <= 1.25 <= row.high
     assert (row.ours, row.theirs, row.verdict) == (50.0, 40.0, "met")
+
+
+def test_two_runs_agree_where_their_intervals_meet_or_a_noise_is_named() -> None:
+    quiet = [{"a": Interval(1.0, 2.0, False)}, {"a": Interval(1.5, 2.5, False)}, {"a": Interval(2.2, 3.0, False)}]
+    assert agreement(quiet) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    noisy = [*quiet[:2], {"a": Interval(2.2, 3.0, True)}]
+    assert agreement(noisy) == (pytest.approx(2 / 3), 1.0)
+    assert agreement(quiet[:1]) == (0.0, 0.0), "one run agrees with nothing"

@@ -17,14 +17,14 @@ MFlops/s:\t\t48775.67
 Data volume (Byte):\t5120000000
 MByte/s:\t\t8668.51
 """
-# multichase -v -m 64m -s 64 -T 64m -n 2 -H
+# multichase -a -v -m 64m -s 64 -T 64m -n 2 -H
 MULTICHASE = """nr_mixer_indices = 8
 page_size = 2097152 bytes (THP)
 total_memory = 67108864 (64.0 MiB)
 samples (one column per thread, one row per sample):
   253.0  avg=253.0
   223.8  avg=223.8
- 223.8
+ 238.4
 """
 CPUFP = """Number Threads: 1
 Thread Pool Binding: 0
@@ -48,9 +48,11 @@ def test_what_they_print_is_read_in_our_units() -> None:
     assert likwid.reading_of(LIKWID, "compute_flops").throughput == 48775.67e6
     assert sysbench.reading_of(SYSBENCH).throughput == 16412.87 * (1 << 20)
     chased = multichase.reading_of(MULTICHASE)
-    assert chased.latency_ns_mean == 223.8 and chased.throughput == pytest.approx(1e9 / 223.8)
+    assert chased.latency_ns_mean == 238.4 and chased.throughput == pytest.approx(1e9 / 238.4)
     tiles = cpufp.reading_of(CPUFP, {"operation": "dot", "precision": "int8", "isa": "auto"})
     assert tiles.throughput == 7.1021e12 and tiles.unit == "IOP/s"
+    newer = "| AMX_BF16        | DSA           | MM(f32,bf16,bf16) | 424.95 GFLOPS    |\n"
+    assert cpufp.reading_of(newer, {"operation": "dot", "precision": "bfloat16"}).throughput == 424.95e9
     wide = {"operation": "fma", "precision": "double"}
     assert cpufp.reading_of(CPUFP, wide).throughput == 118.61e9
     assert cpufp.reading_of(CPUFP, {**wide, "isa": "avx2"}).throughput == 59.31e9
@@ -86,9 +88,9 @@ def test_points_that_they_cannot_measure_are_left_out() -> None:
 def test_multichase_is_asked_for_the_same_set_pages_and_locality() -> None:
     local = {"working_set": 1 << 20, "pages": "4k", "locality": "local", "local_size": 4096, "stride": 128}
     asked = peers.find("multichase").command("memory_latency", {**local, "runtime": 1.0})
-    assert asked == ["multichase", "-m", "1048576", "-s", "128", "-T", "4096", "-n", "2"]
+    assert asked == ["multichase", "-a", "-m", "1048576", "-s", "128", "-T", "4096", "-n", "2"]
     asked = peers.find("multichase").command("memory_latency", {"working_set": 4096, "locality": "sequential"})
-    assert asked == ["multichase", "-m", "4096", "-s", "64", "-T", "4096", "-n", "1", "-o", "-H"]
+    assert asked == ["multichase", "-a", "-m", "4096", "-s", "64", "-T", "4096", "-n", "1", "-o", "-H"]
 
 
 def test_a_program_that_fails_says_so_in_one_line() -> None:

@@ -12,7 +12,7 @@ from hwdyno.peers import PeerReading, program
 from hwdyno.words import UserError
 
 # It runs every loop that it was built with, about a second each, and prints all of them at its end.
-TIMEOUT_S = 300.0
+TIMEOUT_S = 600.0
 # What stands beside each of ours, the widest first: our instruction set, its name for it, its computation.
 _LOOPS: Mapping[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
     ("dot", "int8"): (("amx", "AMX_INT8", "MM(s32,s8,s8)"), ("avx512", "AVX512_VNNI", "DP4A(s32,u8,s8)")),
@@ -26,7 +26,8 @@ _LOOPS: Mapping[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
     ("fma", "single"): (("avx512", "AVX512F", "FMA(f32,f32,f32)"), ("avx2", "FMA", "FMA(f32,f32,f32)")),
     ("fma", "half"): (("avx512", "AVX512_FP16", "FMA(f16,f16,f16)"),),
 }
-_ROW = re.compile(r"^\|\s*(\S+)\s*\|\s*(\S+)\s*\|\s*([0-9.]+) ([KMGTP]?)(FLOPS|OPS)\s*\|", re.M)
+# Newer ones have a column more, the length of a vector.
+_ROW = re.compile(r"^\|\s*(\S+)\s*\|(?:[^|\n]*\|)?\s*(\S+)\s*\|\s*([0-9.]+) ([KMGTP]?)(FLOPS|OPS)\s*\|", re.M)
 _POWERS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 
 
