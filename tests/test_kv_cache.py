@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,6 +96,25 @@ def test_files_of_a_killed_run_go_and_those_of_others_stay(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.machine
+def test_an_interrupt_keeps_what_was_measured_and_leaves_no_file(tmp_path: Path) -> None:
+    told = {**SMALL, "runtime": 60.0, "path": str(tmp_path / "kv")}
+    script = (
+        "import json, sys; from hwdyno import engine; print('go', flush=True);"
+        f"print(json.dumps(engine.run('training_kv_cache', json.loads({json.dumps(told)!r}))))"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "go\n"
+        while not list(tmp_path.glob("kv/kv-*")):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        reading = json.loads(process.stdout.read())
+    assert reading["interrupted"] is True
+    assert reading["elapsed_s"] < 30
+    assert not list((tmp_path / "kv").iterdir())
+
+
 def latencies(ms: float, count: int = 400) -> Any:
     histogram = Histogram()
     histogram.record(round(ms * 1e6), count)
@@ -150,6 +172,7 @@ def test_a_block_that_is_not_what_was_written_makes_the_point_invalid() -> None:
     found = findings(point(1, 5, details={"corrupt_blocks": 1}, faults=(fault,)))["io_corrupt"]
     assert found.severity == "invalid"
     assert "1 blocks read are not what was written" in found.says
+    assert "kv_users" not in findings(point(1, 5, details={"corrupt_blocks": 1}, faults=(fault,)))
     assert "block 3 is flipped" in found.says
 
 

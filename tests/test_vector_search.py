@@ -100,7 +100,7 @@ def point(threads: int, recall: float, queries_s: float = 500.0) -> Measurement:
     )  # fmt: skip
 
 
-def findings(*points: Measurement) -> dict[str, Finding]:
+def explained(*points: Measurement) -> Run:
     fixed: dict[str, Any] = {"index": "diskann", "vectors": 20_000, "dim": 128, "k": 10, "search_list": 50}
     result = ExperimentResult(
         "training.vector_search.diskann", "training", "?", "threads", "training_vector_search", points, fixed=fixed
@@ -108,7 +108,11 @@ def findings(*points: Measurement) -> dict[str, Finding]:
     run = Run(
         id="x", started="", finished="", machine={"cpu": {"threads": 4}}, profile="", command="", experiments=(result,)
     )
-    return {found.rule: found for found in explain(run).findings}
+    return explain(run)
+
+
+def findings(*points: Measurement) -> dict[str, Finding]:
+    return {found.rule: found for found in explained(*points).findings}
 
 
 def test_the_best_point_is_told_with_its_price_and_its_answers() -> None:
@@ -116,6 +120,13 @@ def test_the_best_point_is_told_with_its_price_and_its_answers() -> None:
     assert "answers 1.50 k queries/s with 4 threads, p50 2.00 ms" in found["vector_queries"].says
     assert "97% recall@10; a query takes 50 reads of 200 kB in all" in found["vector_queries"].says
     assert "vector_recall" not in found
+
+
+def test_the_headline_says_what_the_storage_carries() -> None:
+    from hwdyno.report.verdict import verdict_of
+
+    run = explained(point(1, 0.97, 500), point(4, 0.97, 1500))
+    assert verdict_of(run).says.endswith("and p99 2.00 ms, at 97% recall@10.")
 
 
 def test_fast_answers_that_are_wrong_are_no_answers() -> None:

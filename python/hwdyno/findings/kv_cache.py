@@ -155,7 +155,9 @@ def kv_users(case: Case) -> Verdict | None:
         (
             (one, at)
             for at, point in enumerate(case.result.points)
-            if (one := served(case.result, point)) is not None and one.read_p95_ns is not None
+            if point.validity != "invalid"
+            and (one := served(case.result, point)) is not None
+            and one.read_p95_ns is not None
         ),
         key=lambda pair: pair[0].users,
     )

@@ -37,7 +37,9 @@ def vector_queries(case: Case) -> Verdict | None:
     points = [
         (float(point.details["queries_s"]), at)
         for at, point in enumerate(case.result.points)
-        if point.details.get("queries_s") and as_number(point.details.get("recall")) is not None
+        if point.validity != "invalid"
+        and point.details.get("queries_s")
+        and as_number(point.details.get("recall")) is not None
     ]
     good = [(rate, at) for rate, at in points if case.result.points[at].details["recall"] >= RECALL] or points
     if not good:

@@ -96,9 +96,12 @@ def _storage(experiments: list[ExperimentResult]) -> str:
     return f"This storage {', and '.join(parts)}." if parts else ""
 
 
+_CARRIES = {"training_capacity", "kv_users", "vector_queries"}
+
+
 def _fed(run: Run, resource: str) -> str:
-    """How many accelerators each storage feeds: what a loader reaches out of memory is nobody's headline."""
-    told = [one for one in run.findings if one.rule == "training_capacity" and one.resource == resource]
+    """How much of whose load each storage carries: what a loader reaches out of memory is nobody's headline."""
+    told = [one for one in run.findings if one.rule in _CARRIES and one.resource == resource]
     return " ".join(f"{one.says.partition('; ')[0]}." for one in told)
 
 

@@ -327,6 +327,7 @@ impl User<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::training::kv_files::Way;
 
     #[test]
     fn an_entry_is_its_tokens_in_whole_blocks() {
@@ -344,5 +345,66 @@ mod tests {
         assert_eq!(entry_bytes(&traffic, 1000), 10 * 131_072);
         assert_eq!(entry_bytes(&traffic, 1), 131_072);
         assert_eq!(entry_bytes(&Traffic { bytes_per_token: 5000, ..traffic }, 100), 8192);
+    }
+
+    /// A service in a folder of its own, and what it needs.
+    fn served(name: &str, work: impl FnOnce(&mut User<'_>, &Ledger, &Stop)) {
+        let folder = std::env::temp_dir().join(format!("hwdyno-kv-users-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let traffic = Traffic {
+            bytes_per_token: 4096,
+            scale: 1.0,
+            kind: "mixed".into(),
+            turns: 50,
+            decode_batch: 32,
+            token_s: 0.0,
+            think: 0.0,
+            seed: 1,
+            end_ns: u64::MAX,
+        };
+        let (tiers, shelf) = (Tiers::new(0, 1 << 20), Shelf::new(&folder, Way::Emptied, false, true, 1));
+        let (reads, writes, stop, broken) = (Ledger::new(0.1), Ledger::new(0.1), Stop::new(), Stop::new());
+        let service = Service {
+            traffic: &traffic,
+            tiers: &tiers,
+            shelf: &shelf,
+            reads: &reads,
+            writes: &writes,
+            stop: &stop,
+            broken: &broken,
+        };
+        let buffers = Buffers::new(2 * BLOCK, 1).unwrap();
+        let mut user =
+            User { service: &service, buffers, draws: Draws::new(1), number: 0, made: 0, told: Told::default() };
+        let ledger = if name == "gone" { &writes } else { &reads };
+        work(&mut user, ledger, &broken);
+        let _ = std::fs::remove_dir_all(folder);
+    }
+
+    #[test]
+    fn an_entry_that_somebody_removed_is_named_and_missed_and_the_talk_goes_on() {
+        served("missing", |user, reads, broken| {
+            user.keep(1, 8192).unwrap();
+            user.fetch(1).unwrap();
+            user.service.shelf.remove(1);
+            user.fetch(1).unwrap();
+            user.fetch(1).unwrap();
+            assert_eq!((user.told.storage_hits, user.told.misses, broken.is_set()), (1, 2, false));
+            let faults = reads.faults();
+            assert_eq!((faults.len(), faults[0].operation.as_str(), faults[0].errno), (1, "open", libc::ENOENT));
+            assert!(faults[0].says.contains("kv-00000001.hwdyno: No such file"), "{}", faults[0].says);
+        });
+    }
+
+    #[test]
+    fn storage_that_takes_no_more_ends_it_for_all_and_is_named() {
+        served("gone", |user, writes, broken| {
+            user.keep(1, 8192).unwrap();
+            std::fs::remove_dir_all(user.service.shelf.path(1).parent().unwrap()).unwrap();
+            assert!(user.keep(2, 8192).is_err());
+            assert!(broken.is_set());
+            assert_eq!(writes.faults()[0].operation, "open");
+            assert!(user.fetch(1).is_err(), "it is over for all");
+        });
     }
 }
