@@ -13,10 +13,12 @@ from typing import Any
 
 import made_run
 import pytest
+from hwdyno.findings import explain
 from hwdyno.report import audit, charts, figures, images, machine, plotdata, rows, tables, theme, verdict
 from hwdyno.report.terminal import print_run, sparkline
+from hwdyno.statistics import interval
 from hwdyno.store import to_json
-from hwdyno.words import Ceiling, Run, Value
+from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run, Value
 
 MADE = {name: make() for name, make in made_run.ALL.items()}
 WHOLE = MADE["whole"]
@@ -373,3 +375,24 @@ def test_a_row_and_the_laws_hold_a_mix_against_the_same_bound() -> None:
     (held,) = against_ceilings(Case(WHOLE, experiment, 0), "physical")
     assert ceiling is not None and share == held.share == pytest.approx(0.75)
     assert ceiling.value == pytest.approx(200e6)
+
+
+def test_arithmetic_on_numbers_and_on_integers_is_told_apart_in_tables_and_charts() -> None:
+    """FLOP/s and IOP/s share no column and no axis, and neither is left out."""
+    first = WHOLE.experiments[0].points[0]
+
+    def at(precision: str, unit: str, threads: int) -> Measurement:
+        value = interval([threads * 1e10] * 3, unit)
+        told: Parameters = {"precision": precision, "threads": threads}
+        return replace(first, parameters=told, throughput=value, rate=None, latency_ns=None, samples=None)
+
+    points = [at("double", "FLOP/s", n) for n in (1, 2, 4)] + [at("int32", "IOP/s", n) for n in (1, 2, 4)]
+    made = ExperimentResult("compute.threads", "compute", "?", "threads", "compute_flops", tuple(points))
+    run = explain(replace(WHOLE, experiments=(made,), findings=()))
+    said = [line for line in printed(run, 100).splitlines() if "GFLOP/s" in line or "GIOP/s" in line]
+    assert any("GFLOP/s" in line for line in said) and any("GIOP/s" in line for line in said)
+    names = [chart.name for chart in charts.charts_of(run) if "throughput" in chart.name]
+    assert len(names) == 2 and len(set(names)) == 2
+    (floating, whole) = rows.by_unit(run.experiments[0])
+    assert [len(floating.points), len(whole.points)] == [3, 3]
+    assert [curve.points for curve in whole.curves] == [(0, 1, 2)]

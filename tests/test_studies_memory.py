@@ -11,7 +11,7 @@ from hwdyno import studies
 from hwdyno.cli import study as command
 from hwdyno.findings import explain
 from hwdyno.hosts.local import Local
-from hwdyno.words import Run, UserError
+from hwdyno.words import Run, UserError, Value
 from test_findings_memory import flops, moved, point, result, run_of
 
 
@@ -82,3 +82,18 @@ def test_only_some_resources_of_a_study(tmp_path: Path) -> None:
     args.only = "gpu"
     with pytest.raises(UserError, match="asks nothing of 'gpu'"):
         command.plan_of(studies.find("cloud-vm-suite"), args, Local())
+
+
+def test_the_drive_stands_beside_makers_figures_and_a_curve_of_two_points_has_no_compromise() -> None:
+    run = laptop()
+    reads = [point(rate * 4096, "bytes/s", 60e3, rw=rw, bs=4096, iodepth=16) for rw, rate in (("randread", 61e3),)]
+    reads = [replace(one, rate=Value(61e3, "operations/s")) for one in reads]
+    loaded = run.experiments[0]
+    few = replace(loaded, points=loaded.points[:2] + loaded.points[6:8])
+    flash = result("storage_blocks", "bs", *reads, name="storage.flash")
+    made = of_study("laptop-memory-and-flash", run_of(few, replace(flash, resource="storage")))
+    table = studies.tables(made)[-1]
+    assert table.title == "Beside makers' figures"
+    assert table.rows[0] == ("this drive, measured", "250", "-", "61.0 k IOPS", "-")
+    assert "130 k IOPS" in table.rows[-1]
+    assert not any("best compromise" in said for said in studies.observations(made))

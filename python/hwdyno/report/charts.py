@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hwdyno.report import open_closed, plots, roofline, snia
-from hwdyno.report.rows import Series, is_number, label_of, load_of, series_of, varying
+from hwdyno.report.rows import Series, by_unit, is_number, label_of, load_of, series_of, varying
 from hwdyno.words import ExperimentResult, Run
 
 MOST_SERIES = 8
@@ -69,10 +69,13 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
     chosen = plots.chosen_points(experiment)
     grid = experiment.name.endswith(".grid")
     if not grid:
-        for number, (part, group) in enumerate(parted(experiment)):
-            suffix = f"-{number + 1}" if part else ""
-            for kind, draw in _kinds(experiment, group):
-                yield from made(kind + suffix, draw(experiment, group), part)
+        alike = by_unit(experiment)
+        groups = [(one, part, group) for one in alike for part, group in parted(one)]
+        for number, (one, part, group) in enumerate(groups):
+            unit = one.points[0].throughput.unit if len(alike) > 1 else ""
+            suffix = f"-{number + 1}" if part or unit else ""
+            for kind, draw in _kinds(one, group):
+                yield from made(kind + suffix, draw(one, group), part or unit)
     yield from made("percentiles", plots.percentiles(experiment, chosen))
     yield from made("samples", plots.samples(experiment, chosen))
 

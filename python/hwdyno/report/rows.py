@@ -161,6 +161,26 @@ def unit_of(experiment: ExperimentResult) -> str:
     return experiment.points[0].throughput.unit if experiment.points else ""
 
 
+def by_unit(experiment: ExperimentResult) -> list[ExperimentResult]:
+    """The experiment in parts of one unit each, such as FLOP/s and IOP/s: no axis and no column can hold two."""
+    units = list(dict.fromkeys(point.throughput.unit for point in experiment.points))
+    if len(units) < 2 or experiment.metric not in {"", "throughput"}:
+        return [experiment]
+    parts = []
+    for unit in units:
+        chosen = [at for at, point in enumerate(experiment.points) if point.throughput.unit == unit]
+        new = {at: index for index, at in enumerate(chosen)}
+        curves = tuple(
+            replace(curve, points=tuple(new[at] for at in curve.points if at in new))
+            for curve in experiment.curves
+            if curve.unit == unit
+        )
+        peers = tuple(replace(peer, point=new[peer.point]) for peer in experiment.peers if peer.point in new)
+        points = tuple(experiment.points[at] for at in chosen)
+        parts.append(replace(experiment, points=points, curves=curves, peers=peers))
+    return parts
+
+
 def in_unit(measurement: Measurement, unit: str) -> Value | None:
     """The measurement's throughput, rate or mean latency, whichever has ``unit``."""
     if unit == "ns" and measurement.latency_ns is not None:

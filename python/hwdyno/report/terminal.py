@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from hwdyno.report import figures, study
 from hwdyno.report.rows import (
     Series,
+    by_unit,
     direction,
     grid_label,
     in_unit,
@@ -103,6 +104,11 @@ def _body(experiment: ExperimentResult, console: Console) -> RenderableType:
     ways = {direction(parameters) for parameters in points}
     if experiment.name.endswith(".grid") and all(map(grid_label, points)) and ways <= {"read", "write"}:
         return _grid(experiment, console)
+    parts = by_unit(experiment)
+    if len(parts) > 1:
+        from rich.console import Group
+
+        return Group(*(_body(part, console) for part in parts))
     series = series_of(experiment)
     if len(series) == 1 or len(experiment.points) <= MOST_POINTS // 2:
         return _points(experiment, series, console)

@@ -11,6 +11,7 @@ NAME = "laptop-memory-and-flash"
 _PUBLISHED = "usb-flash-laptop"
 LOADED, FLASH = "memory.loaded", "storage.flash"
 MIXES = ("1:0", "3:1", "2:1", "1:1")
+LEAST_POINTS = 5
 DELAYS = (0, 50, 200, 500, 1000, 2500, 5000, 20000)
 
 
@@ -38,7 +39,8 @@ def tables(run: Run) -> list[Table]:
         made.append(Table("Loaded latency: mean, ns", heads, rows(_nanoseconds)))
         made.append(Table("Loaded latency: bandwidth, MB/s", heads, rows(lambda p: mb_s(p.throughput.value))))
     if flash := experiment(run, FLASH):
-        made.append(_drive([(whole(flash, point), point) for point in flash.points]))
+        points = [(whole(flash, point), point) for point in flash.points]
+        made += [_drive(points), _makers(points)]
     return made
 
 
@@ -70,6 +72,27 @@ def _drive(points: list[tuple[Parameters, Measurement]]) -> Table:
     return Table("The drive at depth 16", heads, tuple(rows))
 
 
+def _makers(points: list[tuple[Parameters, Measurement]]) -> Table:
+    """This drive at 4 KiB beside what makers say of theirs: the study's drive, its link, and an enterprise SSD."""
+
+    def rate(word: str) -> str:
+        found = [p.rate.value for told, p in points if told.get("rw") == word and number(told, "bs") == 4096 and p.rate]
+        return f"{format_count(max(found))} IOPS" if found else NONE
+
+    def speed(word: str) -> str:
+        found = [point.throughput.value for told, point in points if told.get("rw") == word]
+        return mb_s(max(found)) if found else NONE
+
+    rows = (
+        ("this drive, measured", speed("randread"), speed("randwrite"), rate("randread"), rate("randwrite")),
+        ("the study's drive, as its maker rates it", "400", "240", NONE, NONE),
+        ("USB 3.1 Gen 1: 5 Gbit/s x 8/10", "500", "500", NONE, NONE),
+        ("enterprise SSD (PCIe 4.0 x4), as its maker rates it", NONE, NONE, "1 M IOPS", "130 k IOPS"),
+    )
+    heads = ("what", "read, MB/s", "write, MB/s", "random read, 4 KiB", "random write, 4 KiB")
+    return Table("Beside makers' figures", heads, rows)
+
+
 def observations(run: Run) -> list[str]:
     """The compromise between throughput and latency, curve by curve, and what the drive's figures are of."""
     said = []
@@ -93,6 +116,8 @@ def _compromise(curve: Curve) -> str:
     best, floor = curve.best, curve.floor
     if best is None or floor is None or best.latency_ns is None or not floor.latency_ns:
         return ""
+    if len(curve.points) < LEAST_POINTS or curve.state != "knee":
+        return ""  # Of a few points, or of a curve without a bend, any would be the best.
     name = ", ".join(f"{name} {value}" for name, value in curve.series.items() if name in {"mix", "block"})
     return (
         f"Memory, {name}: the best compromise is a delay of {best.load:.0f} cycles, {format_bytes_s(best.throughput)} "
