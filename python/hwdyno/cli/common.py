@@ -203,9 +203,9 @@ def dry_run(plan: Plan, host: Host) -> int:
     from hwdyno.runner import budget
     from hwdyno.workspace import check_place
 
-    raw = False
+    raw = None
     if plan.needs_data_file:
-        raw = check_place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial).is_device
+        raw = check_place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial).device_bytes
     plan = budget.fitted(plan, plan.budget_s)
     lines = listing(plan, _write_speed(host.survey(plan.path)) or WRITE_BYTES_S)
     out = sys.stdout.write
@@ -217,9 +217,9 @@ def dry_run(plan: Plan, host: Host) -> int:
             f"{line.experiment:{name_width}}  {described(line.parameters):{width}}  "
             f"{format_duration(line.takes_s):>8}  {writes}\n"
         )
-    if raw:
+    if raw is not None:
         what = "is written over: all data on it is lost" if plan.writes else "is only read"
-        out(f"raw device: {format_bytes(plan.data_bytes)} of {plan.path}, which {what}\n")
+        out(f"raw device: {format_bytes(min(raw, plan.data_bytes))} of {plan.path}, which {what}\n")
     elif plan.needs_data_file:
         out(f"data file: {format_bytes(plan.data_bytes)} in {plan.path}, removed after\n")
     total_s, total_bytes = sum(line.takes_s for line in lines), sum(line.writes_bytes for line in lines)

@@ -44,11 +44,15 @@ def plan_of(test: SniaTest, args: argparse.Namespace, host: Host) -> Plan:
     """The test's plan; its workloads are SNIA's own, whatever the options."""
     from hwdyno import plan as plans
     from hwdyno.units import parse_duration
+    from hwdyno.workspace import check_place
 
     given = given_axes(args)
     if extra := sorted(set(given) - MAY_SAY):
         raise UserError(f"SNIA's tests say {', '.join(extra)} themselves; leave --{extra[0].replace('_', '-')} out")
     profile = args.profile or "quick"
+    if "size" not in given and profile != "quick" and args.path is not None and args.path.is_block_device():
+        place = check_place(args.path, writes=True, destroy=args.destroy, serial=args.serial)
+        given["size"] = str(place.device_bytes)  # The specification is about the whole device.
     plan = plans.build(
         [(test.experiment, given)],
         host.kernels(),

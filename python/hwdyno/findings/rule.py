@@ -315,7 +315,7 @@ def label_of(parameters: Mapping[str, Scalar], left_out: set[str] | frozenset[st
         if value is None or name in left_out or name in {"rw", "rwmixread", "bs", "seed", "path"}:
             continue
         number = as_number(value)
-        known = name in {"iodepth", "numjobs", "threads", "streams", "working_set", "delay", "block"}
+        known = name in {"iodepth", "numjobs", "threads", "streams", "working_set", "delay", "block", "rate"}
         known = known and number is not None
         rest.append(load_words(name, number) if known and number is not None else f"{name} {value}")
     return ", ".join(filter(None, [" ".join(words), *rest]))
