@@ -231,3 +231,16 @@ def test_dlrm_reads_row_groups_of_6144_and_40_of_200_columns(tmp_path: Path) -> 
     # beside the columns: page headers, and the footer of 8 x 200 chunks once
     assert 160 < chosen["bytes"] / chosen["operations"] < 180
     assert 761 < whole["bytes"] / whole["operations"] < 785
+
+
+def test_a_checkpoint_has_the_models_layout_over_ranks(tmp_path: Path) -> None:
+    """Model and optimizer lie in files of their own, and only one replica of the model is saved."""
+    told = {"path": str(tmp_path), "checkpoint_bytes": 14 << 20, "ranks": 4, "writes": 2, "reads": 2, "slots": 2}
+    whole = engine.run("training_checkpoint", {**told, "model_share": 1 / 7})
+    part = engine.run("training_checkpoint", {**told, "model_share": 1 / 7, "model_ranks_share": 0.5})
+    for reading in (whole, part):
+        saved, loaded = reading["streams"]
+        assert not reading["faults"]
+        assert saved["bytes"] == loaded["bytes"] == 2 * reading["details"]["checkpoint_bytes"]
+        assert reading["details"]["checkpoint_bytes"] == pytest.approx(14 << 20, abs=16)
+    assert not list(tmp_path.iterdir())

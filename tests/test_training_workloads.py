@@ -217,6 +217,8 @@ def test_checkpoints_have_the_sizes_of_the_rules_and_their_protocol() -> None:
         assert whole.bytes == pytest.approx(size, rel=1e-6)
         assert part.bytes == pytest.approx(size / 100, rel=1e-6)
         assert (whole.writes, whole.reads) == (10, 10)
+        assert whole.model_ranks_share == (1.0 if name in {"llama3-8b", "llama3-70b"} else 0.5)
+        assert whole.model_share == pytest.approx(2 / 14)
         assert part.memory(part.ranks).startswith(f"{name} at scale 0.01: ")
     # fp16 parameters, and in fp32 a copy and two moments: 14 bytes a parameter of 8.03e9
     assert sizes["llama3-8b"] == pytest.approx(14 * 8.03e9, rel=0.01)

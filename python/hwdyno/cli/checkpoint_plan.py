@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from hwdyno.hosts import Host
 
 QUICK_TIMES = 3
+ROOM_SHARE = 0.5
+"""Of the free room, what checkpoints side by side may take."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +53,9 @@ def run(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: Host
         fixed: Parameters = {**what.parameters, "path": str(path / "hwdyno-checkpoint")}
         if (args.profile or "quick") == "quick":
             fixed |= {"writes": QUICK_TIMES, "reads": QUICK_TIMES}
+        # as many side by side as there are saves, or as the room has for
+        fits = int(shutil.disk_usage(path).free * ROOM_SHARE / what.bytes)
+        fixed["slots"] = max(1, min(int(fixed["writes"] or 1), fits))
         where = f"@{name}" if len(places) > 1 else ""
         chosen.append(
             (replace(CHECKPOINT, name=f"training.checkpoint.{what.model}{where}", fixed=fixed), {"ranks": ranks})

@@ -76,6 +76,11 @@ def fed(result: ExperimentResult, point: Measurement) -> Fed | None:
     )
 
 
+def again(case: Case, options: str = "") -> str:
+    """What was typed, with further options: the last of two alike counts. A workload's own file is then still named."""
+    return " ".join(filter(None, [case.run.command or case.command(), options]))
+
+
 def client_bytes_s(run: Run, result: ExperimentResult, number: int) -> float | None:
     """What the loader alone delivered to so many accelerators, bytes/s: measured with no computing, from memory."""
     for other in run.experiments:
@@ -186,7 +191,7 @@ def training_au(case: Case) -> Verdict | None:
         f"{percent(waits)} of the time; {format_bytes_s(what.nominal_bytes_s)} of the "
         f"{format_bytes_s(what.need_bytes_s * what.number)} that they need arrive.",
         {"au": what.au, "au_pass": what.au_pass, "nominal_bytes_s": what.nominal_bytes_s},
-        f"Ask for fewer accelerators, more readers or another storage: {case.command(read_threads=16)}",
+        "Ask for fewer accelerators, another storage or more readers: " + again(case, "--read-threads 16"),
         weight=waits,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.findings.training import Fed, client_bytes_s, fed, training_too_small
+from hwdyno.findings.training import Fed, again, client_bytes_s, fed, training_too_small
 from hwdyno.units import format_bytes_s, format_size
 from hwdyno.words import ExperimentResult, Measurement, Run
 
@@ -174,6 +174,6 @@ def training_plain(case: Case) -> Verdict | None:
         evidence,
         "Give this client more processors, or --parse raw."
         if slow
-        else f"Let more be in flight: {case.command()} --read-threads {2 * plain.threads_each} --prefetch 4",
+        else f"Let more be in flight: {again(case, f'--read-threads {2 * plain.threads_each} --prefetch 4')}",
         points=(at,),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwdyno.findings.rule import Case, Verdict, percent, times
-from hwdyno.findings.training import fed
+from hwdyno.findings.training import again, fed
 from hwdyno.words import Measurement, PeerResult
 
 SAME_AU = 0.02
@@ -37,7 +37,9 @@ def training_beside_dlio(case: Case) -> Verdict | None:
     apart, what, theirs, peer = max(found, key=lambda one: one[0])
     cost, evidence = _cost(case.result.points[peer.point], peer)
     evidence = {"au": what.au, "their_au": theirs, "points_apart": 100 * apart, "compared": len(found), **evidence}
+    disturbed = "others_at_work" in case.result.points[peer.point].why
     both = f"{what.who}: AU {percent(what.au)} here and {percent(theirs)} by {peer.named} on the same files"
+    both += ", with others at work on this machine" if disturbed else ""
     if apart <= SAME_AU:
         return Verdict("info", f"{both}, so both agree{cost}.", evidence, "Nothing to do.", points=(peer.point,))
     if theirs < what.au:
@@ -48,7 +50,7 @@ def training_beside_dlio(case: Case) -> Verdict | None:
             "info",
             f"{both}{cost}: the {100 * apart:.1f} points between them are DLIO's own work and not the storage's{why}.",
             evidence,
-            f"Judge the storage by this loader, and DLIO's verdict by its client: {case.command()} --peers",
+            f"Judge the storage by this loader, and DLIO's verdict on a client with processors to spare: {again(case)}",
             points=(peer.point,),
         )
     return Verdict(

@@ -24,6 +24,10 @@ class Checkpoint:
     writes: int
     reads: int
     scale: float = 1.0
+    model_share: float = 0.0
+    """Of the bytes, the model's; the rest is the optimizer's."""
+    model_ranks_share: float = 1.0
+    """Of the ranks, those that save the model: fewer where replicas of it would only save it again."""
 
     @property
     def bytes(self) -> int:
@@ -43,7 +47,8 @@ class Checkpoint:
         """What the kernel ``training_checkpoint`` is told."""
         return {
             "checkpoint_bytes": self.bytes, "writes": self.writes, "reads": self.reads, "model": self.model,
-            "scale": self.scale, "transfer_size": TRANSFER_BYTES,
+            "scale": self.scale, "transfer_size": TRANSFER_BYTES, "model_share": self.model_share,
+            "model_ranks_share": self.model_ranks_share,
         }  # fmt: skip
 
 
@@ -56,4 +61,6 @@ def find(model: str, scale: float) -> Checkpoint:
     if not 0 < scale <= 1:
         raise UserError(f"--scale {scale:g} must be above 0 and at most 1, such as 0.01")
     one = models[model]
-    return Checkpoint(model, one["bytes"], one["ranks"], told["writes"], told["reads"], scale)
+    share = one["model_ranks"] / one["ranks"]
+    sizes = (one["bytes"], one["ranks"], told["writes"], told["reads"])
+    return Checkpoint(model, *sizes, scale, told["model_bytes_share"], share)

@@ -39,6 +39,20 @@ impl Kernel for Checkpoint {
                 text("path", "a folder of this kernel's own; its files are removed after", serde_json::Value::Null),
                 integer("checkpoint_bytes", "size of one checkpoint over all ranks", "B", (4096, 1 << 50), 1 << 30),
                 integer("ranks", "how many ranks save and load their parts at once", "", (1, 4096), 8),
+                Parameter {
+                    name: "model_share",
+                    means: "share of the bytes that is the model's; the rest is the optimizer's, in a file of its own",
+                    unit: "",
+                    kind: Kind::Number { min: 0.0, max: 1.0 },
+                    default: json!(0.0),
+                },
+                Parameter {
+                    name: "model_ranks_share",
+                    means: "share of the ranks that save the model, where others have replicas of it",
+                    unit: "",
+                    kind: Kind::Number { min: 0.0, max: 1.0 },
+                    default: json!(1.0),
+                },
                 integer("writes", "how many checkpoints are saved", "", (1, 1000), 10),
                 integer("reads", "how many are loaded", "", (0, 1000), 10),
                 integer("slots", "how many are kept at once; the oldest is overwritten", "", (1, 1000), 1),
@@ -61,16 +75,21 @@ impl Kernel for Checkpoint {
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let folder = PathBuf::from(parameters.text("path"));
         let (ranks, slots) = (parameters.integer("ranks"), parameters.integer("slots"));
-        let part = parameters.integer("checkpoint_bytes").div_ceil(ranks).max(1);
+        let size = parameters.integer("checkpoint_bytes");
+        let model = (size as f64 * parameters.number("model_share")) as u64;
+        let model_ranks = ((ranks as f64 * parameters.number("model_ranks_share")).round() as u64).clamp(1, ranks);
+        // the ranks that save the model have the most to save
+        let (model_part, part) = (model.div_ceil(model_ranks), (size - model).div_ceil(ranks));
+        let size = model_part * model_ranks + part * ranks;
         std::fs::create_dir_all(&folder)
             .map_err(|error| Error::machine(format!("make {}", folder.display()), &error))?;
         let free = sys::room::free_bytes(&folder)
             .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
-        if part * ranks * slots > free / 100 * 98 {
+        if size * slots > free / 100 * 98 {
             return Err(Error::Machine(
                 format!(
                     "{slots} checkpoint(s) of {:.1} GB do not fit into the {:.1} GB free in {}: give a smaller scale",
-                    (part * ranks) as f64 / 1e9,
+                    size as f64 / 1e9,
                     free as f64 / 1e9,
                     folder.display()
                 ),
@@ -79,7 +98,7 @@ impl Kernel for Checkpoint {
         }
         let job = Job {
             folder: &folder,
-            part,
+            kinds: [("model", model_part, model_ranks), ("optimizer", part, ranks)],
             slots,
             transfer: parameters.integer("transfer_size").next_multiple_of(BLOCK as u64) as usize,
             fsync: parameters.flag("fsync"),
@@ -96,16 +115,19 @@ impl Kernel for Checkpoint {
             team::run(ranks as usize, &[], |member| job.rank(member.number as u64, &meeting, &saves, &loads, stop))?;
         let elapsed_s = (now_ns() - start) as f64 / 1e9;
         for rank in 0..ranks {
-            (0..slots).for_each(|slot| drop(std::fs::remove_file(job.file(rank, slot))));
+            for (path, _) in (0..slots).flat_map(|slot| job.files(rank, slot)) {
+                let _ = std::fs::remove_file(path);
+            }
         }
-        Ok(report(self.info().name, parameters, &members, (&saves, &loads), elapsed_s, part * ranks, stop.is_set()))
+        Ok(report(self.info().name, parameters, &members, (&saves, &loads), elapsed_s, size, stop.is_set()))
     }
 }
 
 /// What every rank does.
 struct Job<'a> {
     folder: &'a Path,
-    part: u64,
+    /// What is saved: its name, a rank's bytes of it, and how many ranks have it.
+    kinds: [(&'static str, u64, u64); 2],
     slots: u64,
     transfer: usize,
     fsync: bool,
@@ -122,12 +144,18 @@ struct Times {
 }
 
 impl Job<'_> {
-    fn file(&self, rank: u64, slot: u64) -> PathBuf {
-        self.folder.join(format!("checkpoint-{slot}-rank-{rank:04}.hwdyno"))
+    /// The files of a rank's part, with their bytes.
+    fn files(&self, rank: u64, slot: u64) -> Vec<(PathBuf, u64)> {
+        let mine = self.kinds.iter().filter(|&&(_, bytes, ranks)| bytes > 0 && rank < ranks);
+        mine.map(|&(name, bytes, _)| {
+            (self.folder.join(format!("checkpoint-{slot}-{name}-rank-{rank:04}.hwdyno")), bytes)
+        })
+        .collect()
     }
 
     fn rank(&self, rank: u64, meeting: &Meeting, saves: &Ledger, loads: &Ledger, stop: &Stop) -> Times {
-        let mut buffer = vec![0_u8; self.transfer.min(self.part.next_multiple_of(BLOCK as u64) as usize)];
+        let largest = self.kinds.iter().map(|&(_, bytes, _)| bytes).max().unwrap_or(0).max(1);
+        let mut buffer = vec![0_u8; self.transfer.min(largest.next_multiple_of(BLOCK as u64) as usize)];
         Noise::new(rank).fill(&mut buffer);
         let mut times = Times {
             saves: Vec::with_capacity(self.writes as usize),
@@ -139,29 +167,36 @@ impl Job<'_> {
         for number in 0..self.writes + self.reads {
             let is_save = number < self.writes;
             let slot = if is_save { number } else { number - self.writes } % self.slots.min(self.writes);
-            let path = self.file(rank, slot);
-            if !is_save && self.drop_cache {
+            let files = self.files(rank, slot);
+            for (path, _) in files.iter().filter(|_| !is_save && self.drop_cache) {
                 // a file that cannot be opened is named when it is read
-                let _ = File::open(&path).map(|file| sys::files::forget(&file));
+                let _ = File::open(path).map(|file| sys::files::forget(&file));
             }
             if !meeting.join(goes_on) {
                 break;
             }
             let began = now_ns();
-            let (done, ledger) = if is_save {
-                (self.save(&path, &mut buffer, number, stop), saves)
-            } else {
-                (self.load(&path, &mut buffer, stop), loads)
-            };
-            match done {
-                Ok(bytes) => ledger.done(now_ns(), 0, bytes),
-                Err(error) => {
-                    let operation = if is_save { "save" } else { "load" };
-                    let says = format!("{}: {error}", path.display());
-                    ledger.fault(operation, error.raw_os_error().unwrap_or(0), says);
-                    meeting.leave();
-                    break;
+            let mut failed = false;
+            for (path, wanted) in &files {
+                let (done, ledger) = if is_save {
+                    (self.save((path, *wanted), &mut buffer, number, stop), saves)
+                } else {
+                    (Self::load((path, *wanted), &mut buffer, stop), loads)
+                };
+                match done {
+                    Ok(bytes) => ledger.done(now_ns(), 0, bytes),
+                    Err(error) => {
+                        let operation = if is_save { "save" } else { "load" };
+                        let says = format!("{}: {error}", path.display());
+                        ledger.fault(operation, error.raw_os_error().unwrap_or(0), says);
+                        failed = true;
+                        break;
+                    }
                 }
+            }
+            if failed {
+                meeting.leave();
+                break;
             }
             if !meeting.join(goes_on) {
                 break;
@@ -177,10 +212,10 @@ impl Job<'_> {
         times
     }
 
-    /// Writes the rank's part; each block gets a stamp, so that no two are alike.
-    fn save(&self, path: &Path, buffer: &mut [u8], number: u64, stop: &Stop) -> std::io::Result<u64> {
+    /// Writes one file of the rank's part; each block gets a stamp, so that no two are alike.
+    fn save(&self, (path, wanted): (&Path, u64), buffer: &mut [u8], number: u64, stop: &Stop) -> std::io::Result<u64> {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        let (mut left, mut stamp) = (self.part, number << 40);
+        let (mut left, mut stamp) = (wanted, number << 40);
         while left > 0 && !stop.is_set() {
             let length = left.min(buffer.len() as u64) as usize;
             for block in buffer[..length].chunks_exact_mut(BLOCK) {
@@ -193,10 +228,10 @@ impl Job<'_> {
         if self.fsync {
             file.sync_all()?;
         }
-        Ok(self.part - left)
+        Ok(wanted - left)
     }
 
-    fn load(&self, path: &Path, buffer: &mut [u8], stop: &Stop) -> std::io::Result<u64> {
+    fn load((path, wanted): (&Path, u64), buffer: &mut [u8], stop: &Stop) -> std::io::Result<u64> {
         let mut file = File::open(path)?;
         let mut bytes = 0;
         while !stop.is_set() {
@@ -205,8 +240,8 @@ impl Job<'_> {
                 got => bytes += got as u64,
             }
         }
-        if bytes < self.part && !stop.is_set() {
-            return Err(std::io::Error::other(format!("{bytes} bytes lie where {} were saved", self.part)));
+        if bytes < wanted && !stop.is_set() {
+            return Err(std::io::Error::other(format!("{bytes} bytes lie where {wanted} were saved")));
         }
         Ok(bytes)
     }
