@@ -176,6 +176,22 @@ def test_a_block_that_is_not_what_was_written_makes_the_point_invalid() -> None:
     assert "block 3 is flipped" in found.says
 
 
+@pytest.mark.parametrize(
+    ("number", "operation", "says", "mends"),
+    [
+        (28, "write", "somebody else filled it", "--capacity 4G"),
+        (2, "open", "somebody else removed or cut it", "See who else works in that folder"),
+        (0, "read", "somebody else removed or cut it", "See who else works in that folder"),
+        (5, "read", "the storage failed", "Look at dmesg, then: hwdyno training --kv-cache llama3.1-8b"),
+    ],
+)
+def test_a_failed_transfer_is_named_with_what_mends_it(number: int, operation: str, says: str, mends: str) -> None:
+    found = findings(point(1, 5, faults=(Fault(operation, number, "/data/kv-00000001.hwdyno: it failed", 2),)))
+    assert "faults" not in found
+    assert says in found["io_faults"].says
+    assert mends in found["io_faults"].advice
+
+
 def test_few_reads_full_storage_a_busy_client_and_nothing_done_are_said() -> None:
     assert "rests on 2 of them" in findings(point(1, 5, reads=40))["kv_too_few"].says
     notes = (Note("no_room", "9 entries found no room"),)

@@ -111,6 +111,7 @@ RULES: tuple[Rule, ...] = (
     Rule("training_beside_loaders", "experiment", training_loaders.training_beside_loaders),
     # Does it keep a model's KV cache, and answer a vector index's queries?
     Rule("io_corrupt", "point", kv_cache.io_corrupt),
+    Rule("io_faults", "point", kv_cache.io_faults, degrades=True),
     Rule("io_nothing_done", "point", kv_cache.io_nothing_done),
     Rule("io_client_bound", "point", kv_cache.io_client_bound, degrades=True),
     Rule("kv_too_few", "point", kv_cache.kv_too_few),

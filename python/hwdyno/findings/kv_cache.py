@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 
 from hwdyno.findings.commands import typed
@@ -78,6 +79,31 @@ def io_corrupt(case: Case) -> Verdict | None:
         {"corrupt_blocks": count},
         "Look at dmesg, at the drive's health (smartctl -a) and at whoever else writes there, then: " + case.command(),
         weight=count,
+    )
+
+
+def io_faults(case: Case) -> Verdict | None:
+    """Entries or blocks that could not be written or read, with what mends it."""
+    faults = [fault for fault in case.point.faults if fault.operation != "verify"]
+    if case.result.kernel not in KERNELS or not faults:
+        return None
+    count, first = sum(fault.count for fault in faults), faults[0]
+    if any(fault.errno in {errno.ENOSPC, errno.EDQUOT} for fault in faults):
+        capacity = as_number(case.parameter("capacity")) or 0.0
+        why = "the storage was full before the cache had its capacity, so somebody else filled it meanwhile"
+        mend = f"Free some room, or give it less: {case.command(capacity=int(capacity / 2) or None)}"
+    elif first.errno in {errno.ENOENT, 0}:
+        why = "somebody else removed or cut it"
+        mend = f"See who else works in that folder, then: {case.command()}"
+    else:
+        why = "the storage failed"
+        mend = f"Look at dmesg, then: {case.command()}"
+    return Verdict(
+        "warning",
+        f"{case.label}: {count} transfer{'' if count == 1 else 's'} failed: {first.operation}: {first.says}; {why}.",
+        {"faults": count, "errno": first.errno},
+        mend,
+        weight=float(count),
     )
 
 

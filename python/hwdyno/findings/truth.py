@@ -194,11 +194,15 @@ _WHERE_TO_LOOK = {
 }
 
 
+# Of a data set training_faults names the files; io_faults and io_corrupt those of a KV cache and an index.
+_NAMED_ELSEWHERE = {"training_loader", "training_kv_cache", "training_vector_search"}
+
+
 def faults(case: Case) -> Verdict | None:
     """Operations that failed or came short."""
     count = sum(fault.count for fault in case.point.faults)
-    if not count or case.result.kernel == "training_loader":
-        return None  # Of a data set, training_faults names the files.
+    if not count or case.result.kernel in _NAMED_ELSEWHERE:
+        return None
     share = count / max(1, case.point.operations + count)
     kinds = ", ".join(f"{fault.count} x {fault.operation}: {fault.says}" for fault in case.point.faults)
     return Verdict(
