@@ -165,6 +165,7 @@ fn round_trips_are_counted_in_every_exchange() {
         json!({"waiting": "spin"}),
         json!({"waiting": "spin", "protocol": "udp", "message": 8192, "in_flight": 2}),
         json!({"load_streams": 2, "direction": "both", "ramp_time": 0.05}),
+        json!({"load_streams": 2, "direction": "both", "ramp_time": 0.05, "protocol": "udp"}),
     ] {
         let reading = latency(parameters.clone());
         assert_eq!(reading["faults"], json!([]), "{parameters}");

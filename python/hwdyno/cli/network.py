@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "congestion, udp, lossless, latency, waiting, connections, loaded_latency, ping; without one, the axes that "
         "are given, or the main questions",
     )
-    add_axes(parser, KERNELS, leave_out={"interval_s", "bytes"}, resource="network")
+    add_axes(parser, KERNELS, leave_out={"interval_s"}, resource="network")
     serving = parser.add_argument_group("hwdyno network server")
     serving.add_argument("--bind", metavar="ADDR", help="the address to listen at [127.0.0.1]; 0.0.0.0 for all")
     serving.add_argument("--once", action="store_true", help="end after one test")

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from typing import Any
 
-from hwdyno.findings.network_path import figure
+from hwdyno.findings.network_path import figure, server_of
 from hwdyno.findings.rule import Case, Verdict, percent, quantity, times
 from hwdyno.units import format_bytes, format_ns
 
@@ -160,7 +160,7 @@ def congestion_slow(case: Case) -> Verdict | None:
             f"Congestion control {slow} is slow on this path: {quantity(low, 'bytes/s')}, where {best} reaches "
             f"{quantity(fast, 'bytes/s')}, {times(ratio)} times as much.",
             {"best": best, "slow": slow, "ratio": ratio},
-            f"Take {best} here: hwdyno network --congestion {best}",
+            f"Take {best} here: hwdyno network --congestion {best}{server_of(case.result)}",
         )
     used = {str(point.details.get("congestion_control") or "") for point in case.result.points}
     loopback = any(point.details.get("loopback") is True for point in case.result.points)
@@ -169,6 +169,6 @@ def congestion_slow(case: Case) -> Verdict | None:
             "info",
             "The system's congestion control is bbr, which paces what it sends and can halve a loopback's figures.",
             {"congestion_control": "bbr"},
-            "See what it costs: hwdyno network --congestion bbr,cubic",
+            f"See what it costs: hwdyno network --congestion bbr,cubic{server_of(case.result)}",
         )
     return None

@@ -87,7 +87,7 @@ def virtual_link(case: Case) -> Verdict | None:
         f"for the {quantity(best.throughput)} that it reached.",
         {"interface": name, "stated_bits_s": stated, "best_bytes_s": best.throughput.value},
         "Say what the path should carry, if you know it: hwdyno network --streams 1..8"
-        + _server(case.result)
+        + server_of(case.result)
         + ' --ceiling "rated 1 Gbit/s"',
     )
 
@@ -187,13 +187,14 @@ def policed(case: Case) -> Verdict | None:
                 "rtt_min_us": figure(last, "rtt_min_us"),
             },
             "Send below that rate, and see that the loss ends: hwdyno network --streams 1 --rate "
-            f"{round(0.9 * 8 * last.throughput.value)}" + _server(case.result),
+            f"{round(0.9 * 8 * last.throughput.value)}" + server_of(case.result),
             points=tuple(case.result.points.index(point) for point in group.values()),
         )
     return None
 
 
-def _server(result: ExperimentResult) -> str:
+def server_of(result: ExperimentResult) -> str:
+    """How a command names the other end; nothing for a server of its own."""
     server = result.fixed.get("server") or next((p.parameters.get("server") for p in result.points), None)
     return f" --server {server}" if server else ""
 

@@ -123,7 +123,7 @@ fn attempt(
     expect(&mut control, wire::PARAM_EXCHANGE).map_err(failed("be accepted by"))?;
     control.send_json(&settings.to_parameters()).map_err(failed("send the parameters to"))?;
     expect(&mut control, wire::CREATE_STREAMS).map_err(failed("agree on a test with"))?;
-    let caller = match pings {
+    let echo = match pings {
         None => None,
         Some(pings) => {
             let told = control.read_json("where its echo is", 1024, Duration::from_secs(3)).map_err(|_| {
@@ -133,8 +133,7 @@ fn attempt(
                 )
             })?;
             let port = told["port"].as_u64().unwrap_or(0) as u16;
-            let place = SocketAddr::new(address.ip(), port);
-            Some(Caller::open(&pings.echo, place, PATIENCE).map_err(failed("open the echo of"))?)
+            Some((pings, SocketAddr::new(address.ip(), port)))
         }
     };
     let mut opened = Vec::with_capacity(settings.total());
@@ -143,6 +142,11 @@ fn attempt(
     }
     expect(&mut control, wire::TEST_START).map_err(failed("start the test with"))?;
     expect(&mut control, wire::TEST_RUNNING).map_err(failed("start the test with"))?;
+    // The echo answers while the test runs, and no sooner.
+    let caller = match echo {
+        Some((pings, place)) => Some(Caller::open(&pings.echo, place, PATIENCE).map_err(failed("open the echo of"))?),
+        None => None,
+    };
     let test = Test { settings, opened: &opened, interval_s, stop };
     let mut outcome = test.run(&mut control, pings.zip(caller.as_ref()));
     outcome.exchange(&mut control, &opened, settings);
@@ -233,11 +237,17 @@ impl Test<'_> {
             if let Some(error) = refused {
                 outcome.faults.push((format!("start a thread a stream: {error}"), error.raw_os_error().unwrap_or(0)));
                 phase.set(DONE);
+                if let Some((_, caller)) = call {
+                    caller.hang_up();
+                }
             } else {
                 phase.set(RUNNING);
                 let course = self.watch(control, phase, &lanes, &mut outcome);
                 phase.set(DONE);
                 let _ = control.send_state(wire::TEST_END);
+                if let Some((_, caller)) = call {
+                    caller.hang_up();
+                }
                 outcome.elapsed_s = course.until_ns.saturating_sub(course.from_ns) as f64 / 1e9;
                 outcome.streams = (0..lanes.len())
                     .map(|index| StreamEnd {

@@ -1,8 +1,9 @@
 //! Round trips: what a client sends comes back; over TCP, UDP, or with a connection for each.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Clock;
@@ -131,9 +132,9 @@ fn answer_datagrams(socket: &UdpSocket, echo: &Echo, client: IpAddr, phase: &Pha
 
 fn answer_connections(listener: &TcpListener, echo: &Echo, client: IpAddr, phase: &Phase) -> CpuTime {
     let spent_us = AtomicU64::new(0);
-    let open = AtomicU64::new(0);
     let meter = Meter::start();
     std::thread::scope(|scope| {
+        let mut open: Vec<Arc<TcpStream>> = Vec::new();
         while !phase.is_done() {
             if !net::wait(listener, false, LOOK).unwrap_or(false) {
                 continue;
@@ -150,15 +151,20 @@ fn answer_connections(listener: &TcpListener, echo: &Echo, client: IpAddr, phase
                 let _ = (&stream).read_exact(&mut buffer).and_then(|()| (&stream).write_all(&buffer));
                 continue;
             }
-            if open.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS as u64 {
+            if open.len() >= MOST_CONNECTIONS {
                 continue;
             }
-            let spent = &spent_us;
+            let (spent, stream) = (&spent_us, Arc::new(stream));
+            open.push(Arc::clone(&stream));
             let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
                 let cpu = answer_one(&stream, echo.spin, phase);
                 spent.fetch_add(((cpu.user_s + cpu.system_s) * 1e6) as u64, Ordering::Relaxed);
             });
             drop(thread);
+        }
+        // They wait without a limit, because a timer for each message is work that would be measured along.
+        for stream in open {
+            let _ = stream.shutdown(Shutdown::Both);
         }
     });
     let mut cpu = meter.spent();
@@ -171,7 +177,6 @@ fn answer_one(stream: &TcpStream, spin: bool, phase: &Phase) -> CpuTime {
     let mut buffer = vec![0; 64 << 10];
     let mut rest = Rest::new(spin);
     let _ = stream.set_nonblocking(spin);
-    let _ = stream.set_read_timeout(Some(LOOK));
     let _ = stream.set_write_timeout(Some(LOOK));
     let mut ends = stream;
     while !phase.is_done() {
@@ -235,7 +240,14 @@ impl Caller {
         Ok(Self::Udp(socket))
     }
 
-    /// Calls until the phase is done.
+    /// Ends a wait for an answer that does not come.
+    pub fn hang_up(&self) {
+        if let Self::Tcp(stream) = self {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Calls until the phase is done; who sets that has to [`hang_up`](Self::hang_up) as well.
     pub fn call(&self, pings: &Pings, phase: &Phase) -> Trips {
         let mut trips = Trips::default();
         let mut meter = Meter::start();
@@ -286,7 +298,6 @@ fn look(round: &mut u8, meter: &mut Meter, phase: &Phase, trips: &mut Trips) {
 
 fn ping(stream: &TcpStream, pings: &Pings, phase: &Phase, trips: &mut Trips, meter: &mut Meter) -> io::Result<()> {
     let clock = Clock::best();
-    stream.set_read_timeout(Some(LOOK))?;
     stream.set_write_timeout(Some(LOOK))?;
     stream.set_nonblocking(pings.echo.spin)?;
     let mut buffer = vec![0x5A; pings.echo.message];
