@@ -9,7 +9,7 @@ from hwdyno.curves.open_loop import mean_latency
 from hwdyno.findings import explain
 from hwdyno.hosts.simulated import SimulatedMachine
 from hwdyno.report.charts import charts_of
-from hwdyno.words import ExperimentResult, Finding, Run
+from hwdyno.words import ExperimentResult, Finding, Note, Run
 from simulated_runs import FIXED, experiment, run_of
 
 SERVICE_S = 1e-4
@@ -75,3 +75,21 @@ def test_the_chart_lays_the_open_loop_over_the_closed_one_and_the_model() -> Non
     machine, opened = over_rates(4)
     (alone,) = [chart for chart in charts_of(explain(run_of(machine, opened))) if chart.name.endswith("open-closed")]
     assert "hwdyno storage rate iodepth has both" in alone.caption
+
+
+def test_what_chance_brings_is_no_backlog() -> None:
+    """Random arrivals at a low rate: fewer came than were meant to, by luck."""
+    machine, opened = over_rates(4)
+    few = opened.points[0]
+    assert few.rate is not None
+    unlucky = replace(
+        few,
+        rate=replace(few.rate, value=0.94 * few.rate.value),
+        operations=1500,
+        notes=(Note("rate_not_reached", "94% was reached"),),
+    )
+    run = explain(run_of(machine, replace(opened, points=(unlucky, *opened.points[1:]))))
+    assert not of(run, "rate_not_reached")
+    assert "without an end" not in of(run, "users_wait")[0].says
+    many = replace(unlucky, operations=1_000_000)
+    assert of(explain(run_of(machine, replace(opened, points=(many, *opened.points[1:])))), "rate_not_reached")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hwdyno.curves import RATE, REACHED_SHARE
 from hwdyno.curves.open_loop import OpenLoop
 from hwdyno.findings.rule import Case, Verdict, as_number, operations_per_s, percent
@@ -10,6 +12,10 @@ from hwdyno.words import Measurement
 
 SHARES = (0.5, 0.8, 0.95)
 """Loads at which the wait is told: half, where queues begin to matter, and where they govern."""
+MISSED = 0.98
+"""Below this share of a rate requests queued up, if it was no chance."""
+CHANCE = 4.0
+"""Standard errors of a count of random arrivals (1 / sqrt n each) that may be chance."""
 ROOM = 0.7
 """Of what was reached, so much is a rate with room to spare."""
 
@@ -25,6 +31,11 @@ def asked_and_reached(case: Case) -> tuple[float, float] | None:
     return None
 
 
+def chance(point: Measurement) -> float:
+    """How far below its rate a count of random arrivals may lie by chance, as a share."""
+    return CHANCE / math.sqrt(point.operations) if point.operations else 1.0
+
+
 def rate_not_reached(case: Case) -> Verdict | None:
     """Requests came faster than they were served, so that their wait grew as long as the run lasted."""
     noted = any(note.code == "rate_not_reached" for note in case.point.notes)
@@ -33,6 +44,8 @@ def rate_not_reached(case: Case) -> Verdict | None:
         return None
     asked, reached = pair
     share, latency = reached / asked, case.point.latency_ns
+    if share >= MISSED - chance(case.point):
+        return None
     counted = "IOPS" if case.number("rate") else "bytes/s"
     waits = f" of {format_ns(latency.mean)} on average" if latency else ""
     room = max(1, int(float(f"{ROOM * reached:.2g}")))
@@ -56,12 +69,9 @@ def users_wait(case: Case) -> Verdict | None:
     served = [point for point in points if _kept_up(point)]
     if not served:
         return None
-    lost = [point for point in points if not _kept_up(point)]
-    edge = ""
-    if lost:
-        first = min(as_number(point.parameters.get(RATE)) or 0.0 for point in lost)
-        edge = f" At {format_count(first)} IOPS asked for, requests queue up without an end."
-    most = max(served, key=lambda point: as_number(point.parameters.get(RATE)) or 0.0)
+    most = max(served, key=_asked)
+    beyond = [_asked(point) for point in points if _asked(point) > _asked(most)]
+    edge = f" At {format_count(min(beyond))} IOPS asked for, requests queue up without an end." if beyond else ""
     if curve.model != "m-m-m":
         return _as_measured(case, served, most, edge)
     model = OpenLoop(curve.parameters["S"].value, round(curve.parameters["m"].value), 0.0)
@@ -90,13 +100,17 @@ def users_wait(case: Case) -> Verdict | None:
     )
 
 
+def _asked(point: Measurement) -> float:
+    return as_number(point.parameters.get(RATE)) or 0.0
+
+
 def _kept_up(point: Measurement) -> bool:
-    rate, reached = as_number(point.parameters.get(RATE)), operations_per_s(point)
-    return bool(rate and reached and reached >= REACHED_SHARE * rate and point.latency_ns)
+    rate, reached = _asked(point), operations_per_s(point)
+    return bool(rate and reached and reached >= (REACHED_SHARE - chance(point)) * rate and point.latency_ns)
 
 
 def _as_measured(case: Case, served: list[Measurement], most: Measurement, edge: str) -> Verdict | None:
-    least = min(served, key=lambda point: as_number(point.parameters.get(RATE)) or 0.0)
+    least = min(served, key=_asked)
     if least is most or least.latency_ns is None or most.latency_ns is None:
         return None
     rates = [operations_per_s(point) or 0.0 for point in (least, most)]
