@@ -155,7 +155,7 @@ def least_region(parameters: Parameters) -> int:
 
 def write_share(parameters: Parameters) -> float:
     """The share of a point's operations that write."""
-    rw = str(parameters.get("rw", ""))
+    rw = str(parameters.get("rw") or parameters.get("pattern") or "")
     if rw in {"rw", "randrw"}:
         mix = parameters.get("rwmixread")
         return 1 - float(mix if isinstance(mix, int | float) else 50) / 100

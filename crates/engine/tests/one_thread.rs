@@ -40,7 +40,7 @@ const CHECKS: &[Check] = &[
     ("storage_blocks", |scratch| blocks(scratch, "rw", "stdio"), counted),
     ("storage_patterns", |scratch| json!({"path": scratch.file("data"), "pattern": "write", "bs": 777}), counted),
     ("storage_patterns", |scratch| json!({"path": scratch.file("data"), "pattern": "freread"}), counted),
-    ("storage_metadata", |scratch| json!({"path": scratch.file("data"), "files": 10, "runtime": 0.01}), counted),
+    ("storage_metadata", |scratch| json!({"path": scratch.file("data"), "nrfiles": 10, "runtime": 0.01}), counted),
     ("storage_group", |scratch| json!({"jobs": json!([blocks(scratch, "randread", "psync")]).to_string()}), counted),
     (
         "training_generate",

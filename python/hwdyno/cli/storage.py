@@ -10,6 +10,7 @@ from hwdyno.cli.resource import add_axes, plan_of
 from hwdyno.words import UserError
 
 KERNEL = "storage_blocks"
+KERNELS = (KERNEL, "storage_patterns", "storage_metadata")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -18,10 +19,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "question",
         nargs="*",
         metavar="QUESTION",
-        help="grid, iodepth, blocksize, mix, jobs, rate …, `job FILE.fio`, or `snia TEST` (iops, throughput, latency, "
-        "demand); without one, the axes that are given, or all questions",
+        help="grid, iodepth, blocksize, mix, jobs, rate, patterns, threads, metadata, names, `job FILE.fio`, or "
+        "`snia TEST` (iops, throughput, latency, demand); without one, the axes that are given, or all questions",
     )
-    add_axes(parser, KERNEL, leave_out={"path", "cpus", "seed", "files", "destroy", "serial"}, resource="storage")
+    add_axes(parser, KERNELS, leave_out={"path", "cpus", "seed", "files", "destroy", "serial"}, resource="storage")
     raw_device = parser.add_argument_group("raw devices", "--path DEVICE is only read, unless its data is given away")
     raw_device.add_argument(
         "--destroy", metavar="DEVICE", default="", help="write over this device, the same as --path: all on it is lost"
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if args.question[:1] == ["snia"]:
         return storage_snia.run(args.question[1:], args)
     host = common.this_machine()
-    plan = replace(plan_of("storage", KERNEL, args, host), destroy=args.destroy, serial=args.serial)
+    plan = replace(plan_of("storage", KERNELS, args, host), destroy=args.destroy, serial=args.serial)
     if args.output_format == "report" or args.dry_run:
         return common.perform(plan, args, host)
     done = common.measured(plan, args, host)

@@ -33,6 +33,23 @@ USUAL: dict[str, dict[str, Scalar]] = {
         "drop_cache": False,
         "verify": "none",
     },
+    "storage_patterns": {
+        "pattern": None,
+        "bs": None,
+        "numjobs": 1,
+        "ioengine": "psync",
+        "direct": False,
+        "end_fsync": False,
+    },
+    "storage_metadata": {
+        "operation": None,
+        "nrfiles": None,
+        "filesize": 4096,
+        "depth": 0,
+        "numjobs": 1,
+        "directories": "unique",
+        "fsync": "none",
+    },
     "memory_bandwidth": {
         "operation": None,
         "mix": "1:0",
@@ -148,9 +165,12 @@ USUAL: dict[str, dict[str, Scalar]] = {
         "drop_cache": False,
     },
 }
-QUESTIONS = {"compute_clock": "clock", "network_ping": "ping"}
+QUESTIONS = {
+    "compute_clock": "clock",
+    "network_ping": "ping",
+}
 """The word that says which loop is meant, where no axis does."""
-_SIZES = {"bs", "block", "size", "offset", "working_set", "stride", "capacity", "memory", "transfer_size"}
+_SIZES = {"bs", "block", "size", "offset", "working_set", "stride", "filesize", "capacity", "memory", "transfer_size"}
 INSTEAD = {
     "training_checkpoint": ("model", "checkpoint"),
     "training_kv_cache": ("model", "kv_cache"),
@@ -176,7 +196,7 @@ def takes(result: ExperimentResult, name: str) -> bool:
     if name in _TIMES:
         return name == "runtime" or result.resource not in _HAVE_NO_RAMP
     if name == "size":
-        return result.resource == "storage"
+        return result.resource == "storage" and result.kernel != "storage_metadata"
     known = USUAL.get(result.kernel)
     return known is None or name in known or name in result.fixed
 

@@ -386,7 +386,7 @@ def _not_a_file(engine: str) -> str:
     names = re.fullmatch(r"(file|dir)(create|stat|delete)", engine)
     if names:
         operation = {"delete": "unlink"}.get(names[2], names[2])
-        return f"hwdyno storage metadata --operation {operation} measures what it does"
+        return f"hwdyno storage --operation {operation} measures what it does"
     if engine in {"net", "netsplice", "rdma"}:
         return "hwdyno network measures the network"
     return (

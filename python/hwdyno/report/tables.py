@@ -44,6 +44,7 @@ def points_table(experiment: ExperimentResult) -> Table:
     latency = figures.latency_scale(point.latency_ns.mean if point.latency_ns else None for point in points)
     heads = [*names, scale.unit, f"95% interval, {scale.unit}", rate.unit]
     heads += [f"{word}, {latency.unit}" for word in ("mean", "p50", "p90", "p99", "p99.9", "max")]
+    heads += [f"children's {word}, {scale.unit}" for word in _CHILDREN]
     heads += ["in flight", "CPU, µs/operation", "repeats", "validity"]
     rows = []
     for point in points:
@@ -52,9 +53,19 @@ def points_table(experiment: ExperimentResult) -> Table:
         cells += [scale.number(point.throughput.value), scale.interval(point.throughput) or figures.NONE]
         cells.append(rate.number(point.rate.value if point.rate else None))
         cells += [latency.number(value) for value in _latencies(point.latency_ns)]
+        cells += [scale.number(_child(point, word)) for word in _CHILDREN]
         cells += [_effective(point), _cpu(point), str(point.repeats), point.validity]
         rows.append(cells)
     return _whole(heads, rows, f"All {len(points)} points")
+
+
+_CHILDREN = ("min", "mean", "max", "sum")
+"""Of the threads' own throughputs, beside which that of the point is their parent's."""
+
+
+def _child(point: Measurement, word: str) -> float | None:
+    value = point.details.get(f"children_{word}_bytes_s")
+    return value if isinstance(value, float) and point.throughput.unit == "bytes/s" else None
 
 
 def _latencies(latency: Latency | None) -> tuple[float | None, ...]:

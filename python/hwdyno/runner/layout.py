@@ -45,6 +45,8 @@ def lay_out(plan: Plan, workspace: Workspace, host: Host, progress: Progress) ->
     place, wanted, least = workspace.place, plan.data_bytes, plan.least_bytes
     size, says = fit(place, wanted, least, may_shrink=may_shrink(plan))
     made = Layout(size, says)
+    if not wanted and not place.is_device:
+        return made  # only a place to make names in is needed
     if place.is_device:
         if place.written:
             _fill(made, plan, workspace, host, progress)

@@ -31,6 +31,8 @@ from hwdyno.workspace import Place, Workspace, check_place
 
 WARM_UP_S = 0.3
 SAMPLES = 20
+LEAST_OPERATIONS = 10
+"""An interrupted reading with fewer is no point of a curve."""
 PEER_FAILURES = 3
 """One after the other, after which a peer is asked no more."""
 LEAST_INTERVAL_S, MOST_INTERVAL_S = 0.01, 0.1
@@ -344,8 +346,8 @@ class Session:
                 raise StopError(f"{name} ended early: {_says(error)}") from None
             return
         self.interrupted = bool(reading.get("interrupted"))
-        if self.interrupted and (point.readings or not operations_of(reading)):
-            return  # Short: it would only blur the whole ones of its point, or says nothing at all.
+        if self.interrupted and (point.readings or operations_of(reading) < LEAST_OPERATIONS):
+            return  # Short: it would only blur the whole ones of its point, or says nothing of a rate.
         self.readings += 1
         point.readings.append(reading)
         point.snapshots.append((before, self.host.snapshot()))

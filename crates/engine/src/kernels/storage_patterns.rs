@@ -21,7 +21,7 @@ const PATTERNS: [&str; 14] = [
     "reread",
     "randread",
     "randwrite",
-    "backward",
+    "backward_read",
     "record_rewrite",
     "stride",
     "fwrite",
@@ -55,7 +55,7 @@ impl Kernel for StoragePatterns {
                 parameter(
                     "pattern",
                     "write: into a new file; rewrite: into one that is there; read: not in the cache; reread: read before; \
-                     backward, stride (every 17th record), record_rewrite (one record again and again); f…: by fread and fwrite",
+                     backward_read, stride (every 17th record), record_rewrite (one record again and again); f…: by fread and fwrite",
                     "",
                     Kind::Choice { choices: PATTERNS.to_vec() },
                     json!(PATTERNS[0]),
@@ -108,7 +108,7 @@ impl Kernel for StoragePatterns {
             size => size,
         };
         let asked = Asked {
-            backward: plain == "backward",
+            backward: plain == "backward_read",
             stride: if plain == "stride" { STRIDE_RECORDS * block } else { 0 },
             io_size: if plain == "record_rewrite" { size / block * block } else { 0 },
             ..Asked::default()
@@ -116,7 +116,7 @@ impl Kernel for StoragePatterns {
         let job = Job {
             engine: if streams { Engine::Stdio } else { Engine::named(parameters.text("ioengine")) },
             read_percent: match plain {
-                "read" | "reread" | "randread" | "backward" | "stride" => 100,
+                "read" | "reread" | "randread" | "backward_read" | "stride" => 100,
                 "randrw" => 50,
                 _ => 0,
             },

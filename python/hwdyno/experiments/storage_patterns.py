@@ -1,0 +1,89 @@
+"""Questions about how programs go through files: IOzone's and IOR's patterns, threads, and mdtest's names."""
+
+from __future__ import annotations
+
+from hwdyno.experiments import Experiment
+from hwdyno.sweep import Sweep
+from hwdyno.words import CeilingClass, Parameters
+
+_PATTERNS = "storage_patterns"
+_METADATA = "storage_metadata"
+# They go through the page cache unless direct is asked for: a device's ceiling says nothing about that.
+_CEILINGS: tuple[CeilingClass, ...] = ("reference",)
+# Six loads are the least that the Universal Scalability Law is fitted to.
+_THREADS = (1, 2, 3, 4, 6, 8)
+ALL = (
+    *("write", "rewrite", "read", "reread", "randread", "randwrite", "backward_read", "record_rewrite", "stride"),
+    *("fwrite", "frewrite", "fread", "freread"),
+)
+OPERATIONS = ("create", "stat", "open", "readdir", "rename", "unlink")
+
+
+def _nonsense(point: Parameters) -> str | None:
+    """Combinations that would measure something else than what they say."""
+    pattern, block = str(point.get("pattern", "")), point.get("bs")
+    streams = pattern in {"fwrite", "frewrite", "fread", "freread"}
+    if point.get("direct") and (streams or point.get("ioengine") == "mmap"):
+        return f"{pattern} copies through a buffer, so direct means nothing; take --direct 0"
+    if point.get("direct") and isinstance(block, int) and block % 512:
+        return f"direct I/O moves whole sectors, and bs {block} is no multiple of 512; take --direct 0 or another bs"
+    if pattern == "write" and point.get("ioengine") == "mmap":
+        return "a new file has nothing to map; take --ioengine psync, or --pattern rewrite"
+    return None
+
+
+PATTERNS = Experiment(
+    name="storage.patterns",
+    asks="What does each way through a file cost, as IOzone and IOR ask it?",
+    kernel=_PATTERNS,
+    load="bs",
+    sweep=Sweep(pattern=ALL, bs=(4096, 65536, 1 << 20, 16 << 20), numjobs=1),
+    quick=Sweep(pattern=ALL, bs=65536, numjobs=1),
+    base=Sweep(pattern="read", bs=65536, numjobs=1),
+    ceilings=_CEILINGS,
+    needs=("data_file",),
+    check=_nonsense,
+    default=False,
+)
+
+THREADS = Experiment(
+    name="storage.threads",
+    asks="How do the patterns scale over threads, with blocks from 8 B to 80 MiB?",
+    kernel=_PATTERNS,
+    load="numjobs",
+    sweep=Sweep(
+        pattern=("write", "rewrite", "read", "reread", "randread", "randwrite"),
+        bs=(8, 8192, 8 << 20, 80 << 20),
+        numjobs=_THREADS,
+    ),
+    quick=Sweep(pattern=("rewrite", "reread"), bs=8192, numjobs=_THREADS),
+    ceilings=_CEILINGS,
+    needs=("data_file",),
+    check=_nonsense,
+    default=False,
+)
+
+METADATA = Experiment(
+    name="storage.metadata",
+    asks="How many names of small files are made, looked up, listed, changed and removed a second?",
+    kernel=_METADATA,
+    load="numjobs",
+    sweep=Sweep(operation=OPERATIONS, numjobs=_THREADS, directories=("unique", "shared")),
+    quick=Sweep(operation=OPERATIONS, numjobs=(1, 2, 4), directories="unique"),
+    base=Sweep(operation="create", numjobs=1),
+    ceilings=_CEILINGS,
+    needs=("data_file",),
+    default=False,
+)
+
+NAMES = Experiment(
+    name="storage.names",
+    asks="What does it cost to make each small file, and its name, durable?",
+    kernel=_METADATA,
+    load="nrfiles",
+    sweep=Sweep(operation=("create", "rename", "unlink"), fsync=("none", "file", "directory"), nrfiles=(100, 1000)),
+    quick=Sweep(operation=("create", "rename", "unlink"), fsync=("none", "file", "directory"), nrfiles=200),
+    ceilings=_CEILINGS,
+    needs=("data_file",),
+    default=False,
+)
