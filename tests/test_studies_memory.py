@@ -97,3 +97,15 @@ def test_the_drive_stands_beside_makers_figures_and_a_curve_of_two_points_has_no
     assert table.rows[0] == ("this drive, measured", "250", "-", "61.0 k IOPS", "-")
     assert "130 k IOPS" in table.rows[-1]
     assert not any("best compromise" in said for said in studies.observations(made))
+
+
+def test_linpacks_large_systems_are_for_the_full_length(tmp_path: Path) -> None:
+    args = argparse.Namespace(path=tmp_path, peers=False, seed=1, budget=None, only="cpu")
+    sizes = {}
+    for profile in ("quick", "full"):
+        args.profile = profile
+        plan = command.plan_of(studies.find("cloud-vm-suite"), args, Local())
+        (linpack,) = (one for one in plan.experiments if one.experiment.kernel == "linpack")
+        sizes[profile] = [point["n"] for point in linpack.points]
+    assert sizes["quick"] == [1000, 2000, 5000] and sizes["full"][-1] == 20000
+    assert "at most 5000 equations instead of 20000" in "\n".join(studies.observations(cloud()))

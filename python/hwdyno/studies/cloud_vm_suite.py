@@ -14,6 +14,8 @@ CPU, LINPACK, MEMORY, STREAM, DISK = (
     "compute.threads", "compute.linpack", "memory.block", "memory.stream", "storage.block",
 )  # fmt: skip
 THREADS = (1, 2, 4, 8)
+EQUATIONS = (1000, 2000, 5000, 10000, 15000, 18000, 20000)
+"""The study's own; the larger ones only where it is done at full length."""
 BLOCKS = (8, 8 << 10, 8 << 20, 80 << 20)
 DISK_BLOCKS = (4 << 10, 8 << 10, 8 << 20, 80 << 20)
 _RULES = (
@@ -179,7 +181,7 @@ STUDY = Study(
             asks="How fast is a system of n equations solved?",
             kernel="linpack",
             load="n",
-            blocks=({"operation": "lu", "n": (1000, 2000, 5000), "threads": 2},),
+            blocks=({"operation": "lu", "n": EQUATIONS, "threads": 2},),
             runtime_s=5.0,
         ),
         Question(

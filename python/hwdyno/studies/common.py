@@ -117,14 +117,22 @@ def scaling(study: Study, run: Run) -> list[str]:
         asked = max(_blocks(question.blocks), default=0)
         if 0 < largest < asked:
             parts.append(f"blocks of at most {format_size(largest)} instead of {format_size(asked)}")
+        most = max((number(whole(result, point), "n", 0) for point in result.points), default=0)
+        most_asked = max(_values(question.blocks, "n"), default=0)
+        if 0 < most < most_asked:
+            parts.append(f"at most {most} equations instead of {most_asked}")
         if parts:
             told.append(f"{question.name} is scaled down (profile {run.profile}): {', '.join(parts)}.")
     return told
 
 
 def _blocks(blocks: Iterable[object]) -> list[int]:
+    return _values(blocks, "bs")
+
+
+def _values(blocks: Iterable[object], axis: str) -> list[int]:
     found: list[int] = []
     for block in blocks:
-        values = block.get("bs", ()) if isinstance(block, dict) else ()
+        values = block.get(axis, ()) if isinstance(block, dict) else ()
         found += [value for value in (values if isinstance(values, tuple) else (values,)) if isinstance(value, int)]
     return found
