@@ -47,6 +47,15 @@ def test_it_is_one_chart_of_the_run_and_no_kernel_lies_above_the_roof() -> None:
         assert spot.flop_s <= min(tops[-1].value, slopes[0].value * spot.intensity)
 
 
+def test_stores_past_the_caches_raise_the_roof_of_the_memory() -> None:
+    """What moves more than reads do is what the memory gives, however large the set that it was measured on."""
+    reads = [
+        moved(value, "read", working_set=size) for value, size in ((400e9, 24 << 10), (39e9, 128 << 20), (36e9, SET))
+    ]
+    run = run_of(result("memory_bandwidth", "working_set", *reads, moved(44e9, "nt_triad", working_set=SET)))
+    assert [roof.value for roof in roofline.levels(run)] == [400e9, 44e9]
+
+
 def test_without_levels_there_is_none() -> None:
     run = run_of(result("compute_flops", "threads", flops(116e9, "avx512")))
     assert roofline.drawn(run) is None

@@ -14,6 +14,9 @@ from hwdyno.words import Measurement, Parameters, Run
 
 LOWEST, HIGHEST = 2.0**-5, 2.0**9
 """Arithmetic intensities that are shown, FLOP a byte."""
+MIDDLE = 4.0
+GREY = "#808890"
+"""Told apart from light and dark paper alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +51,28 @@ def _whole(value: Any) -> int:
 
 
 def levels(run: Run) -> list[Roof]:
-    """The best read bandwidth of each working set, on as many threads as gave most; the largest set is the memory."""
+    """The best bandwidth of each working set, on as many threads as gave most; the largest set is the memory.
+
+    Of a cache it is that of reads; past all of them whatever moved most, so that no kernel lies above its roof.
+    """
     best: dict[int, float] = {}
-    for parameters, point, _ in _points(run, "memory_bandwidth"):
-        size = _whole(parameters.get("working_set"))
-        plain = parameters.get("operation") == "read" and parameters.get("pattern", "sequential") == "sequential"
-        if plain and size and point.throughput.unit == "bytes/s":
-            best[size] = max(best.get(size, 0.0), point.throughput.value)
+    sequential = [
+        (_whole(parameters.get("working_set")), parameters.get("operation") == "read", point.throughput.value)
+        for parameters, point, _ in _points(run, "memory_bandwidth")
+        if parameters.get("pattern", "sequential") == "sequential" and point.throughput.unit == "bytes/s"
+    ]
+    for size, read, value in sequential:
+        if size and read:
+            best[size] = max(best.get(size, 0.0), value)
+    last = max(best, default=0)
+    if best:
+        best[last] = max(best[last], *(value for size, _, value in sequential if size >= last))
     roofs: list[Roof] = []
     for size, value in sorted(best.items()):
         # Levels closer than this are one.
         if roofs and value > 0.8 * roofs[-1].value:
+            if size == last and value > roofs[-1].value:
+                roofs[-1] = Roof(f"{format_size(size)} a thread", value)
             continue
         roofs.append(Roof(f"{format_size(size)} a thread", value))
     return roofs
@@ -106,22 +120,32 @@ def drawn(run: Run) -> tuple[int, str, Any, dict[str, list[dict[str, Any]]]] | N
         return None
     at = next(at for at, result in enumerate(run.experiments) if result.kernel == "compute_flops")
     highest = tops[-1].value
-    scale = figures.scale_for([highest], "FLOP/s")
+    scale = figures.Scale(1e9, "GFLOP/s")  # As everyone compares them, however fast.
     rows: list[dict[str, Any]] = []
     for slope in slopes:
         # A slope ends where it meets the highest ceiling.
         end = min(HIGHEST, highest / slope.value)
         label = f"{slope.label}: {figures.scale_for([slope.value], 'bytes/s').said(slope.value)}"
         rows += [{"line": label, "x": at_x, "y": at_x * slope.value / scale.divisor} for at_x in (LOWEST, end)]
-    for top in tops:
-        label = f"{top.label}: {scale.said(top.value)}"
-        begin = max(LOWEST, top.value / slopes[0].value)
-        rows += [{"line": label, "x": at_x, "y": top.value / scale.divisor} for at_x in (begin, HIGHEST)]
+    flat = [
+        {
+            "label": f"{top.label}: {figures.scale_for([top.value], 'FLOP/s').said(top.value)}",
+            "x": max(LOWEST, top.value / slopes[0].value),
+            "end": HIGHEST,
+            "y": top.value / scale.divisor,
+        }
+        for top in tops
+    ]
     marks = [
-        {"label": spot.label, "x": spot.intensity, "y": spot.flop_s / scale.divisor, "tip": scale.said(spot.flop_s)}
+        {
+            "label": spot.label,
+            "x": spot.intensity,
+            "y": spot.flop_s / scale.divisor,
+            "tip": figures.scale_for([spot.flop_s], "FLOP/s").said(spot.flop_s),
+        }
         for spot in spots(run)
     ]
-    sets = {"roofs": rows, "kernels": marks}
+    sets = {"roofs": rows, "peaks": flat, "kernels": marks}
     x = alt.X("x:Q", title="arithmetic intensity, FLOP a byte", scale=alt.Scale(type="log", base=2, nice=False))
     y = alt.Y("y:Q", title=scale.unit, scale=alt.Scale(type="log", nice=False))
     names = list(dict.fromkeys(row["line"] for row in rows))
@@ -131,11 +155,20 @@ def drawn(run: Run) -> tuple[int, str, Any, dict[str, list[dict[str, Any]]]] | N
         .mark_line(strokeWidth=2)
         .encode(x, y, alt.Color("line:N", scale=alt.Scale(domain=names), legend=legend), tooltip=["line:N"])
     )
-    base = alt.Chart(alt.NamedData(name="kernels"))
-    points = base.mark_point(filled=True, size=60, color="#888").encode(x, y, tooltip=["label:N", "tip:N"])
-    words = base.mark_text(align="left", dx=7, dy=-6).encode(x, y, text="label:N")
-    caption = (
-        "Slopes are the measured bandwidth of each level, ceilings the measured peaks; a kernel can lie no higher than "
-        "the roof above its intensity."
+    # Ceilings carry their names themselves: with the slopes they are more than there are colours.
+    over = alt.Chart(alt.NamedData(name="peaks"))
+    ceilings = over.mark_rule(strokeDash=[5, 3], color=GREY).encode(x, y, x2="end:Q", tooltip=["label:N"])
+    names_of = over.mark_text(align="right", baseline="bottom", dy=-2, fontSize=9, color=GREY).encode(
+        alt.X("end:Q"), y, text="label:N"
     )
-    return at, caption, alt.layer(lines, points, words), sets
+    base = alt.Chart(alt.NamedData(name="kernels"))
+    points = base.mark_point(filled=True, size=60, color=GREY).encode(x, y, tooltip=["label:N", "tip:N"])
+    # To the side where there is room: at the right the ceilings have their names.
+    kept = base.transform_filter(f"datum.x < {MIDDLE}").mark_text(align="left", dx=7, dy=7, color=GREY)
+    moved = base.transform_filter(f"datum.x >= {MIDDLE}").mark_text(align="right", dx=-7, dy=-8, color=GREY)
+    words = [one.encode(x, y, text="label:N") for one in (kept, moved)]
+    caption = (
+        "Slopes are the measured bandwidth of each level, dashed ceilings the measured peaks; a kernel can lie no "
+        "higher than the roof above its intensity."
+    )
+    return at, caption, alt.layer(lines, ceilings, names_of, points, *words), sets
