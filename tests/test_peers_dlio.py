@@ -78,7 +78,8 @@ def test_a_recorded_summary_is_read() -> None:
     watch = dlio._Watch()
     for line, cpu_s in (
         ("[INFO] x Starting epoch 1: 32 steps expected [y]", 4.0), ("Maximum number of steps reached", 9.0),
-        ("[INFO] x Starting epoch 2: 32 steps expected [y]", 9.5), ("Maximum number of steps reached", 10.2),
+        ("[INFO] x Starting epoch 2: Overriding number of steps to 32. [y]", 9.5),
+        ("Maximum number of steps reached", 10.2),
     ):  # fmt: skip
         watch.line(line, lambda cpu_s=cpu_s: cpu_s)  # type: ignore[misc]
     told = {**POINT, "batch_size": 4, "files": 128, "record_bytes": 8 << 20}

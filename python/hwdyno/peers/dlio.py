@@ -27,7 +27,7 @@ GUESS_BYTES_S = 1.5e9
 LEAST_EPOCHS = 3
 """The first starts its readers, so that what it costs to run is told by the others."""
 _LOADER = {"tfrecord": "tensorflow", **dict.fromkeys(("npz", "npy", "hdf5", "jpeg", "png", "csv"), "pytorch")}
-_EPOCH = re.compile(r"Starting epoch (\d+): (\d+) steps expected")
+_EPOCH = re.compile(r"Starting epoch (\d+): (?:Overriding number of steps to )?(\d+)")
 _LAST = "Maximum number of steps reached"
 # Open MPI refuses root and more ranks than cores unless told; other MPIs do not look at these.
 _ENVIRONMENT = {
