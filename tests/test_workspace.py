@@ -29,7 +29,11 @@ def test_the_data_file_lies_apart_and_is_gone_at_the_end(tmp_path: Path) -> None
 
 
 def test_what_a_dead_run_left_is_cleaned_by_the_next(tmp_path: Path) -> None:
-    abandoned(tmp_path)
+    directory = abandoned(tmp_path)
+    # Of a job with several files, a first write, and a tree of small files.
+    for name in ("data.0", "data.fresh.1", "names-7-abc/t0/f0-1"):
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(b"x")
     with Workspace(Place(tmp_path)) as made:
         assert [entry.name for entry in tmp_path.iterdir()] == [made.data.parent.name]
 
