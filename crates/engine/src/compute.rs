@@ -2,6 +2,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
+#[cfg(target_arch = "aarch64")]
+mod sve;
 pub mod variant;
 
 #[cfg(target_arch = "aarch64")]

@@ -12,5 +12,7 @@ mod simd;
 #[cfg(target_arch = "x86_64")]
 #[path = "memory/x86.rs"]
 mod simd;
+#[cfg(target_arch = "aarch64")]
+mod sve;
 pub mod traffic;
 pub mod work;

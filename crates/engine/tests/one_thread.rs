@@ -15,6 +15,9 @@ type Check = (&'static str, fn(&Scratch) -> Value, fn(&Value) -> Result<(), Stri
 const CHECKS: &[Check] = &[
     ("idle", |_| json!({"runtime": 0.01}), counted),
     ("memory_bandwidth", |_| bandwidth("triad", "2:1", "sequential"), verified),
+    ("memory_bandwidth", |_| widest("read", "sequential"), verified),
+    ("memory_bandwidth", |_| widest("copy", "random"), verified),
+    ("memory_bandwidth", |_| widest("triad", "sequential"), verified),
     ("memory_bandwidth", |_| bandwidth("nt_add", "2:1", "random"), verified),
     ("memory_bandwidth", |_| bandwidth("mix", "3:2", "sequential"), verified),
     ("memory_bandwidth", |_| bandwidth("mix", "2:1-nt", "random"), verified),
@@ -28,6 +31,8 @@ const CHECKS: &[Check] = &[
     ("memory_loaded_latency", |_| json!({"threads": 0, "chase_set": 1 << 17, "runtime": 0.01}), verified),
     ("compute_flops", |_| flops("fma", "double"), verified),
     ("compute_flops", |_| flops("fma", "single"), verified),
+    ("compute_flops", |_| widest_flops("double"), verified),
+    ("compute_flops", |_| widest_flops("single"), verified),
     ("compute_flops", |_| flops("multiply", "int32"), verified),
     ("compute_flops", |_| flops("add", "int64"), verified),
     ("compute_clock", |_| json!({"runtime": 0.01}), counted),
@@ -83,6 +88,27 @@ const NEED_THREADS: &[&str] = &["network_latency", "network_ping", "network_serv
 
 fn bandwidth(operation: &str, mix: &str, pattern: &str) -> Value {
     json!({"operation": operation, "mix": mix, "pattern": pattern, "working_set": 300_000, "runtime": 0.01})
+}
+
+/// By the widest instructions that are here: `auto` may find others faster, and leave these unchecked.
+fn widest(operation: &str, pattern: &str) -> Value {
+    let mut asked = bandwidth(operation, "2:1", pattern);
+    if let Some(isa) = hwdyno_engine::memory::operation::Isa::wide().last() {
+        asked["isa"] = json!(isa.word());
+        // No multiple of a long register, so that the rest of a block is checked too.
+        asked["block"] = json!(320);
+    }
+    asked
+}
+
+fn widest_flops(precision: &str) -> Value {
+    let mut asked = flops("fma", precision);
+    let loops = hwdyno_engine::compute::available();
+    let fitting = loops.iter().filter(|one| one.operation.word() == "fma" && one.precision.word() == precision);
+    if let Some(widest) = fitting.max_by_key(|one| one.operations) {
+        asked["isa"] = json!(widest.isa);
+    }
+    asked
 }
 
 fn flops(operation: &str, precision: &str) -> Value {

@@ -12,7 +12,7 @@ _ALL = processors()
 _ONE_AND_ALL = tuple(dict.fromkeys((1, _ALL)))
 _BRIEF = 0.3
 # The widest first: it warms the units up, and names what "auto" takes.
-_ISAS = ("scalar", "sse", "avx2", "avx512", "neon")
+_ISAS = ("scalar", "sse", "avx2", "avx512", "neon", "sve")
 
 GRID = Experiment(
     name="compute.grid",

@@ -193,5 +193,6 @@ pub fn available() -> Vec<Variant> {
     if is_aarch64_feature_detected!("bf16") {
         put("neon", Dot, Bfloat16, dot_bf);
     }
+    all.extend(super::sve::available());
     all
 }

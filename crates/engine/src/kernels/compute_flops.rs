@@ -17,7 +17,7 @@ use crate::{compute, cpu_time, team};
 /// See the module.
 pub struct ComputeFlops;
 
-const ISAS: [&str; 7] = ["auto", "scalar", "sse", "avx2", "avx512", "amx", "neon"];
+const ISAS: [&str; 8] = ["auto", "scalar", "sse", "avx2", "avx512", "amx", "neon", "sve"];
 /// Slices of arithmetic between two slices of the clock's chain: the chain takes under 5% of the time,
 /// and the clock is that of the arithmetic, since a core keeps it for far longer than a slice.
 const SLICES: u64 = 8;

@@ -4,11 +4,16 @@
 use std::arch::asm;
 
 use super::operation::{Choice, Isa, Job, Loop, Primitive, Way, CONSTANTS};
+use super::sve;
 
 /// Those with wide loops that this machine has.
 #[must_use]
 pub fn available() -> Vec<Isa> {
-    vec![Isa::Neon]
+    let mut sets = vec![Isa::Neon];
+    if sve::here() {
+        sets.push(Isa::Sve);
+    }
+    sets
 }
 
 // What is done to one line at displacement $d of the pointers {pa} to {pd}. v0-v3 and v20-v23 hold
@@ -183,6 +188,9 @@ block_loop!(nt_mix31, "256", four!(NtMix31 NtMix31 NtMix31 NtMix31), NtMix31);
 /// The loop for `primitive`; none for an instruction set of another architecture.
 #[must_use]
 pub fn loop_of(primitive: Primitive, choice: Choice) -> Option<Loop> {
+    if choice.isa == Isa::Sve && choice.way == Way::Plain {
+        return sve::loop_of(primitive);
+    }
     if choice.isa != Isa::Neon || choice.way != Way::Plain {
         return None;
     }

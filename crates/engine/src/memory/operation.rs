@@ -198,11 +198,13 @@ pub enum Isa {
     Avx512,
     /// 16-byte NEON in pairs.
     Neon,
+    /// SVE, at the machine's own length.
+    Sve,
 }
 
 impl Isa {
     /// What parameters call them.
-    pub const WORDS: [&'static str; 6] = ["auto", "scalar", "sse", "avx2", "avx512", "neon"];
+    pub const WORDS: [&'static str; 7] = ["auto", "scalar", "sse", "avx2", "avx512", "neon", "sve"];
 
     /// Its word.
     #[must_use]
@@ -213,7 +215,9 @@ impl Isa {
     /// The one that `word` names; none for `auto`.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
-        [Self::Scalar, Self::Sse, Self::Avx2, Self::Avx512, Self::Neon].into_iter().find(|isa| isa.word() == word)
+        [Self::Scalar, Self::Sse, Self::Avx2, Self::Avx512, Self::Neon, Self::Sve]
+            .into_iter()
+            .find(|isa| isa.word() == word)
     }
 
     /// Those that this machine has and that have wide loops, widest last.

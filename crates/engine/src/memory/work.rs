@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::operation::{Isa, Primitive};
+use super::operation::{loop_of, Isa, Primitive};
 use crate::kernel::{Error, Kind, Parameter, Parameters};
 use crate::sys::pages::Pages;
 
@@ -158,6 +158,9 @@ pub fn of(parameters: &Parameters, working_set: u64) -> Result<Work, Error> {
     let isa = Isa::of(parameters.text("isa"));
     if let Some(isa) = isa.filter(|&isa| isa != Isa::Scalar && !Isa::wide().contains(&isa)) {
         return Err(Error::usage(format!("isa {}: this processor does not have it", isa.word())));
+    }
+    if let Some(isa) = isa.filter(|&isa| loop_of(primitive, isa.into(), 64).is_none()) {
+        return Err(Error::usage(format!("isa {}: there is no loop of it for {operation}; take auto", isa.word())));
     }
     let work = Work {
         primitive,
