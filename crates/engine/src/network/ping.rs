@@ -55,12 +55,13 @@ pub struct Echoes {
 
 /// Pings `address` until the time is over or `stop` is set.
 pub fn run(address: IpAddr, pinging: &Pinging, interval_s: f64, stop: &Stop) -> io::Result<Echoes> {
-    let socket = EchoSocket::open(address, LOOK)?;
     let clock = Clock::best();
-    let mut echoes = Echoes { raw: socket.is_raw(), ..Echoes::default() };
+    let mut echoes = Echoes::default();
     let row_ns = (interval_s * 1e9).max(1e6) as u64;
     echoes.rows.reserve((pinging.runtime_s / interval_s).min(1e6) as usize + 2);
     let mut outgoing = vec![0x5A; HEADER_BYTES + pinging.message];
+    let socket = EchoSocket::open(address, LOOK, &outgoing[HEADER_BYTES..])?;
+    echoes.raw = socket.is_raw();
     let mut incoming = vec![0; EchoSocket::room(pinging.message)];
     // Each place holds when its echo was asked for, and by which number.
     let mut places = vec![(0_u64, 0_u16, false); pinging.in_flight];

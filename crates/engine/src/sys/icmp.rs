@@ -22,6 +22,8 @@ pub struct EchoSocket {
     raw: bool,
     v6: bool,
     identifier: u16,
+    /// Of the payload, which is the same each time: adding up 64 kB takes longer than the echo itself.
+    payload_sum: u64,
 }
 
 impl AsRawFd for EchoSocket {
@@ -32,7 +34,7 @@ impl AsRawFd for EchoSocket {
 
 impl EchoSocket {
     /// Opens one: a datagram socket, which `net.ipv4.ping_group_range` allows, or a raw one, which takes `CAP_NET_RAW`.
-    pub fn open(address: IpAddr, patience: Duration) -> io::Result<Self> {
+    pub fn open(address: IpAddr, patience: Duration, payload: &[u8]) -> io::Result<Self> {
         let v6 = address.is_ipv6();
         let protocol = if v6 { libc::IPPROTO_ICMPV6 } else { libc::IPPROTO_ICMP };
         let to = SocketAddr::new(address, 0);
@@ -47,7 +49,7 @@ impl EchoSocket {
         net::connect_datagrams(&fd, &to)?;
         // The kernel gives datagram sockets an identifier of its own; a raw one tells its answers by this.
         let identifier = (std::process::id() as u16).rotate_left(3) ^ fd.as_raw_fd() as u16;
-        Ok(Self { fd, raw, v6, identifier })
+        Ok(Self { fd, raw, v6, identifier, payload_sum: sum(payload) })
     }
 
     /// Whether it took a privilege.
@@ -56,15 +58,15 @@ impl EchoSocket {
         self.raw
     }
 
-    /// Asks for the echo of `packet`, whose first [`HEADER_BYTES`] are filled in here.
+    /// Asks for the echo of `packet`: [`HEADER_BYTES`] that are filled in here, then the payload given at the opening.
     pub fn ask(&self, packet: &mut [u8], number: u16) -> io::Result<()> {
         packet[..HEADER_BYTES].fill(0);
         packet[0] = REQUEST[usize::from(self.v6)];
         packet[4..6].copy_from_slice(&self.identifier.to_be_bytes());
         packet[6..8].copy_from_slice(&number.to_be_bytes());
         if !self.v6 {
-            let sum = checksum(packet);
-            packet[2..4].copy_from_slice(&sum.to_be_bytes());
+            let checksum = folded(sum(&packet[..HEADER_BYTES]) + self.payload_sum);
+            packet[2..4].copy_from_slice(&checksum.to_be_bytes());
         }
         net::send(&self.fd, packet).map(drop)
     }
@@ -106,12 +108,14 @@ fn hear_replies_alone(fd: &OwnedFd, v6: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// The Internet checksum (RFC 1071).
-fn checksum(bytes: &[u8]) -> u16 {
-    let mut sum = 0_u64;
-    for pair in bytes.chunks(2) {
-        sum += u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
-    }
+/// The words of bytes that begin at an even place, added up.
+fn sum(bytes: &[u8]) -> u64 {
+    let word = |pair: &[u8]| u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+    bytes.chunks(2).map(word).sum()
+}
+
+/// The Internet checksum of such a sum (RFC 1071).
+fn folded(mut sum: u64) -> u16 {
     while sum >> 16 != 0 {
         sum = (sum & 0xFFFF) + (sum >> 16);
     }
@@ -125,7 +129,8 @@ mod tests {
     #[test]
     fn the_checksum_is_rfc_1071s() {
         // Its example: 0001 f203 f4f5 f6f7 add up to ddf2.
-        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
-        assert_eq!(checksum(&[0xFF]), !0xFF00);
+        assert_eq!(folded(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), !0xddf2);
+        assert_eq!(folded(sum(&[0x00, 0x01, 0xf2, 0x03]) + sum(&[0xf4, 0xf5, 0xf6, 0xf7])), !0xddf2);
+        assert_eq!(folded(sum(&[0xFF])), !0xFF00);
     }
 }
