@@ -94,7 +94,8 @@ def test_what_it_cannot_stand_beside_is_said(changes: dict[str, Any], says: str)
     assert says in (NUMPY.unsupported(KERNEL, {**POINT, **changes}) or "")
 
 
-def test_the_command_names_the_script_and_the_version_the_package() -> None:
+def test_the_command_names_the_script_and_the_version_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HWDYNO_LOADER_PYTHON", raising=False)
     assert NUMPY.version() == np.__version__
     python, script, job = NUMPY.command(KERNEL, POINT)
     assert (python, Path(script).name) == (sys.executable, "loading.py")

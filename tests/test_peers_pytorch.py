@@ -1,15 +1,13 @@
-"""PyTorch's DataLoader and TensorFlow's reader on our data sets; gigabytes to install, so these run where they are."""
+"""PyTorch's DataLoader on our data sets, in the Python that HWDYNO_LOADER_PYTHON names or in this one."""
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from typing import Any
 
 import pytest
+from here import needs
 from hwdyno import peers
-from hwdyno.peers import loading
-from test_peers_loaders import KERNEL, files, generate
+from test_peers_loaders import KERNEL, generate
 
 PYTORCH = peers.find("pytorch")
 
@@ -17,27 +15,9 @@ PYTORCH = peers.find("pytorch")
 @pytest.mark.slow  # it takes seconds to import
 @pytest.mark.peer("pytorch")
 @pytest.mark.machine
-@pytest.mark.skipif(PYTORCH.version() is None, reason="PyTorch is not here: name its Python by HWDYNO_LOADER_PYTHON")
+@needs(PYTORCH.version() is not None, "PyTorch is not here: name its Python by HWDYNO_LOADER_PYTHON")
 @pytest.mark.parametrize("kind", ["npz", "tfrecord"])
 def test_pytorchs_dataloader_reads_the_same_samples(tmp_path: Path, kind: str) -> None:
     found = PYTORCH.run(KERNEL, generate(tmp_path, format=kind))
     assert found.operations == 24
     assert found.details["cpu_s_per_gb"] > 0
-
-
-@pytest.mark.slow  # it takes seconds to import
-@pytest.mark.peer("tensorflow")
-@pytest.mark.machine
-@pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not here: install it")
-def test_tensorflows_own_reader_takes_our_records(tmp_path: Path) -> None:
-    """Its own reader holds every record against both of its checksums."""
-    tensorflow: Any = importlib.import_module("tensorflow")
-    told = generate(tmp_path, format="tfrecord", samples_per_file=4)
-    held = loading.Samples({**told, "files": files(told)})
-    shape = {"image": tensorflow.io.FixedLenFeature([], tensorflow.string),
-             "size": tensorflow.io.FixedLenFeature([], tensorflow.int64)}  # fmt: skip
-    for number, record in enumerate(tensorflow.data.TFRecordDataset(files(told))):
-        assert record.numpy() == held(number).tobytes()
-        example = tensorflow.io.parse_single_example(record, shape)
-        assert len(example["image"].numpy()) == int(example["size"])
-    assert number == 12 * 4 - 1
