@@ -52,11 +52,24 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
 
 def test_each_library_that_is_here_is_named_by_itself_and_solves() -> None:
     here = blas.here()
-    assert "scipy" in here.values()
+    assert any("scipy" in place for place in here.values()), "NumPy or SciPy brings one"
     for name in here:
         reading = linpack.WORKLOAD.run({"operation": "gemm", "n": 64, "blas": name, "runtime": 0.0})
         assert reading["details"]["library"] == name and reading["details"]["verification"] == "passed"
         assert reading["details"]["library_file"]
+
+
+@pytest.mark.parametrize(("numpys", "taken"), [("0.3.31.188", True), ("0.3.30", False), ("0.3.9", False)])
+def test_the_newer_of_numpys_and_scipys_libraries_answers(
+    numpys: str, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "/lib/numpy.libs/libscipy_openblas64_.so"
+    loaded = [
+        {"filepath": "/lib/scipy.libs/libscipy_openblas.so", "internal_api": "openblas", "version": "0.3.30"},
+        {"filepath": path, "internal_api": "openblas", "version": numpys},
+    ]
+    monkeypatch.setattr(blas, "_routine", lambda operation, module: object())
+    assert blas._newest(loaded, "openblas") == (path if taken else "scipy")
 
 
 def test_a_library_called_by_its_fortran_names_solves_as_scipys_does() -> None:

@@ -1,9 +1,9 @@
 """The BLAS and LAPACK that are here: which libraries answer, and the two routines that LINPACK needs of them.
 
-SciPy's own library is always here. MKL, BLIS, OpenBLAS and Accelerate are looked for where their packages put
-them (the linker's path, a Python environment's ``lib``, and the folders that ``HWDYNO_BLAS`` names), are called
-by their Fortran names (``dgesv_``, ``dgemm_``) with 32-bit integers, and are named by threadpoolctl, never by
-the file that was asked for.
+SciPy's own library is always here, and NumPy's beside it: the newer of the two answers. MKL, BLIS, OpenBLAS and
+Accelerate are looked for where their packages put them (the linker's path, a Python environment's ``lib``, and the
+folders that ``HWDYNO_BLAS`` names), are called by their Fortran names (``dgesv_``, ``dgemm_``), and are named by
+threadpoolctl, never by the file that was asked for.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import ctypes
 import ctypes.util
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _FILES = {
 }
 _ACCELERATE = "/System/Library/Frameworks/Accelerate.framework/Accelerate"
 _SCIPY = "scipy"
+_SPELLINGS = (("{}_", ctypes.c_int32), ("scipy_{}_", ctypes.c_int32), ("scipy_{}_64_", ctypes.c_int64))
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,12 @@ def here() -> dict[str, str]:
 
     importlib.import_module("scipy.linalg")  # Its library is loaded with it.
     found: dict[str, str] = {}
-    own = _named(ThreadpoolController(), _SCIPY)
+    controller = ThreadpoolController()
+    own = _named(controller, _SCIPY)
     for name in NAMES:
         path = next(_loadable(name), None)
         if name == own:
-            found[name] = _SCIPY
+            found[name] = _newest(controller.info(), own)
         elif path is not None:
             found[name] = path
     if own not in found:
@@ -142,17 +145,33 @@ def _path_of(loaded: ctypes.CDLL, place: str) -> str:
     return next((line.split()[-1] for line in maps.splitlines() if line.rstrip().endswith(place)), place)
 
 
+def _newest(loaded: list[dict[str, Any]], name: str) -> str:
+    """The file of NumPy's library where it is a later version of SciPy's, else ``scipy``."""
+
+    def version(package: str) -> tuple[tuple[int, ...], str]:
+        for one in loaded:
+            path = str(one.get("filepath", ""))
+            if f"{package}.libs" in path and one.get("internal_api") == name:
+                return tuple(int(part) for part in re.findall(r"\d+", str(one.get("version") or ""))), path
+        return (), ""
+
+    numpys, path = version("numpy")
+    return path if numpys > version(_SCIPY)[0] and _routine("lu", path) else _SCIPY
+
+
 def _routine(operation: str, module: str) -> Routine | None:
     """The routine of a library; none where it has not that one."""
     if module == _SCIPY:
         return Routine(_solve_by_scipy if operation == "lu" else _multiply_by_scipy, _SCIPY)
     loaded = _load(module)
-    name = "dgesv_" if operation == "lu" else "dgemm_"
-    if loaded is None or not hasattr(loaded, name):
-        return None
-    function = getattr(loaded, name)
-    function.restype = None
-    return Routine(_solver(function) if operation == "lu" else _multiplier(function), module)
+    name = "dgesv" if operation == "lu" else "dgemm"
+    # Packages of Python's prefix their own copy, and NumPy's counts in 64 bits.
+    for pattern, integer in _SPELLINGS:
+        function = getattr(loaded, pattern.format(name), None)
+        if function is not None:
+            function.restype = None
+            return Routine((_solver if operation == "lu" else _multiplier)(function, integer), module)
+    return None
 
 
 def _solve_by_scipy(a: Any, b: Any) -> Any:
