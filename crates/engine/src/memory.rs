@@ -15,4 +15,5 @@ mod simd;
 #[cfg(target_arch = "aarch64")]
 mod sve;
 pub mod traffic;
+pub mod trial;
 pub mod work;

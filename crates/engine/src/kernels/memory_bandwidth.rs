@@ -6,7 +6,8 @@ use crate::clock::now_ns;
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::memory::crew::{self, Timeline};
 use crate::memory::operation::Choice;
-use crate::memory::traffic::{self, Moved, Traffic, Verdict};
+use crate::memory::traffic::{Moved, Traffic, Verdict};
+use crate::memory::trial;
 use crate::memory::work;
 use crate::reading::{CpuTime, Reading, Samples, Stream};
 use crate::{cpu_time, team};
@@ -49,12 +50,7 @@ impl Kernel for MemoryBandwidth {
         crew::fits(work.working_set.saturating_mul(threads as u64))?;
         let cpus = crew::placed(parameters)?;
         let refused = |error| crew::refused(work.pages, work.working_set, &error);
-        let choice = team::run(1, &cpus[..cpus.len().min(1)], |member| {
-            member.wait_for_start();
-            traffic::settle(work)
-        })?
-        .remove(0)
-        .map_err(refused)?;
+        let choice = trial::settle(work, threads, &cpus)?;
         let runtime_ns = (parameters.number("runtime") * 1e9) as u64;
         let interval_ns = (parameters.number("interval_s") * 1e9) as u64;
         let shares = team::run(threads, &cpus, |member| {

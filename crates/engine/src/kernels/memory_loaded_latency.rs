@@ -12,7 +12,8 @@ use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::memory::chase::{Chase, Meter};
 use crate::memory::crew::{self, Timeline};
 use crate::memory::operation::{Choice, Isa};
-use crate::memory::traffic::{self, Moved, Traffic, Verdict};
+use crate::memory::traffic::{Moved, Traffic, Verdict};
+use crate::memory::trial;
 use crate::memory::work::{self, Work};
 use crate::reading::{CpuTime, Reading, Samples, Stream};
 use crate::{cpu_time, team};
@@ -62,16 +63,7 @@ impl Kernel for MemoryLoadedLatency {
         crew::fits(work.working_set.saturating_mul(threads as u64).saturating_add(ring.working_set))?;
         let cpus = crew::placed(parameters)?;
         let refused = |error: io::Error| crew::refused(work.pages, work.working_set, &error);
-        let choice = if threads == 0 {
-            Isa::Scalar.into()
-        } else {
-            team::run(1, &cpus[..cpus.len().min(1)], |member| {
-                member.wait_for_start();
-                traffic::settle(work)
-            })?
-            .remove(0)
-            .map_err(refused)?
-        };
+        let choice = if threads == 0 { Isa::Scalar.into() } else { trial::settle(work, threads, &cpus)? };
         let runtime_ns = (parameters.number("runtime") * 1e9) as u64;
         let interval_ns = (parameters.number("interval_s") * 1e9) as u64;
         let done = AtomicBool::new(false);

@@ -4,14 +4,11 @@
 // Arrays are aligned to 64 bytes.
 #![allow(clippy::cast_ptr_alignment)]
 
-use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
-use super::operation::{loop_of, Choice, Isa, Job, Loop, Primitive, Way, SCALAR, WRITTEN};
+use super::operation::{loop_of, Choice, Job, Loop, Primitive, SCALAR, WRITTEN};
 use super::places::Places;
 use super::work::Work;
-use crate::clock::now_ns;
 use crate::sys::pages::Mapping;
 
 /// A dense walk goes by pieces of this size: a multiple of every mix's pattern (6 and 4 lines) and of
@@ -173,8 +170,13 @@ impl Traffic {
         })
     }
 
+    /// Whether two loops take turns, as in a mix of short blocks.
+    pub(super) fn by_turns(&self) -> bool {
+        self.turns.is_some()
+    }
+
     /// Goes on with another loop over the same arrays, where there is one for them.
-    fn take(&mut self, choice: Choice) -> bool {
+    pub(super) fn take(&mut self, choice: Choice) -> bool {
         let found = loop_of(self.work.primitive, choice, self.block);
         self.whole = found.unwrap_or(self.whole);
         found.is_some()
@@ -367,73 +369,11 @@ impl Traffic {
     }
 }
 
-type Settled = BTreeMap<(Primitive, bool, u64, u64), Choice>;
-
-/// Rounds of the timings that settle a loop, looks a round, and the length of one: short against a time
-/// slice, so that most of them see nobody else.
-const ROUNDS: usize = 5;
-const LOOKS: usize = 10;
-const LOOK_NS: u64 = 250_000;
-
-/// The loop for `work`: with the instructions asked for, or the fastest by short timings, taken in turn on
-/// arrays of the same size up to 64 MiB; settled once for each kind of work. The feature bits say which
-/// loops there are, and the timing which of them this machine does best.
-///
-/// # Errors
-/// As [`Traffic::new`].
-pub fn settle(work: Work) -> io::Result<Choice> {
-    static SETTLED: Mutex<Settled> = Mutex::new(BTreeMap::new());
-    if work.isa == Some(Isa::Scalar) || (work.block < 64 && !work.dense()) {
-        return Ok(Isa::Scalar.into());
-    }
-    let trial = Work { working_set: work.working_set.min(64 << 20), delay: 0, ..work };
-    let trial = if trial.array_bytes() < trial.stride { work } else { trial };
-    let isas = work.isa.map_or_else(Isa::wide, |isa| vec![isa]);
-    let key = (work.primitive, work.random, work.block, trial.working_set.ilog2().into());
-    let settled = work.isa.is_none().then(|| SETTLED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied());
-    if let Some(choice) = settled.flatten() {
-        return Ok(choice);
-    }
-    // Not every set of instructions has a loop for every operation.
-    let here = |isa: &&Isa| loop_of(work.primitive, (**isa).into(), 64).is_some();
-    let widest = isas.iter().rfind(here).copied().unwrap_or(Isa::Scalar);
-    let mut traffic = Traffic::new(trial, widest, 1)?;
-    // A loop that goes by pages is no walk through a block at a random place.
-    let ways = if work.dense() { &Way::ALL[..] } else { &Way::ALL[..1] };
-    let every = ways.iter().flat_map(|&way| isas.iter().map(move |&isa| Choice { isa, way }));
-    let candidates: Vec<_> = every.filter(|&choice| traffic.turns.is_none() && traffic.take(choice)).collect();
-    let mut rates = vec![Vec::new(); candidates.len()];
-    if candidates.len() > 1 {
-        for at in (0..ROUNDS * candidates.len()).map(|turn| turn % candidates.len()) {
-            traffic.take(candidates[at]);
-            traffic.batch();
-            for _ in 0..LOOKS {
-                let (begun, before) = (now_ns(), traffic.visits());
-                while now_ns() - begun < LOOK_NS {
-                    traffic.batch();
-                }
-                rates[at].push((traffic.visits() - before) as f64 / (now_ns() - begun) as f64);
-            }
-        }
-    }
-    let mut best = (Choice::from(widest), 0.0);
-    for (&choice, rates) in candidates.iter().zip(&mut rates) {
-        // Of the better looks the least: neither what others spoiled nor a stroke of luck.
-        rates.sort_unstable_by(f64::total_cmp);
-        let rate = rates.get(rates.len() * 4 / 5).copied().unwrap_or(0.0);
-        if rate > best.1 {
-            best = (choice, rate);
-        }
-    }
-    if work.isa.is_none() {
-        SETTLED.lock().unwrap_or_else(PoisonError::into_inner).insert(key, best.0);
-    }
-    Ok(best.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::operation::{Isa, Way};
+    use crate::memory::trial::settle;
     use crate::sys::pages::Pages;
 
     fn work(primitive: Primitive, random: bool, stride: u64, block: u64, working_set: u64) -> Work {
@@ -549,7 +489,7 @@ mod tests {
     fn a_delay_changes_no_result() {
         let mut slow = work(Primitive::Mix21, true, 64, 64, 100_000);
         slow.delay = 50;
-        let mut traffic = Traffic::new(slow, settle(slow).unwrap(), 3).unwrap();
+        let mut traffic = Traffic::new(slow, settle(slow, 1, &[]).unwrap(), 3).unwrap();
         traffic.batch();
         assert_eq!(traffic.verify().wrong, 0);
     }
