@@ -25,7 +25,7 @@ def main() -> int:
     args = _arguments()
     began = time.monotonic()
     rows: list[Row] = []
-    folder = Path(tempfile.mkdtemp(prefix=".hwdyno-bench-", dir=args.path))
+    folder = Path(tempfile.mkdtemp(prefix=".hwdyno-bench-", dir=args.path)).resolve()
     bench = Bench(folder, args.pairs, args.runtime, engine.run, _progress)
     status = 0
     try:
