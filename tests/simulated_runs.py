@@ -14,6 +14,11 @@ from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
 FIXED: Parameters = {"direct": True, "ioengine": "io_uring", "runtime": 1.0, "interval_s": 0.05}
 
 
+def at(**changes: Any) -> Parameters:
+    """A point: a random 4 KiB read alone, but for what changes."""
+    return {"rw": "randread", "bs": 4096, "iodepth": 1, "numjobs": 1, **changes}
+
+
 def measured(
     host: SimulatedHost,
     parameters: Parameters,

@@ -12,6 +12,7 @@ from hwdyno.findings import RULES, explain, why_not_double
 from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.words import Ceiling, ExperimentResult, Finding, Measurement, Parameters, PeerResult, Run, Value
 from simulated_runs import FIXED, experiment, measured, run_of
+from simulated_runs import at as _at
 
 MACHINES = range(20_000, 20_200)
 """Drawn afresh: no rule and no tolerance was tuned on these machines."""
@@ -60,10 +61,6 @@ def test_clean_machines_have_nothing_wrong(part: int) -> None:
         assert {point.validity for result in run.experiments for point in result.points} == {"valid"}
         solid = the(run, "spinning_or_solid")
         assert solid.evidence["verdict"] == "solid state"
-
-
-def _at(**changes: Any) -> Parameters:
-    return {"rw": "randread", "bs": 4096, "iodepth": 1, "numjobs": 1, **changes}
 
 
 # --- what is planted in a point is found there, and nothing else is
@@ -587,32 +584,3 @@ def test_a_figure_that_is_missing_silences_its_rules_and_breaks_nothing(missing:
 def test_an_empty_run_is_explained() -> None:
     run = Run("x", "", None, {}, "", "", (ExperimentResult("a", "storage", "?", "iodepth", "k", ()),))
     assert explain(run).findings == ()
-
-
-# --- why not double?
-
-
-def _why(machine: SimulatedMachine, *points: Parameters, at: int = 0, load: str = "iodepth") -> str:
-    run = explain(run_of(machine, experiment(machine, load, points)))
-    result = run.experiments[0]
-    return why_not_double(result.points[at], run=run, experiment=result)
-
-
-def test_why_not_double_names_the_limiter() -> None:
-    depths = [_at(iodepth=2**k) for k in range(9)]
-    clean = SimulatedMachine()
-    assert "only 1 is in flight" in _why(clean, *depths)
-    assert "at its ceiling" in _why(clean, *depths, at=8)
-    assert "core that the measuring threads run on is 97% busy" in _why(SimulatedMachine(client_bound=True), *depths)
-    full = SimulatedMachine(read_bytes_s=3.8e9, operations_s=1e6, p=8)
-    sequential = _why(full, _at(rw="read", bs=1 << 20, iodepth=32))
-    assert "full: it carries 3.94 GB/s" in sequential
-    assert "does not count (page cache)" in _why(SimulatedMachine(cache_share=0.9), *depths)
-    assert "too small" in _why(clean, *[_at(bs=4096 * 4**k, iodepth=8) for k in range(6)], load="bs")
-    assert "sweep the depth" in _why(clean, _at(iodepth=8))
-    stolen = _why(SimulatedMachine(steal=0.3), _at(iodepth=8))
-    assert "hypervisor took 30%" in stolen
-    alone = measured(SimulatedHost(clean), _at(iodepth=8), repeats=1)
-    assert why_not_double(alone).endswith(".")
-    bare = replace(alone, counters={}, cpu_user_s=None, conditions={}, latency_ns=None, concurrency=None)
-    assert why_not_double(bare) == "Nothing that could tell was measured."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 from collections.abc import Mapping
 from functools import cache
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.formats import fio as fio_json
-from hwdyno.peers import PeerReading
+from hwdyno.peers import PeerReading, program
 from hwdyno.words import Fault, UserError
 
 # Start, opening, a flush at the end: what fio takes beside its timed region, with ample room.
@@ -32,8 +31,8 @@ class Fio:
 
     def version(self) -> str | None:
         """Its version, such as ``fio-3.33``; none if it is not here."""
-        program = _program()
-        return _version(program) if program else None
+        found = _program()
+        return _version(found) if found else None
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why fio cannot measure this point; none if it can."""
@@ -101,12 +100,12 @@ class Fio:
         why = self.unsupported(kernel, parameters)
         if why:
             raise UserError(why)
-        program = _program()
-        if program is None:
+        found = _program()
+        if found is None:
             raise FileNotFoundError("fio is not here: install it, or name it by HWDYNO_FIO")
         _check_file(parameters)
         timeout_s = GRACE_S + 3 * sum(float(parameters.get(name, 0)) for name in ("runtime", "ramp_time", "startdelay"))
-        out, err, status = _finished([program, *self.command(kernel, parameters)[1:]], timeout_s)
+        out, err, status = program.finished([found, *self.command(kernel, parameters)[1:]], timeout_s)
         return reading_of(out, err, status)
 
 
@@ -163,9 +162,9 @@ def _complaint(text: str) -> str:
 
 
 @cache
-def _version(program: str) -> str | None:
+def _version(path: str) -> str | None:
     try:
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None
@@ -183,28 +182,3 @@ def _check_file(parameters: Mapping[str, Any]) -> None:
     end = int(parameters.get("offset", 0)) + int(parameters.get("size", 0))
     if path.stat().st_size < end:
         raise UserError(f"{path} has {path.stat().st_size} bytes and the point needs {end}; fio would grow it")
-
-
-def _finished(command: list[str], timeout_s: float) -> tuple[str, str, int]:
-    """Run to the end, away from the terminal's Ctrl-C: whatever ends us ends fio, with all its jobs."""
-    try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise OSError(f"fio cannot be started: {error.strerror}") from None
-    try:
-        out, err = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        raise TimeoutError(f"fio had not ended after {timeout_s:.0f} s, so it was killed") from None
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    return out, err, process.returncode

@@ -13,6 +13,7 @@ from typing import Any
 
 from hwdyno.formats import iperf3 as iperf3_json
 from hwdyno.peers import PeerReading
+from hwdyno.peers import program as programs
 from hwdyno.words import UserError
 
 # Connections, the exchange of results, and a slow machine, with ample room.
@@ -153,21 +154,7 @@ def _wait_until_it_listens(port: int) -> None:
 
 
 def _finished(command: list[str], timeout_s: float) -> str:
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-            start_new_session=True,
-        )
-    except subprocess.TimeoutExpired:
-        raise OSError(f"iperf3 had not ended after {timeout_s:.0f} s, so it was killed") from None
-    except OSError as error:
-        raise OSError(f"iperf3 cannot be started: {error.strerror}") from None
-    if not done.stdout.strip():
-        raise OSError(f"iperf3 failed: {' '.join(done.stderr.split())[:200]}")
-    return done.stdout
+    out, err, _ = programs.finished(command, timeout_s)
+    if not out.strip():
+        raise OSError(f"iperf3 failed: {' '.join(err.split())[:200]}")
+    return out

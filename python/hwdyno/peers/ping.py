@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from hwdyno.peers import PeerReading
+from hwdyno.peers import program as programs
 from hwdyno.words import UserError
 
 GRACE_S = 10.0
@@ -57,22 +58,9 @@ class Ping:
         if program is None:
             raise FileNotFoundError("ping is not here: install it (iputils-ping), or name it by HWDYNO_PING")
         command = [program, *self.command(kernel, parameters)[1:]]
-        try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=GRACE_S + max(1.0, float(parameters.get("runtime") or 1)),
-                check=False,
-                env={**os.environ, "LC_ALL": "C"},
-            )
-        except subprocess.TimeoutExpired:
-            raise OSError("ping had not ended in time, so it was killed") from None
-        except OSError as error:
-            raise OSError(f"ping cannot be started: {error.strerror}") from None
-        return reading_of(done.stdout, done.stderr)
+        timeout_s = GRACE_S + max(1.0, float(parameters.get("runtime") or 1))
+        out, err, _ = programs.finished(command, timeout_s, {"LC_ALL": "C"})
+        return reading_of(out, err)
 
 
 PEER = Ping()

@@ -11,6 +11,21 @@ from collections.abc import Mapping, Sequence
 
 def output(command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None) -> str:
     """What it printed. Raises ``OSError`` in one line where it cannot be started, fails or does not end."""
+    out, err, status = finished(command, timeout_s, environment)
+    if status:
+        name = command[0].rpartition("/")[2]
+        said = next((line.strip() for line in [*err.splitlines(), *out.splitlines()] if line.strip()), "no word")
+        raise OSError(f"{name} failed with status {status}: {said[:200]}")
+    return out
+
+
+def finished(
+    command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None
+) -> tuple[str, str, int]:
+    """What it printed, what it complained of, and its status; whatever ends us ends it, with all its children.
+
+    Raises ``OSError`` in one line where it cannot be started, and ``TimeoutError`` where it does not end.
+    """
     name = command[0].rpartition("/")[2]
     try:
         process = subprocess.Popen(
@@ -28,15 +43,12 @@ def output(command: Sequence[str], timeout_s: float, environment: Mapping[str, s
     try:
         out, err = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        raise OSError(f"{name} had not ended after {timeout_s:.0f} s, so it was killed") from None
+        raise TimeoutError(f"{name} had not ended after {timeout_s:.0f} s, so it was killed") from None
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-    if process.returncode:
-        said = next((line.strip() for line in [*err.splitlines(), *out.splitlines()] if line.strip()), "no word")
-        raise OSError(f"{name} failed with status {process.returncode}: {said[:200]}")
-    return out
+    return out, err, process.returncode
 
 
 def cpu_s() -> float:
