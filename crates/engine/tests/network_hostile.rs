@@ -405,6 +405,21 @@ fn all_tests_together_have_a_limit_on_memory_and_number() {
 }
 
 #[test]
+fn a_client_on_the_heels_of_another_is_not_told_that_the_server_is_busy() {
+    let server = Server::start(&serving()).unwrap();
+    let mut first = Client::reach(&server, KINDS[0], State::Goodbye, 1);
+    let mut second = TcpStream::connect(server.address()).unwrap();
+    second.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    second.write_all(&[b'd'; 37]).unwrap();
+    let mut state = [0];
+    assert!(second.read_exact(&mut state).is_err(), "it is neither served nor refused yet, but told {state:?}");
+    first.control.write_all(&[16]).unwrap();
+    second.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    second.read_exact(&mut state).unwrap();
+    assert_eq!(state, [9], "served once the first has gone");
+}
+
+#[test]
 fn nobody_is_sent_datagrams_who_did_not_ask() {
     let server = Server::start(&serving()).unwrap();
     let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
@@ -49,6 +49,8 @@ pub struct Place<'a> {
     pub stop: &'a Stop,
     /// What the tests of this server hold in memory, bytes.
     pub memory: &'a AtomicUsize,
+    /// Set before the client is given the last that it waits for.
+    pub leaving: &'a AtomicBool,
     /// A test in which nothing moves for so long is ended.
     pub silence: Duration,
 }
@@ -154,6 +156,7 @@ pub fn serve(control: TcpStream, place: &Place<'_>, course: &mut Course) -> io::
     course.there = Some(Report::from_json(&said, opened.len()));
     let output = settings.wants_output.then(|| output_of(&settings, &report));
     control.send_json(&report.to_json(output))?;
+    place.leaving.store(true, Ordering::Release);
     control.send_state(wire::DISPLAY_RESULTS)?;
     // It is gone or says that it is done: both are an end.
     let _ = control.read_state("its goodbye", PATIENCE);

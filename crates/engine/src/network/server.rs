@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -143,7 +143,16 @@ struct Pending {
     until: Instant,
 }
 
-type Tests = Mutex<HashMap<Cookie, (IpAddr, Sender<TcpStream>, usize)>>;
+struct Running {
+    client: IpAddr,
+    streams: Sender<TcpStream>,
+    /// Streams that it may still open.
+    left: usize,
+    /// Its client has all that it came for, so that its place is free in a moment.
+    leaving: Arc<AtomicBool>,
+}
+
+type Tests = Mutex<HashMap<Cookie, Running>>;
 
 struct Acceptor {
     listener: TcpListener,
@@ -195,6 +204,10 @@ impl Acceptor {
 
     fn read_cookies(&mut self) {
         for mut one in std::mem::take(&mut self.pending) {
+            if one.filled == COOKIE_BYTES {
+                self.assign(one);
+                continue;
+            }
             match one.stream.read(&mut one.cookie[one.filled..]) {
                 Ok(0) => continue,
                 Ok(count) => one.filled += count,
@@ -202,6 +215,7 @@ impl Acceptor {
                 Err(_) => continue,
             }
             if one.filled == COOKIE_BYTES {
+                one.until = Instant::now() + COOKIE_PATIENCE;
                 self.assign(one);
             } else if Instant::now() < one.until {
                 self.pending.push(one);
@@ -209,24 +223,34 @@ impl Acceptor {
         }
     }
 
-    /// A known cookie belongs to a stream of a running test; an unknown one begins a test.
+    /// A known cookie belongs to a stream of a running test; an unknown one begins a test, where there is room.
+    ///
+    /// A client that comes on the heels of another stays pending until that one's place is free.
     fn assign(&mut self, mut one: Pending) {
         let mut tests = self.tests.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((client, streams, left)) = tests.get_mut(&one.cookie) {
-            if *client == one.from && *left > 0 {
-                *left -= 1;
-                let _ = streams.send(one.stream);
+        if let Some(running) = tests.get_mut(&one.cookie) {
+            if running.client == one.from && running.left > 0 {
+                running.left -= 1;
+                let _ = running.streams.send(one.stream);
             }
             return;
         }
         let most = if self.serving.parallel_clients { MOST_TESTS } else { 1 };
         if tests.len() >= most {
+            let leaving = tests.values().any(|running| running.leaving.load(Ordering::Acquire));
+            if leaving && Instant::now() < one.until {
+                drop(tests);
+                self.pending.push(one);
+                return;
+            }
             self.served.refused.fetch_add(1, Ordering::Relaxed);
             let _ = one.stream.write(&ACCESS_DENIED.to_ne_bytes());
             return;
         }
         let (sender, streams) = channel();
-        tests.insert(one.cookie, (one.from, sender, 2 * MOST_STREAMS));
+        let leaving = Arc::new(AtomicBool::new(false));
+        let (client, left) = (one.from, 2 * MOST_STREAMS);
+        tests.insert(one.cookie, Running { client, streams: sender, left, leaving: Arc::clone(&leaving) });
         drop(tests);
         self.running.fetch_add(1, Ordering::Relaxed);
         let (tests, running, served) = (Arc::clone(&self.tests), Arc::clone(&self.running), Arc::clone(&self.served));
@@ -237,8 +261,8 @@ impl Acceptor {
         let forget = Forget { tests, running, cookie };
         let body = move || {
             let own = one.stream.local_addr().map_or(bound.ip(), |address| address.ip().to_canonical());
-            let client = one.from;
-            let place = Place { bound, client, own, streams, door: &door, stop: &stop, memory: &memory, silence };
+            let (door, stop, memory, leaving) = (&*door, &stop, &*memory, &*leaving);
+            let place = Place { bound, client, own, streams, door, stop, memory, leaving, silence };
             let mut course = Course::default();
             let ended = serve(one.stream, &place, &mut course);
             if let Some(log) = log.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
