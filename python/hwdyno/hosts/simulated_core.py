@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
+
+from hwdyno.hosts.simulated_reading import latencies, noisy, parameter, reading, stream
 
 LINE_BYTES = 64
 PAGE_BYTES = {"4k": 4096, "2m": 2 << 20, "1g": 1 << 30}
@@ -16,8 +17,6 @@ DOUBLES = {"scalar": 1, "sse": 2, "avx2": 4, "avx512": 8}
 """Lanes of double precision in a register."""
 WIDE = {"avx2", "avx512"}
 PIPES = 2
-
-Histogrammed = Callable[[int, float], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -128,30 +127,28 @@ class Core:
         return {"cpu": cpu, "memory": {"modules": modules or None}}
 
 
-def run(core: Core, kernel: str, told: dict[str, Any], draw: random.Random, histogram: Histogrammed) -> dict[str, Any]:
-    """A Reading of one of these kernels; ``histogram`` makes one of so many latencies with this mean, ns."""
-    level = 1 + core.noise * max(-3.0, min(3.0, draw.gauss(0, 1)))
+def run(core: Core, kernel: str, told: dict[str, Any], draw: random.Random) -> dict[str, Any]:
+    """A Reading of one of these kernels."""
+    level = noisy(core.noise, draw)
     runtime = float(told["runtime"])
     if kernel == "memory_latency":
         ns = level * core.load_ns(
             int(told["working_set"]), str(told["pages"]), int(told["stride"]), str(told["locality"])
         )
         loads = max(1, round(runtime * 1e9 / ns))
-        stream = _stream("read", loads, latency_ns={"total": histogram(loads, ns)})
-        return _reading(core, kernel, told, [stream], 1, draw)
+        did = stream("read", loads, latency_ns={"total": latencies(loads, ns)})
+        return _over_time(core, told, [did], 1, draw)
     if kernel == "memory_loaded_latency":
-        return _loaded(core, told, draw, histogram, level)
+        return _loaded(core, told, draw, level)
     if kernel == "memory_bandwidth":
         rate = level * core.moved_bytes_s(told)
         operations = max(1, round(rate * runtime / LINE_BYTES))
-        stream = _stream("read", operations, operations * LINE_BYTES)
-        return _reading(core, kernel, told, [stream], int(told["threads"]), draw)
+        did = stream("read", operations, operations * LINE_BYTES)
+        return _over_time(core, told, [did], int(told["threads"]), draw)
     return _arithmetic(core, told, draw, level)
 
 
-def _loaded(
-    core: Core, told: dict[str, Any], draw: random.Random, histogram: Histogrammed, level: float
-) -> dict[str, Any]:
+def _loaded(core: Core, told: dict[str, Any], draw: random.Random, level: float) -> dict[str, Any]:
     threads, block, runtime = int(told["threads"]), int(told["block"]), float(told["runtime"])
     each_s = block / core.thread_bytes_s + float(told["delay"]) / core.clock_hz
     offered = min(threads, core.threads) * block / each_s
@@ -159,8 +156,8 @@ def _loaded(
     busy = min(0.97, rate / core.channels_bytes_s / 1.02)
     ns = core.memory_ns * (1 + 0.2 * busy / (1 - busy))
     loads, moves = max(1, round(runtime * 1e9 / ns)), max(1, round(rate * runtime / block))
-    chase = _stream("chase", loads, latency_ns={"total": histogram(loads, ns)})
-    return _reading(core, "memory_loaded_latency", told, [chase, _stream("read", moves, moves * block)], threads, draw)
+    chase = stream("chase", loads, latency_ns={"total": latencies(loads, ns)})
+    return _over_time(core, told, [chase, stream("read", moves, moves * block)], threads, draw)
 
 
 def _arithmetic(core: Core, told: dict[str, Any], draw: random.Random, level: float) -> dict[str, Any]:
@@ -175,7 +172,7 @@ def _arithmetic(core: Core, told: dict[str, Any], draw: random.Random, level: fl
     late = 1.0 if core.throttle_at is None else core.throttle_at + (1 - core.throttle_at) * core.throttle_to
     rate = min(threads, core.threads) * clock * PIPES * free * late * min(level, 1.0)
     operations = max(1, round(rate * runtime))
-    made = _reading(core, "compute_flops", told, [_stream("fma", operations, 0, operations * flops)], threads, draw)
+    made = _over_time(core, told, [stream("fma", operations, 0, operations * flops)], threads, draw)
     made["details"] |= {
         "isa": isa,
         "flop_per_instruction": float(flops),
@@ -189,66 +186,53 @@ def _arithmetic(core: Core, told: dict[str, Any], draw: random.Random, level: fl
     return made
 
 
-def _stream(name: str, operations: int, moved: int = 0, flops: int = 0, **more: Any) -> dict[str, Any]:
-    return {"name": name, "operations": operations, "bytes": moved, "flops": flops, "latency_ns": {}, **more}
-
-
-def _reading(
-    core: Core, kernel: str, told: dict[str, Any], streams: list[dict[str, Any]], threads: int, draw: random.Random
+def _over_time(
+    core: Core, told: dict[str, Any], streams: list[dict[str, Any]], threads: int, draw: random.Random
 ) -> dict[str, Any]:
+    """A Reading of these streams, spread over the samples as the noise and what is planted have it."""
     runtime, interval_s = float(told["runtime"]), float(told["interval_s"])
     rows = max(1, round(runtime / interval_s))
     weights = []
     for row in range(rows):
         at = (row + 0.5) / rows
         slow = core.throttle_at is not None and at >= core.throttle_at
-        weights.append((core.throttle_to if slow else 1.0) * (1 + core.noise * max(-3.0, min(3.0, draw.gauss(0, 1)))))
+        weights.append((core.throttle_to if slow else 1.0) * noisy(core.noise, draw))
     total = math.fsum(weights)
-    sampled = [[round(stream["operations"] * weight / total) for weight in weights] for stream in streams]
+    sampled = [[round(one["operations"] * weight / total) for weight in weights] for one in streams]
     moved = [
-        [round(count * stream["bytes"] / stream["operations"]) for count in counts]
-        for stream, counts in zip(streams, sampled, strict=True)
+        [round(count * one["bytes"] / one["operations"]) for count in counts]
+        for one, counts in zip(streams, sampled, strict=True)
     ]
-    return {
-        "kernel": kernel,
-        "parameters": told,
-        "elapsed_s": runtime,
-        "streams": streams,
-        "samples": {"interval_s": interval_s, "operations": sampled, "bytes": moved},
-        "cpu": {"user_s": runtime * min(threads, core.threads), "system_s": 0.0},
-        "concurrency_asked": float(threads),
-        "counters": {},
-        "faults": [],
-        "notes": [],
-        "details": {"verification": "failed" if core.wrong_results else "passed"},
-        "interrupted": False,
-    }
-
-
-def _parameter(name: str, kind: str, default: Any, **more: Any) -> dict[str, Any]:
-    return {"name": name, "means": name, "unit": "", "type": kind, "default": default, **more}
+    return reading(
+        runtime,
+        streams,
+        (runtime * min(threads, core.threads), 0.0),
+        asked=float(threads),
+        samples={"interval_s": interval_s, "operations": sampled, "bytes": moved},
+        details={"verification": "failed" if core.wrong_results else "passed"},
+    )
 
 
 _OPERATIONS = ["read", "write", "nt_write", "copy", "nt_copy", "scale", "add", "triad", "nt_triad", "mix"]
 _TIMES = [
-    _parameter("runtime", "number", 0.3, min=0.001, max=86_400.0),
-    _parameter("interval_s", "number", 0.1, min=0.001, max=3600.0),
-    _parameter("cpus", "integers", []),
+    parameter("runtime", "number", 0.3, min=0.001, max=86_400.0),
+    parameter("interval_s", "number", 0.1, min=0.001, max=3600.0),
+    parameter("cpus", "integers", []),
 ]
 _PLACE = [
-    _parameter("pages", "choice", "2m", choices=list(PAGE_BYTES)),
-    _parameter("node", "integer", -1, min=-1, max=1023),
-    _parameter("cpu_node", "integer", -1, min=-1, max=1023),
+    parameter("pages", "choice", "2m", choices=list(PAGE_BYTES)),
+    parameter("node", "integer", -1, min=-1, max=1023),
+    parameter("cpu_node", "integer", -1, min=-1, max=1023),
 ]
 _TRAFFIC = [
-    _parameter("operation", "choice", "read", choices=_OPERATIONS),
-    _parameter("mix", "text", "1:0"),
-    _parameter("pattern", "choice", "sequential", choices=["sequential", "random"]),
-    _parameter("stride", "integer", 0, unit="B", min=0, max=1 << 40),
-    _parameter("block", "integer", 64, unit="B", min=1, max=1 << 40),
-    _parameter("isa", "text", "auto"),
-    _parameter("threads", "integer", 1, min=1, max=1024),
-    _parameter("working_set", "integer", 512 << 20, unit="B", min=64, max=1 << 44),
+    parameter("operation", "choice", "read", choices=_OPERATIONS),
+    parameter("mix", "text", "1:0"),
+    parameter("pattern", "choice", "sequential", choices=["sequential", "random"]),
+    parameter("stride", "integer", 0, unit="B", min=0, max=1 << 40),
+    parameter("block", "integer", 64, unit="B", min=1, max=1 << 40),
+    parameter("isa", "text", "auto"),
+    parameter("threads", "integer", 1, min=1, max=1024),
+    parameter("working_set", "integer", 512 << 20, unit="B", min=64, max=1 << 44),
 ]
 KERNELS: tuple[dict[str, Any], ...] = (
     {
@@ -261,12 +245,12 @@ KERNELS: tuple[dict[str, Any], ...] = (
         "name": "memory_latency",
         "measures": "time of a dependent load (simulated)",
         "parameters": [
-            _parameter("working_set", "integer", 256 << 20, unit="B", min=64, max=1 << 44),
-            _parameter("locality", "choice", "random", choices=["random", "local"]),
-            _parameter("local_size", "integer", 256 << 10, unit="B", min=64, max=1 << 44),
-            _parameter("batch", "integer", 0, min=0, max=1 << 40),
-            _parameter("stride", "integer", 64, unit="B", min=8, max=1 << 40),
-            _parameter("threads", "integer", 1, min=1, max=1024),
+            parameter("working_set", "integer", 256 << 20, unit="B", min=64, max=1 << 44),
+            parameter("locality", "choice", "random", choices=["random", "local"]),
+            parameter("local_size", "integer", 256 << 10, unit="B", min=64, max=1 << 44),
+            parameter("batch", "integer", 0, min=0, max=1 << 40),
+            parameter("stride", "integer", 64, unit="B", min=8, max=1 << 40),
+            parameter("threads", "integer", 1, min=1, max=1024),
             *_TIMES,
             *_PLACE,
         ],
@@ -275,17 +259,17 @@ KERNELS: tuple[dict[str, Any], ...] = (
     {
         "name": "memory_loaded_latency",
         "measures": "time of a dependent load beside traffic (simulated)",
-        "parameters": [*_TRAFFIC, _parameter("delay", "integer", 0, min=0, max=1 << 32), *_TIMES, *_PLACE],
+        "parameters": [*_TRAFFIC, parameter("delay", "integer", 0, min=0, max=1 << 32), *_TIMES, *_PLACE],
         "pass": [["operations", "1"], ["bytes", "block"]],
     },
     {
         "name": "compute_flops",
         "measures": "arithmetic in registers (simulated)",
         "parameters": [
-            _parameter("operation", "choice", "fma", choices=["fma", "add", "multiply", "dot"]),
-            _parameter("precision", "text", "double"),
-            _parameter("isa", "text", "auto"),
-            _parameter("threads", "integer", 1, min=1, max=1024),
+            parameter("operation", "choice", "fma", choices=["fma", "add", "multiply", "dot"]),
+            parameter("precision", "text", "double"),
+            parameter("isa", "text", "auto"),
+            parameter("threads", "integer", 1, min=1, max=1024),
             *_TIMES,
         ],
         "pass": [["operations", "1"]],

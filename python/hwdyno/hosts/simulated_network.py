@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 import random
-import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
+from hwdyno.hosts.simulated_reading import noisy, parameter, reading, stream
 from hwdyno.statistics import Histogram
-from hwdyno.words import UserError
 
 HEADERS_BYTES, FRAME_BYTES = 52, 38
 CPU_IDLE_NS = 500.0
@@ -109,23 +108,11 @@ class SimulatedNetwork(SimulatedHost):
         """The declarations of the kernels that it simulates."""
         return super().kernels() | _KERNELS
 
-    def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
-        """A Reading as the engine gives it, at once."""
+    def read(self, kernel: str, given: dict[str, Any], draw: random.Random) -> dict[str, Any]:
+        """What one of its kernels hands back of all of its parameters."""
         if kernel not in _KERNELS:
-            return super().run(kernel, parameters)
-        known = {parameter["name"]: parameter["default"] for parameter in _KERNELS[kernel]["parameters"]}
-        unknown = next((name for name in parameters if name not in known), None)
-        if unknown:
-            raise UserError(f"{kernel} has no parameter '{unknown}'; it has: {', '.join(known)}")
-        full = known | {name: value for name, value in parameters.items() if value is not None}
-        key = zlib.crc32(repr((self.path.seed, kernel, sorted((k, str(v)) for k, v in full.items()))).encode())
-        self._calls[key] = self._calls.get(key, 0) + 1
-        draw = random.Random(key * 1009 + self._calls[key])
-        make = {"network_throughput": self._streams, "network_latency": self._trips, "network_ping": self._trips}
-        reading = make[kernel](full, draw)
-        self.now_s += reading["elapsed_s"]
-        self._busy_s += reading["cpu"]["user_s"] + reading["cpu"]["system_s"]
-        return {"kernel": kernel, "parameters": full, "faults": [], "notes": [], "interrupted": False, **reading}
+            return super().read(kernel, given, draw)
+        return self._streams(given, draw) if kernel == "network_throughput" else self._trips(given, draw)
 
     def _cpu_ns(self, end: str) -> float:
         """CPU time a KiB at one end; at a busy one so much that one core carries 40% of the wire."""
@@ -160,8 +147,8 @@ class SimulatedNetwork(SimulatedHost):
             limit, each = "hole", 0.0
         runtime, interval_s = float(given["runtime"]), float(given["interval_s"])
         rows = max(1, round(runtime / interval_s))
-        level = 1 + path.noise * max(-2.0, min(2.0, draw.gauss(0, 1)))
-        factors = [min(1.02, level * (1 + path.noise * max(-2.0, min(2.0, draw.gauss(0, 1))))) for _ in range(rows)]
+        level = noisy(path.noise, draw, 2.0)
+        factors = [min(1.02, level * noisy(path.noise, draw, 2.0)) for _ in range(rows)]
         if limit == "wire":
             factors = [min(1.0, factor * 0.985) for factor in factors]
         counts = [round(each * factor * interval_s / block) for factor in factors]
@@ -207,22 +194,18 @@ class SimulatedNetwork(SimulatedHost):
                 "cwnd_mean_bytes": max(path.mss, each / streams * rtt_s),
             }
         own = cpu["here"]
-        return {
-            "elapsed_s": elapsed,
-            "streams": [
-                {"name": name, "operations": sum(counts), "bytes": sum(counts) * block, "flops": 0, "latency_ns": {}}
-                for name in names
-            ],
-            "samples": {
+        return reading(
+            elapsed,
+            [stream(name, sum(counts), sum(counts) * block) for name in names],
+            (0.1 * own, 0.9 * own),
+            asked=float(streams * ways),
+            samples={
                 "interval_s": interval_s,
                 "operations": [counts for _ in names],
                 "bytes": [[count * block for count in counts] for _ in names],
             },
-            "cpu": {"user_s": 0.1 * own, "system_s": 0.9 * own},
-            "concurrency_asked": float(streams * ways),
-            "counters": {},
-            "details": details,
-        }
+            details=details,
+        )
 
     def _interface(self) -> dict[str, Any]:
         path = self.path
@@ -240,7 +223,7 @@ class SimulatedNetwork(SimulatedHost):
         path, loading = self.path, int(given.get("load_streams", 0))
         idle_ns = path.rtt_s * 1e9
         runtime, depth = float(given["runtime"]), int(given["in_flight"])
-        level = 1 + path.noise * max(-2.0, min(2.0, draw.gauss(0, 1)))
+        level = noisy(path.noise, draw, 2.0)
         mean_ns = (idle_ns + (path.queue_s + path.bloat_s) * 1e9 * (loading > 0)) * level
         count = max(1, round(runtime * depth / mean_ns * 1e9))
         histogram = Histogram()
@@ -253,17 +236,14 @@ class SimulatedNetwork(SimulatedHost):
             details |= {"idle_p50_ns": round(idle_ns), "idle_p99_ns": round(1.1 * idle_ns), "load_bytes_s": load}
         latency = {"total": histogram.to_reading()}
         cpu_s = min(0.5 * runtime, count * CPU_IDLE_NS * 1e-9)
-        return {
-            "elapsed_s": count * mean_ns / 1e9 / depth,
-            "streams": [
-                {"name": "round_trip", "operations": count, "bytes": 0, "flops": 0, "latency_ns": latency},
-            ],
-            "samples": {"interval_s": runtime, "operations": [[count]], "bytes": [[0]]},
-            "cpu": {"user_s": 0.2 * cpu_s, "system_s": 0.8 * cpu_s},
-            "concurrency_asked": float(depth),
-            "counters": {},
-            "details": details,
-        }
+        return reading(
+            count * mean_ns / 1e9 / depth,
+            [stream("round_trip", count, latency_ns=latency)],
+            (0.2 * cpu_s, 0.8 * cpu_s),
+            asked=float(depth),
+            samples={"interval_s": runtime, "operations": [[count]], "bytes": [[0]]},
+            details=details,
+        )
 
 
 def _declared(name: str, passes: list[list[str]], parameters: dict[str, Any]) -> dict[str, Any]:
@@ -272,10 +252,7 @@ def _declared(name: str, passes: list[list[str]], parameters: dict[str, Any]) ->
     return {
         "name": name,
         "measures": f"{name} (simulated)",
-        "parameters": [
-            {"name": one, "means": one, "unit": "", "type": kinds[type(value)], "default": value}
-            for one, value in (parameters | common).items()
-        ],
+        "parameters": [parameter(one, kinds[type(value)], value) for one, value in (parameters | common).items()],
         "pass": passes,
     }
 
