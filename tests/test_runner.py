@@ -441,10 +441,11 @@ def test_a_budget_is_kept_within_a_fifth(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside_s: float, budget_s: float
 ) -> None:
     """However long readings take beside their timed regions, which no plan can know."""
-    from hwdyno.runner import session
+    from hwdyno.runner import allowance, session
 
     host = Slow(beside_s)
-    monkeypatch.setattr(session, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
+    for module in (allowance, session):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
     chosen = [(one, {}) for one in experiments.all() if one.kernel == "storage_blocks"]
     made = plan.build(chosen, host.kernels(), path=tmp_path, budget_s=budget_s, seed=1, profile="standard")
     run = runner.run(made, host, Memory(), "run-1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import random
 import time
 from collections import Counter
@@ -14,11 +13,14 @@ from typing import Any
 from hwdyno import __version__
 from hwdyno.ceilings import ceilings_of, parse_given
 from hwdyno.hosts import Host
-from hwdyno.measurement import Reading, operations_of
+from hwdyno.measurement import operations_of
 from hwdyno.peers import Peer
-from hwdyno.plan import PEER_OVERHEAD_S, Plan, Planned, reading_s, timing
-from hwdyno.runner import budget
-from hwdyno.runner.bend import NOTE, may_add, near_the_bend
+from hwdyno.plan import Plan, Planned
+from hwdyno.runner import faults
+from hwdyno.runner.allowance import Allowance
+from hwdyno.runner.bend import NOTE, near_the_bend
+from hwdyno.runner.beside import Beside
+from hwdyno.runner.faults import StopError
 from hwdyno.runner.layout import lay_out
 from hwdyno.runner.point import PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
@@ -33,12 +35,8 @@ WARM_UP_S = 0.3
 SAMPLES = 20
 LEAST_OPERATIONS = 10
 """An interrupted reading with fewer is no point of a curve."""
-PEER_FAILURES = 3
-"""One after the other, after which a peer is asked no more."""
 LEAST_INTERVAL_S, MOST_INTERVAL_S = 0.01, 0.1
 """Between samples over time; a reading has about 20 of them, and a long one more."""
-# After these the storage is gone or full, and more points would only fail likewise.
-_GONE = {errno.ENODEV, errno.ENXIO, errno.EIO, errno.ENOSPC, errno.EROFS, errno.ESTALE, errno.ENOTCONN, errno.EDQUOT}
 
 
 def run(
@@ -59,22 +57,13 @@ def run(
     return Session(plan, host, progress or Silent(), peers).run(store, run_id, explain)
 
 
-class StopError(Exception):
-    """The rest of an experiment cannot be measured; its text says why."""
-
-
 class Session:
     """One run of one plan; ``runner.snia`` reads its points in rounds instead."""
 
     def __init__(self, plan: Plan, host: Host, progress: Progress, peers: Sequence[Peer]) -> None:
         self.plan, self.host, self.progress = plan, host, progress
-        self.peers = peers
-        self.versions = {peer.name: peer.version() or "" for peer in peers}
+        self.beside = Beside(peers)
         self.random = random.Random(plan.seed)
-        self.failures: dict[str, int] = {}
-        """By peer: how often it failed since it last answered."""
-        self.given_up: set[str] = set()
-        """Peers that are asked no more."""
         self.degraded: list[str] = []
         self.notes: list[Note] = []
         self.interrupted = False
@@ -87,21 +76,13 @@ class Session:
             ]
             for one in plan.experiments
         }
-        self.may_add = {one.experiment.name: may_add(one) for one in plan.experiments}
-        """By experiment: for how many points near its bends time is put by."""
+        self.allowance = Allowance(plan, self.points, [peer.name for peer in peers])
         self.kept: dict[str, list[int]] = {}
         """By experiment: which points the journal holds, in its order."""
         self.absent: Counter[str] = Counter()
         """By experiment: how many points this machine has no instruction for."""
         self.ceilings: dict[str, tuple[Ceiling, ...]] = {}
-        self.started = time.monotonic()
-        self.deadline: float | None = None
-        """When the experiment in work has had its part of the budget."""
-        self.expected_s = 0.0
-        self.taken_s = 0.0
-        """What readings took so far, and, in ``expected_s``, what they were expected to take."""
         self.readings = 0
-        self.timing = timing(plan, None)
 
     def run(self, store: Keeper, run_id: str, explain: Callable[[Run], Run]) -> Run:
         """Measure, keep and explain the Run."""
@@ -168,17 +149,17 @@ class Session:
             finished=_now(),
             experiments=experiments,
             interrupted=self.interrupted,
-            degraded=(*self.degraded, *_refused(experiments)),
+            degraded=(*self.degraded, *faults.refused(experiments)),
         )
         try:
             run = explain(run)
         except Exception as error:  # A fault in a rule must not cost what was measured.
-            why = f"the findings are missing: {type(error).__name__}: {_says(error)}"
+            why = f"the findings are missing: {type(error).__name__}: {faults.said(error)}"
             run = replace(run, degraded=(*run.degraded, why))
         try:
             journal.finish(run)
         except StoreError as error:
-            run = replace(run, degraded=(*run.degraded, f"the Run could not be kept: {_says(error)}"))
+            run = replace(run, degraded=(*run.degraded, f"the Run could not be kept: {faults.said(error)}"))
         return run
 
     def _measure(self, place: Place | None, journal: Journal) -> None:
@@ -194,20 +175,19 @@ class Session:
             if made.says:
                 self.notes.append(Note("data_file_smaller", made.says))
                 self.progress.says(made.says)
-        self.timing = timing(self.plan, self._left_s(), sum(self.may_add.values()))
-        if self.timing.says:
-            self.progress.says(self.timing.says)
+        self.allowance.share_out(self.plan)
+        if self.allowance.timing.says:
+            self.progress.says(self.allowance.timing.says)
         lost = False
         for number, planned in enumerate(self.plan.experiments):
             on_data_file = "data_file" in planned.experiment.needs
             # Anew for what is left: what was slower than expected must not cost the end of the budget.
             rest = self._fitted(replace(self.plan, experiments=self.plan.experiments[number:]))
-            left, bends = self._left_s(), sum(self.may_add[one.experiment.name] for one in rest.experiments)
-            self.timing = timing(rest, None if left is None else left / self.pace, bends)
-            self._set_deadline(rest)
-            if number and self._spent():
+            self.allowance.share_out(rest)
+            self.allowance.set_deadline(rest)
+            if number and self.allowance.spent:
                 total = format_duration(self.plan.budget_s or 0.0)
-                self.may_add[planned.experiment.name] = 0
+                self.allowance.may_add[planned.experiment.name] = 0
                 for point in self.points[planned.experiment.name]:
                     point.done = True
                 self._degrade(f"{planned.experiment.name} was left out: the budget of {total} was spent")
@@ -225,45 +205,17 @@ class Session:
 
     def _fitted(self, rest: Plan) -> Plan:
         """The experiments that are left, with as many points as there is time for."""
-        left = self._left_s()
-        found = budget.fitted(rest, left, self.pace)
+        found = self.allowance.fitted(rest)
         planned, kept = rest.experiments[0], found.experiments[0]
         name = planned.experiment.name
         if len(kept.points) < len(planned.points):
             self.points[name] = [point for point in self.points[name] if point.parameters in kept.points]
-            self.may_add[name] = 0
+            self.allowance.may_add[name] = 0
             self._degrade(
                 f"{name} has {len(kept.points)} of its {len(planned.points)} points, so that the run ends within its "
                 f"budget of {format_duration(self.plan.budget_s or 0.0)}; --budget gives it more"
             )
         return found
-
-    def _set_deadline(self, rest: Plan) -> None:
-        """When the first experiment has had its part: what it needs of all, and what leaves the others theirs."""
-        left = self._left_s()
-        if left is None or "runtime" in self.plan.given:
-            return
-        needs = [budget.needs_s(one, rest, self.timing) for one in rest.experiments]
-        part = needs[0] / sum(needs) if sum(needs) else 1.0
-        others = self.pace * sum(budget.least_s(one, rest) for one in rest.experiments[1:])
-        grace = budget.GRACE * (self.plan.budget_s or 0.0)
-        # A noisy experiment may take half as much again, but not what the others need at least.
-        most = max(left * part, min(1.5 * left * part, left - others))
-        self.deadline = time.monotonic() + max(0.0, most) + grace * part
-
-    def _spent(self) -> bool:
-        """Whether not even one more reading fits into the budget."""
-        left = self._left_s()
-        return left is not None and left < -budget.GRACE * (self.plan.budget_s or 0.0) / 2 and bool(self.deadline)
-
-    def _late(self) -> bool:
-        """Whether the experiment has had its part of the budget."""
-        return self.deadline is not None and time.monotonic() > self.deadline
-
-    @property
-    def pace(self) -> float:
-        """How much longer than expected readings took so far: it holds for the rest, too."""
-        return max(1.0, self.taken_s / self.expected_s) if self.expected_s else 1.0
 
     def _leave_out(self, planned: Planned) -> None:
         """Points that nothing was read of when the experiment's part of the budget was spent."""
@@ -279,17 +231,18 @@ class Session:
         """Read its points, and then one more near the bend of each of its curves."""
         name = planned.experiment.name
         points = self.points[name]
-        if not self._late():
+        if not self.allowance.late:
             self._warm_up(planned, points[0])
         self._until_sure(planned, points, journal)
-        self.may_add[name] = 0
-        if self.interrupted or self._late():
+        self.allowance.may_add[name] = 0
+        if self.interrupted or self.allowance.late:
             return
         measured = self._result(planned, [point for point in points if point.readings])
         for parameters in near_the_bend(measured, planned):
             more = PointInWork(len(points), parameters, points[0].declaration, notes=(NOTE,))
-            left, needed = self._left_s(), self.timing.repeats_min * self._turn_s(planned, more)
-            if left is None or left > self._needed_s() + needed:
+            left = self.allowance.left_s
+            needed = self.allowance.timing.repeats_min * self.allowance.turn_s(planned, more)
+            if left is None or left > self.allowance.needed_s(self.plan.experiments) + needed:
                 points.append(more)
         self._until_sure(planned, points, journal)
 
@@ -298,7 +251,7 @@ class Session:
         while open_points := [point for point in points if not point.done]:
             self.random.shuffle(open_points)
             for point in open_points:
-                if self._late() and any(one.readings for one in points):
+                if self.allowance.late and any(one.readings for one in points):
                     self._leave_out(planned)
                     if not point.readings:
                         continue
@@ -315,11 +268,11 @@ class Session:
         try:
             reading = self.host.run(planned.experiment.kernel, told)
         except OSError as error:
-            raise StopError(f"{planned.experiment.name}: {_says(error)}") from None
+            raise StopError(f"{planned.experiment.name}: {faults.said(error)}") from None
         except ValueError as error:
             if not self.readings:
                 raise  # Nothing is lost yet: the user hears what is wrong at once.
-            raise StopError(f"{planned.experiment.name}: {_says(error)}") from None
+            raise StopError(f"{planned.experiment.name}: {faults.said(error)}") from None
         if reading.get("interrupted"):
             raise KeyboardInterrupt
 
@@ -338,12 +291,12 @@ class Session:
                 return
             hurt = self._hurt(planned)
             if not hurt:
-                self._degrade(f"{name} at {_at(point.parameters)}: {_says(error)}")
+                self._degrade(f"{name} at {faults.at(point.parameters)}: {faults.said(error)}")
             self._settle(planned, point, journal, "")
             if hurt:
                 raise StopError(f"{name} ended early: {hurt}") from None
-            if isinstance(error, OSError) and error.errno in _GONE:
-                raise StopError(f"{name} ended early: {_says(error)}") from None
+            if faults.ends_all(error):
+                raise StopError(f"{name} ended early: {faults.said(error)}") from None
             return
         self.interrupted = bool(reading.get("interrupted"))
         if self.interrupted and (point.readings or operations_of(reading) < LEAST_OPERATIONS):
@@ -351,87 +304,40 @@ class Session:
         self.readings += 1
         point.readings.append(reading)
         point.snapshots.append((before, self.host.snapshot()))
-        gone = _gone(reading)
+        gone = faults.gone(reading)
         if not self.interrupted and not gone:
-            self._peers_in_turn(planned, point, told)
-        point.spent_s += time.monotonic() - begun
-        self.taken_s += time.monotonic() - begun
-        self.expected_s += self._expected_s(planned, point)
-        ended_by = self._ended_by(point)
+            for why in self.beside.in_turn(planned, point, told):
+                self._degrade(why)
+        self.allowance.took(planned, point, time.monotonic() - begun)
+        ended_by = self.allowance.ends(point, self.plan.profile.target, self.plan.experiments)
         if gone or self.interrupted or ended_by:
             self._settle(planned, point, journal, ended_by)
         elif len(point.readings) == 1:
             # Kept already now, so that a killed run has every point that was read at all.
             self._keep(journal, name, point, self._made(planned, point, ""))
         if gone:
-            raise StopError(f"{name} ended early at {_at(point.parameters)}: {gone}")
+            raise StopError(f"{name} ended early at {faults.at(point.parameters)}: {gone}")
 
     def _hurt(self, planned: Planned) -> str:
         """What somebody else did to the data file meanwhile; empty if it is whole."""
         if self.workspace is None or "data_file" not in planned.experiment.needs:
             return ""
-        try:
-            there = self.workspace.laid_out_bytes
-        except OSError:
-            return "somebody removed the data file while it was measured, or its filesystem went away"
-        return "somebody cut the data file short while it was measured" if there < self.laid_out_bytes else ""
-
-    def _ended_by(self, point: PointInWork) -> str:
-        """What ends a point: ``sure``, ``repeats`` or ``time``; empty if it goes on."""
-        repeats = len(point.readings)
-        if self._late():
-            return "time"
-        if repeats < self.timing.repeats_min:
-            return ""
-        half = point.half_width()
-        if half is not None and half <= self.plan.profile.target:
-            return "sure"
-        if repeats >= self.timing.repeats_max:
-            return "repeats"
-        left = self._left_s()
-        return "time" if left is not None and left < self._needed_s() + point.spent_s / repeats else ""
-
-    def _left_s(self) -> float | None:
-        spent = time.monotonic() - self.started
-        return None if self.plan.budget_s is None else self.plan.budget_s - spent
-
-    def _needed_s(self) -> float:
-        """Seconds for the least repeats of every point that still lacks them, and of those near the bends."""
-        bends = sum(
-            self.may_add[planned.experiment.name]
-            * self.timing.repeats_min
-            * self._turn_s(planned, self.points[planned.experiment.name][0])
-            for planned in self.plan.experiments
-        )
-        return bends + sum(
-            self._turn_s(planned, point) * max(0, self.timing.repeats_min - len(point.readings))
-            for planned in self.plan.experiments
-            for point in self.points[planned.experiment.name]
-            if not point.done
-        )
-
-    def _turn_s(self, planned: Planned, point: PointInWork) -> float:
-        if point.readings:
-            return point.spent_s / len(point.readings)
-        return self.pace * self._expected_s(planned, point)
-
-    def _expected_s(self, planned: Planned, point: PointInWork) -> float:
-        once = reading_s(planned, point.parameters, self.timing, self.plan.given)
-        beside = sum(peer.name in planned.experiment.peers for peer in self.peers)
-        return once + beside * (once + PEER_OVERHEAD_S)
+        return faults.hurt(self.workspace, self.laid_out_bytes)
 
     def _step(self, planned: Planned, point: PointInWork) -> Step:
         every = [one for points in self.points.values() for one in points if not one.done]
-        left = sum(max(0, self.timing.repeats_min - len(one.readings)) for one in every)
+        left = sum(max(0, self.allowance.timing.repeats_min - len(one.readings)) for one in every)
         total = self.readings + max(1, left)
         name, repeat = planned.experiment.name, len(point.readings) + 1
-        return Step(name, point.parameters, repeat, self.readings, total, self._needed_s())
+        return Step(
+            name, point.parameters, repeat, self.readings, total, self.allowance.needed_s(self.plan.experiments)
+        )
 
     def _parameters(self, planned: Planned, point: Parameters, repeat: int) -> dict[str, Any]:
         """All that the kernel is told for one reading."""
         declared = {one["name"] for one in self.host.kernels()[planned.experiment.kernel]["parameters"]}
         told: dict[str, Any] = {**planned.fixed, **point}
-        for name, value in (("runtime", self.timing.runtime_s), ("ramp_time", self.timing.ramp_s)):
+        for name, value in (("runtime", self.allowance.timing.runtime_s), ("ramp_time", self.allowance.timing.ramp_s)):
             if told.get(name) and name not in self.plan.given:
                 told[name] = value * planned.experiment.runtime_share
         runtime = told.get("runtime")
@@ -447,45 +353,11 @@ class Session:
                 told |= {"destroy": self.plan.destroy, "serial": self.plan.serial}
         return told
 
-    # --- peers
-
-    def _beside(self, planned: Planned, told: dict[str, Any]) -> list[Peer]:
-        """The peers that can measure this point."""
-        kernel = planned.experiment.kernel
-        fit = [peer for peer in self.peers if kernel in peer.kernels and peer.name in planned.experiment.peers]
-        return [peer for peer in fit if peer.unsupported(kernel, told) is None]
-
-    def _peers_in_turn(self, planned: Planned, point: PointInWork, told: dict[str, Any]) -> None:
-        for peer in self._beside(planned, told):
-            if peer.name not in self.given_up:
-                self._pair(peer, planned, point, told)
-
-    def _pair(self, peer: Peer, planned: Planned, point: PointInWork, told: dict[str, Any]) -> None:
-        try:
-            theirs = peer.run(planned.experiment.kernel, told)
-        except (OSError, ValueError) as error:
-            says = f"{peer.name} beside {planned.experiment.name}: {_says(error)}"
-            self.failures[peer.name] = self.failures.get(peer.name, 0) + 1
-            # One that hangs would cost its whole patience at every reading, and one that fails each time, a line.
-            if isinstance(error, TimeoutError) or self.failures[peer.name] >= PEER_FAILURES:
-                self.given_up.add(peer.name)
-                says += f"; {peer.name} was left out from there on"
-            self._degrade(says)
-            return
-        self.failures[peer.name] = 0
-        point.pairs.setdefault(peer.name, []).append((point.readings[-1], theirs))
-
     def _peer_results(self, planned: Planned, point: PointInWork) -> list[PeerResult]:
         told = self._parameters(planned, point.parameters, repeat=0)
         if self.workspace is not None and "path" in told:
             told["path"] = str(self.plan.path / "data")  # The scratch directory's name would tell nobody anything.
-        made = [
-            point.beside(peer, self.versions[peer.name], " ".join(peer.command(planned.experiment.kernel, told)))
-            for peer in self._beside(planned, told)
-        ]
-        return [result for result in made if result is not None]
-
-    # --- results
+        return self.beside.results(planned, point, told)
 
     def _made(self, planned: Planned, point: PointInWork, ended_by: str) -> Measurement:
         notes = self.notes if "data_file" in planned.experiment.needs else ()
@@ -512,7 +384,7 @@ class Session:
             for result in point.peers:
                 journal.peer(name, replace(result, point=kept.index(point.index)))
         except StoreError as error:
-            self._degrade(f"points could not be kept as they ended: {_says(error)}")
+            self._degrade(f"points could not be kept as they ended: {faults.said(error)}")
 
     def _degrade(self, why: str) -> None:
         if why not in self.degraded:
@@ -553,31 +425,6 @@ class Session:
         if "data_file" in planned.experiment.needs:
             same["path"] = str(self.plan.path)
         return same
-
-
-def _refused(experiments: Sequence[ExperimentResult]) -> list[str]:
-    """A sentence if direct I/O was refused: what was measured is then memory as much as storage."""
-    points = [point for one in experiments for point in one.points]
-    count = sum(any(note.code == "direct_refused" for note in point.notes) for point in points)
-    told = f"direct I/O was refused, so {count} of {len(points)} points went through the page cache"
-    return [told] if count else []
-
-
-def _gone(reading: Reading) -> str:
-    """Why no more readings can follow this one, from its faults; empty if they can."""
-    for fault in reading.get("faults", ()):
-        if int(fault["errno"]) in _GONE:
-            return f"{fault['operation']}: {fault['says']} ({fault['count']} times)"
-    return ""
-
-
-def _says(error: Exception) -> str:
-    says = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(str(says).split())
-
-
-def _at(parameters: Parameters) -> str:
-    return " ".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def _now() -> str:

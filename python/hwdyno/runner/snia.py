@@ -16,9 +16,10 @@ from hwdyno.experiments.storage_snia import CELL_S, PRECONDITION_BYTES, PRECONDI
 from hwdyno.hosts import Host
 from hwdyno.measurement import Reading, Snapshot, measurement_of
 from hwdyno.plan import Plan, Planned
+from hwdyno.runner.faults import StopError, said
 from hwdyno.runner.point import PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
-from hwdyno.runner.session import Session, StopError
+from hwdyno.runner.session import Session
 from hwdyno.statistics import SNIA_ROUNDS, SniaWindow, snia_window
 from hwdyno.sweep import Sweep
 from hwdyno.units import format_duration, format_size
@@ -67,7 +68,7 @@ class _Rounds(Session):
     def __init__(self, plan: Plan, test: SniaTest, host: Host, progress: Progress) -> None:
         super().__init__(plan, host, progress, ())
         self.test = test
-        self.may_add = dict.fromkeys(self.may_add, 0)
+        self.allowance.may_add = dict.fromkeys(self.allowance.may_add, 0)
         self.history: dict[int, list[Took]] = {}
         """By workload: each round's reading."""
         self.tracked: list[float] = []
@@ -89,7 +90,7 @@ class _Rounds(Session):
                 if self.interrupted:
                     break
             window = snia_window(self.tracked)
-            took, left = time.monotonic() - began, self._left_s()
+            took, left = time.monotonic() - began, self.allowance.left_s
             if self.interrupted or (window is not None and window.steady):
                 break
             if left is not None and left < took + len(once) * (self.runtime_s + OVERHEAD_S) and number >= SNIA_ROUNDS:
@@ -113,14 +114,14 @@ class _Rounds(Session):
         told |= {"rw": "write", "bs": PRECONDITION_BYTES, "iodepth": depth, "numjobs": 1, "time_based": False}
         told |= {"io_size": PRECONDITION_TIMES * size, "runtime": 0.0, "ramp_time": 0.0}
         told.pop("rwmixread", None)
-        left = self._left_s()
+        left = self.allowance.left_s
         if left is not None:
             told["runtime"] = max(1.0, PRECONDITION_SHARE * left)
         self.progress.says(f"preconditioning: {format_size(told['io_size'])} in sequence, in blocks of 128 KiB")
         try:
             reading = self.host.run(planned.experiment.kernel, told)
         except OSError as error:
-            raise StopError(f"{planned.experiment.name}: {error.strerror or error}") from None
+            raise StopError(f"{planned.experiment.name}: {said(error)}") from None
         if reading.get("interrupted"):
             raise KeyboardInterrupt
         written = sum(int(stream["bytes"]) for stream in reading["streams"])
@@ -130,7 +131,7 @@ class _Rounds(Session):
     def _share_out(self, every: int, once: int) -> float:
         """Seconds of one workload in one round."""
         longest = LONGEST_S.get(self.plan.profile.name, CELL_S)
-        left = self._left_s()
+        left = self.allowance.left_s
         if left is None:
             return longest
         turns = every * LIKELY_ROUNDS + once
@@ -150,8 +151,7 @@ class _Rounds(Session):
         except (OSError, ValueError) as error:
             if isinstance(error, ValueError) and not self.readings:
                 raise
-            says = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise StopError(f"{planned.experiment.name} ended early: {says}") from None
+            raise StopError(f"{planned.experiment.name} ended early: {said(error)}") from None
         self.interrupted = bool(reading.get("interrupted"))
         if self.interrupted:
             return

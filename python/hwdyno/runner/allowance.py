@@ -1,0 +1,116 @@
+"""What is left of a run's budget, and what of it an experiment and a point may still take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from hwdyno.plan import PEER_OVERHEAD_S, Plan, Planned, reading_s, timing
+from hwdyno.runner import budget
+from hwdyno.runner.bend import may_add
+from hwdyno.runner.point import PointInWork
+
+
+class Allowance:
+    """The time of one run. It looks at the plan's points as they are worked off, and changes none of them."""
+
+    def __init__(self, plan: Plan, points: Mapping[str, Sequence[PointInWork]], peers: Sequence[str]) -> None:
+        self.points, self.peers = points, peers
+        self.budget_s, self.given = plan.budget_s, plan.given
+        self.may_add = {one.experiment.name: may_add(one) for one in plan.experiments}
+        """By experiment: for how many points near its bends time is put by."""
+        self.started = time.monotonic()
+        self.deadline: float | None = None
+        """When the experiment in work has had its part of the budget."""
+        self.expected_s = 0.0
+        self.taken_s = 0.0
+        """What readings took so far, and, in ``expected_s``, what they were expected to take."""
+        self.timing = timing(plan, None)
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds of the budget that are left; none where there is no budget."""
+        return None if self.budget_s is None else self.budget_s - (time.monotonic() - self.started)
+
+    @property
+    def pace(self) -> float:
+        """How much longer than expected readings took so far: it holds for the rest, too."""
+        return max(1.0, self.taken_s / self.expected_s) if self.expected_s else 1.0
+
+    @property
+    def late(self) -> bool:
+        """Whether the experiment has had its part of the budget."""
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    @property
+    def spent(self) -> bool:
+        """Whether not even one more reading fits into the budget."""
+        left = self.left_s
+        return left is not None and left < -budget.GRACE * (self.budget_s or 0.0) / 2 and bool(self.deadline)
+
+    def took(self, planned: Planned, point: PointInWork, seconds: float) -> None:
+        """A reading of a point has taken so long, with its peers'."""
+        point.spent_s += seconds
+        self.taken_s += seconds
+        self.expected_s += self._expected_s(planned, point)
+
+    def share_out(self, plan: Plan) -> None:
+        """How long and how often a point of these experiments is read, so that all fit into what is left."""
+        left, bends = self.left_s, sum(self.may_add[one.experiment.name] for one in plan.experiments)
+        self.timing = timing(plan, None if left is None else left / self.pace, bends)
+
+    def fitted(self, rest: Plan) -> Plan:
+        """The experiments that are left, with as many points as there is time for."""
+        return budget.fitted(rest, self.left_s, self.pace)
+
+    def set_deadline(self, rest: Plan) -> None:
+        """When the first experiment has had its part: what it needs of all, and what leaves the others theirs."""
+        left = self.left_s
+        if left is None or "runtime" in self.given:
+            return
+        needs = [budget.needs_s(one, rest, self.timing) for one in rest.experiments]
+        part = needs[0] / sum(needs) if sum(needs) else 1.0
+        others = self.pace * sum(budget.least_s(one, rest) for one in rest.experiments[1:])
+        grace = budget.GRACE * (self.budget_s or 0.0)
+        # A noisy experiment may take half as much again, but not what the others need at least.
+        most = max(left * part, min(1.5 * left * part, left - others))
+        self.deadline = time.monotonic() + max(0.0, most) + grace * part
+
+    def needed_s(self, experiments: Sequence[Planned]) -> float:
+        """Seconds for the least repeats of every point that still lacks them, and of those near the bends."""
+        needed = 0.0
+        for planned in experiments:
+            points = self.points[planned.experiment.name]
+            bends = self.may_add[planned.experiment.name]
+            if bends:
+                needed += bends * self.timing.repeats_min * self.turn_s(planned, points[0])
+            for point in points:
+                if not point.done:
+                    needed += self.turn_s(planned, point) * max(0, self.timing.repeats_min - len(point.readings))
+        return needed
+
+    def turn_s(self, planned: Planned, point: PointInWork) -> float:
+        """Seconds that one more reading of a point will take, with its peers': as those before, if there were any."""
+        if point.readings:
+            return point.spent_s / len(point.readings)
+        return self.pace * self._expected_s(planned, point)
+
+    def _expected_s(self, planned: Planned, point: PointInWork) -> float:
+        once = reading_s(planned, point.parameters, self.timing, self.given)
+        beside = sum(name in planned.experiment.peers for name in self.peers)
+        return once + beside * (once + PEER_OVERHEAD_S)
+
+    def ends(self, point: PointInWork, target: float, experiments: Sequence[Planned]) -> str:
+        """What ends a point: ``sure`` (within ``target``), ``repeats`` or ``time``; empty if it goes on."""
+        repeats = len(point.readings)
+        if self.late:
+            return "time"
+        if repeats < self.timing.repeats_min:
+            return ""
+        half = point.half_width()
+        if half is not None and half <= target:
+            return "sure"
+        if repeats >= self.timing.repeats_max:
+            return "repeats"
+        left = self.left_s
+        return "time" if left is not None and left < self.needed_s(experiments) + point.spent_s / repeats else ""

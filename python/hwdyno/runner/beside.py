@@ -1,0 +1,62 @@
+"""The peers of one run: each point of ours and theirs in turn, and who is asked no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hwdyno.peers import Peer
+from hwdyno.plan import Planned
+from hwdyno.runner.faults import said
+from hwdyno.runner.point import PointInWork
+from hwdyno.words import PeerResult
+
+PEER_FAILURES = 3
+"""One after the other, after which a peer is asked no more."""
+
+
+class Beside:
+    """The reference tools that stand beside a run."""
+
+    def __init__(self, peers: Sequence[Peer]) -> None:
+        self.peers = peers
+        self.versions = {peer.name: peer.version() or "" for peer in peers}
+        self.failures: dict[str, int] = {}
+        """By peer: how often it failed since it last answered."""
+        self.given_up: set[str] = set()
+        """Peers that are asked no more."""
+
+    def fit(self, planned: Planned, told: Mapping[str, Any]) -> list[Peer]:
+        """Those that can measure a point that is told so."""
+        kernel = planned.experiment.kernel
+        known = [peer for peer in self.peers if kernel in peer.kernels and peer.name in planned.experiment.peers]
+        return [peer for peer in known if peer.unsupported(kernel, dict(told)) is None]
+
+    def in_turn(self, planned: Planned, point: PointInWork, told: dict[str, Any]) -> Iterator[str]:
+        """Let each measure what the last reading of a point measured; says why where one cannot."""
+        for peer in self.fit(planned, told):
+            if peer.name in self.given_up:
+                continue
+            try:
+                theirs = peer.run(planned.experiment.kernel, told)
+            except (OSError, ValueError) as error:
+                yield f"{peer.name} beside {planned.experiment.name}: {said(error)}{self._failed(peer, error)}"
+            else:
+                self.failures[peer.name] = 0
+                point.pairs.setdefault(peer.name, []).append((point.readings[-1], theirs))
+
+    def _failed(self, peer: Peer, error: Exception) -> str:
+        self.failures[peer.name] = self.failures.get(peer.name, 0) + 1
+        # One that hangs would cost its whole patience at every reading, and one that fails each time, a line.
+        if not isinstance(error, TimeoutError) and self.failures[peer.name] < PEER_FAILURES:
+            return ""
+        self.given_up.add(peer.name)
+        return f"; {peer.name} was left out from there on"
+
+    def results(self, planned: Planned, point: PointInWork, told: dict[str, Any]) -> list[PeerResult]:
+        """What each reached on a point, by the pairs."""
+        made = [
+            point.beside(peer, self.versions[peer.name], " ".join(peer.command(planned.experiment.kernel, told)))
+            for peer in self.fit(planned, told)
+        ]
+        return [result for result in made if result is not None]

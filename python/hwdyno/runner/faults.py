@@ -1,0 +1,58 @@
+"""What went wrong while a run was measured, in a sentence, and whether anything can still be measured after it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+
+from hwdyno.measurement import Reading
+from hwdyno.words import ExperimentResult, Parameters
+from hwdyno.workspace import Workspace
+
+# After these the storage is gone or full, and more points would only fail likewise.
+_GONE = {errno.ENODEV, errno.ENXIO, errno.EIO, errno.ENOSPC, errno.EROFS, errno.ESTALE, errno.ENOTCONN, errno.EDQUOT}
+
+
+class StopError(Exception):
+    """The rest of an experiment cannot be measured; its text says why."""
+
+
+def said(error: Exception) -> str:
+    """An error in the system's words, on one line."""
+    says = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(str(says).split())
+
+
+def ends_all(error: Exception) -> bool:
+    """Whether no other point of the storage can be measured after this error."""
+    return isinstance(error, OSError) and error.errno in _GONE
+
+
+def gone(reading: Reading) -> str:
+    """Why no more readings can follow this one, from its faults; empty if they can."""
+    for fault in reading.get("faults", ()):
+        if int(fault["errno"]) in _GONE:
+            return f"{fault['operation']}: {fault['says']} ({fault['count']} times)"
+    return ""
+
+
+def hurt(workspace: Workspace, laid_out_bytes: int) -> str:
+    """What somebody else did to the data file of so many bytes meanwhile; empty if it is whole."""
+    try:
+        there = workspace.laid_out_bytes
+    except OSError:
+        return "somebody removed the data file while it was measured, or its filesystem went away"
+    return "somebody cut the data file short while it was measured" if there < laid_out_bytes else ""
+
+
+def refused(experiments: Sequence[ExperimentResult]) -> list[str]:
+    """A sentence if direct I/O was refused: what was measured is then memory as much as storage."""
+    points = [point for one in experiments for point in one.points]
+    count = sum(any(note.code == "direct_refused" for note in point.notes) for point in points)
+    told = f"direct I/O was refused, so {count} of {len(points)} points went through the page cache"
+    return [told] if count else []
+
+
+def at(parameters: Parameters) -> str:
+    """A point by its parameters, for a sentence about it."""
+    return " ".join(f"{name}={value}" for name, value in parameters.items())
