@@ -83,6 +83,9 @@ def test_points_that_they_cannot_measure_are_left_out() -> None:
     assert peers.find("multichase").unsupported("memory_latency", {"threads": 2})
     assert peers.find("multichase").unsupported("memory_latency", {"pages": "1g"})
     assert peers.find("cpufp").unsupported("compute_flops", {"operation": "add", "precision": "int8"})
+    tiles = {"operation": "dot", "precision": "int8", "isa": "amx"}
+    assert "zeros" in str(peers.find("cpufp").unsupported("compute_flops", tiles))
+    assert peers.find("cpufp").unsupported("compute_flops", {**tiles, "operands": "zero"}) is None
 
 
 def test_multichase_is_asked_for_the_same_set_pages_and_locality() -> None:

@@ -29,6 +29,7 @@ PAGED: list[Parameters] = Sweep(working_set=octaves(64 << 10, 256 << 20, 8), pag
 ISAS: list[Parameters] = [
     {"operation": "fma", "precision": "double", "isa": isa, "threads": 1} for isa in ("scalar", "sse", "avx2")
 ]
+ON_ZEROS: list[Parameters] = [{**one, "operands": "zero"} for one in ISAS]
 
 
 def asked(core: Core, kernel: str, load: str, points: Sequence[Parameters], **fixed: Any) -> ExperimentResult:
@@ -77,10 +78,10 @@ def test_a_clean_machine_is_not_accused(seed: int) -> None:
         core,
         bandwidths(core),
         asked(core, "memory_latency", "working_set", [*CHASES, *PAGED], locality="random"),
-        asked(core, "compute_flops", "threads", ISAS),
+        asked(core, "compute_flops", "threads", [*ISAS, *ON_ZEROS]),
         loaded,
     )
-    planted = {"write_allocate", "huge_pages", "lines_in_flight", "tlb_reach", "wide_clock_drop"}
+    planted = {"write_allocate", "huge_pages", "lines_in_flight", "tlb_reach", "wide_clock_drop", "operands_cost"}
     assert not set(found) & (TROUBLE | planted), {rule: found[rule].says for rule in set(found) & (TROUBLE | planted)}
     assert "not the cache that works" not in found["claimed_cache"].says
     assert "unknown, no DIMM table here" in found["practical_bandwidth"].says
@@ -170,6 +171,15 @@ def test_a_clock_that_falls_under_wide_units_is_named(seed: int) -> None:
     said = explained(core, asked(core, "compute_flops", "threads", ISAS))
     assert said["wide_clock_drop"].evidence["drop"] == pytest.approx(core.wide_drop, abs=0.01)
     assert "noisy_neighbour" not in said and "throttled" not in said
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_numbers_cost_beside_zeros_is_told(seed: int) -> None:
+    core = Core.random(seed, data_drop=0.08 + 0.02 * (seed % 8))
+    said = explained(core, asked(core, "compute_flops", "threads", [*ISAS, *ON_ZEROS]))
+    assert said["operands_cost"].evidence["cost"] == pytest.approx(core.data_drop, abs=0.015)
+    # The clock under real numbers is told; that under zeros does not hide it.
+    assert said["wide_clock_drop"].evidence["drop"] == pytest.approx(core.data_drop, abs=0.01)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

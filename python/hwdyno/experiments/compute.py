@@ -23,6 +23,7 @@ GRID = Experiment(
     + Sweep(operation="fma", precision=("double", "single"), isa=_ISAS, threads=1)
     + Sweep(operation="dot", precision=("bfloat16", "half", "int8", "int16"), isa="auto", threads=_ONE_AND_ALL)
     + Sweep(operation="dot", precision=("bfloat16", "int8"), isa=("amx", "avx512", "avx2", "neon"), threads=1)
+    + Sweep(operation="dot", precision=("bfloat16", "int8"), isa="amx", operands="zero", threads=1)
     + Sweep(
         operation=("add", "multiply"),
         precision=("int8", "int16", "int32", "int64", "double"),
@@ -32,6 +33,7 @@ GRID = Experiment(
     quick=Sweep(operation="fma", precision=("double", "single"), isa="auto", threads=_ONE_AND_ALL)
     + Sweep(operation="fma", precision="double", isa=_ISAS, threads=1)
     + Sweep(operation="dot", precision=("bfloat16", "int8"), isa="auto", threads=_ALL)
+    + Sweep(operation="dot", precision="int8", isa="amx", operands=("nonzero", "zero"), threads=1)
     + Sweep(operation="add", precision=("int32", "int64"), isa="auto", threads=_ALL)
     + Sweep(operation="multiply", precision="int32", isa="auto", threads=_ALL),
     base=Sweep(operation="fma", precision="double", isa="auto", threads=1),

@@ -130,6 +130,7 @@ RULES: tuple[Rule, ...] = (
     Rule("tlb_reach", "run", tlb.tlb_reach),
     Rule("wrong_node", "experiment", memory.wrong_node),
     Rule("wide_clock_drop", "run", compute.wide_clock_drop),
+    Rule("operands_cost", "run", compute.operands_cost),
     Rule("peak_share", "run", compute.peak_share),
     Rule("linpack_share", "run", compute.linpack_share),
     # What the reference tools say

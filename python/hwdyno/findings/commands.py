@@ -91,7 +91,7 @@ USUAL: dict[str, dict[str, Scalar]] = {
         "cpu_node": -1,
     },
     "memory_core_to_core": {"operation": None, "lines": 1024},
-    "compute_flops": {"operation": None, "precision": None, "isa": "auto", "threads": None},
+    "compute_flops": {"operation": None, "precision": None, "isa": "auto", "operands": "nonzero", "threads": None},
     "compute_clock": {"threads": None},
     "linpack": {"operation": None, "n": None, "threads": None, "blas": "auto"},
     "network_throughput": {

@@ -13,12 +13,19 @@ from hwdyno.words import Measurement, Parameters
 NOISY = 0.90
 """Below this share of what its units do a cycle, a core was not ours alone."""
 CLOCK_DROP = 0.03
+DATA_COST = 0.05
+"""A loop on numbers this much slower than on zeros: between two points a clock wanders by less."""
 NARROW = {"scalar", "sse"}
 WIDE = {"avx2", "avx512", "amx", "sve"}
 
 
 def _number(value: Any) -> float:
     return as_number(value) or 0.0
+
+
+def _on_zeros(parameters: Parameters) -> bool:
+    """Zeros draw less power, so a clock or a peak on them is not that of any data."""
+    return parameters.get("operands") == "zero"
 
 
 def _points(case: Case, kernel: str) -> Iterator[tuple[Parameters, Measurement]]:
@@ -65,7 +72,7 @@ def wide_clock_drop(case: Case) -> Verdict | None:
     clocks: dict[str, float] = {}
     for parameters, point in _points(case, "compute_flops"):
         isa, during = str(point.details.get("isa")), _number(point.details.get("clock_hz_during"))
-        if _number(parameters.get("threads")) == 1 and during and _undisturbed(point):
+        if _number(parameters.get("threads")) == 1 and during and _undisturbed(point) and not _on_zeros(parameters):
             clocks[isa] = max(clocks.get(isa, 0.0), during)
     narrow = max((hz for isa, hz in clocks.items() if isa in NARROW), default=0.0)
     drops = [(1 - hz / narrow, isa, hz) for isa, hz in clocks.items() if isa in WIDE and narrow]
@@ -84,13 +91,55 @@ def wide_clock_drop(case: Case) -> Verdict | None:
     )
 
 
+def operands_cost(case: Case) -> Verdict | None:
+    """The same loop on zeros and on other numbers: where zeros run faster, the power of data lowers the clock."""
+    told: dict[tuple[Any, ...], dict[bool, Measurement]] = {}
+    for parameters, point in _points(case, "compute_flops"):
+        if _undisturbed(point):
+            loop = tuple(parameters.get(name) for name in ("operation", "precision", "threads"))
+            told.setdefault((point.details.get("isa"), *loop), {})[_on_zeros(parameters)] = point
+    costs = [
+        (1 - pair[False].throughput.value / pair[True].throughput.value, loop, pair[False], pair[True])
+        for loop, pair in told.items()
+        if len(pair) == 2 and _apart(pair[False], pair[True])
+    ]
+    if not costs:
+        return None
+    cost, (isa, operation, precision, threads), data, zeros = max(costs, key=lambda one: one[0])
+    clocks = [_number(point.details.get("clock_hz_during")) for point in (data, zeros)]
+    at = f" ({clocks[0] / 1e9:.2f} against {clocks[1] / 1e9:.2f} GHz)" if all(clocks) else ""
+    return Verdict(
+        "info",
+        f"On numbers, {isa} {operation} in {precision} does {quantity(data.throughput)}, on zeros "
+        f"{quantity(zeros.throughput)}: data cost {percent(cost)}, since switching bits draws power and the core "
+        f"lowers its clock{at}.",
+        {
+            "isa": isa,
+            "precision": precision,
+            "threads": threads,
+            "on_numbers": data.throughput.value,
+            "on_zeros": zeros.throughput.value,
+            "cost": cost,
+        },
+        "Plan with the figure on numbers: a peak measured on zeros, as by cpufp, is one that no model reaches.",
+        resource="compute",
+    )
+
+
+def _apart(slower: Measurement, faster: Measurement) -> bool:
+    """Whether one is below the other by more than a clock wanders by itself, and their intervals do not meet."""
+    low, high = slower.throughput, faster.throughput
+    apart = (high.low or high.value) > (low.high or low.value)
+    return apart and high.value * (1 - DATA_COST) > low.value
+
+
 def peak_share(case: Case) -> Verdict | None:
     """The best FMA in double precision, as a share of cores x clock x FLOP a cycle."""
     best: tuple[float, Measurement, str] | None = None
     for result in case.run.experiments:
         for point in result.points if result.kernel == "compute_flops" else ():
             parameters = {**result.fixed, **point.parameters}
-            if parameters.get("precision") != "double" or parameters.get("operation") != "fma":
+            if (parameters.get("precision"), parameters.get("operation")) != ("double", "fma") or _on_zeros(parameters):
                 continue
             for bound in bounds_for((c for c in result.ceilings if c.kind == "physical"), parameters)[:1]:
                 if best is None or point.throughput.value > best[1].throughput.value:
@@ -117,7 +166,7 @@ def linpack_share(case: Case) -> Verdict | None:
     peaks = [
         p.throughput.value
         for w, p in _points(case, "compute_flops")
-        if w.get("operation") == "fma" and w.get("precision") == "double" and w.get("threads") == threads
+        if (w.get("operation"), w.get("precision"), w.get("threads")) == ("fma", "double", threads) and not _on_zeros(w)
     ]
     products = [p.throughput for w, p in _points(case, "linpack") if w.get("operation") == "gemm"]
     average = sum(p.throughput.value for p, _ in solved) / len(solved)

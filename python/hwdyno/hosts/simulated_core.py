@@ -51,6 +51,8 @@ class Core:
     """Share of bandwidth that memory of another node costs."""
     wide_drop: float = 0.0
     """Share of the clock that falls away under wide instructions."""
+    data_drop: float = 0.0
+    """Share of the clock that falls away further where wide instructions work on numbers, not zeros."""
     neighbour: float = 0.0
     """Share of the units' time that another thread of the same core takes."""
     throttle_at: float | None = None
@@ -165,7 +167,8 @@ def _arithmetic(core: Core, told: dict[str, Any], draw: random.Random, level: fl
     isa = core.isas[-1] if asked == "auto" else asked
     if isa not in core.isas:
         raise ValueError(f"this processor has no {isa}")
-    clock = core.clock_hz * (1 - core.wide_drop * (isa in WIDE))
+    data = core.data_drop * (isa in WIDE and told["operands"] != "zero")
+    clock = core.clock_hz * (1 - core.wide_drop * (isa in WIDE)) * (1 - data)
     lanes = DOUBLES[isa] * (1 if told["precision"] == "double" or isa == "scalar" else 2)
     flops = lanes * (2 if told["operation"] == "fma" else 1)
     free = 1 - core.neighbour
@@ -269,6 +272,7 @@ KERNELS: tuple[dict[str, Any], ...] = (
             parameter("operation", "choice", "fma", choices=["fma", "add", "multiply", "dot"]),
             parameter("precision", "text", "double"),
             parameter("isa", "text", "auto"),
+            parameter("operands", "choice", "nonzero", choices=["nonzero", "zero"]),
             parameter("threads", "integer", 1, min=1, max=1024),
             *_TIMES,
         ],

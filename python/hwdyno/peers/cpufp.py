@@ -45,6 +45,8 @@ class Cpufp:
         """Why it cannot measure this point; none if it can."""
         if kernel not in self.kernels or not _loops(parameters):
             return "cpufp has no such loop"
+        if parameters.get("operands") != "zero":
+            return "cpufp works on zeros, which may run at a higher clock: add --operands zero"
         if int(parameters.get("threads") or 1) > len(os.sched_getaffinity(0)):
             return "cpufp pins each thread to a processor of its own"
         return None

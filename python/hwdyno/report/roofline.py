@@ -82,7 +82,7 @@ def peaks(run: Run) -> list[Roof]:
     """The best rate of each instruction set and precision."""
     best: dict[str, float] = {}
     for parameters, point, _ in _points(run, "compute_flops"):
-        if point.throughput.unit == "FLOP/s":
+        if point.throughput.unit == "FLOP/s" and parameters.get("operands") != "zero":
             label = f"{parameters.get('operation')} {parameters.get('precision')} {point.details.get('isa')}"
             best[label] = max(best.get(label, 0.0), point.throughput.value)
     return [Roof(label, value) for label, value in sorted(best.items(), key=lambda one: one[1])]

@@ -36,6 +36,30 @@ pub enum Precision {
     Int64,
 }
 
+/// The numbers that a loop works on: a core that switches fewer bits draws less power, and may clock higher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operands {
+    /// Small numbers, none of them zero, whose closed form tells each turn that was left out.
+    Nonzero,
+    /// Zeros, as peak loops without data have them.
+    Zero,
+}
+
+impl Operands {
+    /// What parameters call them.
+    pub const WORDS: [&'static str; 2] = ["nonzero", "zero"];
+
+    /// By its word.
+    #[must_use]
+    pub fn named(word: &str) -> Self {
+        if word == Self::WORDS[1] {
+            Self::Zero
+        } else {
+            Self::Nonzero
+        }
+    }
+}
+
 impl Operation {
     /// What parameters call them.
     pub const WORDS: [&'static str; 4] = ["fma", "add", "multiply", "dot"];
@@ -163,15 +187,18 @@ impl Variant {
         }
     }
 
-    /// Operands: what the accumulators start with, x and y, as (value, whole number).
-    fn operands(&self) -> [(f64, u64); 3] {
+    /// What the accumulators start with, x and y, as (value, whole number).
+    fn numbers(&self, operands: Operands) -> [(f64, u64); 3] {
         // Steps that stay exact and never come near a denormal: -2 + n 2^-10 in a half, else 2^-14.
         let step = if self.precision == Precision::Half { 1.0 / 1024.0 } else { 1.0 / 16_384.0 };
         let start = if self.operation == Operation::Multiply { 1.5 } else { -2.0 };
         let x = if self.operation == Operation::Multiply { -1.0 } else { 1.0 };
         let dot = self.operation == Operation::Dot;
         let (x_whole, y_whole) = if dot { (1, 3) } else { (5, 3) };
-        [(start, 7), (x, x_whole), (if dot { 1.0 / 4096.0 } else { step }, y_whole)]
+        match operands {
+            Operands::Nonzero => [(start, 7), (x, x_whole), (if dot { 1.0 / 4096.0 } else { step }, y_whole)],
+            Operands::Zero => [(start, 7), (0.0, 0), (0.0, 0)],
+        }
     }
 
     /// The numbers of the accumulators: wider than the operands in a dot product.
@@ -185,8 +212,8 @@ impl Variant {
 
     /// A bank with the operands in it.
     #[must_use]
-    pub fn bank(&self) -> Box<Bank> {
-        let [start, x, y] = self.operands();
+    pub fn bank(&self, operands: Operands) -> Box<Bank> {
+        let [start, x, y] = self.numbers(operands);
         Box::new(Bank {
             x: fill(&lane(self.precision, x.0, x.1)),
             y: fill(&lane(self.precision, y.0, y.1)),
@@ -197,12 +224,13 @@ impl Variant {
 
     /// What every register must hold after `turns` turns, by the closed form.
     #[must_use]
-    pub fn expected(&self, turns: u64) -> [u8; WIDTH] {
-        let [start, x, y] = self.operands();
+    pub fn expected(&self, turns: u64, operands: Operands) -> [u8; WIDTH] {
+        let [start, x, y] = self.numbers(operands);
         let n = turns as f64;
         // Products added to each accumulator by one instruction.
         let products = self.operations / 2 / (self.active as u64 * self.rows / 4).max(1);
         let (value, whole) = match self.operation {
+            Operation::Fma | Operation::Multiply if operands == Operands::Zero => (0.0, 0),
             Operation::Fma | Operation::Add => (start.0 + n * y.0, start.1.wrapping_add(turns.wrapping_mul(y.1))),
             Operation::Multiply => {
                 let sign = if turns % 2 == 1 { x.0 } else { 1.0 };
@@ -251,18 +279,21 @@ impl Variant {
 
 #[cfg(test)]
 mod tests {
+    use super::Operands;
 
     #[test]
     fn every_loop_leaves_what_the_closed_form_says() {
         let variants = crate::compute::available();
         assert!(variants.len() > 10);
         for variant in variants {
-            let mut bank = variant.bank();
-            for turns in [1, 3, 1000, variant.turns()] {
-                variant.slice(&mut bank, turns);
-                let expected = variant.expected(turns);
-                let name = (variant.isa, variant.operation, variant.precision);
-                assert_eq!(variant.wrong(&bank, &expected), 0, "{name:?} {turns}: {:?} {expected:?}", bank.out[0]);
+            for operands in [Operands::Nonzero, Operands::Zero] {
+                let mut bank = variant.bank(operands);
+                for turns in [1, 3, 1000, variant.turns()] {
+                    variant.slice(&mut bank, turns);
+                    let expected = variant.expected(turns, operands);
+                    let name = (variant.isa, variant.operation, variant.precision, operands);
+                    assert_eq!(variant.wrong(&bank, &expected), 0, "{name:?} {turns}: {:?} {expected:?}", bank.out[0]);
+                }
             }
         }
     }
@@ -278,11 +309,12 @@ mod tests {
     #[test]
     fn a_wrong_lane_and_a_turn_left_out_are_found() {
         for variant in crate::compute::available() {
-            let mut bank = variant.bank();
+            let mut bank = variant.bank(Operands::Nonzero);
+            let expected = |turns| variant.expected(turns, Operands::Nonzero);
             variant.slice(&mut bank, 5);
-            assert!(variant.wrong(&bank, &variant.expected(4)) > 0, "{} {:?}", variant.isa, variant.precision);
+            assert!(variant.wrong(&bank, &expected(4)) > 0, "{} {:?}", variant.isa, variant.precision);
             bank.out[1][variant.active - 1] ^= 1;
-            assert_eq!(variant.wrong(&bank, &variant.expected(5)), 1);
+            assert_eq!(variant.wrong(&bank, &expected(5)), 1);
         }
     }
 }
