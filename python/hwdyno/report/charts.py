@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.report import open_closed, plots, roofline, snia
+from hwdyno.report import bars, distributions, open_closed, plots, roofline, snia
+from hwdyno.report.drawing import Drawn
 from hwdyno.report.rows import Series, by_unit, is_number, label_of, load_of, series_of, varying
 from hwdyno.words import ExperimentResult, Run
 
@@ -57,7 +58,7 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
     )
     stem = f"{at + 1}-{stem.strip('-')[:40] or 'experiment'}"
 
-    def made(kind: str, drawn: plots.Drawn | None, part: str = "") -> Iterator[Chart]:
+    def made(kind: str, drawn: Drawn | None, part: str = "") -> Iterator[Chart]:
         if drawn is not None:
             title = f"{drawn.title}: {part}" if part else drawn.title
             yield Chart(f"{stem}-{kind}", at, title, drawn.caption, drawn.chart, drawn.sets)
@@ -66,7 +67,7 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
         yield from made("convergence", snia.convergence(experiment))
         return
     yield from made("open-closed", open_closed.drawn(run, experiment))
-    chosen = plots.chosen_points(experiment)
+    chosen = distributions.chosen_points(experiment)
     grid = experiment.name.endswith(".grid")
     if not grid:
         alike = by_unit(experiment)
@@ -76,11 +77,11 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
             suffix = f"-{number + 1}" if part or unit else ""
             for kind, draw in _kinds(one, group):
                 yield from made(kind + suffix, draw(one, group), part or unit)
-    yield from made("percentiles", plots.percentiles(experiment, chosen))
-    yield from made("samples", plots.samples(experiment, chosen))
+    yield from made("percentiles", distributions.percentiles(experiment, chosen))
+    yield from made("samples", distributions.samples(experiment, chosen))
 
 
-Draw = Callable[[ExperimentResult, list[Series]], "plots.Drawn | None"]
+Draw = Callable[[ExperimentResult, list[Series]], Drawn | None]
 
 
 def _kinds(experiment: ExperimentResult, group: list[Series]) -> list[tuple[str, Draw]]:
@@ -88,12 +89,12 @@ def _kinds(experiment: ExperimentResult, group: list[Series]) -> list[tuple[str,
     loads = {load_of(experiment, at) for series in group for at in series.points}
     if experiment.metric == "latency":
         many = len(loads) >= 3 and all(is_number(load) for load in loads)
-        return [("latency", plots.latency if many else plots.latency_bars)]
+        return [("latency", plots.latency if many else bars.latency)]
     if len(loads) >= 3 and all(is_number(load) for load in loads):
         return [("throughput", plots.throughput), ("latency", plots.latency), ("tradeoff", plots.tradeoff)]
     if sum(len(series.points) for series in group) < 2:
         return []
-    return [("throughput", plots.throughput_bars), ("latency", plots.latency_bars)]
+    return [("throughput", bars.throughput), ("latency", bars.latency)]
 
 
 def parted(experiment: ExperimentResult) -> list[tuple[str, list[Series]]]:

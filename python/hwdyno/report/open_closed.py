@@ -8,7 +8,8 @@ import altair as alt
 
 from hwdyno.curves import RATE
 from hwdyno.curves.open_loop import OpenLoop
-from hwdyno.report import figures, plots
+from hwdyno.report import figures
+from hwdyno.report.drawing import Data, Drawn, tips_of
 from hwdyno.units import format_size
 from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run
 
@@ -20,7 +21,7 @@ SHARES = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0
 """Of the capacity, where the model is drawn."""
 
 
-def drawn(run: Run, experiment: ExperimentResult) -> plots.Drawn | None:
+def drawn(run: Run, experiment: ExperimentResult) -> Drawn | None:
     """Mean latency against the rate reached, of one experiment over rates; none for any other."""
     if experiment.load != RATE or not experiment.curves:
         return None
@@ -37,7 +38,7 @@ def drawn(run: Run, experiment: ExperimentResult) -> plots.Drawn | None:
     latency = figures.latency_scale([_latency(point) for _, point, _ in known])
     names = list(dict.fromkeys(kind for kind, *_ in known)) + ([f"M/M/{model.servers}"] if model else [])
     rows = [_row(kind, point, load, rate, latency) for kind, point, load in known]
-    sets: dict[str, list[dict[str, Any]]] = {"rows-0": rows}
+    data = Data()
     x = alt.X(
         "x:Q", title=f"reached, {rate.unit}", scale=alt.Scale(zero=True), axis=alt.Axis(format=",~r", tickCount=6)
     )
@@ -48,11 +49,8 @@ def drawn(run: Run, experiment: ExperimentResult) -> plots.Drawn | None:
         axis=alt.Axis(format=",~r", tickCount=6),
     )
     colour = alt.Color("series:N", scale=alt.Scale(domain=names), legend=alt.Legend(columns=3))
-    tips = [
-        alt.Tooltip(f"{name}:N", title=title)
-        for name, title in (("series", "loop"), ("load", "load"), ("tip", "there"))
-    ]
-    base = alt.Chart(alt.NamedData(name="rows-0"))
+    tips = tips_of(("series", "loop"), ("load", "load"), ("tip", "there"))
+    base = data(rows)
     layers = [
         base.mark_line(strokeWidth=1.4).encode(x, y, colour, order="order:Q"),
         base.mark_point(filled=True, size=52).encode(x, y, colour, tooltip=tips),
@@ -64,7 +62,7 @@ def drawn(run: Run, experiment: ExperimentResult) -> plots.Drawn | None:
         else "No closed loop of the same work was measured: hwdyno storage rate iodepth has both"
     )
     if model is not None:
-        sets["rows-1"] = [
+        modelled = [
             {
                 "x": share * model.capacity_s / rate.divisor,
                 "y": model.latency_ns(share * model.capacity_s) / latency.divisor,
@@ -72,13 +70,13 @@ def drawn(run: Run, experiment: ExperimentResult) -> plots.Drawn | None:
             }
             for share in SHARES
         ]
-        line = alt.Chart(alt.NamedData(name="rows-1")).mark_line(strokeDash=[4, 3], strokeWidth=1.8)
+        line = data(modelled).mark_line(strokeDash=[4, 3], strokeWidth=1.8)
         layers.append(line.encode(x, y, colour))
         said.append(f"Dashed: the queue M/M/{model.servers} that comes nearest to the open loop")
     size = work.get("bs")
     named = " ".join([str(work.get("rw", "")), format_size(size) if isinstance(size, int) else ""]).strip()
     title = f"What users wait: {named}" if named else "What users wait"
-    return plots.Drawn(title, f"{'. '.join(said)}.", alt.layer(*layers), sets)
+    return Drawn(title, f"{'. '.join(said)}.", alt.layer(*layers), data.sets)
 
 
 def _points(experiment: ExperimentResult, curve: Curve) -> list[Measurement]:

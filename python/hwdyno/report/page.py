@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import units
-from hwdyno.report import figures, plots, study, tables, theme
+from hwdyno.report import distributions, figures, study, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.machine import machine_of
@@ -241,7 +241,7 @@ def _experiment_links(experiments: list[dict[str, Any]]) -> list[tuple[str, str,
 
 def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> dict[str, Any]:
     curves = tables.curves_table(experiment)
-    chosen = plots.chosen_points(experiment)
+    chosen = distributions.chosen_points(experiment)
     shown = [tables.distribution_table(experiment, chosen)] if len(experiment.points) > 1 else []
     whole = tables.points_table(experiment)
     own = [

@@ -6,7 +6,8 @@ from typing import Any
 
 import altair as alt
 
-from hwdyno.report import figures, plots
+from hwdyno.report import figures
+from hwdyno.report.drawing import Data, Drawn, tips_of
 from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
 from hwdyno.units import format_size
 from hwdyno.words import ExperimentResult, Measurement
@@ -20,7 +21,7 @@ def is_rounds(experiment: ExperimentResult) -> bool:
     return experiment.load == "round" and experiment.name.startswith("storage.snia-")
 
 
-def convergence(experiment: ExperimentResult) -> plots.Drawn | None:
+def convergence(experiment: ExperimentResult) -> Drawn | None:
     """Each workload's rounds as a line; of the tracked one its window: the mean, 90% and 110% of it, the best line."""
     if not experiment.points:
         return None
@@ -53,11 +54,11 @@ def convergence(experiment: ExperimentResult) -> plots.Drawn | None:
         "round:Q", title="round", axis=alt.Axis(format="d", tickMinStep=1), scale=alt.Scale(nice=False, padding=14)
     )
     y = alt.Y("y:Q", title=title, scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(format=",~r", tickCount=6))
-    sets = {"rows-0": rows}
+    data = Data()
     names = list(dict.fromkeys(row["series"] for row in rows))
     colour = alt.Color("series:N", scale=alt.Scale(domain=names), legend=alt.Legend(columns=2) if names[1:] else None)
-    tips = [alt.Tooltip("series:N", title="workload"), alt.Tooltip("round:Q"), alt.Tooltip("tip:N", title="value")]
-    base = alt.Chart(alt.NamedData(name="rows-0"))
+    tips = [*tips_of(("series", "workload")), alt.Tooltip("round:Q"), *tips_of(("tip", "value"))]
+    base = data(rows)
     layers = [
         base.mark_line(strokeWidth=1.8).encode(x, y, colour),
         base.mark_point(filled=True, size=52).encode(x, y, colour, tooltip=tips),
@@ -66,34 +67,33 @@ def convergence(experiment: ExperimentResult) -> plots.Drawn | None:
     said = "Rounds of each workload"
     if window is not None:
         middle, half = (window.first + window.last) / 2, (window.last - window.first) / 2
-        sets["rows-1"] = [
+        bounds = [
             {"from": window.first, "to": window.last, "y": share * window.mean / scale.divisor, "text": text}
             for share, text in ((1.0, "mean"), (1 + SNIA_RANGE / 2, "110%"), (1 - SNIA_RANGE / 2, "90%"))
         ]
         slope = window.moves * window.mean / (2 * half)
-        sets["rows-2"] = [
+        line = [
             {"round": at, "y": (window.mean + slope * (at - middle)) / scale.divisor}
             for at in (window.first, window.last)
         ]
-        bounds = alt.Chart(alt.NamedData(name="rows-1"))
         layers.append(
-            bounds.mark_rule(style="ceiling-rule").encode(
+            data(bounds)
+            .mark_rule(style="ceiling-rule")
+            .encode(
                 alt.X("from:Q", title="round"),
                 alt.X2("to"),
                 alt.Y("y:Q", title=title),
-                tooltip=[alt.Tooltip("text:N", title="bound")],
+                tooltip=tips_of(("text", "bound")),
             )
         )
-        layers.append(
-            alt.Chart(alt.NamedData(name="rows-2")).mark_line(strokeDash=[2, 3], strokeWidth=1.4).encode(x, y)
-        )
+        layers.append(data(line).mark_line(strokeDash=[2, 3], strokeWidth=1.4).encode(x, y))
         state = "Steady" if window.steady else "Not steady"
         said += (
             f". {state}: of rounds {window.first} to {window.last} the range is {window.spread:.1%} (at most "
             f"{SNIA_RANGE:.0%}) and the best line, dotted, moves by {abs(window.moves):.1%} (at most {SNIA_SLOPE:.0%})"
             "; rules: their mean, and 90% and 110% of it"
         )
-    return plots.Drawn("Convergence on the steady state", f"{said}.", alt.layer(*layers), sets)
+    return Drawn("Convergence on the steady state", f"{said}.", alt.layer(*layers), data.sets)
 
 
 def _workload(point: Measurement) -> str:

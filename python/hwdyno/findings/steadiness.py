@@ -1,0 +1,184 @@
+"""Whether throughput held while a point ran: its course over time, steps down, drifts and swings beyond the noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hwdyno.findings.rule import Case, Verdict, percent
+from hwdyno.statistics import fold, line_moves, mean, median
+from hwdyno.units import format_duration
+from hwdyno.words import Measurement
+
+THROTTLE_DROP = 0.10
+DRIFT = 0.10
+"""SNIA PTS: a steady line moves by at most 10% of the mean."""
+RANGE = 0.20
+"""SNIA PTS: steady rounds lie within 20% of their mean."""
+LEAST_SAMPLES = 8
+SURE = 5.0
+"""How many standard errors a step or a drift must stand out by: one false alarm in thousands of points."""
+LEAST_BESIDE = 3
+"""Samples on each side of a step: one or two may be hiccups."""
+LEAST_BESIDE_ALONE = 5
+"""The same where no other repeat bears it out."""
+ALIKE = 0.5
+"""How alike (by correlation) each repeat's course must be to the others', to be more than chance."""
+SURE_RANGE = 8
+"""The same for the range of five rounds, whose own scatter is wider."""
+
+
+_IN_BURSTS = {"training"}
+"""Resources whose load comes in bursts by itself: readers fill their queue, then wait for the accelerators."""
+
+
+def each_over_time(point: Measurement) -> list[list[float]]:
+    """The samples of each repeat, as long as the shortest; none where they are too few to have a course."""
+    values = list(point.samples.values) if point.samples is not None else []
+    repeats = max(1, point.repeats)
+    each = len(values) // repeats
+    if each < LEAST_SAMPLES:
+        return []
+    starts = [round(at * len(values) / repeats) for at in range(repeats)]
+    return [values[start : start + each] for start in starts]
+
+
+def over_time(point: Measurement) -> list[float]:
+    """How throughput went in the course of a run: the samples, averaged over the repeats place by place."""
+    return [mean(places) for places in zip(*each_over_time(point), strict=True)]
+
+
+def step_down(values: Sequence[float]) -> tuple[int, float] | None:
+    """Where throughput steps down for good, and by what share: none unless a step explains it better than a line."""
+    count = len(values)
+    if count < LEAST_SAMPLES or mean(values) <= 0:
+        return None
+    centre, moves = mean(values), line_moves(values)
+    middle = (count - 1) / 2
+    line = math.fsum((v - centre * (1 + moves * (at - middle) / (count - 1))) ** 2 for at, v in enumerate(values))
+    sums, squares = [0.0], [0.0]
+    for value in values:
+        sums.append(sums[-1] + value)
+        squares.append(squares[-1] + value * value)
+
+    def scatter(low: int, high: int) -> float:
+        return max(0.0, squares[high] - squares[low] - (sums[high] - sums[low]) ** 2 / (high - low))
+
+    edge = max(LEAST_BESIDE, count // 10)
+    at = min(range(edge, count - edge + 1), key=lambda k: scatter(0, k) + scatter(k, count))
+    left = scatter(0, at) + scatter(at, count)
+    before, after = sums[at] / at, (sums[count] - sums[at]) / (count - at)
+    drop = 1 - after / before if before > 0 else 0.0
+    error = math.sqrt(left / (count - 2) * (1 / at + 1 / (count - at))) / before if before > 0 else 1.0
+    if drop <= THROTTLE_DROP or drop <= SURE * error or left > 0.5 * line:
+        return None
+    return at, drop
+
+
+def lasting_step(point: Measurement) -> tuple[int, float] | None:
+    """A step down of the mean course that each repeat takes too, by its medians, which a few hiccups do not move."""
+    step = step_down(over_time(point))
+    if step is None:
+        return None
+    at, drop = step
+    repeats = each_over_time(point)
+    if len(repeats) == 1 and min(at, len(repeats[0]) - at) < LEAST_BESIDE_ALONE:
+        return None
+    for one in repeats:
+        before = median(one[:at])
+        if before <= 0 or 1 - median(one[at:]) / before <= drop / 2:
+            return None
+    return step
+
+
+def unsteady(values: Sequence[float]) -> str | None:
+    """What moves more than SNIA's window allows, beyond what the scatter of the samples explains; none if steady."""
+    count = len(values)
+    if count < LEAST_SAMPLES or mean(values) <= 0:
+        return None
+    moves, centre = line_moves(values), mean(values)
+    middle = (count - 1) / 2
+    left = math.fsum((v - centre * (1 + moves * (at - middle) / (count - 1))) ** 2 for at, v in enumerate(values))
+    error = math.sqrt(12 * left / (count - 2) / count) / centre
+    if abs(moves) > DRIFT and abs(moves) > SURE * error:
+        return f"it {'fell' if moves < 0 else 'rose'} by {percent(abs(moves))} from start to end"
+    rounds = fold(values, 5)
+    spread = (max(rounds) - min(rounds)) / centre
+    # Scatter from one sample to the next, in which slow swings cancel.
+    steps = [b - a for a, b in pairwise(values)]
+    noise = math.sqrt(math.fsum(step * step for step in steps) / len(steps) / 2)
+    expected = noise / math.sqrt(count / 5) / centre
+    if spread > RANGE and spread > SURE_RANGE * expected:
+        return f"its fifths lie {percent(spread)} of the mean apart"
+    return None
+
+
+def alike(repeats: Sequence[Sequence[float]]) -> list[float]:
+    """How each repeat's course goes with the mean course of the others (Pearson's correlation); 1 for one alone."""
+    found = []
+    for at, one in enumerate(repeats):
+        others = [*repeats[:at], *repeats[at + 1 :]] or [one]
+        rest = [mean(places) for places in zip(*others, strict=True)]
+        a, b = mean(one), mean(rest)
+        both = math.fsum((x - a) * (y - b) for x, y in zip(one, rest, strict=True))
+        size = math.sqrt(math.fsum((x - a) ** 2 for x in one) * math.fsum((y - b) ** 2 for y in rest))
+        found.append(both / size if size > 0 else 1.0)
+    return found
+
+
+_STEPS = {
+    "storage": (
+        "a drive that throttles, a full write cache, or a burst budget that is spent",
+        "the drive's temperature",
+    ),
+    "network": ("a burst budget that is spent, a policer, or a clock that fell", "both ends' processors"),
+}
+"""What steps down in mid-run, by resource, and what to watch."""
+_ANY_STEP = ("heat, a power limit, or processor time that others took", "the clock (hwdyno compute clock)")
+
+
+def throttled(case: Case) -> Verdict | None:
+    """Throughput steps down in mid-run and stays there: heat, a full write cache, or a spent burst budget."""
+    if case.result.resource in _IN_BURSTS:
+        return None
+    values = over_time(case.point)
+    step = lasting_step(case.point)
+    if step is None or case.point.samples is None:
+        return None
+    at, drop = step
+    when = at * case.point.samples.interval_s
+    before, after = mean(values[:at]), mean(values[at:])
+    unit, resource = case.point.throughput.unit, case.result.resource
+    return Verdict(
+        "warning",
+        f"{case.label}: after {format_duration(when)} it fell by {percent(drop)}, from {case.said(before, unit)} "
+        f"to {case.said(after, unit)}, and stayed there: the likely causes are {_STEPS.get(resource, _ANY_STEP)[0]}.",
+        {"at_s": when, "drop": drop, "before": before, "after": after, "unit": unit},
+        f"Measure longer to see the sustained rate, and watch {_STEPS.get(resource, _ANY_STEP)[1]}: "
+        f"{case.command(runtime=60)}",
+        weight=drop,
+    )
+
+
+def not_steady(case: Case) -> Verdict | None:
+    """The run did not settle: by SNIA's window, and beyond what the scatter of its samples explains."""
+    if case.result.resource in _IN_BURSTS:
+        return None
+    values = over_time(case.point)
+    if lasting_step(case.point) is not None:
+        return None
+    why = unsteady(values)
+    if why is None or case.point.samples is None:
+        return None
+    # What noise drew once, it does not draw in every repeat.
+    if min(alike(each_over_time(case.point))) < ALIKE:
+        return None
+    low, high, unit = min(values), max(values), case.point.throughput.unit
+    return Verdict(
+        "warning",
+        f"{case.label}: not steady: {why} ({case.said(low, unit)} to {case.said(high, unit)} over the samples).",
+        {"least": low, "most": high, "unit": unit, "moves": line_moves(values), "cv": case.point.samples.cv},
+        f"Warm it up and measure longer: {case.command(ramp_time=10, runtime=60)}",
+        weight=(high - low) / max(high, 1e-30),
+    )
