@@ -9,8 +9,10 @@ from typing import Any
 from hwdyno.ceilings import ceilings_of
 from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.measurement import measurement_of
-from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
+from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, Run
 
+MACHINES = range(20_000, 20_200)
+"""Drawn afresh: no rule and no tolerance was tuned on these machines."""
 FIXED: Parameters = {"direct": True, "ioengine": "io_uring", "runtime": 1.0, "interval_s": 0.05}
 
 
@@ -77,3 +79,15 @@ def run_of(machine: SimulatedMachine, *experiments: ExperimentResult) -> Run:
         command="hwdyno run",
         experiments=experiments,
     )
+
+
+def rules_of(findings: tuple[Finding, ...], *severities: str) -> set[str]:
+    """The rules that spoke, of these severities or any."""
+    return {one.rule for one in findings if one.severity in (severities or ("info", "warning", "invalid"))}
+
+
+def the(run: Run, rule: str) -> Finding:
+    """The one finding of a rule."""
+    found = [one for one in run.findings if one.rule == rule]
+    assert len(found) == 1, f"{rule}: {[one.says for one in found]} among {rules_of(run.findings)}"
+    return found[0]

@@ -177,6 +177,18 @@ INSTEAD = {
     "training_vector_search": ("index", "vector_search"),
 }
 """The parameter that is the value of the option which asks for the kernel, and that option."""
+MOST = {
+    "iodepth": 1024,
+    "numjobs": 1024,
+    "threads": 1024,
+    "streams": 128,
+    "accelerators": 4096,
+    "users": 4096,
+    "read_threads": 256,
+    "bs": 16 << 20,
+    "block": 1 << 20,
+}
+"""The greatest load that a command takes, or, of a size, that is worth a try."""
 _TIMES = {"runtime", "ramp_time"}
 _HAVE_NO_RAMP = {"memory", "compute"}
 _HIDDEN = {"seed", "path", "cpus"}

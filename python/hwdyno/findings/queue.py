@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from hwdyno.curves import BEST_SHARE, QUEUE_LOADS, SIZE_LOADS, plain_load
-from hwdyno.findings.commands import typed
+from hwdyno.findings.commands import MOST, typed
 from hwdyno.findings.rule import (
     Case,
     Verdict,
@@ -87,14 +87,26 @@ def knee(case: Case) -> Verdict | None:
         f"{case.label}: {bends}, under a ceiling of {case.said(curve.ceiling)}{floor}; {load_words(axis, best.load)}"
         f"{modelled} is enough: {at_place(case, best, curve.unit)}{', ' + compared if compared else ''}.",
         _evidence(case, curve),
-        f"Run the workload at {load_words(axis, best.load)}; to look closer at the bend: "
-        + case.command(**{axis: ",".join(_around(curve.load_90 or best.load))}),
+        f"Run the workload at {load_words(axis, best.load)}{_look_closer(case, curve, curve.load_90 or best.load)}",
     )
 
 
-def _around(load: float) -> list[str]:
-    """Loads just about one of interest."""
-    return [str(value) for value in sorted({max(1, round(load * share)) for share in (0.7, 0.85, 1, 1.2, 1.4)})]
+def _look_closer(case: Case, curve: Curve, bend: float) -> str:
+    """What measures more loads about a bend; empty where every whole load about it was measured."""
+    measured = [as_number(case.result.points[at].parameters.get(curve.load)) or 0 for at in curve.points]
+    loads = around(bend, max(measured))
+    if set(loads) <= set(measured):
+        return "."
+    return f"; to look closer at the bend: {case.command(**{curve.load: ','.join(map(str, loads))})}"
+
+
+def around(bend: float, most: float) -> list[int]:
+    """Whole loads on both sides of a bend, none past ``most``: three at least, where there are so many."""
+    bend = min(bend, most)
+    middle = max(1, round(bend))
+    near = {round(bend * share) for share in (0.7, 0.85, 1, 1.2, 1.4)} | {middle - 1, middle, middle + 1}
+    near |= {middle + 2} if middle == 1 else {middle - 2} if middle + 1 > most else set()
+    return sorted(load for load in near if 1 <= load <= most)
 
 
 def still_rising(case: Case) -> Verdict | None:
@@ -106,17 +118,26 @@ def still_rising(case: Case) -> Verdict | None:
     reached = last.rate if case.result.metric == "rate" and last.rate else last.throughput
     load = as_number(last.parameters.get(curve.load)) or 0
     heading = f"; it heads for {case.said(curve.ceiling)}" if curve.ceiling else ""
-    next_loads = f"{typed(curve.load, load)}..{typed(curve.load, load * 8)}"
-    if curve.load in QUEUE_LOADS - {"threads"}:
-        next_loads = f"{load:.0f}..{min(1024, load * 8):.0f}"
-    at_most = load >= 1024 and curve.load in {"iodepth", "numjobs"}
     return Verdict(
         "info",
         f"{case.label}: still rising at {load_words(curve.load, load)} ({case.said(reached)}): by its curve the last "
         f"doubling gains more than 5%{heading}.",
         _evidence(case, curve),
-        f"Add jobs: {case.command(numjobs=4)}" if at_most else f"Go on: {case.command(**{curve.load: next_loads})}",
+        _go_on(case, curve.load, load),
     )
+
+
+def _go_on(case: Case, axis: str, load: float) -> str:
+    """What raises a load further, as far as its command takes it."""
+    most = MOST.get(axis, load * 8)
+    if axis == "threads" and case.threads is not None and load >= case.threads:
+        return f"All {case.threads} processors are at work: this machine can ask for no more."
+    if load < most:
+        return f"Go on: {case.command(**{axis: f'{typed(axis, load)}..{typed(axis, min(most, load * 8))}'})}"
+    jobs = case.number("numjobs") or 1
+    if axis == "iodepth" and 4 * jobs <= MOST["numjobs"]:
+        return f"Add jobs: {case.command(numjobs=4 * jobs)}"
+    return "That is the most that one process here asks for: load it from a second one at the same time."
 
 
 def saturated(case: Case) -> Verdict | None:
