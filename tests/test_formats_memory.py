@@ -54,12 +54,84 @@ Measuring cache-to-cache transfer latency (in ns)...
 Local Socket L2->L2 HIT  latency\t37.4
 Local Socket L2->L2 HITM latency\t38.9
 """
+# As version 3.9 prints it on two sockets: figures rounded, tabs and the empty end of each row as they are.
+MLC_TWO_SOCKETS = """Intel(R) Memory Latency Checker - v3.9a
+Measuring idle latencies (in ns)...
+\t\tNuma node
+Numa node\t     0\t     1\t
+       0\t  78.5\t 134.8\t
+       1\t 133.7\t  79.2\t
+
+Measuring Peak Injection Memory Bandwidths for the system
+Bandwidths are in MB/sec (1 MB/sec = 1,000,000 Bytes/sec)
+Using all the threads from each core if Hyper-threading is enabled
+Using traffic with the following read-write ratios
+ALL Reads        :\t226326.3\t
+1:1 Reads-Writes :\t197546.5\t
+Stream-triad like:\t191025.0\t
+
+Measuring Loaded Latencies for the system
+Using all the threads from each core if Hyper-threading is enabled
+Using Read-only traffic type
+Inject\tLatency\tBandwidth
+Delay\t(ns)\tMB/sec
+==========================
+ 00000\t252.82\t 222894.0
+ 20000\t 79.83\t   2878.4
+
+Measuring cache-to-cache transfer latency (in ns)...
+Local Socket L2->L2 HIT  latency\t50.3
+Local Socket L2->L2 HITM latency\t51.0
+Remote Socket L2->L2 HITM latency (data address homed in writer socket)
+\t\t\tReader Numa Node
+Writer Numa Node     0\t     1\t
+            0\t     -\t 112.8\t
+            1\t 112.7\t     -\t
+Remote Socket L2->L2 HITM latency (data address homed in reader socket)
+\t\t\tReader Numa Node
+Writer Numa Node     0\t     1\t
+            0\t     -\t 176.5\t
+            1\t 177.3\t     -\t
+"""
+MLC_IDLE = """Intel(R) Memory Latency Checker - v3.10
+Command line parameters: --idle_latency -c0 -L -b10m
+
+Using buffer size of 10.000MiB
+Each iteration took 31.1 base frequency clocks (\t12.5\tns)
+"""
 HPL = """HPLinpack 2.3  --  High-Performance Linpack benchmark  --   December 2, 2018
 T/V                N    NB     P     Q               Time                 Gflops
 WR11C2R4       10000   192     1     2               5.20             1.2823e+02
 ||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=   3.21e-03 ...... PASSED
 WR11C2R4       20000   192     1     2              38.90             1.3712e+02
 ||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=   9.9e+05 ...... FAILED
+"""
+STREAM_OLD = """STREAM version $Revision: 5.9 $
+This system uses 4 bytes per DOUBLE PRECISION word.
+Array size = 20000000, Offset = 0
+Number of Threads requested = 4
+Function      Rate (MB/s)   Avg time     Min time     Max time
+Copy:        9812.4411       0.0331       0.0326       0.0340
+Triad:      10233.7100       0.0480       0.0469       0.0500
+Failed Validation on array c[]
+"""
+INTEL_TRIALS = """Number of threads: 16
+Parameters are set to:
+Number of equations to solve (problem size) : 1000  2000
+=================== Timing linear equation system solver ===================
+Size   LDA    Align. Time(s)    GFlops   Residual     Residual(norm) Check
+1000   1000   4      0.006      100.0000 9.394430e-13 3.203742e-02   pass
+1000   1000   4      0.003      200.0000 9.394430e-13 3.203742e-02   pass
+2000   2000   4      0.048      111.3705 3.842024e-12 3.342090e-02   fail
+
+Performance Summary (GFlops)
+
+Size   LDA    Align.  Average  Maximal
+1000   1000   4       150.0000 200.0000
+2000   2000   4       111.3705 111.3705
+40000  40000  1       536.6813 540.2000
+
+Residual checks FAILED
 """
 INTEL = """Size   LDA    Align. Time(s)    GFlops   Residual     Residual(norm) Check
 1000   1000   4      0.009      72.2156  9.394430e-13 3.203742e-02   pass
@@ -86,6 +158,26 @@ def test_mlc_with_its_curve_and_knee() -> None:
     assert [p.parameters["operation"] for p in tables["memory.mlc-c2c"].points] == ["clean", "modified"]
 
 
+def test_mlc_between_sockets_and_one_figure_alone() -> None:
+    tables = {one.name: one for one in explain(mlc.read(MLC_TWO_SOCKETS, "here")).experiments}
+    assert [p.throughput.value for p in tables["memory.mlc-peak"].points] == [226326.3e6, 197546.5e6, 191025.0e6]
+    assert [p.latency_ns and p.latency_ns.mean for p in tables["memory.mlc-idle"].points] == [78.5, 134.8, 133.7, 79.2]
+    lines = {tuple(p.parameters.values()): p.latency_ns.mean for p in tables["memory.mlc-c2c"].points if p.latency_ns}
+    assert lines == {
+        ("clean", "local"): 50.3,
+        ("modified", "local"): 51.0,
+        ("modified", "remote", "writer", 0, 1): 112.8,
+        ("modified", "remote", "writer", 1, 0): 112.7,
+        ("modified", "remote", "reader", 0, 1): 176.5,
+        ("modified", "remote", "reader", 1, 0): 177.3,
+    }
+    (alone,) = mlc.read(MLC_IDLE, "here").experiments[0].points
+    assert alone.parameters == {"working_set": 10 << 20} and alone.latency_ns and alone.latency_ns.mean == 12.5
+    # Indented, as it stands in somebody's page, and with the line ends of another system.
+    paged = mlc.read("\r\n".join(f"    {line}" for line in MLC_TWO_SOCKETS.splitlines()), "here")
+    assert sum(len(one.points) for one in paged.experiments) == sum(len(one.points) for one in tables.values())
+
+
 def test_hpl_and_intels_linpack() -> None:
     (table,) = linpack.read(HPL, "here").experiments
     assert [p.parameters["n"] for p in table.points] == [10000, 20000]
@@ -94,6 +186,26 @@ def test_hpl_and_intels_linpack() -> None:
     assert [point.validity for point in judged.points] == ["valid", "invalid"]
     (other,) = linpack.read(INTEL, "here").experiments
     assert [p.parameters["n"] for p in other.points] == [1000, 5000]
+
+
+def test_intels_trials_are_one_point_a_size_and_its_summary_gives_what_was_cut_off() -> None:
+    (table,) = linpack.read(INTEL_TRIALS, "here").experiments
+    assert [(p.parameters["n"], p.parameters["threads"], p.repeats) for p in table.points] == [
+        (1000, 16, 2),
+        (2000, 16, 1),
+        (40000, 16, 1),
+    ]
+    assert [p.throughput.value for p in table.points] == pytest.approx([400e9 / 3, 111.3705e9, 536.6813e9])
+    assert [p.details["flops_s_best"] for p in table.points] == pytest.approx([200e9, 111.3705e9, 540.2e9])
+    assert [p.details.get("verification") for p in table.points] == ["passed", "failed", None]
+
+
+def test_an_older_stream_of_single_precision() -> None:
+    assert stream.recognizes(STREAM_OLD)
+    (table,) = stream.read(STREAM_OLD, "here").experiments
+    assert table.fixed["working_set"] == 20_000_000 * 3 * 4 // 4
+    assert [p.throughput.value for p in table.points] == pytest.approx([9812.4411e6, 10233.71e6])
+    assert {p.details["verification"] for p in table.points} == {"failed"}
 
 
 @pytest.mark.parametrize(("text", "name"), [(STREAM, "stream-text"), (MLC, "mlc-text"), (HPL, "linpack-text")])
@@ -106,7 +218,7 @@ def test_a_file_is_recognized_by_its_content(tmp_path: Path, text: str, name: st
 @pytest.mark.parametrize("module", [stream, mlc, linpack])
 @given(st.data())
 def test_cut_and_scrambled_text_never_ends_in_a_traceback(module: object, data: st.DataObject) -> None:
-    text = data.draw(st.sampled_from([STREAM, MLC, HPL, INTEL]))
+    text = data.draw(st.sampled_from([STREAM, MLC, MLC_TWO_SOCKETS, MLC_IDLE, HPL, INTEL, INTEL_TRIALS, STREAM_OLD]))
     start, end = sorted(data.draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
     put = data.draw(st.text(max_size=20) | st.sampled_from(["nan", "inf", "1e999", "-1", "0", "\0"]))
     scrambled = text[:start] + put + text[end:]

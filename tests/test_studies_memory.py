@@ -67,8 +67,8 @@ def test_the_clouds_optimum_is_the_least_that_is_enough() -> None:
     assert titles[:2] == ["Processor: operations a second by threads", "LINPACK, GFLOP/s"]
     assert any(title.startswith("Memory, random 1:0: MB/s") for title in titles)
     told = "\n".join(studies.observations(run))
-    assert "Processor: the optimal concurrency is 2 thread(s)" in told
-    assert "Memory: the optimal concurrency is 2 thread(s) x 8 KiB" in told
+    assert "Processor, fma double: the optimal concurrency is 2 thread(s)" in told
+    assert "Memory, random 1:0: the optimal concurrency is 2 thread(s) x 8 KiB" in told
     assert "of theory" in told
     linpack = next(table for table in studies.tables(run) if table.title.startswith("LINPACK"))
     assert linpack.rows[0][0] == "5000" and linpack.rows[0][-1] == "71.2238"
@@ -107,5 +107,5 @@ def test_linpacks_large_systems_are_for_the_full_length(tmp_path: Path) -> None:
         plan = command.plan_of(studies.find("cloud-vm-suite"), args, Local())
         (linpack,) = (one for one in plan.experiments if one.experiment.kernel == "linpack")
         sizes[profile] = [point["n"] for point in linpack.points]
-    assert sizes["quick"] == [1000, 2000, 5000] and sizes["full"][-1] == 20000
-    assert "at most 5000 equations instead of 20000" in "\n".join(studies.observations(cloud()))
+    assert sizes["quick"] == [1000, 2000, 5000] and sizes["full"][-1] == 45000
+    assert "at most 5000 equations instead of 45000" in "\n".join(studies.observations(cloud()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 # Of the memory that is free, so much may hold blocks in flight.
 BUFFER_SHARE = 0.5
-MOST_EQUATIONS = 5000
-"""Of a system that is solved in about a second; larger ones are solved with ``--profile full``."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -87,14 +86,16 @@ def plan_of(study: Study, args: argparse.Namespace, host: Host, second: tuple[st
     largest = _largest_buffers(host)
     experiments = []
     chosen = _chosen(study, args.only)
-    for question in [*chosen, *(_on_two_nodes(chosen, second) if second else ())]:
+    questions = [*chosen, *(_on_two_nodes(chosen, second) if second else ())]
+    for question in questions:
         size = question.size_bytes if full else min(question.size_bytes, scaled_bytes)
         on_disk = question.kernel == "storage_blocks"
-        like = next((one for one in catalogue.all() if one.kernel == question.kernel), None)
+        alike = [one for one in catalogue.all() if one.kernel == question.kernel]
+        like = next((one for one in alike if one.name == question.name), alike[0] if alike else None)
         fixed: Parameters = {**question.fixed, **({"size": size} if on_disk else {})}
         if full and question.startdelay_s:
             fixed["startdelay"] = question.startdelay_s
-        blocks = question.blocks if full else tuple(map(_solvable, question.blocks))
+        blocks = question.blocks if full else tuple(_brief(block, question) for block in question.blocks)
         sweeps = [Sweep(_fitting(block, size, largest) if on_disk else block) for block in blocks]
         sweep = sweeps[0]
         for more in sweeps[1:]:
@@ -127,7 +128,7 @@ def plan_of(study: Study, args: argparse.Namespace, host: Host, second: tuple[st
         command=common.command_line("hwdyno study"),
         study=study.name,
     )
-    return _at_full_length(plan, study.questions) if full else plan
+    return _at_full_length(plan, questions) if full else plan
 
 
 def _chosen(study: Study, only: str | None) -> list[Question]:
@@ -160,19 +161,20 @@ def _on_two_nodes(questions: list[Question], second: tuple[str, int]) -> list[Qu
     ]
 
 
-def _at_full_length(plan: Plan, questions: tuple[Question, ...]) -> Plan:
-    """The study's own run time and delay for every reading."""
-    runtime_s = max(question.runtime_s for question in questions)
-    profile = replace(plan.profile, runtime_s=runtime_s, repeats_min=3)
-    return replace(plan, profile=profile, given=plan.given | {"startdelay"})
+def _at_full_length(plan: Plan, questions: Sequence[Question]) -> Plan:
+    """Every reading as long as the study's own was, three of each point at least; a budget bounds the further ones."""
+    runtimes = {question.name: question.runtime_s for question in questions}
+    experiments = tuple(
+        replace(one, fixed={**one.fixed, "runtime": runtimes[one.experiment.name]}) if "runtime" in one.fixed else one
+        for one in plan.experiments
+    )
+    profile = replace(plan.profile, repeats_min=3)
+    return replace(plan, experiments=experiments, profile=profile, given=plan.given | {"startdelay", "runtime"})
 
 
-def _solvable(block: Block) -> Block:
-    """The axes with no system of equations that takes minutes: its time grows with the cube of its size."""
-    sizes = block.get("n")
-    if not isinstance(sizes, tuple):
-        return block
-    return {**block, "n": tuple(n for n in sizes if isinstance(n, int) and n <= MOST_EQUATIONS)}
+def _brief(block: Block, question: Question) -> Block:
+    """The axes with those values alone that are asked where the study is not done at full length."""
+    return {**block, **{name: values for name, values in question.brief.items() if name in block}}
 
 
 def _fitting(block: object, size: int, largest: int) -> dict[str, object]:

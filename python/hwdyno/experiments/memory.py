@@ -60,6 +60,25 @@ THREADS = Experiment(
     setup_s=0.5,
 )
 
+STREAM = Experiment(
+    name="memory.stream",
+    asks="What do STREAM's loops give here, beside STREAM itself and the one within HPC Challenge?",
+    kernel=_BANDWIDTH,
+    load="threads",
+    sweep=Sweep(
+        operation=("copy", "nt_copy", "scale", "add", "triad"),
+        threads=tuple(dict.fromkeys((1, _ALL))),
+    ),
+    ceilings=_CEILINGS,
+    # hpcc runs all of its parts each time, which takes too long to stand beside the grid.
+    peers=("stream", "hpcc"),
+    needs=("main_memory",),
+    runtime_share=_BRIEF,
+    setup_s=0.5,
+    check=_nonsense,
+    default=False,
+)
+
 LEVELS = Experiment(
     name="memory.levels",
     asks="How many bytes a second does each level of the memory give?",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+from hwdyno import statistics
 from hwdyno.formats import printed
 from hwdyno.words import Measurement, Parameters, Run
 
@@ -16,13 +18,19 @@ _HPL = re.compile(
 _INTEL = re.compile(
     r"^(\d{1,9})\s+\d{1,9}\s+\d{1,9}\s+([\d.eE+-]+)\s+([\d.eE+-]+)\s+[\d.eE+-]+\s+([\d.eE+-]+)\s+(pass|fail)\s*$", re.M
 )
+# "1000   1000   4       57.4654  71.7285", under the heads "Average" and "Maximal".
+_SUMMARY = re.compile(r"^(\d{1,9})\s+\d{1,9}\s+\d{1,9}\s+([\d.eE+]+)\s+([\d.eE+]+)\s*$", re.M)
+_HEADS = re.compile(r"Size\s+LDA\s+Align\.\s+Average\s+Maximal", re.I)
+_THREADS = re.compile(r"Number of threads:\s*(\d{1,6})\s*$", re.M)
 _VERSION = re.compile(r"HPLinpack ([\d.]+)")
 _CHECK = re.compile(r"=\s*([\d.eE+-]+)\s*\.+\s*(PASSED|FAILED)")
 
 
 def recognizes(text: str) -> bool:
     """Whether this looks like HPL's or Intel's output."""
-    return _HPL.search(text) is not None or ("GFlops" in text and _INTEL.search(text) is not None)
+    if _HPL.search(text) is not None:
+        return True
+    return "GFlops" in text and (_INTEL.search(text) is not None or _HEADS.search(text) is not None)
 
 
 def read(text: str, name: str) -> Run:
@@ -39,13 +47,34 @@ def read(text: str, name: str) -> Run:
             parameters: Parameters = {"operation": "lu", "n": int(match[2]), "nb": int(match[3]), "threads": ranks}
             told = {"residual": float(check[1])} if check and printed.figure(check[1]) else {}
             points.append(printed.point(parameters, rate * 1e9, "FLOP/s", None, verification=verdict, **told))
-    for match in _INTEL.finditer(text):
-        rate = printed.figure(match[3])
-        if rate:
-            verdict = "passed" if match[5] == "pass" else "failed"
-            points.append(
-                printed.point({"operation": "lu", "n": int(match[1])}, rate * 1e9, "FLOP/s", verification=verdict)
-            )
+    points += _intel(text)
     version = _VERSION.search(text)
     table = printed.experiment("compute.linpack", "What did LINPACK measure?", "linpack", "n", points)
     return printed.run(NAME, "LINPACK", text, name, [table], version[1] if version else "")
+
+
+def _intel(text: str) -> list[Measurement]:
+    """A point a size from its trials; from the summary's average and maximum where the trials were cut off."""
+    threads = _THREADS.search(text)
+    told: Parameters = {"operation": "lu", **({"threads": int(threads[1])} if threads else {})}
+    trials: dict[int, list[tuple[float, bool]]] = {}
+    for match in _INTEL.finditer(text):
+        if rate := printed.figure(match[3]):
+            trials.setdefault(int(match[1]), []).append((rate * 1e9, match[5] == "pass"))
+    points = []
+    for n, found in trials.items():
+        rates = [rate for rate, _ in found]
+        verdict = "passed" if all(passed for _, passed in found) else "failed"
+        point = printed.point(
+            {**told, "n": n}, rates[0], "FLOP/s", verification=verdict, flops_s_best=max(rates)
+        )  # fmt: skip
+        value, _ = statistics.interval_of_repeats(rates, "FLOP/s")
+        points.append(replace(point, throughput=value, repeats=len(rates), repeat_values=tuple(rates)))
+    heads = _HEADS.search(text)
+    for match in _SUMMARY.finditer(text, heads.end()) if heads else ():
+        rate, best = printed.figure(match[2]), printed.figure(match[3])
+        if rate and best and int(match[1]) not in trials:
+            points.append(
+                printed.point({**told, "n": int(match[1])}, rate * 1e9, "FLOP/s", flops_s_best=best * 1e9)
+            )  # fmt: skip
+    return points

@@ -12,8 +12,11 @@ NAME = "mlc-text"
 _VERSION = re.compile(r"Memory Latency Checker - v?([\w.]+)")
 _LOADED = re.compile(r"^\s*(\d{1,9})\s+([\d.]+)\s+([\d.]+)\s*$")
 _PEAK = re.compile(r"^\s*(ALL Reads|\d+:\d+ Reads-Writes|Stream-triad like)\s*:\s*([\d.]+)", re.I)
-_MATRIX_ROW = re.compile(r"^\s*(\d{1,4})((?:\s+[\d.]+)+)\s*$")
-_BETWEEN = re.compile(r"^\s*(?:Local|Remote) Socket (?:L2->L2|LLC->LLC)? ?(HITM?)\s+latency\s+([\d.]+)", re.I)
+_MATRIX_ROW = re.compile(r"^\s*(\d{1,4})((?:\s+(?:[\d.]+|-))+)\s*$")
+_IDLE = re.compile(r"Each iteration took [\d.]+ (?:base frequency|core) clocks \(\s*([\d.]+)\s*ns\)", re.I)
+_BUFFER = re.compile(r"Using buffer size of ([\d.]+)\s*MiB\s*$", re.I | re.M)
+_REMOTE = re.compile(r"Remote Socket \S+ (HITM?)\s+latency \(data address homed in (reader|writer) socket\)", re.I)
+_BETWEEN = re.compile(r"^\s*(Local|Remote) Socket (?:L2->L2|LLC->LLC)? ?(HITM?)\s+latency\s+([\d.]+)", re.I)
 _TRAFFIC = re.compile(r"Using (.+?) traffic type", re.I)
 _MIXES = {"all reads": "1:0", "read-only": "1:0", "stream-triad like": "triad"}
 
@@ -26,19 +29,27 @@ def recognizes(text: str) -> bool:
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
     section, traffic = "", "1:0"
+    remote: Parameters = {}
     loaded: list[Measurement] = []
     peaks: list[Measurement] = []
     idle: list[Measurement] = []
     nodes: list[Measurement] = []
     between: list[Measurement] = []
+    size = _BUFFER.search(text)
     for line in text.splitlines():
-        low = line.lower()
+        low = line.strip().lower()
         if low.startswith("measuring"):
-            section = low
+            section, remote = low, {}
         if match := _TRAFFIC.search(line):
             traffic = _MIXES.get(match[1].lower(), match[1].lower())
         elif match := _BETWEEN.match(line):
-            between += _latency({"operation": "modified" if match[1].upper() == "HITM" else "clean"}, match[2])
+            remote = {}
+            between += _latency({"operation": _line(match[2]), "socket": match[1].lower()}, match[3])
+        elif match := _REMOTE.search(line):
+            remote = {"operation": _line(match[1]), "socket": "remote", "homed_in": match[2].lower()}
+        elif match := _IDLE.search(line):
+            bytes_ = printed.figure(size[1]) if size else None
+            idle += _latency({"working_set": round(bytes_ * (1 << 20))} if bytes_ else {}, match[1])
         elif match := _PEAK.match(line):
             mix = _MIXES.get(match[1].lower(), match[1].split(" ")[0])
             peaks += _bandwidth({"mix": mix}, match[2])
@@ -49,8 +60,11 @@ def read(text: str, name: str) -> Run:
                 loaded.append(printed.point(parameters, rate * 1e6, "bytes/s", latency))
         elif match := _MATRIX_ROW.match(line):
             for number, cell in enumerate(match[2].split()):
-                where = {"cpu_node": int(match[1]), "node": number}
-                if "idle latenc" in section:
+                where: Parameters = {"cpu_node": int(match[1]), "node": number}
+                if remote:
+                    # Rows are writers and columns readers, of whom none reads its own.
+                    between += _latency({**remote, "writer_node": int(match[1]), "reader_node": number}, cell)
+                elif "idle latenc" in section:
                     idle += _latency({**where}, cell)
                 elif "memory bandwidths between" in section:
                     nodes += _bandwidth({**where}, cell)
@@ -69,13 +83,18 @@ def read(text: str, name: str) -> Run:
     return printed.run(NAME, "MLC", text, name, tables, version[1] if version else "")
 
 
-def _latency(parameters: dict[str, str | int], text: str) -> Iterator[Measurement]:
+def _line(word: str) -> str:
+    """What MLC calls a hit in a modified line is our ``modified``."""
+    return "modified" if word.upper() == "HITM" else "clean"
+
+
+def _latency(parameters: Parameters, text: str) -> Iterator[Measurement]:
     latency = printed.figure(text)
     if latency:
         yield printed.point({**parameters}, 1e9 / latency, "operations/s", latency)
 
 
-def _bandwidth(parameters: dict[str, str | int], text: str) -> Iterator[Measurement]:
+def _bandwidth(parameters: Parameters, text: str) -> Iterator[Measurement]:
     rate = printed.figure(text)
     if rate:
         yield printed.point({**parameters}, rate * 1e6, "bytes/s")

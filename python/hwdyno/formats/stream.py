@@ -11,15 +11,19 @@ NAME = "stream-text"
 _ROW = re.compile(r"^\s*(Copy|Scale|Add|Triad):\s+([0-9.eE+]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)", re.M)
 _THREADS = re.compile(r"Number of Threads (?:requested|counted) = (\d{1,6})")
 _SIZE = re.compile(r"Array size = (\d{1,15})")
+# Up to 5.9 it says "Rate (MB/s)", which was the best one as well.
+_HEADS = re.compile(r"Function\s+(?:Best )?Rate \(?MB/s\)?")
+_ELEMENT = re.compile(r"This system uses (\d{1,2}) bytes per")
 _VERSION = re.compile(r"STREAM version \$Revision: ([\d.]+)")
 # The tool's own advice: a result that did not validate is none.
 _FAILED = "Failed Validation"
-ARRAYS_OF_DOUBLES = 3 * 8
+ARRAYS = 3
+DOUBLE_BYTES = 8
 
 
 def recognizes(text: str) -> bool:
     """Whether this looks like STREAM's output."""
-    return "Best Rate MB/s" in text and _ROW.search(text) is not None
+    return _HEADS.search(text) is not None and _ROW.search(text) is not None
 
 
 def rates(text: str) -> dict[str, float]:
@@ -33,7 +37,9 @@ def read(text: str, name: str) -> Run:
     threads, size, version = (pattern.search(text) for pattern in (_THREADS, _SIZE, _VERSION))
     fixed: Parameters = {"threads": int(threads[1]) if threads else 1, "pattern": "sequential"}
     if size:
-        fixed["working_set"] = int(size[1]) * ARRAYS_OF_DOUBLES // max(1, int(threads[1]) if threads else 1)
+        element = _ELEMENT.search(text)
+        whole = int(size[1]) * ARRAYS * (int(element[1]) if element else DOUBLE_BYTES)
+        fixed["working_set"] = whole // max(1, int(threads[1]) if threads else 1)
     verdict = "failed" if _FAILED in text else "passed"
     points: list[Measurement] = [
         printed.point({"operation": operation, **fixed}, rate, "bytes/s", verification=verdict)

@@ -73,7 +73,7 @@ class SimulatedHost:
     def read(self, kernel: str, given: dict[str, Any], draw: random.Random) -> dict[str, Any]:
         """What one of its kernels hands back of all of its parameters."""
         if kernel in simulated_core.NAMES:
-            return simulated_core.run(self.machine.core, kernel, given, draw)
+            return simulated_core.run(self.machine.core, kernel, given, draw, self.now_s)
         if kernel == "idle":
             return _idle(float(given["runtime"]))
         made = simulated_storage.run(self.machine, kernel, given, draw, self.written_bytes)

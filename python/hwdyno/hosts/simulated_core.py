@@ -42,6 +42,10 @@ class Core:
     threads: int = 2
     noise: float = 0.004
     # What is planted.
+    drift: float = 0.0
+    """Standard deviation of a slow change of its memory's speed, as a share."""
+    drift_s: float = 10.0
+    """Moments further apart than this know nothing of each other's speed."""
     write_allocate: bool = False
     huge_gain: float = 0.0
     """Share of bandwidth that 4 KiB pages cost."""
@@ -107,6 +111,16 @@ class Core:
         bus *= 1 - self.far_loss * (int(told["node"]) > 0)
         return float(bus) / (COUNTED.get(operation, 1.0) if self.write_allocate else 1.0)
 
+    def speed(self, now_s: float) -> float:
+        """What drift makes of the memory's speed at a moment: a line from one random height to the next."""
+        if not self.drift:
+            return 1.0
+        at, part = divmod(now_s / self.drift_s, 1)
+        before, after = (random.Random(f"{self.memory_ns} {turn}").gauss(0, 1) for turn in (int(at), int(at) + 1))
+        # Between two heights the line has less than their spread; this gives it back.
+        spread = math.sqrt((1 - part) ** 2 + part**2)
+        return math.exp(self.drift * ((1 - part) * before + part * after) / spread)
+
     def survey(self) -> dict[str, Any]:
         """What the system tells of the processor and the memory; ``memory.modules`` are none where no table tells."""
         last = len(self.caches_bytes) - 1
@@ -129,9 +143,9 @@ class Core:
         return {"cpu": cpu, "memory": {"modules": modules or None}}
 
 
-def run(core: Core, kernel: str, told: dict[str, Any], draw: random.Random) -> dict[str, Any]:
-    """A Reading of one of these kernels."""
-    level = noisy(core.noise, draw)
+def run(core: Core, kernel: str, told: dict[str, Any], draw: random.Random, now_s: float = 0.0) -> dict[str, Any]:
+    """A Reading of one of these kernels, begun at ``now_s``."""
+    level = noisy(core.noise, draw) * core.speed(now_s)
     runtime = float(told["runtime"])
     if kernel == "memory_latency":
         ns = level * core.load_ns(

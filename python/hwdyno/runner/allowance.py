@@ -21,7 +21,7 @@ class Allowance:
         """By experiment: for how many points near its bends time is put by."""
         self.started = time.monotonic()
         self.deadline: float | None = None
-        """When the experiment in work has had its part of the budget."""
+        """When the experiments in work have had their part of the budget."""
         self.expected_s = 0.0
         self.taken_s = 0.0
         """What readings took so far, and, in ``expected_s``, what they were expected to take."""
@@ -39,7 +39,7 @@ class Allowance:
 
     @property
     def late(self) -> bool:
-        """Whether the experiment has had its part of the budget."""
+        """Whether the experiments in work have had their part of the budget."""
         return self.deadline is not None and time.monotonic() > self.deadline
 
     @property
@@ -63,14 +63,14 @@ class Allowance:
         """The experiments that are left, with as many points as there is time for."""
         return budget.fitted(rest, self.left_s, self.pace)
 
-    def set_deadline(self, rest: Plan) -> None:
-        """When the first experiment has had its part: what it needs of all, and what leaves the others theirs."""
+    def set_deadline(self, rest: Plan, first: int = 1) -> None:
+        """When the ``first`` experiments have had their part: what they need, and what leaves the others theirs."""
         left = self.left_s
         if left is None or "runtime" in self.given:
             return
         needs = [budget.needs_s(one, rest, self.timing) for one in rest.experiments]
-        part = needs[0] / sum(needs) if sum(needs) else 1.0
-        others = self.pace * sum(budget.least_s(one, rest) for one in rest.experiments[1:])
+        part = sum(needs[:first]) / sum(needs) if sum(needs) else 1.0
+        others = self.pace * sum(budget.least_s(one, rest) for one in rest.experiments[first:])
         grace = budget.GRACE * (self.budget_s or 0.0)
         # A noisy experiment may take half as much again, but not what the others need at least.
         most = max(left * part, min(1.5 * left * part, left - others))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
@@ -21,6 +22,7 @@ from hwdyno.runner.allowance import Allowance
 from hwdyno.runner.bend import NOTE, near_the_bend
 from hwdyno.runner.beside import Beside
 from hwdyno.runner.faults import StopError
+from hwdyno.runner.in_turn import blocks
 from hwdyno.runner.layout import lay_out
 from hwdyno.runner.point import PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
@@ -65,6 +67,8 @@ class Session:
         self.beside = Beside(peers)
         self.random = random.Random(plan.seed)
         self.degraded: list[str] = []
+        self.lost = False
+        """Whether the storage of the data file is gone."""
         self.notes: list[Note] = []
         self.interrupted = False
         self.workspace: Workspace | None = None
@@ -178,43 +182,54 @@ class Session:
         self.allowance.share_out(self.plan)
         if self.allowance.timing.says:
             self.progress.says(self.allowance.timing.says)
-        lost = False
-        for number, planned in enumerate(self.plan.experiments):
-            on_data_file = "data_file" in planned.experiment.needs
+        begun = 0
+        for block in blocks(self.plan.experiments):
             # Anew for what is left: what was slower than expected must not cost the end of the budget.
-            rest = self._fitted(replace(self.plan, experiments=self.plan.experiments[number:]))
+            rest = self._fitted(replace(self.plan, experiments=self.plan.experiments[begun:]), len(block))
             self.allowance.share_out(rest)
-            self.allowance.set_deadline(rest)
-            if number and self.allowance.spent:
+            self.allowance.set_deadline(rest, len(block))
+            names = ", ".join(planned.experiment.name for planned in block)
+            if begun and self.allowance.spent:
                 total = format_duration(self.plan.budget_s or 0.0)
-                self.allowance.may_add[planned.experiment.name] = 0
-                for point in self.points[planned.experiment.name]:
-                    point.done = True
-                self._degrade(f"{planned.experiment.name} was left out: the budget of {total} was spent")
-                continue
-            if lost and on_data_file:
-                self._degrade(f"{planned.experiment.name} was left out: its storage was gone")
-                continue
-            try:
-                self._experiment(planned, journal)
-            except StopError as stop:
-                self._degrade(str(stop))
-                lost = lost or on_data_file
+                self._stop(block, f"{names} was left out: the budget of {total} was spent")
+            elif self.lost and _on_data_file(block):
+                self._stop(block, f"{names} was left out: its storage was gone")
+            else:
+                with self._guarded(block):
+                    self._block(block, journal)
+            begun += len(block)
             if self.interrupted:
                 return
 
-    def _fitted(self, rest: Plan) -> Plan:
-        """The experiments that are left, with as many points as there is time for."""
+    @contextmanager
+    def _guarded(self, experiments: Sequence[Planned]) -> Iterator[None]:
+        """Where the rest of some experiments cannot be measured, the others go on."""
+        try:
+            yield
+        except StopError as stop:
+            self.lost = self.lost or _on_data_file(experiments)
+            self._stop(experiments, str(stop))
+
+    def _stop(self, experiments: Sequence[Planned], why: str) -> None:
+        """Read nothing more of these experiments."""
+        self._degrade(why)
+        for planned in experiments:
+            self.allowance.may_add[planned.experiment.name] = 0
+            for point in self.points[planned.experiment.name]:
+                point.done = True
+
+    def _fitted(self, rest: Plan, first: int) -> Plan:
+        """The experiments that are left, the ``first`` of them with as many points as there is time for."""
         found = self.allowance.fitted(rest)
-        planned, kept = rest.experiments[0], found.experiments[0]
-        name = planned.experiment.name
-        if len(kept.points) < len(planned.points):
-            self.points[name] = [point for point in self.points[name] if point.parameters in kept.points]
-            self.allowance.may_add[name] = 0
-            self._degrade(
-                f"{name} has {len(kept.points)} of its {len(planned.points)} points, so that the run ends within its "
-                f"budget of {format_duration(self.plan.budget_s or 0.0)}; --budget gives it more"
-            )
+        for planned, kept in zip(rest.experiments[:first], found.experiments, strict=False):
+            name = planned.experiment.name
+            if len(kept.points) < len(planned.points):
+                self.points[name] = [point for point in self.points[name] if point.parameters in kept.points]
+                self.allowance.may_add[name] = 0
+                self._degrade(
+                    f"{name} has {len(kept.points)} of its {len(planned.points)} points, so that the run ends within "
+                    f"its budget of {format_duration(self.plan.budget_s or 0.0)}; --budget gives it more"
+                )
         return found
 
     def _leave_out(self, planned: Planned) -> None:
@@ -227,16 +242,23 @@ class Session:
             total = format_duration(self.plan.budget_s or 0.0)
             self._degrade(f"{name}: {len(unread)} points were left out, because its part of the {total} was spent")
 
-    def _experiment(self, planned: Planned, journal: Journal) -> None:
-        """Read its points, and then one more near the bend of each of its curves."""
-        name = planned.experiment.name
-        points = self.points[name]
-        if not self.allowance.late:
-            self._warm_up(planned, points[0])
-        self._until_sure(planned, points, journal)
-        self.allowance.may_add[name] = 0
-        if self.interrupted or self.allowance.late:
-            return
+    def _block(self, block: Sequence[Planned], journal: Journal) -> None:
+        """Read the points of some experiments in turn, and then one more near the bend of each of their curves."""
+        for planned in block:
+            if not self.allowance.late:
+                with self._guarded((planned,)):
+                    self._warm_up(planned, self.points[planned.experiment.name][0])
+        every = [(planned, point) for planned in block for point in self.points[planned.experiment.name]]
+        self._until_sure(every, journal)
+        bent = [planned for planned in block if self.allowance.may_add[planned.experiment.name]]
+        self.allowance.may_add |= dict.fromkeys((planned.experiment.name for planned in bent), 0)
+        if not self.interrupted and not self.allowance.late:
+            self._until_sure([one for planned in bent for one in self._near_the_bend(planned)], journal)
+
+    def _near_the_bend(self, planned: Planned) -> list[tuple[Planned, PointInWork]]:
+        """Points beside the plan that there is time for."""
+        points = self.points[planned.experiment.name]
+        added = []
         measured = self._result(planned, [point for point in points if point.readings])
         for parameters in near_the_bend(measured, planned):
             more = PointInWork(len(points), parameters, points[0].declaration, notes=(NOTE,))
@@ -244,18 +266,21 @@ class Session:
             needed = self.allowance.timing.repeats_min * self.allowance.turn_s(planned, more)
             if left is None or left > self.allowance.needed_s(self.plan.experiments) + needed:
                 points.append(more)
-        self._until_sure(planned, points, journal)
+                added.append((planned, more))
+        return added
 
-    def _until_sure(self, planned: Planned, points: Sequence[PointInWork], journal: Journal) -> None:
+    def _until_sure(self, points: Sequence[tuple[Planned, PointInWork]], journal: Journal) -> None:
         """Read points in rounds, each round in a new order, until each is sure or has had its share."""
-        while open_points := [point for point in points if not point.done]:
+        while open_points := [(planned, point) for planned, point in points if not point.done]:
             self.random.shuffle(open_points)
-            for point in open_points:
-                if self.allowance.late and any(one.readings for one in points):
+            for planned, point in open_points:
+                if self.allowance.late and any(one.readings for owner, one in points if owner is planned):
                     self._leave_out(planned)
-                    if not point.readings:
-                        continue
-                self._read(planned, point, journal)
+                    if point.readings and not point.done:
+                        self._settle(planned, point, journal, "time")
+                if not point.done:
+                    with self._guarded((planned,)):
+                        self._read(planned, point, journal)
                 if self.interrupted:
                     return
 
@@ -425,6 +450,10 @@ class Session:
         if "data_file" in planned.experiment.needs:
             same["path"] = str(self.plan.path)
         return same
+
+
+def _on_data_file(experiments: Sequence[Planned]) -> bool:
+    return any("data_file" in planned.experiment.needs for planned in experiments)
 
 
 def _now() -> str:

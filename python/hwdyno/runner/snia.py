@@ -8,7 +8,7 @@ rounds. The figures of a workload are those of its five rounds in that window.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hwdyno.experiments import Experiment
@@ -74,7 +74,8 @@ class _Rounds(Session):
         self.tracked: list[float] = []
         self.runtime_s = CELL_S
 
-    def _experiment(self, planned: Planned, journal: Journal) -> None:
+    def _block(self, block: Sequence[Planned], journal: Journal) -> None:
+        (planned,) = block
         if planned.experiment.name != self.test.experiment.name:
             return  # Its rounds came with the others.
         points = self.points[planned.experiment.name]

@@ -31,6 +31,9 @@ class Question:
     blocks: tuple[Block, ...]
     """Axes with their values; each block is a full combination."""
     fixed: Parameters = field(default_factory=dict)
+    brief: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
+    """Axes of which fewer values are asked where the study is not done at full length: what those leave out takes
+    long, or tells little more."""
     size_bytes: int = 1 << 30
     runtime_s: float = 30.0
     startdelay_s: float = 0.0

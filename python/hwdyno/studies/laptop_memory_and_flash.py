@@ -12,7 +12,9 @@ _PUBLISHED = "usb-flash-laptop"
 LOADED, FLASH = "memory.loaded", "storage.flash"
 MIXES = ("1:0", "3:1", "2:1", "1:1")
 LEAST_POINTS = 5
-DELAYS = (0, 50, 200, 500, 1000, 2500, 5000, 20000)
+DELAYS = (0, 2, 8, 15, 50, 100, 200, 300, 400, 500, 700, 1000, 1300, 1700, 2500, 3500, 5000, 9000, 20000)
+"""MLC's own, in cycles."""
+DELAYS_IN_BRIEF = (0, 50, 200, 500, 1000, 2500, 5000, 20000)
 
 
 def tables(run: Run) -> list[Table]:
@@ -145,6 +147,7 @@ STUDY = Study(
                     "threads": 1,
                 },
             ),
+            brief={"delay": DELAYS_IN_BRIEF},
             runtime_s=2.0,
         ),
         Question(

@@ -1,0 +1,26 @@
+"""Which experiments are read in turn, so that what changes on a machine meanwhile lies inside of each interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from hwdyno.plan import Planned
+
+STATELESS = frozenset({"memory", "compute"})
+"""Resources on which a reading leaves nothing behind for the next, so that any order is fair. A disk remembers
+what was written, and a network's far end who was there."""
+
+
+def blocks(experiments: Sequence[Planned]) -> list[tuple[Planned, ...]]:
+    """The experiments in their order, those in a row of one stateless resource together.
+
+    The points of a block are read in rounds through all of it. A point's repeats then lie as far apart as the
+    block is long: were they seconds apart, they would agree with each other on a speed that another run, minutes
+    later, does not find again, and their interval would promise more than it keeps.
+    """
+    made: list[tuple[Planned, ...]] = []
+    for resource, row in groupby(experiments, key=lambda planned: planned.experiment.resource):
+        together = tuple(row)
+        made += [together] if resource in STATELESS else [(one,) for one in together]
+    return made
