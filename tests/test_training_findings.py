@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from hwdyno.findings import explain
-from hwdyno.statistics import interval
-from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, PeerResult, Run
+from hwdyno.statistics import Histogram, interval
+from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, PeerResult, Run, Stream
 
 RECORD, BATCH, COMPUTE = 146_600_628, 7, 0.323
 NEED = RECORD * BATCH / COMPUTE
@@ -121,6 +121,47 @@ def test_the_study_of_storage_classes_has_its_table_and_says_who_feeds_whom() ->
     first, second = study.observations(run)
     assert first == "A100 on unet3d: local feeds it; the best AU is 95.0% on local."
     assert "no storage here feeds it" in second
+
+
+def test_the_study_tells_what_inference_gets_of_each_storage() -> None:
+    from hwdyno.studies import find
+
+    def users(count: int, read_ms: int) -> Measurement:
+        fast, slow = Histogram(), Histogram()
+        fast.record(read_ms * 1_000_000, 500)
+        slow.record(2_000_000, 100)
+        streams = (
+            Stream("read", 500, 0, latency_ns={"total": fast.summary()}),
+            Stream("write", 100, 0, latency_ns={"total": slow.summary()}),
+        )
+        details = {"tokens_s": 900.0, "read_bytes_s": 5e8, "write_bytes_s": 1e8}
+        return replace(point(1, 1.0), parameters={"users": count}, streams=streams, details=details)
+
+    def queries(threads: int, rate: float) -> Measurement:
+        details = {"queries_s": rate, "recall": 0.97, "reads_per_query": 60.0}
+        return replace(point(1, 1.0), parameters={"threads": threads}, details=details)
+
+    def result(name: str, kernel: str, *points: Measurement, **fixed: Any) -> ExperimentResult:
+        return ExperimentResult(f"training.{name}", "training", "?", "users", kernel, points=points, fixed=fixed)
+
+    study = find("kubernetes-ai-storage")
+    cache, search = "training_kv_cache", "training_vector_search"
+    run = Run(
+        id="x", started="", finished="", machine={}, profile="", command="", study=study.name,
+        experiments=(
+            result("kv@a", cache, users(1, 20), users(4, 150), users(16, 90), storage="a", model="m", scale=0.01),
+            result("kv@b", cache, users(1, 20), users(4, 50), storage="b", model="m", scale=0.01),
+            result("v@a", search, queries(1, 500), queries(4, 1500), storage="a", index="diskann"),
+        ),
+    )  # fmt: skip
+    tables = {table.title: table for table in study.tables(run)}
+    rows = tables["KV cache of m (contexts shortened to 0.01 of their tokens)"].rows
+    assert [row[:4] for row in rows[:2]] == [("a", "1", "900", "500"), ("a", "4", "900", "500")]
+    assert [float(row[4]) for row in rows[:2]] == pytest.approx([20, 150], rel=0.01)
+    assert tables["Vector search"].rows[1][:4] == ("a", "diskann", "4", "1500")
+    first, second = study.observations(run)
+    assert first.endswith("of those asked: 1 on a, 4 on b.")
+    assert "the most is 1.50 k queries/s on a with 4 threads, at 97% recall" in second
 
 
 def test_epochs_that_are_read_ahead_whole_tell_nothing() -> None:

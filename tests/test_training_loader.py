@@ -238,7 +238,8 @@ def test_a_checkpoint_has_the_models_layout_over_ranks(tmp_path: Path) -> None:
     told = {"path": str(tmp_path), "checkpoint_bytes": 14 << 20, "ranks": 4, "writes": 2, "reads": 2, "slots": 2}
     whole = engine.run("training_checkpoint", {**told, "model_share": 1 / 7})
     part = engine.run("training_checkpoint", {**told, "model_share": 1 / 7, "model_ranks_share": 0.5})
-    for reading in (whole, part):
+    by_layer = engine.run("training_checkpoint", {**told, "model_share": 1 / 7, "model_files": 3})
+    for reading in (whole, part, by_layer):
         saved, loaded = reading["streams"]
         assert not reading["faults"]
         assert saved["bytes"] == loaded["bytes"] == 2 * reading["details"]["checkpoint_bytes"]

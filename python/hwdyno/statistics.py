@@ -447,6 +447,11 @@ class Histogram:
         return f"Histogram(count={self.count}, mean={self.mean:.0f}, min={self.min}, max={self.max})"
 
 
+def quantile_of(latency: Latency, share: float) -> float:
+    """A quantile of the whole distribution, ns; the P99 where only a summary is known, which is no less up to there."""
+    return float(Histogram.unpack(latency.histogram).quantile(share)) if latency.histogram else latency.p99
+
+
 def _put(out: bytearray, number: int) -> None:
     """Appends a number in base 128, least digits first."""
     while number > 0x7F:

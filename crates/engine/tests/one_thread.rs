@@ -75,6 +75,8 @@ const CHECKS: &[Check] = &[
     ),
     ("training_vector_index", |scratch| vectors(scratch, "diskann"), counted),
     ("training_vector_search", |scratch| searched(scratch, "diskann"), recalled),
+    ("training_vector_index", |scratch| vectors(scratch, "hnsw"), counted),
+    ("training_vector_search", |scratch| searched(scratch, "hnsw"), recalled),
     ("training_vector_index", |scratch| vectors(scratch, "ivf"), counted),
     ("training_vector_search", |scratch| searched(scratch, "ivf"), recalled),
 ];

@@ -16,6 +16,7 @@ from hwdyno.units import format_bytes_s, format_ns, format_size
 from hwdyno.words import Latency, Measurement, Parameters, Run, UserError
 
 if TYPE_CHECKING:
+    from hwdyno.experiments import Experiment
     from hwdyno.hosts import Host
     from hwdyno.plan import Plan
 
@@ -72,29 +73,11 @@ def remove(folder: Path) -> None:
 def plan_of(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: Host) -> Plan:
     """One experiment for each storage."""
     from hwdyno import plan as plans
-    from hwdyno.experiments.training import KV_CACHE
-    from hwdyno.formats import kv_model
 
-    model = kv_model.find(args.kv_cache)
-    if not 0 < args.scale <= 1:
-        raise UserError(f"--scale {args.scale:g} must be above 0 and at most 1, such as 0.01")
     given = given_axes(args)
     profile = args.profile or "quick"
-    chosen = []
-    for name, path in places:
-        if not path.is_dir():
-            raise UserError(f"--path {path} is no directory; make it, or give another")
-        free = shutil.disk_usage(path).free
-        fixed: Parameters = {
-            **KV_CACHE.fixed,
-            **model.parameters,
-            "scale": args.scale,
-            "capacity": min(CAPACITY_BYTES, int(ROOM_SHARE * free) // 4096 * 4096),
-            "path": str(folder_of(path)),
-            "storage": name,
-        }
-        where = f"@{name}" if len(places) > 1 else ""
-        chosen.append((replace(KV_CACHE, name=f"training.kv_cache.{model.name}{where}", fixed=fixed), given))
+    many = len(places) > 1
+    chosen = [(experiment(args.kv_cache, args.scale, place, many=many), given) for place in places]
     plan = plans.build(
         chosen,
         host.kernels(),
@@ -109,6 +92,29 @@ def plan_of(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: 
         _check_room(max(_number({**planned.fixed, **point}["capacity"]) for point in planned.points), path)
     runtime = RUNTIME_S[profile]
     return replace(plan, profile=replace(plan.profile, runtime_s=runtime, repeats_min=1, repeats_max=1))
+
+
+def experiment(model: str, scale: float, place: tuple[str, Path], *, many: bool) -> Experiment:
+    """The experiment for one storage, by name and path, one of many or not; raises ``UserError``."""
+    from hwdyno.experiments.training import KV_CACHE
+    from hwdyno.formats import kv_model
+
+    found = kv_model.find(model)
+    if not 0 < scale <= 1:
+        raise UserError(f"--scale {scale:g} must be above 0 and at most 1, such as 0.01")
+    name, path = place
+    if not path.is_dir():
+        raise UserError(f"--path {path} is no directory; make it, or give another")
+    free = shutil.disk_usage(path).free
+    fixed: Parameters = {
+        **KV_CACHE.fixed,
+        **found.parameters,
+        "scale": scale,
+        "capacity": min(CAPACITY_BYTES, int(ROOM_SHARE * free) // 4096 * 4096),
+        "path": str(folder_of(path)),
+        "storage": name,
+    }
+    return replace(KV_CACHE, name=f"training.kv_cache.{found.name}" + (f"@{name}" if many else ""), fixed=fixed)
 
 
 def _check_room(capacity: float, path: Path) -> None:
@@ -140,13 +146,15 @@ def _number(value: object) -> float:
 
 def _say(found: Run) -> None:
     """What MLPerf Storage scores of each point: read bandwidth, P95 and P99 of reads and writes, tokens/s."""
+    from hwdyno.statistics import quantile_of
+
     for result in found.experiments:
         for point in result.points:
             told = [f"{result.name} users {point.parameters.get('users')}:"]
             for name in ("read", "write"):
                 speed = point.details.get(f"{name}_bytes_s")
                 if latency := latency_of(point, name):
-                    p95 = quantile(latency, 0.95)
+                    p95 = quantile_of(latency, 0.95)
                     told.append(
                         f"{name} {format_bytes_s(speed or 0.0)} P95 {format_ns(p95)} P99 {format_ns(latency.p99)},"
                     )
@@ -157,10 +165,3 @@ def _say(found: Run) -> None:
 def latency_of(point: Measurement, stream: str) -> Latency | None:
     """The storage's time of whole entries in one direction."""
     return next((one.latency_ns.get("total") for one in point.streams if one.name == stream), None)
-
-
-def quantile(latency: Latency, share: float) -> float:
-    """A quantile of the whole distribution, ns."""
-    from hwdyno.statistics import Histogram
-
-    return float(Histogram.unpack(latency.histogram).quantile(share)) if latency.histogram else latency.p99

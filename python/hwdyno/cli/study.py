@@ -29,6 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     storage.add_argument(
         "--samples", dest="study_samples", metavar="COUNTS", help="samples of the data sets (default: the profile's)"
     )
+    storage.add_argument("--no-inference", action="store_true", help="leave out the KV cache and the vector index")
     manifests.add(storage)
     parser.add_argument(
         "--server",

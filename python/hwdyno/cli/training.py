@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.cli import checkpoint_plan, common, kv_cache_plan, plain_reads, vector_search_plan
+from hwdyno.cli import checkpoint_plan, common, inference, kv_cache_plan, plain_reads, vector_search_plan
 from hwdyno.cli.main import INTERRUPTED, OK
 from hwdyno.cli.resource import add_axes, add_more_axes, given_axes
 from hwdyno.formats.workload import Workload
@@ -138,6 +138,7 @@ def run(args: argparse.Namespace) -> int:
         return common.dry_run(plan, host)
     made: list[Path] = []
     files: list[Path] = []
+    indices: list[Path] = []
     try:
         for target in {target.folder: target for target in targets}.values():
             if target.ours and not _generate(target, host, args.quiet, made):
@@ -147,12 +148,14 @@ def run(args: argparse.Namespace) -> int:
         if args.generate:
             made.clear()
             return OK
-        if not plain_reads.lay_out(plan, host, files):
+        ready = plain_reads.lay_out(plan, host, files) and inference.build(plan, host, indices, quiet=args.quiet)
+        if not ready:
             return INTERRUPTED
         found = common.measured(plan, args, host)
     finally:
         for file in files:
             file.unlink(missing_ok=True)
+        inference.remove(plan, indices)
         for folder in [] if args.keep else made:
             shutil.rmtree(folder, ignore_errors=True)
     common.show(found, args)
@@ -167,7 +170,10 @@ of 6 steps, longer than the 4 batches that 4 readers hold ahead."""
 
 
 def study(name: str, args: argparse.Namespace) -> int:
-    """The study of storage classes: unet3d on A100 and H100, one accelerator, two sizes of data set, 5 epochs."""
+    """The study of storage classes: unet3d on A100 and H100, one accelerator, two sizes of data set, 5 epochs.
+
+    Beside training it asks each storage for what inference does: a KV cache, and a vector index.
+    """
     told = argparse.Namespace(
         overrides=[], workload="unet3d", accelerator="a100,h100", keep=False, generate=False, no_client=False,
         no_plain=False,
@@ -283,6 +289,8 @@ def plan_of(targets: list[Target], args: argparse.Namespace, profile: str, host:
             readers = _numbers(given["read_threads"]) if "read_threads" in given else [target.workload.read_threads]
             place = (target.storage if many else "", target.path)
             chosen.append((plain_reads.beside(target.workload, place, numbers, readers, given), {}))
+    if getattr(args, "study", "") and not args.no_inference:
+        chosen += inference.beside(list({one.storage: one.path for one in targets}.items()), profile)
     plan = plans.build(
         chosen,
         host.kernels(),

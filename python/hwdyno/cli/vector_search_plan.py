@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 KERNEL = "training_vector_search"
 BUILDER = "training_vector_index"
 HIDDEN = {"path", "index", "storage", "seed", "interval_s"}
-INDICES = ("diskann", "ivf")
+INDICES = ("diskann", "hnsw", "ivf")
 RUNTIME_S = {"quick": 2.0, "standard": 30.0, "full": 120.0}
 
 
@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--vector-search",
         metavar="INDEX",
-        help="build a diskann or ivf index of --vectors on the storage and search it",
+        help="build a diskann, hnsw or ivf index of --vectors on the storage and search it",
     )
 
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: Host
     made: list[Path] = []
     try:
         for planned in plan.experiments:
-            if not _build(planned.fixed, host, args.quiet, made):
+            if not build(planned.fixed, host, args.quiet, made):
                 sys.stderr.write("interrupted while the index was built\n")
                 return INTERRUPTED
         if args.generate:
@@ -87,7 +87,7 @@ def plan_of(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: 
         if not path.is_dir():
             raise UserError(f"--path {path} is no directory; make it, or give another")
     chosen = [
-        (_experiment(kind, shape, own, place if len(places) > 1 else "", path), given)
+        (experiment(kind, shape, (place, path), own=own, many=len(places) > 1), given)
         for place, path in places
         for kind in kinds
         for shape in _shapes(own)
@@ -116,23 +116,30 @@ def _shapes(own: list[tuple[str, list[Scalar]]]) -> list[Parameters]:
     return shapes
 
 
-def _experiment(
-    kind: str, shape: Parameters, own: list[tuple[str, list[Scalar]]], place: str, path: Path
+def experiment(
+    kind: str,
+    shape: Parameters,
+    place: tuple[str, Path],
+    *,
+    own: Sequence[tuple[str, list[Scalar]]] = (),
+    many: bool,
 ) -> Experiment:
+    """The experiment for one index on one storage, by name and path, one of many or not."""
     from hwdyno.experiments.training import VECTOR_SEARCH
 
     several = [f"{name}-{shape[name]}" for name, values in own if len(values) > 1]
     words = "-".join(str(value) for value in shape.values())
+    storage, path = place
     folder = path / "-".join(filter(None, ["hwdyno-vectors", kind, words]))
-    name = ".".join([VECTOR_SEARCH.name, kind, *several]) + (f"@{place}" if place else "")
+    name = ".".join([VECTOR_SEARCH.name, kind, *several]) + (f"@{storage}" if many else "")
     return replace(
         VECTOR_SEARCH,
         name=name,
-        fixed={**VECTOR_SEARCH.fixed, "index": kind, **shape, "path": str(folder), "storage": place},
+        fixed={**VECTOR_SEARCH.fixed, "index": kind, **shape, "path": str(folder), "storage": storage},
     )
 
 
-def _build(fixed: Parameters, host: Host, quiet: bool, made: list[Path]) -> bool:
+def build(fixed: Parameters, host: Host, quiet: bool, made: list[Path]) -> bool:
     """Build an index unless it is there; false if it was interrupted."""
     makes = {one["name"] for one in host.kernels()[BUILDER]["parameters"]} - {"threads"}
     told = {name: value for name, value in fixed.items() if name in makes}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hwdyno.findings.commands import typed
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.statistics import Histogram
+from hwdyno.statistics import quantile_of
 from hwdyno.units import format_bytes_s, format_count, format_ns
 from hwdyno.words import ExperimentResult, Latency, Measurement
 
@@ -32,12 +32,7 @@ class Served:
     @property
     def read_p95_ns(self) -> float | None:
         """The time within which 95% of the entries read from storage came."""
-        return None if self.read is None else p95(self.read)
-
-
-def p95(latency: Latency) -> float:
-    """From the whole distribution; the P99, which is no less, where only a summary is known."""
-    return float(Histogram.unpack(latency.histogram).quantile(0.95)) if latency.histogram else latency.p99
+        return None if self.read is None else quantile_of(self.read, 0.95)
 
 
 def served(result: ExperimentResult, point: Measurement) -> Served | None:
@@ -153,7 +148,7 @@ def kv_too_few(case: Case) -> Verdict | None:
     return Verdict(
         "info",
         f"{who(case.result, found.users)}: too few to judge: {found.read.count} entries were read from storage, so its "
-        f"P95 of {format_ns(p95(found.read))} rests on {max(1, found.read.count // 20)} of them.",
+        f"P95 of {format_ns(quantile_of(found.read, 0.95))} rests on {max(1, found.read.count // 20)} of them.",
         {"reads": found.read.count, "least": LEAST_READS},
         f"Give it more time: {case.command(runtime=round(longer, 1))}",
         weight=1 / found.read.count,

@@ -17,7 +17,7 @@ def vector_recall(case: Case) -> Verdict | None:
     if case.result.kernel != KERNEL or recall is None or recall >= RECALL:
         return None
     k = as_number(case.parameter("k")) or 10
-    is_graph = case.parameter("index") == "diskann"
+    is_graph = case.parameter("index") != "ivf"
     axis = "search_list" if is_graph else "probes"
     more = int((as_number(case.parameter(axis)) or 1) * 2)
     return Verdict(

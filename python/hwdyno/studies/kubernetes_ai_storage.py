@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.studies import Study, Table, published
+from hwdyno.studies import Study, Table, kubernetes_ai_inference, published
 from hwdyno.studies.common import NONE, mb_s, micros
 from hwdyno.units import format_size
 from hwdyno.words import ExperimentResult, Measurement, Run
@@ -90,7 +90,8 @@ def tables(run: Run) -> list[Table]:
         for row in published("training-mlperf-storage", NAME)
     )
     made = [Table("unet3d: accelerator utilisation by storage", columns, tuple(rows))] if rows else []
-    return [*made, *_plain(run), Table("As published (its MB/s are MiB/s)", columns[:7], theirs)]
+    inference = kubernetes_ai_inference.tables(run)
+    return [*made, *_plain(run), *inference, Table("As published (its MB/s are MiB/s)", columns[:7], theirs)]
 
 
 def _plain(run: Run) -> list[Table]:
@@ -113,7 +114,7 @@ def _plain(run: Run) -> list[Table]:
 
 
 def observations(run: Run) -> list[str]:
-    """Which storage feeds which accelerator, and which is the best."""
+    """Which storage feeds which accelerator, which is the best, and what inference gets of each."""
     points = [(result, point, au) for result, point in _points(run) if (au := _au(point)) is not None]
     told = []
     for name in dict.fromkeys(str(result.fixed.get("accelerator")) for result, _, _ in points):
@@ -130,17 +131,19 @@ def observations(run: Run) -> list[str]:
         told.append(
             f"{name.upper()} on unet3d: {feeds}; the best AU is {100 * au:.1f}% on {best.fixed.get('storage')}."
         )
-    return told
+    return [*told, *kubernetes_ai_inference.observations(run)]
 
 
 STUDY = Study(
     name=NAME,
-    title="Storage classes for AI training",
+    title="Storage classes for AI",
     asks="Can this storage feed that many accelerators?",
     questions=(),
     tables=tables,
     observations=observations,
     mistakes=(
+        "an inference workload was planned as its third experiment and not done; a KV cache and a vector index stand "
+        "for it here",
         "the row 'A100, local emptyDir, 24.51%, 729.10' gives a need of 2975 MiB/s by AU x need = throughput, which is "
         "an H100's (3030) and not an A100's (1539): it is mislabelled",
         "1000 samples (147 GB) and 3500 (513 GB) are judged on hosts whose memory is not told, so nobody can say how "

@@ -53,6 +53,13 @@ impl Kernel for Checkpoint {
                     kind: Kind::Number { min: 0.0, max: 1.0 },
                     default: json!(1.0),
                 },
+                integer(
+                    "model_files",
+                    "files that a rank's part of the model is saved in, as one a layer",
+                    "",
+                    (1, 1000),
+                    1,
+                ),
                 integer("writes", "how many checkpoints are saved", "", (1, 1000), 10),
                 integer("reads", "how many are loaded", "", (0, 1000), 10),
                 integer("slots", "how many are kept at once; the oldest is overwritten", "", (1, 1000), 1),
@@ -79,8 +86,9 @@ impl Kernel for Checkpoint {
         let model = (size as f64 * parameters.number("model_share")) as u64;
         let model_ranks = ((ranks as f64 * parameters.number("model_ranks_share")).round() as u64).clamp(1, ranks);
         // the ranks that save the model have the most to save
-        let (model_part, part) = (model.div_ceil(model_ranks), (size - model).div_ceil(ranks));
-        let size = model_part * model_ranks + part * ranks;
+        let model_files = parameters.integer("model_files");
+        let (model_part, part) = (model.div_ceil(model_ranks * model_files), (size - model).div_ceil(ranks));
+        let size = model_part * model_files * model_ranks + part * ranks;
         std::fs::create_dir_all(&folder)
             .map_err(|error| Error::machine(format!("make {}", folder.display()), &error))?;
         let free = sys::room::free_bytes(&folder)
@@ -98,7 +106,10 @@ impl Kernel for Checkpoint {
         }
         let job = Job {
             folder: &folder,
-            kinds: [("model", model_part, model_ranks), ("optimizer", part, ranks)],
+            kinds: [
+                Files { name: "model", bytes: model_part, each: model_files, ranks: model_ranks },
+                Files { name: "optimizer", bytes: part, each: 1, ranks },
+            ],
             slots,
             transfer: parameters.integer("transfer_size").next_multiple_of(BLOCK as u64) as usize,
             fsync: parameters.flag("fsync"),
@@ -123,11 +134,21 @@ impl Kernel for Checkpoint {
     }
 }
 
+/// What is saved, as equal files.
+struct Files {
+    name: &'static str,
+    /// Of one file.
+    bytes: u64,
+    /// Files of a rank.
+    each: u64,
+    /// Ranks that have any.
+    ranks: u64,
+}
+
 /// What every rank does.
 struct Job<'a> {
     folder: &'a Path,
-    /// What is saved: its name, a rank's bytes of it, and how many ranks have it.
-    kinds: [(&'static str, u64, u64); 2],
+    kinds: [Files; 2],
     slots: u64,
     transfer: usize,
     fsync: bool,
@@ -146,15 +167,18 @@ struct Times {
 impl Job<'_> {
     /// The files of a rank's part, with their bytes.
     fn files(&self, rank: u64, slot: u64) -> Vec<(PathBuf, u64)> {
-        let mine = self.kinds.iter().filter(|&&(_, bytes, ranks)| bytes > 0 && rank < ranks);
-        mine.map(|&(name, bytes, _)| {
-            (self.folder.join(format!("checkpoint-{slot}-{name}-rank-{rank:04}.hwdyno")), bytes)
+        let mine = self.kinds.iter().filter(|kind| kind.bytes > 0 && rank < kind.ranks);
+        mine.flat_map(|kind| {
+            (0..kind.each).map(move |part| {
+                let name = format!("checkpoint-{slot}-{}-rank-{rank:04}-{part}.hwdyno", kind.name);
+                (self.folder.join(name), kind.bytes)
+            })
         })
         .collect()
     }
 
     fn rank(&self, rank: u64, meeting: &Meeting, saves: &Ledger, loads: &Ledger, stop: &Stop) -> Times {
-        let largest = self.kinds.iter().map(|&(_, bytes, _)| bytes).max().unwrap_or(0).max(1);
+        let largest = self.kinds.iter().map(|kind| kind.bytes).max().unwrap_or(0).max(1);
         let mut buffer = vec![0_u8; self.transfer.min(largest.next_multiple_of(BLOCK as u64) as usize)];
         Noise::new(rank).fill(&mut buffer);
         let mut times = Times {

@@ -12,7 +12,8 @@ use crate::reading::{CpuTime, Reading, Stream};
 use crate::sys;
 use crate::training::vectors::data::{Code, Set, Spread, TRUTH};
 use crate::training::vectors::file::{words, Header, Layout, Writer, SECTOR};
-use crate::training::vectors::graph::{self, Codes, Graph};
+use crate::training::vectors::graph::{self, Codes, Graph, Shape, ALPHA_SQUARED};
+use crate::training::vectors::layers::{self, Upper};
 use crate::training::vectors::lists::{self, Lists};
 
 /// The name of an index in its folder.
@@ -47,7 +48,11 @@ pub fn index_parameters() -> Vec<Parameter> {
             kind: Kind::Text,
             default: Value::Null,
         },
-        choice("index", "a graph (DiskANN; with beam 1 as HNSW on disk) or an inverted file", &["diskann", "ivf"]),
+        choice(
+            "index",
+            "a graph with short vectors in memory (DiskANN), one with its upper levels there (HNSW), or lists (IVF)",
+            &["diskann", "hnsw", "ivf"],
+        ),
         integer("vectors", "vectors of the index", (2, 1 << 31), 20_000),
         integer("dim", "dimensions of a vector, 4 bytes each", (2, 65_536), 128),
         choice(
@@ -55,8 +60,8 @@ pub fn index_parameters() -> Vec<Parameter> {
             "of the vectors: in few dimensions really, as embeddings are, or evenly",
             &["clustered", "uniform"],
         ),
-        integer("degree", "diskann: neighbours of a vector at most", (2, 1024), 32),
-        integer("build_list", "diskann: candidates that are kept while it is built", (2, 10_000), 64),
+        integer("degree", "diskann, hnsw: neighbours of a vector at most", (2, 1024), 32),
+        integer("build_list", "diskann, hnsw: candidates that are kept while it is built", (2, 10_000), 64),
         integer("lists", "ivf: lists; 0 for the square root of the vectors", (0, 1 << 24), 0),
         integer("queries", "queries with their exact answers", (1, 1 << 20), 500),
         integer("seed", "decides vectors and queries", (0, i64::MAX), 1),
@@ -69,8 +74,7 @@ pub fn fields(parameters: &Parameters) -> Map<String, Value> {
     let Value::Object(mut all) = parameters.as_json() else { return Map::new() };
     let own: Vec<_> = index_parameters().iter().map(|one| one.name).collect();
     all.retain(|name, _| name != "path" && own.contains(&name.as_str()));
-    let is_graph = parameters.text("index") == "diskann";
-    for other in if is_graph { vec!["lists"] } else { vec!["degree", "build_list"] } {
+    for other in if parameters.text("index") == "ivf" { vec!["degree", "build_list"] } else { vec!["lists"] } {
         all.remove(other);
     }
     all
@@ -154,13 +158,14 @@ struct Made {
 
 enum Index {
     Graph(Codes, Graph),
+    Layered(Upper, Graph),
     Lists(Lists),
 }
 
 impl<'a> Plan<'a> {
     fn of(parameters: &'a Parameters) -> Self {
         let (dim, degree) = (parameters.integer("dim") as usize, parameters.integer("degree") as usize);
-        let is_graph = parameters.text("index") == "diskann";
+        let is_graph = parameters.text("index") != "ivf";
         let entry = 4 * dim + if is_graph { 4 + 4 * degree } else { 4 };
         let threads = match parameters.integer("threads") {
             0 => sys::affinity::allowed().len(),
@@ -198,7 +203,7 @@ impl<'a> Plan<'a> {
         if bytes as f64 > free as f64 * ROOM {
             return refuse("storage", bytes as f64, free, libc::ENOSPC);
         }
-        let memory = vectors as f64 * (5 * dim + 4 * self.number("degree") + 32) as f64;
+        let memory = vectors as f64 * (5 * dim + 4 * self.number("degree") + 160) as f64;
         match sys::pages::available_bytes() {
             Some(there) if memory > there as f64 * ROOM => refuse("memory", memory, there, libc::ENOMEM),
             _ => Ok(()),
@@ -217,11 +222,23 @@ impl<'a> Plan<'a> {
             let mut bytes = Vec::with_capacity(set.values.len());
             code.encode(&set.values, &mut bytes);
             let codes = Codes { dim, bytes };
-            let shape = (self.number("degree"), self.number("build_list"));
-            let Some(graph) = graph::build(&codes, entry as u32, shape, seed, self.threads, stop)? else {
-                return Ok(None);
-            };
-            Index::Graph(codes, graph)
+            let (degree, list) = (self.number("degree"), self.number("build_list"));
+            if self.parameters.text("index") == "hnsw" {
+                let levels = layers::levels(set.count(), degree, seed);
+                let inserted = layers::order(&levels, seed);
+                let shape = Shape { degree, list, alpha_squared: 1.0 };
+                let Some(graphs) = graph::grow(&codes, &inserted, &levels, &shape, self.threads, stop)? else {
+                    return Ok(None);
+                };
+                let upper = Upper::of(&set, &graphs, &inserted, &levels);
+                Index::Layered(upper, graphs.into_iter().next().unwrap_or_default())
+            } else {
+                let shape = Shape { degree, list, alpha_squared: ALPHA_SQUARED };
+                let Some(graph) = graph::build(&codes, entry as u32, &shape, seed, self.threads, stop)? else {
+                    return Ok(None);
+                };
+                Index::Graph(codes, graph)
+            }
         } else {
             let Some(lists) = lists::cut(&set, self.list_count(), self.threads, stop)? else { return Ok(None) };
             Index::Lists(lists)
@@ -240,7 +257,7 @@ impl<'a> Plan<'a> {
         let vectors = made.set.count();
         let mut members: Vec<Vec<u32>> = Vec::new();
         let blocks = match &made.index {
-            Index::Graph(..) => self.layout.blocks(vectors),
+            Index::Graph(..) | Index::Layered(..) => self.layout.blocks(vectors),
             Index::Lists(lists) => {
                 members.resize(lists.centres.count(), Vec::new());
                 lists.of.iter().enumerate().for_each(|(at, &list)| members[list as usize].push(at as u32));
@@ -262,15 +279,15 @@ impl<'a> Plan<'a> {
         let mut writer = Writer::new(&file, self.layout, &Header::new(fields))?;
         match &made.index {
             Index::Graph(codes, graph) => {
-                for (at, neighbours) in graph.iter().enumerate() {
-                    writer.entry(|into| {
-                        into.extend(made.set.row(at).iter().flat_map(|value| value.to_le_bytes()));
-                        into.extend((neighbours.len() as u32).to_le_bytes());
-                        into.extend(neighbours.iter().flat_map(|other| other.to_le_bytes()));
-                    })?;
-                }
+                nodes(&mut writer, &made.set, graph)?;
                 writer.section(&codes.bytes)?;
                 writer.section(&[])?;
+            }
+            Index::Layered(upper, graph) => {
+                nodes(&mut writer, &made.set, graph)?;
+                let (values, links) = upper.encode();
+                writer.section(&words(values, f32::to_le_bytes))?;
+                writer.section(&words(&links, u32::to_le_bytes))?;
             }
             Index::Lists(lists) => {
                 let mut table = Vec::with_capacity(members.len() * 2);
@@ -294,4 +311,16 @@ impl<'a> Plan<'a> {
         std::fs::rename(part, path)?;
         Ok(bytes)
     }
+}
+
+/// A graph's vectors, each with the number of its neighbours and them.
+fn nodes(writer: &mut Writer<'_>, set: &Set, graph: &Graph) -> std::io::Result<()> {
+    for (at, neighbours) in graph.iter().enumerate() {
+        writer.entry(|into| {
+            into.extend(set.row(at).iter().flat_map(|value| value.to_le_bytes()));
+            into.extend((neighbours.len() as u32).to_le_bytes());
+            into.extend(neighbours.iter().flat_map(|other| other.to_le_bytes()));
+        })?;
+    }
+    Ok(())
 }

@@ -17,7 +17,8 @@ use crate::storage::uring::Uring;
 use crate::sys::files;
 use crate::team::{self, Member};
 use crate::training::ledger::Ledger;
-use crate::training::vectors::search::{Asked, Index, Searcher, Told};
+use crate::training::vectors::index::Index;
+use crate::training::vectors::search::{Asked, Searcher, Told};
 use crate::{cpu_time, sys};
 
 /// See the module.
@@ -34,7 +35,7 @@ fn parameters() -> Vec<Parameter> {
         integer("threads", "threads that answer queries, one at a time each", (1, 1024), 1),
         integer(
             "search_list",
-            "diskann: candidates that a query keeps: more find more, by more reads",
+            "diskann, hnsw: candidates that a query keeps (ef): more find more, by more reads",
             (1, 10_000),
             50,
         ),

@@ -3,6 +3,8 @@
 pub mod data;
 pub mod file;
 pub mod graph;
+pub mod index;
+pub mod layers;
 pub mod lists;
 pub mod search;
 

@@ -1,15 +1,17 @@
-//! Builds the graph of a `DiskANN` index: each vector with few neighbours, along which a greedy walk finds any other.
+//! Builds graphs over vectors, along which a greedy walk from one of them finds any other.
 //!
-//! Subramanya et al., "`DiskANN`: Fast Accurate Billion-point Nearest Neighbor Search on a Single Node" (`NeurIPS`
-//! 2019), algorithms 1 and 2; inserted in growing batches, so that the graph does not depend on the number of threads
-//! (Manohar et al., "`ParlayANN`", `PPoPP` 2024).
+//! One level is the graph of a `DiskANN` index (Subramanya et al., "`DiskANN`: Fast Accurate Billion-point Nearest
+//! Neighbor Search on a Single Node", `NeurIPS` 2019, algorithms 1 and 2), several are those of HNSW (Malkov and
+//! Yashunin, "Efficient and robust approximate nearest neighbor search using Hierarchical Navigable Small World
+//! graphs", `IEEE` `TPAMI` 2020, algorithms 1, 2 and 4). Vectors are inserted in growing batches, so that a graph does
+//! not depend on the number of threads (Manohar et al., "`ParlayANN`", `PPoPP` 2024).
 
 use super::{distance_coded, each};
 use crate::kernel::{Error, Stop};
 use crate::training::random::Order;
 
-/// A neighbour is left out if a chosen one is nearer to it by this factor: alpha = 1.2 of the paper, squared.
-const ALPHA_SQUARED: f64 = 1.44;
+/// `DiskANN`'s: a neighbour is left out if a chosen one is nearer to it by this factor, 1.2 of the paper, squared.
+pub const ALPHA_SQUARED: f64 = 1.44;
 /// A batch is at most this share of all.
 const LARGEST_BATCH: usize = 50;
 
@@ -34,8 +36,31 @@ impl Codes {
     }
 }
 
-/// The neighbours of each vector.
+/// The neighbours of each vector, none of one that is not of its level.
 pub type Graph = Vec<Vec<u32>>;
+
+/// How a graph is built.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Neighbours of a vector at most on the lowest level; on others half of them.
+    pub degree: usize,
+    /// Candidates that are kept by a walk.
+    pub list: usize,
+    /// How much nearer a chosen neighbour must be to leave another one out, squared; HNSW's is 1.
+    pub alpha_squared: f64,
+}
+
+impl Shape {
+    /// Neighbours of a vector at most on a level.
+    #[must_use]
+    pub fn degree_of(&self, level: usize) -> usize {
+        if level == 0 {
+            self.degree
+        } else {
+            (self.degree / 2).max(1)
+        }
+    }
+}
 
 /// Those that a greedy walk from `entry` towards `query` looked at, with their distance, nearest first.
 fn walk(codes: &Codes, graph: &Graph, entry: u32, query: &[u8], list: usize) -> Vec<(u32, u32)> {
@@ -64,13 +89,13 @@ fn walk(codes: &Codes, graph: &Graph, entry: u32, query: &[u8], list: usize) -> 
 }
 
 /// At most `degree` of the candidates (nearest first), spread over all directions.
-fn prune(codes: &Codes, own: u32, candidates: &[(u32, u32)], degree: usize) -> Vec<u32> {
+fn prune(codes: &Codes, own: u32, candidates: &[(u32, u32)], degree: usize, alpha_squared: f64) -> Vec<u32> {
     let mut chosen: Vec<u32> = Vec::with_capacity(degree);
     for &(far, candidate) in candidates {
         if candidate == own || chosen.contains(&candidate) {
             continue;
         }
-        let hidden = chosen.iter().any(|&one| ALPHA_SQUARED * f64::from(codes.apart(one, candidate)) <= f64::from(far));
+        let hidden = chosen.iter().any(|&one| alpha_squared * f64::from(codes.apart(one, candidate)) <= f64::from(far));
         if !hidden {
             chosen.push(candidate);
             if chosen.len() == degree {
@@ -85,51 +110,87 @@ fn prune(codes: &Codes, own: u32, candidates: &[(u32, u32)], degree: usize) -> V
 pub fn build(
     codes: &Codes,
     entry: u32,
-    (degree, list): (usize, usize),
+    shape: &Shape,
     seed: u64,
     threads: usize,
     stop: &Stop,
 ) -> Result<Option<Graph>, Error> {
     let count = codes.bytes.len() / codes.dim;
-    let mut graph: Graph = vec![Vec::new(); count];
     let order = Order::new(count as u64, seed);
-    let inserted: Vec<u32> = (0..count as u64).map(|at| order.at(at) as u32).filter(|&at| at != entry).collect();
-    let (mut from, mut size) = (0, 1);
-    while from < inserted.len() {
+    let rest = (0..count as u64).map(|at| order.at(at) as u32).filter(|&at| at != entry);
+    let inserted: Vec<u32> = std::iter::once(entry).chain(rest).collect();
+    Ok(grow(codes, &inserted, &vec![0; count], shape, threads, stop)?.map(|mut levels| levels.swap_remove(0)))
+}
+
+/// Builds a graph on each level over the vectors that reach it, the lowest first; none if it was asked to stop.
+///
+/// `inserted` has every vector, those of higher levels first: the first of all is the entry of every level.
+pub fn grow(
+    codes: &Codes,
+    inserted: &[u32],
+    levels: &[u8],
+    shape: &Shape,
+    threads: usize,
+    stop: &Stop,
+) -> Result<Option<Vec<Graph>>, Error> {
+    let count = inserted.len();
+    let entry = inserted[0];
+    let mut graphs: Vec<Graph> = vec![vec![Vec::new(); count]; usize::from(levels[entry as usize]) + 1];
+    let (mut from, mut size) = (1, 1);
+    while from < count {
         if stop.is_set() {
             return Ok(None);
         }
-        let batch = &inserted[from..(from + size).min(inserted.len())];
+        let batch = &inserted[from..(from + size).min(count)];
         let found = each(batch.len(), threads, |at| {
             let own = batch[at];
-            let candidates = walk(codes, &graph, entry, codes.row(own), list);
-            prune(codes, own, &candidates, degree)
+            neighbours(codes, &graphs, entry, own, usize::from(levels[own as usize]), shape)
         })?;
-        let mut back: Vec<(u32, u32)> = Vec::with_capacity(batch.len() * degree);
-        for (own, neighbours) in batch.iter().zip(found) {
-            back.extend(neighbours.iter().map(|&other| (other, *own)));
-            graph[*own as usize] = neighbours;
+        let mut back: Vec<(usize, u32, u32)> = Vec::with_capacity(batch.len() * shape.degree);
+        for (own, by_level) in batch.iter().zip(found) {
+            for (level, chosen) in by_level.into_iter().enumerate() {
+                back.extend(chosen.iter().map(|&other| (level, other, *own)));
+                graphs[level][*own as usize] = chosen;
+            }
         }
         back.sort_unstable();
-        let groups: Vec<&[(u32, u32)]> = back.chunk_by(|a, b| a.0 == b.0).collect();
+        let groups: Vec<&[(usize, u32, u32)]> = back.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).collect();
         let grown = each(groups.len(), threads, |at| {
-            let own = groups[at][0].0;
-            let mut all = graph[own as usize].clone();
-            all.extend(groups[at].iter().map(|pair| pair.1).filter(|other| !graph[own as usize].contains(other)));
+            let (level, own, _) = groups[at][0];
+            let before = &graphs[level][own as usize];
+            let mut all = before.clone();
+            all.extend(groups[at].iter().map(|link| link.2).filter(|other| !before.contains(other)));
+            let degree = shape.degree_of(level);
             if all.len() > degree {
                 let mut candidates: Vec<_> = all.iter().map(|&other| (codes.apart(own, other), other)).collect();
                 candidates.sort_unstable();
-                all = prune(codes, own, &candidates, degree);
+                all = prune(codes, own, &candidates, degree, shape.alpha_squared);
             }
-            (own, all)
+            (level, own, all)
         })?;
-        for (own, neighbours) in grown {
-            graph[own as usize] = neighbours;
+        for (level, own, all) in grown {
+            graphs[level][own as usize] = all;
         }
         from += batch.len();
         size = (size * 2).min((count / LARGEST_BATCH).max(1));
     }
-    Ok(Some(graph))
+    Ok(Some(graphs))
+}
+
+/// The neighbours that a new vector gets on each of its levels, the lowest first.
+fn neighbours(codes: &Codes, graphs: &[Graph], entry: u32, own: u32, level: usize, shape: &Shape) -> Vec<Vec<u32>> {
+    let query = codes.row(own);
+    let mut at = entry;
+    for above in (level + 1..graphs.len()).rev() {
+        at = walk(codes, &graphs[above], at, query, 1)[0].1;
+    }
+    let mut chosen = vec![Vec::new(); level + 1];
+    for here in (0..=level).rev() {
+        let candidates = walk(codes, &graphs[here], at, query, shape.list);
+        at = candidates[0].1;
+        chosen[here] = prune(codes, own, &candidates, shape.degree_of(here), shape.alpha_squared);
+    }
+    chosen
 }
 
 #[cfg(test)]
@@ -144,10 +205,12 @@ mod tests {
         Codes { dim: 32, bytes }
     }
 
+    const SHAPE: Shape = Shape { degree: 24, list: 48, alpha_squared: ALPHA_SQUARED };
+
     #[test]
     fn a_walk_finds_almost_every_vector_by_itself() {
         let codes = codes(1500);
-        let graph = build(&codes, 0, (24, 48), 1, 2, &Stop::new()).unwrap().unwrap();
+        let graph = build(&codes, 0, &SHAPE, 1, 2, &Stop::new()).unwrap().unwrap();
         assert!(graph.iter().all(|neighbours| neighbours.len() <= 24));
         let found = (0..1500).filter(|&own| walk(&codes, &graph, 0, codes.row(own), 32)[0].0 == 0).count();
         assert!(found >= 1480, "{found}");
@@ -156,10 +219,10 @@ mod tests {
     #[test]
     fn the_graph_does_not_depend_on_the_number_of_threads() {
         let codes = codes(400);
-        let one = build(&codes, 7, (16, 32), 1, 1, &Stop::new()).unwrap();
-        assert_eq!(one, build(&codes, 7, (16, 32), 1, 3, &Stop::new()).unwrap());
+        let one = build(&codes, 7, &SHAPE, 1, 1, &Stop::new()).unwrap();
+        assert_eq!(one, build(&codes, 7, &SHAPE, 1, 3, &Stop::new()).unwrap());
         let stop = Stop::new();
         stop.set();
-        assert_eq!(build(&codes, 7, (16, 32), 1, 1, &stop).unwrap(), None);
+        assert_eq!(build(&codes, 7, &SHAPE, 1, 1, &stop).unwrap(), None);
     }
 }

@@ -1,11 +1,15 @@
 //! Answers queries from a vector index on storage, each by real reads, and holds the answers against the exact ones.
 
-use std::fs::File;
+mod beam;
+mod inverted;
+mod layered;
+
 use std::path::Path;
 
-use super::data::{Code, Set, TRUTH};
-use super::file::{from_words, inspect, sections, Header, Layout, SECTOR};
-use super::{distance, distance_coded};
+use super::data::TRUTH;
+use super::distance;
+use super::file::inspect;
+use super::index::{Index, Kept};
 use crate::clock::now_ns;
 use crate::histogram::Histogram;
 use crate::kernel::Stop;
@@ -13,92 +17,8 @@ use crate::storage::access::{Access, Transfer};
 use crate::storage::pool::Pool;
 use crate::training::ledger::Ledger;
 
-/// Lists are read in pieces of about this length.
-const PIECE: usize = 128 << 10;
 /// Blocks that are named; more are only counted.
 const NAMED: u64 = 16;
-
-/// An index that is open to be searched.
-pub struct Index {
-    /// What it is made of.
-    pub header: Header,
-    layout: Layout,
-    code: Code,
-    /// Every vector in 8 bits a dimension (a graph's), or none.
-    codes: Vec<u8>,
-    entry: u32,
-    /// The lists' centres, and the first block and the number of entries of each (an inverted file's).
-    centres: Set,
-    lists: Vec<(u32, u32)>,
-    queries: Set,
-    truth: Vec<u32>,
-}
-
-impl Index {
-    /// Opens an index; in words what is wrong with it.
-    pub fn open(path: &Path) -> Result<Self, String> {
-        let file = File::open(path).map_err(|error| error.to_string())?;
-        let header = Header::read(&file)?;
-        let layout = Layout::of(header.number("entry_bytes").max(1));
-        let dim = header.number("dim").max(1);
-        let from = SECTOR + header.number("blocks") * layout.block;
-        let found = sections(path, from as u64, 4)?;
-        let [memory, lists, queries, truth]: [Vec<u8>; 4] =
-            found.try_into().map_err(|_| "it lacks a section: corrupt".to_string())?;
-        let is_graph = header.word("index") == "diskann";
-        let lists: Vec<u32> = from_words(&lists, u32::from_le_bytes);
-        let centres = if is_graph { Vec::new() } else { from_words(&memory, f32::from_le_bytes) };
-        Ok(Self {
-            layout,
-            code: Code { low: header.fraction("code_low"), step: header.fraction("code_step") },
-            codes: if is_graph { memory } else { Vec::new() },
-            entry: header.number("entry") as u32,
-            centres: Set { dim, values: centres },
-            lists: lists.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
-            queries: Set { dim, values: from_words(&queries, f32::from_le_bytes) },
-            truth: from_words(&truth, u32::from_le_bytes),
-            header,
-        })
-    }
-
-    fn is_graph(&self) -> bool {
-        !self.codes.is_empty()
-    }
-
-    fn dim(&self) -> usize {
-        self.queries.dim
-    }
-
-    /// How many vectors.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.header.number("vectors")
-    }
-
-    /// Bytes that a search keeps in memory.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.codes.len() + 4 * (self.centres.values.len() + 2 * self.lists.len())
-    }
-
-    /// The length of a read.
-    #[must_use]
-    pub fn read_bytes(&self) -> usize {
-        if self.is_graph() {
-            self.layout.block
-        } else {
-            (PIECE / self.layout.block).max(1) * self.layout.block
-        }
-    }
-
-    fn at(&self, block: u64) -> u64 {
-        SECTOR as u64 + block * self.layout.block as u64
-    }
-
-    fn code_of(&self, at: u32) -> &[u8] {
-        &self.codes[at as usize * self.dim()..(at as usize + 1) * self.dim()]
-    }
-}
 
 /// How queries search.
 #[derive(Debug, Clone, Copy)]
@@ -173,8 +93,10 @@ pub struct Searcher<'a, A: Access> {
     /// By vector: the number of the query that saw it last.
     seen: Vec<u32>,
     turn: u32,
-    /// Distance, vector, and whether it was looked at; nearest first.
-    nearest: Vec<(u32, u32, bool)>,
+    /// What the query may look at next, nearest first.
+    nearest: Vec<Candidate>,
+    /// Links of all vectors that an HNSW query has read so far.
+    links: Vec<u32>,
     /// Exact distances of all that were read.
     exact: Vec<(f32, u32)>,
     /// Of the beam: block, bytes, and the vector or list and entries that are wanted of it.
@@ -184,6 +106,19 @@ pub struct Searcher<'a, A: Access> {
     coded: Vec<u8>,
     fresh: Vec<u32>,
     told: Told,
+}
+
+/// A vector, or a list, that a query came across.
+#[derive(Clone, Copy)]
+struct Candidate {
+    /// Its distance, as a number of the same order.
+    far: u32,
+    /// Its number.
+    at: u32,
+    /// Whether the query has gone on from it.
+    done: bool,
+    /// HNSW's: where its links are, in `links`.
+    links: (u32, u32),
 }
 
 #[derive(Clone, Copy)]
@@ -210,6 +145,7 @@ impl<'a, A: Access> Searcher<'a, A> {
             seen: vec![0; index.count()],
             turn: 0,
             nearest: Vec::with_capacity(asked.list + 1),
+            links: Vec::with_capacity(most),
             exact: Vec::with_capacity(most),
             wanted: Vec::with_capacity(asked.beam),
             moved: vec![0; asked.beam],
@@ -251,7 +187,12 @@ impl<'a, A: Access> Searcher<'a, A> {
 
     fn answer(&mut self, query: usize) -> Result<(), ()> {
         self.exact.clear();
-        if self.index.is_graph() { self.walk(query) } else { self.probe(query) }?;
+        let index = self.index;
+        match &index.kept {
+            Kept::Codes { entry, code, codes } => self.walk(query, *entry, *code, codes),
+            Kept::Upper(upper) => self.descend(query, upper),
+            Kept::Lists { centres, lists } => self.probe(query, centres, lists),
+        }?;
         self.exact.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         self.exact.dedup_by_key(|one| one.1);
         Ok(())
@@ -267,42 +208,20 @@ impl<'a, A: Access> Searcher<'a, A> {
         self.told.asked += k as u64;
     }
 
-    /// Walks the graph: the nearest `beam` candidates that were not looked at are read, until all were.
-    fn walk(&mut self, query: usize) -> Result<(), ()> {
-        let index = self.index;
-        self.turn += 1;
-        self.coded.clear();
-        index.code.encode(index.queries.row(query), &mut self.coded);
-        self.nearest.clear();
-        self.nearest.push((distance_coded(&self.coded, index.code_of(index.entry)), index.entry, false));
-        self.seen[index.entry as usize] = self.turn;
-        loop {
-            self.wanted.clear();
-            for one in &mut self.nearest {
-                if !one.2 {
-                    one.2 = true;
-                    let block = u64::from(one.1) / index.layout.entries as u64;
-                    self.wanted.push(Wanted { block, blocks: 1, vector: one.1, entries: 0 });
-                    if self.wanted.len() == self.asked.beam {
-                        break;
-                    }
-                }
-            }
-            if self.wanted.is_empty() {
-                return Ok(());
-            }
-            self.fetch()?;
-            for slot in 0..self.wanted.len() {
-                self.look_at(slot, query);
-            }
+    /// Keeps a candidate if it is among the nearest that the query keeps.
+    fn consider(&mut self, candidate: Candidate) {
+        let far = candidate.far;
+        if self.nearest.len() < self.asked.list || self.nearest.last().is_some_and(|last| far < last.far) {
+            let place = self.nearest.partition_point(|one| one.far <= far);
+            self.nearest.insert(place, candidate);
+            self.nearest.truncate(self.asked.list);
         }
     }
 
-    /// Takes a vector's exact distance and its neighbours out of the block that was read for it.
-    fn look_at(&mut self, slot: usize, query: usize) {
+    /// Takes a vector's exact distance, and its neighbours into `fresh`, out of the block that was read for it.
+    fn look_at(&mut self, slot: usize, query: usize) -> Option<f32> {
         let Wanted { block, vector, .. } = self.wanted[slot];
-        let index = self.index;
-        let layout = index.layout;
+        let layout = self.index.layout;
         let from = vector as usize % layout.entries * layout.entry;
         self.fresh.clear();
         let (values, fresh) = (&mut self.vector, &mut self.fresh);
@@ -317,84 +236,28 @@ impl<'a, A: Access> Searcher<'a, A> {
         });
         if let Err(what) = found {
             self.damaged(block, &what);
-            return;
+            return None;
         }
-        self.exact.push((distance(index.queries.row(query), &self.vector), vector));
-        for at in 0..self.fresh.len() {
-            let other = self.fresh[at];
-            match self.seen.get_mut(other as usize) {
-                Some(seen) if *seen != self.turn => *seen = self.turn,
-                _ => continue,
+        let far = distance(self.index.queries.row(query), &self.vector);
+        self.exact.push((far, vector));
+        Some(far)
+    }
+
+    /// Whether the query comes across this vector for the first time.
+    fn is_new(&mut self, vector: u32) -> bool {
+        match self.seen.get_mut(vector as usize) {
+            Some(seen) if *seen != self.turn => {
+                *seen = self.turn;
+                true
             }
-            let far = distance_coded(&self.coded, index.code_of(other));
-            if self.nearest.len() < self.asked.list || self.nearest.last().is_some_and(|last| far < last.0) {
-                let place = self.nearest.partition_point(|one| one.0 <= far);
-                self.nearest.insert(place, (far, other, false));
-                self.nearest.truncate(self.asked.list);
-            }
+            _ => false,
         }
     }
 
-    /// Reads the lists whose centres are nearest.
-    fn probe(&mut self, query: usize) -> Result<(), ()> {
-        let index = self.index;
-        let vector = index.queries.row(query);
-        self.nearest.clear();
-        // distances of vectors are positive, so that their bits are in their order
-        self.nearest.extend(
-            (0..index.centres.count()).map(|at| (distance(vector, index.centres.row(at)).to_bits(), at as u32, false)),
-        );
-        self.nearest.sort_unstable();
-        let each = index.read_bytes() / index.layout.block;
-        self.wanted.clear();
-        for probe in 0..self.asked.probes.min(self.nearest.len()) {
-            let (first, mut left) = index.lists[self.nearest[probe].1 as usize];
-            let mut block = u64::from(first);
-            while left > 0 {
-                let entries = (left as usize).min(each * index.layout.entries);
-                let blocks = index.layout.blocks(entries);
-                self.wanted.push(Wanted { block, blocks, vector: 0, entries });
-                block += blocks as u64;
-                left -= entries as u32;
-                if self.wanted.len() == self.asked.beam {
-                    self.scan(query)?;
-                }
-            }
-        }
-        self.scan(query)
-    }
-
-    /// Reads pieces of lists and takes the exact distance of every vector in them.
-    fn scan(&mut self, query: usize) -> Result<(), ()> {
-        if self.wanted.is_empty() {
-            return Ok(());
-        }
-        self.fetch()?;
-        let index = self.index;
-        let layout = index.layout;
-        for slot in 0..self.wanted.len() {
-            let Wanted { block, blocks, entries, .. } = self.wanted[slot];
-            for at in 0..blocks {
-                let number = block + at as u64;
-                let here = (entries - at * layout.entries).min(layout.entries);
-                let (values, exact) = (&mut self.vector, &mut self.exact);
-                let place = self.pool.place(slot, 0) + at * layout.block;
-                let found = self.pool.region().lend(place, layout.block, |bytes| {
-                    inspect(bytes, number)?;
-                    for entry in bytes.chunks_exact(layout.entry).take(here) {
-                        let own = entry[..4].try_into().map_or(0, u32::from_le_bytes);
-                        decode(&entry[4..], values);
-                        exact.push((distance(index.queries.row(query), values), own));
-                    }
-                    Ok::<(), String>(())
-                });
-                if let Err(what) = found {
-                    self.damaged(number, &what);
-                }
-            }
-        }
-        self.wanted.clear();
-        Ok(())
+    /// Asks for the block of a graph's vector.
+    fn want(&mut self, vector: u32) {
+        let block = u64::from(vector) / self.index.layout.entries as u64;
+        self.wanted.push(Wanted { block, blocks: 1, vector, entries: 0 });
     }
 
     fn damaged(&mut self, block: u64, what: &str) {

@@ -1,0 +1,106 @@
+"""The inference part of the study of storage classes, which it planned and never did: KV cache and vector search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from hwdyno.statistics import quantile_of
+from hwdyno.studies import Table
+from hwdyno.studies.common import NONE, mb_s, micros, number, whole
+from hwdyno.units import format_count
+from hwdyno.words import ExperimentResult, Latency, Measurement, Run
+
+IN_TIME_NS = 100e6
+"""P95 of reads that MLPerf Storage's KV cache asks for of responsive users."""
+
+
+def tables(run: Run) -> list[Table]:
+    """What users of a KV cache get of each storage, and what a vector index on it answers."""
+    cache = [_of_users(result, point) for result, point in _points(run, "training_kv_cache")]
+    search = [_of_queries(result, point) for result, point in _points(run, "training_vector_search")]
+    made: list[Table] = []
+    if cache:
+        heads = ("storage", "users", "tokens/s", "read MB/s", "read P95 ms", "write MB/s", "write P95 ms")
+        made.append(Table(f"KV cache of {_models(run)}", heads, tuple(cache)))
+    if search:
+        columns = ("storage", "index", "threads", "queries/s", "p50 µs", "p99 µs", "reads a query", "recall %")
+        made.append(Table("Vector search", columns, tuple(search)))
+    return made
+
+
+def observations(run: Run) -> list[str]:
+    """Which storage holds the most users in time, and which answers the most queries."""
+    told = []
+    holds = {
+        _storage(result): max((one[0] for one in takewhile(lambda one: one[1] < IN_TIME_NS, _waits(result))), default=0)
+        for result, _ in _points(run, "training_kv_cache")
+    }
+    if holds:
+        words = ", ".join(f"{users} on {storage}" for storage, users in holds.items())
+        told.append(f"KV cache of {_models(run)}: users that read it at a P95 below 100 ms, of those asked: {words}.")
+    queries = [(float(point.details.get("queries_s") or 0), result, point)
+               for result, point in _points(run, "training_vector_search")]  # fmt: skip
+    if queries:
+        rate, result, point = max(queries, key=lambda one: one[0])
+        told.append(
+            f"Vector search: the most is {format_count(rate)} queries/s on {_storage(result)} with "
+            f"{point.parameters.get('threads')} threads, at {100 * (point.details.get('recall') or 0):.0f}% recall."
+        )
+    return told
+
+
+def _points(run: Run, kernel: str) -> Iterator[tuple[ExperimentResult, Measurement]]:
+    for result in run.experiments:
+        if result.kernel == kernel:
+            for point in result.points:
+                yield result, point
+
+
+def _storage(result: ExperimentResult) -> str:
+    return str(result.fixed.get("storage") or NONE)
+
+
+def _models(run: Run) -> str:
+    """The models, with how far their contexts were shortened."""
+    fixed = {str(result.fixed.get("model")): result.fixed for result, _ in _points(run, "training_kv_cache")}
+    shortened = (
+        f"{model} (contexts shortened to {scale:g} of their tokens)"
+        if isinstance(scale := one.get("scale"), int | float) and scale < 1
+        else model
+        for model, one in fixed.items()
+    )
+    return ", ".join(shortened)
+
+
+def _latency(point: Measurement, stream: str) -> Latency | None:
+    return next((one.latency_ns.get("total") for one in point.streams if one.name == stream), None)
+
+
+def _waits(result: ExperimentResult) -> list[tuple[int, float]]:
+    """Users, and the P95 of their reads from storage, ns."""
+    found = [(number(whole(result, point), "users"), _latency(point, "read")) for point in result.points]
+    return sorted((users, quantile_of(latency, 0.95)) for users, latency in found if latency is not None)
+
+
+def _of_users(result: ExperimentResult, point: Measurement) -> tuple[str, ...]:
+    cells = [_storage(result), str(number(whole(result, point), "users")), f"{point.details.get('tokens_s') or 0:.0f}"]
+    for stream in ("read", "write"):
+        latency = _latency(point, stream)
+        cells.append(mb_s(point.details.get(f"{stream}_bytes_s")))
+        cells.append(NONE if latency is None else f"{quantile_of(latency, 0.95) / 1e6:.1f}")
+    return tuple(cells)
+
+
+def _of_queries(result: ExperimentResult, point: Measurement) -> tuple[str, ...]:
+    latency, recall = point.latency_ns, point.details.get("recall")
+    return (
+        _storage(result),
+        str(result.fixed.get("index")),
+        str(point.parameters.get("threads")),
+        f"{point.details.get('queries_s') or 0:.0f}",
+        NONE if latency is None else micros(latency.p50),
+        NONE if latency is None else micros(latency.p99),
+        f"{point.details.get('reads_per_query') or 0:.0f}",
+        NONE if recall is None else f"{100 * recall:.1f}",
+    )
