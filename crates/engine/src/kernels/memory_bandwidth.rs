@@ -1,12 +1,14 @@
 //! How many bytes a second a number of threads move, by operation, mix, order, block, stride and pages.
 
+use std::sync::{Mutex, PoisonError};
+
 use serde_json::json;
 
 use crate::clock::now_ns;
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::memory::crew::{self, Timeline};
 use crate::memory::operation::Choice;
-use crate::memory::traffic::{Moved, Traffic, Verdict};
+use crate::memory::traffic::{Moved, Verdict};
 use crate::memory::trial;
 use crate::memory::work;
 use crate::reading::{CpuTime, Reading, Samples, Stream};
@@ -49,18 +51,17 @@ impl Kernel for MemoryBandwidth {
         let work = work::of(parameters, parameters.integer("working_set"))?;
         crew::fits(work.working_set.saturating_mul(threads as u64))?;
         let cpus = crew::placed(parameters)?;
-        let refused = |error| crew::refused(work.pages, work.working_set, &error);
-        let choice = trial::settle(work, threads, &cpus)?;
+        let (traffics, choice) = trial::ready(work, threads, &cpus)?;
+        let traffics: Vec<_> = traffics.into_iter().map(|traffic| Mutex::new(Some(traffic))).collect();
         let runtime_ns = (parameters.number("runtime") * 1e9) as u64;
         let interval_ns = (parameters.number("interval_s") * 1e9) as u64;
         let shares = team::run(threads, &cpus, |member| {
-            let traffic = Traffic::new(work, choice, member.number as u64);
+            let mut traffic = traffics[member.number].lock().unwrap_or_else(PoisonError::into_inner).take()?;
             let mut line = Timeline::new(runtime_ns, interval_ns);
+            let (before, mut last) = (traffic.moved(), traffic.visits());
             member.wait_for_start();
-            let mut traffic = traffic?;
             let cpu = cpu_time::of_this_thread();
             let mut now = line.start(now_ns());
-            let mut last = 0;
             while now < line.deadline() && !stop.is_set() {
                 traffic.batch();
                 now = now_ns();
@@ -71,11 +72,10 @@ impl Kernel for MemoryBandwidth {
             let cpu = cpu_time::of_this_thread().since(cpu);
             let stopped = now < line.deadline();
             let verdict = traffic.verify();
-            Ok(Share { moved: traffic.moved(), line, cpu, verdict, huge: traffic.mapping().huge_bytes(), stopped })
-        })?
-        .into_iter()
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(refused)?;
+            let (moved, huge) = (traffic.moved().since(before), traffic.mapping().huge_bytes());
+            Some(Share { moved, line, cpu, verdict, huge, stopped })
+        })?;
+        let shares: Vec<_> = shares.into_iter().flatten().collect();
         Ok(reading(parameters, &work, choice, &cpus, &shares))
     }
 }

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::json;
 
@@ -12,7 +13,7 @@ use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::memory::chase::{Chase, Meter};
 use crate::memory::crew::{self, Timeline};
 use crate::memory::operation::{Choice, Isa};
-use crate::memory::traffic::{Moved, Traffic, Verdict};
+use crate::memory::traffic::{Moved, Verdict};
 use crate::memory::trial;
 use crate::memory::work::{self, Work};
 use crate::reading::{CpuTime, Reading, Samples, Stream};
@@ -63,7 +64,13 @@ impl Kernel for MemoryLoadedLatency {
         crew::fits(work.working_set.saturating_mul(threads as u64).saturating_add(ring.working_set))?;
         let cpus = crew::placed(parameters)?;
         let refused = |error: io::Error| crew::refused(work.pages, work.working_set, &error);
-        let choice = if threads == 0 { Isa::Scalar.into() } else { trial::settle(work, threads, &cpus)? };
+        // The first processor chases, and the traffic begins on the second.
+        let behind: Vec<_> = (1..=cpus.len()).map(|at| cpus[at % cpus.len()]).collect();
+        let (traffics, choice) = match threads {
+            0 => (Vec::new(), Isa::Scalar.into()),
+            _ => trial::ready(work, threads, &behind)?,
+        };
+        let traffics: Vec<_> = traffics.into_iter().map(|traffic| Mutex::new(Some(traffic))).collect();
         let runtime_ns = (parameters.number("runtime") * 1e9) as u64;
         let interval_ns = (parameters.number("interval_s") * 1e9) as u64;
         let done = AtomicBool::new(false);
@@ -101,12 +108,12 @@ impl Kernel for MemoryLoadedLatency {
                     stopped,
                 });
             }
-            let traffic = Traffic::new(work, choice, member.number as u64);
+            let taken = traffics[member.number - 1].lock().unwrap_or_else(PoisonError::into_inner).take();
+            let mut traffic = taken.ok_or(io::ErrorKind::NotFound)?;
+            let (before, mut last) = (traffic.moved(), traffic.visits());
             member.wait_for_start();
-            let mut traffic = traffic?;
             let cpu = cpu_time::of_this_thread();
             line.start(now_ns());
-            let mut last = 0;
             while !done.load(Ordering::Relaxed) && !stop.is_set() {
                 traffic.batch();
                 let visits = traffic.visits();
@@ -115,7 +122,8 @@ impl Kernel for MemoryLoadedLatency {
             }
             let cpu = cpu_time::of_this_thread().since(cpu);
             let (verdict, huge) = (traffic.verify(), traffic.mapping().huge_bytes());
-            Ok(Share { chase: None, moved: traffic.moved(), line, cpu, verdict, huge, stopped: false })
+            let moved = traffic.moved().since(before);
+            Ok(Share { chase: None, moved, line, cpu, verdict, huge, stopped: false })
         })?
         .into_iter()
         .collect::<Result<Vec<_>, _>>()

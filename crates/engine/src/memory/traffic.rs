@@ -36,6 +36,8 @@ pub struct Traffic {
     /// Bytes at each place in one call, and between places.
     block: u64,
     stride: u64,
+    /// Cycles to wait after each place.
+    delay: u64,
     turns_a_call: u64,
     calls_a_batch: u64,
     reads: Box<[u64; TURNS]>,
@@ -57,6 +59,19 @@ pub struct Moved {
     pub line: u64,
     /// Floating-point operations.
     pub flops: u64,
+}
+
+impl Moved {
+    /// What was moved after `before` was taken.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            read: self.read - before.read,
+            written: self.written - before.written,
+            line: self.line - before.line,
+            flops: self.flops - before.flops,
+        }
+    }
 }
 
 /// What was found when the arrays were looked at afterwards.
@@ -90,6 +105,9 @@ fn spin(cycles: u64) {
         std::arch::asm!("2:", "subs {n}, {n}, #1", "b.ne 2b", n = inout(reg) cycles.max(1) => _, options(nomem, nostack));
     }
 }
+
+// SAFETY: its pointers lead into its own mapping and its own boxes, which move with it and are nobody else's.
+unsafe impl Send for Traffic {}
 
 impl Traffic {
     /// Maps, fills and so first touches the arrays; `key` varies the random order between threads.
@@ -137,13 +155,7 @@ impl Traffic {
         } else {
             None
         };
-        let turns_a_call = if work.delay > 0 { 1 } else { (BATCH_BYTES / block).clamp(1, TURNS as u64) };
-        let calls_a_batch = if work.delay > 0 {
-            (100_000 / (work.delay + 20 + block / 8)).clamp(1, 1000)
-        } else {
-            (BATCH_BYTES / (block * turns_a_call)).max(1)
-        };
-        Ok(Self {
+        let mut traffic = Self {
             work,
             job: Job {
                 a: base(0),
@@ -161,13 +173,27 @@ impl Traffic {
             places: Places::new(count, work.random, key),
             block,
             stride,
-            turns_a_call,
-            calls_a_batch,
+            delay: 0,
+            turns_a_call: 1,
+            calls_a_batch: 1,
             reads,
             updates,
             visited: 0,
             updated: 0,
-        })
+        };
+        traffic.wait(work.delay);
+        Ok(traffic)
+    }
+
+    /// Waits `delay` cycles after each place from now on.
+    pub(super) fn wait(&mut self, delay: u64) {
+        self.delay = delay;
+        (self.turns_a_call, self.calls_a_batch) = if delay > 0 {
+            (1, (100_000 / (delay + 20 + self.block / 8)).clamp(1, 1000))
+        } else {
+            let turns = (BATCH_BYTES / self.block).clamp(1, TURNS as u64);
+            (turns, (BATCH_BYTES / (self.block * turns)).max(1))
+        };
     }
 
     /// Whether two loops take turns, as in a mix of short blocks.
@@ -241,8 +267,8 @@ impl Traffic {
                 unsafe { which(&mut self.job) };
             }
         }
-        if self.work.delay > 0 && reading + updating > 0 {
-            spin(self.work.delay);
+        if self.delay > 0 && reading + updating > 0 {
+            spin(self.delay);
         }
     }
 
@@ -373,7 +399,6 @@ impl Traffic {
 mod tests {
     use super::*;
     use crate::memory::operation::{Isa, Way};
-    use crate::memory::trial::settle;
     use crate::sys::pages::Pages;
 
     fn work(primitive: Primitive, random: bool, stride: u64, block: u64, working_set: u64) -> Work {
@@ -489,7 +514,7 @@ mod tests {
     fn a_delay_changes_no_result() {
         let mut slow = work(Primitive::Mix21, true, 64, 64, 100_000);
         slow.delay = 50;
-        let mut traffic = Traffic::new(slow, settle(slow, 1, &[]).unwrap(), 3).unwrap();
+        let mut traffic = Traffic::new(slow, sets()[0], 3).unwrap();
         traffic.batch();
         assert_eq!(traffic.verify().wrong, 0);
     }
