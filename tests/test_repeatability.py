@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 from hwdyno import experiments, runner
+from hwdyno.findings import explain
 from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.hosts.simulated_core import Core
 from hwdyno.plan import build
+from hwdyno.repeatability import with_earlier
 from hwdyno.runner import in_turn
 from hwdyno.runner.in_turn import blocks
 from hwdyno.words import Run
@@ -103,6 +106,55 @@ def test_repeats_close_in_time_would_promise_too_much(tmp_path: Path, monkeypatc
     monkeypatch.setattr(in_turn, "STATELESS", frozenset())
     met, covered = shares(tmp_path)
     assert met < 0.95 and covered < 0.85
+
+
+def in_sequence(core: Core, seed: int, path: Path, runs: int) -> list[Run]:
+    """Runs at times far apart, each kept beside those before it as the command line does."""
+    kept: list[Run] = []
+    for at in range(runs):
+        run = run_at(core, 10_000.0 * (100 * seed + at), seed + 100 * at, path)
+        kept.append(with_earlier(run, kept[::-1]))
+    return kept
+
+
+def test_what_differs_between_runs_is_learnt_from_earlier_ones(tmp_path: Path) -> None:
+    """A drift far slower than a run: nothing within one can tell of it."""
+    alone: list[float] = []
+    beside: list[float] = []
+    for seed in range(MACHINES):
+        core = Core.random(seed, drift=0.03, drift_s=1000.0)
+        truth = {name: sum(span) / 2 for name, span in truths(Core.random(seed, noise=0.0), tmp_path).items()}
+        runs = in_sequence(core, seed, tmp_path, 7)
+        for told, found in ((alone, runs[:2]), (beside, runs[3:])):
+            told += [mean(low <= truth[name] <= high for name, (low, high) in intervals(run).items()) for run in found]
+    assert mean(alone) < 0.6
+    assert mean(beside) >= least(0.95, len(beside))
+
+
+def test_a_steady_machine_keeps_its_narrow_intervals_and_another_question_tells_nothing(tmp_path: Path) -> None:
+    core = Core.random(3)
+    kept = in_sequence(core, 3, tmp_path, 6)
+    alone = run_at(core, 10_000.0 * 305, 503, tmp_path)
+    widths = [
+        (high - low) / (alone_high - alone_low)
+        for name, (low, high) in intervals(kept[-1]).items()
+        for alone_low, alone_high in [intervals(alone)[name]]
+    ]
+    assert sorted(widths)[len(widths) // 2] < 1.3
+    other = replace(kept[0], experiments=tuple(replace(one, name="memory.other") for one in kept[0].experiments))
+    assert with_earlier(alone, [other, other, other]) == alone
+    assert with_earlier(alone, kept[:1]) == alone, "one earlier run tells one difference"
+
+
+def test_what_differs_between_runs_is_a_finding(tmp_path: Path) -> None:
+    said = [
+        one
+        for one in explain(in_sequence(Core.random(5, drift=0.05, drift_s=1000.0), 5, tmp_path, 5)[-1]).findings
+        if one.rule == "between_runs"
+    ]
+    assert said and 0.01 < said[0].evidence["deviation"] < 0.15 and said[0].evidence["earlier_runs"] == 4
+    clean = in_sequence(Core.random(5), 5, tmp_path, 5)[-1]
+    assert not [one for one in explain(clean).findings if one.rule == "between_runs"]
 
 
 def truths(core: Core, path: Path) -> dict[tuple[str, str], tuple[float, float]]:

@@ -41,9 +41,11 @@ def cloud() -> Run:
         for threads, value in ((1, one), (2, 2 * one), (4, 1.95 * one))
     ]
     solved = [point(68e9, "FLOP/s", operation="lu", n=5000, threads=2, details={"flops_s_best": 70e9})]
+    loops = [moved(value * 1e9, "triad", threads) for threads, value in ((1, 15.0), (2, 30.0))]
     return of_study(
         "cloud-vm-suite",
         run_of(
+            result("memory_bandwidth", "threads", *loops, name="memory.stream", working_set=512 << 20),
             result("compute_flops", "threads", *arithmetic, name="compute.threads"),
             result("linpack", "n", *solved, name="compute.linpack"),
             result("memory_bandwidth", "threads", *blocks, name="memory.block", working_set=512 << 20),
@@ -72,6 +74,31 @@ def test_the_clouds_optimum_is_the_least_that_is_enough() -> None:
     assert "of theory" in told
     linpack = next(table for table in studies.tables(run) if table.title.startswith("LINPACK"))
     assert linpack.rows[0][0] == "5000" and linpack.rows[0][-1] == "71.2238"
+
+
+def test_streams_loops_stand_beside_the_studys_and_every_resource_has_its_efficiency() -> None:
+    run = cloud()
+    made = {table.title: table for table in studies.tables(run)}
+    (triad,) = made["Memory: STREAM's loops by threads"].rows
+    assert triad == ("triad", "15.0 GB/s", "30.0 GB/s", "6586.5", "13109.1")
+    rows = {row[0]: row[1:] for row in made["Efficiency against theory and against reference tools"].rows}
+    assert list(rows) == ["processor, double precision", "LINPACK", "memory", "memory, STREAM's loops"]
+    # No DIMM table is known, so memory's theory is not either; and no tool stood beside.
+    assert rows["memory"][1:] == ("unknown", "-", "-")
+    assert rows["processor, double precision"][0] == "226 GFLOP/s"
+    told = "\n".join(studies.observations(run))
+    assert "Memory, STREAM's, triad: the optimal concurrency is 2 thread(s)" in told
+
+
+def test_full_length_reads_each_point_as_long_as_the_study_did(tmp_path: Path) -> None:
+    args = argparse.Namespace(profile="full", path=tmp_path, peers=False, seed=1, budget=None, only=None)
+    plan = command.plan_of(studies.find("laptop-memory-and-flash"), args, Local())
+    found = {one.experiment.name: one for one in plan.experiments}
+    assert {name: one.fixed["runtime"] for name, one in found.items()} == {"memory.loaded": 2.0, "storage.flash": 30.0}
+    assert len({point["delay"] for point in found["memory.loaded"].points}) == 19
+    args.profile = "quick"
+    brief = command.plan_of(studies.find("laptop-memory-and-flash"), args, Local())
+    assert len({point["delay"] for point in brief.experiments[0].points}) == 8
 
 
 def test_only_some_resources_of_a_study(tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ ALLOWED: dict[str, set[str]] = {
     "curves": {"words", "units", "statistics"},
     "formats": {"words", "units", "statistics"},
     "comparison": {"words", "statistics"},
-    "findings": {"words", "units", "statistics", "curves", "ceilings"},
+    "repeatability": {"words", "units", "statistics"},
+    "findings": {"words", "units", "statistics", "curves", "ceilings", "repeatability"},
     "report": {"words", "units", "statistics", "curves", "findings", "store", "ceilings", "formats", "studies"},
     # published studies are data: their questions are plain axes, and their tables come from any Run
     "studies": {"words", "units", "statistics"},
@@ -85,7 +86,17 @@ def test_only_hosts_open_the_engine_and_the_workloads() -> None:
 def test_nothing_right_of_the_wall_imports_anything_left_of_it() -> None:
     left = {"engine", "_engine", "sweep", "experiments", "plan", "workloads", "hosts", "peers", "runner"}
     left |= {"measurement", "workspace"}
-    for room in ("store", "ceilings", "curves", "formats", "comparison", "findings", "report", "studies"):
+    for room in (
+        "store",
+        "ceilings",
+        "curves",
+        "formats",
+        "comparison",
+        "repeatability",
+        "findings",
+        "report",
+        "studies",
+    ):
         assert not ALLOWED[room] & left
 
 

@@ -212,7 +212,8 @@ def reading_s(planned: Planned, point: Parameters, chosen: Timing, given: frozen
     if parameters.get("time_based") is False and "runtime" not in given:
         return delay + float(parameters.get("size") or 0) / WRITE_BYTES_S + OVERHEAD_S
     share, beside = planned.experiment.runtime_share, OVERHEAD_S + planned.experiment.setup_s
-    return delay + seconds("ramp_time", chosen.ramp_s * share) + seconds("runtime", chosen.runtime_s * share) + beside
+    ramp = seconds("ramp_time", chosen.ramp_s * share) if "ramp_time" in parameters else 0.0
+    return delay + ramp + seconds("runtime", chosen.runtime_s * share) + beside
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from hwdyno.hosts import Host
     from hwdyno.peers import Peer
     from hwdyno.plan import Plan
+    from hwdyno.store import Store
 
 
 def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) -> None:
@@ -102,16 +104,35 @@ def measured(plan: Plan, args: argparse.Namespace, host: Host) -> Run:
     from hwdyno.cli import progress
     from hwdyno.store import Store, new_id
 
+    store = Store(args.store)
     with progress.shown(args.quiet) as shown:
         return runner.run(
             plan,
             host,
-            Store(args.store),
+            store,
             new_id(),
             progress=shown,
             peers=peers_here(plan, shown),
-            explain=explained,
+            explain=lambda run: explained(beside_earlier(run, store)),
         )
+
+
+def beside_earlier(run: Run, store: Store) -> Run:
+    """The Run with what differs between its machine's runs in its intervals, where the store has earlier ones."""
+    from hwdyno.repeatability import MOST_EARLIER, RESOURCES, with_earlier
+    from hwdyno.store import StoreError, machine_of
+
+    names = {one.name for one in run.experiments if one.resource in RESOURCES}
+    if not names:
+        return run
+    earlier: list[Run] = []
+    with suppress(StoreError):
+        for entry in store.history():
+            alike = entry.machine == machine_of(run) and names & {name for name, _, _ in entry.headline}
+            if entry.id != run.id and alike and len(earlier) < MOST_EARLIER:
+                with suppress(StoreError):  # One that cannot be read says nothing.
+                    earlier.append(store.load(entry.path))
+    return with_earlier(run, earlier)
 
 
 def peers_here(plan: Plan, shown: Any) -> list[Peer]:

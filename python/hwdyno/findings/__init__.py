@@ -9,6 +9,7 @@ from dataclasses import replace
 from hwdyno.ceilings import with_derived
 from hwdyno.curves import curves_of
 from hwdyno.findings import (
+    between_runs,
     compute,
     conditions,
     coverage,
@@ -70,6 +71,7 @@ RULES: tuple[Rule, ...] = (
     Rule("clock_dropped", "point", conditions.clock_dropped, degrades=True),
     Rule("interval_not_reached", "point", conditions.interval_not_reached, degrades=True),
     Rule("outlying_repeats", "point", conditions.outlying_repeats),
+    Rule("between_runs", "experiment", between_runs.between_runs),
     Rule("load_before", "run", conditions.load_before),
     Rule("link_below_its_best", "run", conditions.link_below_its_best),
     # What the curves say
