@@ -14,7 +14,6 @@ from typing import Any
 
 from hwdyno.peers import Peer, PeerReading
 from hwdyno.statistics import bootstrap_interval, median
-from hwdyno.words import UserError
 
 Reading = dict[str, Any]
 Parameters = dict[str, Any]
@@ -93,12 +92,14 @@ class Bench:
     def in_turn(self, peer: Peer, kernel: str, parameters: Parameters) -> list[tuple[Reading, PeerReading]]:
         """Ours and theirs, A B A B …, each pair on the same point; raises ``BenchError`` when the peer fails."""
         told = {"runtime": self.runtime_s, "ramp_time": 0.2, **parameters}
-        made = []
-        for pair in range(self.pairs):
-            told["seed"] = pair + 1
-            ours = self.run(kernel, told)
-            try:
-                made.append((ours, peer.run(kernel, told)))
-            except (UserError, OSError) as error:
-                raise BenchError(f"{peer.name}: {error}") from None
-        return made
+        return [self.pair(peer, kernel, {**told, "seed": number + 1}) for number in range(self.pairs)]
+
+    def pair(
+        self, peer: Peer, kernel: str, ours: Parameters, theirs: Parameters | None = None
+    ) -> tuple[Reading, PeerReading]:
+        """Ours, then the peer's, on the same point or on its own; raises ``BenchError`` when the peer fails."""
+        reading = self.run(kernel, ours)
+        try:
+            return reading, peer.run(kernel, ours if theirs is None else theirs)
+        except (ValueError, OSError) as error:
+            raise BenchError(f"{peer.name}: {error}") from None

@@ -103,7 +103,7 @@ def _chases(bench: Bench) -> Iterator[Row]:
             bench.says(f"latency of {words} is left out: {why}")
             continue
         bench.says(f"latency of {words} beside multichase")
-        made = _in_turn(bench, multichase, LATENCY, told)
+        made = [bench.pair(multichase, LATENCY, told) for _ in range(bench.pairs)]
         yield row_of(
             f"latency, {words}, multichase",
             "ns",
@@ -112,29 +112,18 @@ def _chases(bench: Bench) -> Iterator[Row]:
         )
 
 
-def _in_turn(bench: Bench, peer: Peer, kernel: str, told: dict[str, Any]) -> list[tuple[Reading, peers.PeerReading]]:
-    made = []
-    for _ in range(bench.pairs):
-        ours = bench.run(kernel, told)
-        try:
-            made.append((ours, peer.run(kernel, told)))
-        except (OSError, ValueError) as error:
-            raise BenchError(f"{peer.name}: {error}") from None
-    return made
-
-
 def _tiles(bench: Bench) -> Iterator[Row]:
     cpufp = peers.find("cpufp")
     if cpufp.version() is None:
         bench.says("cpufp is not here (HWDYNO_CPUFP names it), so nothing stands beside the tiles")
         return
-    few = Bench(bench.directory, min(bench.pairs, TILE_PAIRS), bench.runtime_s, bench.run, bench.says)
     for precision in TILES:
         # cpufp's registers hold zeros.
         point = {"operation": "dot", "precision": precision, "isa": "amx", "operands": "zero", "threads": 1}
         bench.says(f"tiles in {precision} beside cpufp")
         try:
-            made = _in_turn(few, cpufp, FLOPS, {**point, "runtime": bench.runtime_s})
+            told = {**point, "runtime": bench.runtime_s}
+            made = [bench.pair(cpufp, FLOPS, told) for _ in range(min(bench.pairs, TILE_PAIRS))]
         except ValueError as error:
             bench.says(f"no tiles here: {error}")
             return

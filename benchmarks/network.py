@@ -60,15 +60,8 @@ def measure(bench: Bench) -> Iterator[Row]:
 
 def _in_turn(bench: Bench, what: str, ours: Parameters, theirs: Parameters) -> list[tuple[Reading, PeerReading]]:
     bench.says(what)
-    peer = peers.find("iperf3")
-    pairs = []
-    for _ in range(bench.pairs):
-        reading = bench.run(STREAMS, {"runtime": bench.runtime_s, **ours})
-        try:
-            pairs.append((reading, peer.run(STREAMS, {"runtime": bench.runtime_s, **theirs})))
-        except OSError as error:
-            raise BenchError(f"iperf3: {error}") from None
-    return pairs
+    peer, length = peers.find("iperf3"), {"runtime": bench.runtime_s}
+    return [bench.pair(peer, STREAMS, length | ours, length | theirs) for _ in range(bench.pairs)]
 
 
 def _goodput(reading: Reading) -> float:

@@ -169,7 +169,8 @@ def test_missing_data_is_said_before_it_is_started(tmp_path: Path) -> None:
 @pytest.mark.machine
 @pytest.mark.skipif(DLIO.version() is None, reason="DLIO is not here: name it by HWDYNO_DLIO")
 def test_dlio_itself_reads_our_files_and_agrees_on_au(data: Path) -> None:
-    told = {**POINT, "path": str(data), "cache": "warm", "compute": 0.2}
+    # a step of a second: 2 points are 20 ms of it, more than a busy machine makes either wait
+    told = {**POINT, "path": str(data), "cache": "warm", "compute": 1.0, "epochs": 2}
     ours, theirs = engine.run(KERNEL, told), DLIO.run(KERNEL, told)
-    assert theirs.operations == 2 * 12
-    assert theirs.details["au"] == pytest.approx(ours["details"]["au_dlio"], abs=0.1)
+    assert theirs.operations == 12
+    assert theirs.details["au"] == pytest.approx(ours["details"]["au_dlio"], abs=0.02)

@@ -40,11 +40,30 @@ def test_every_sample_is_what_its_formats_own_reader_gives(tmp_path: Path, kind:
     each = 1 if kind in {"jpeg", "png"} else 3
     told = generate(tmp_path, format=kind, samples_per_file=each)
     read = loading.Samples({**told, "files": files(told)})
-    sizes = [len(read(number).reshape(-1)) for number in range(12 * each)]
+    sizes = [sum(one.size for one in read.batch([number])) for number in range(12 * each)]
     assert 15_000 < min(sizes) <= max(sizes) < 60_000
     if kind == "npz":
         with np.load(files(told)[4]) as archive:
             assert np.array_equal(read(4 * each + 2), archive["x"][..., 2])
+
+
+@pytest.mark.machine
+def test_the_chosen_columns_of_a_table_are_read_over_groups_and_files(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    shape = {"format": "parquet", "files": 2, "samples_per_file": 50, "record_bytes": 40.0, "record_bytes_stdev": 0}
+    told = generate(tmp_path, **shape, row_group=20, columns=9)
+    read = loading.Samples({**told, "files": files(told), "read_columns": 3})
+    for numbers in (list(range(15, 70)), [99, 3, 4], list(range(10))):
+        parts = read.batch(numbers)
+        tables = [parquet.read_table(path).columns[:3] for path in files(told)]
+        for column in range(3):
+            whole = b"".join(part.tobytes() for part in parts[column::3])
+            rows = sorted(numbers)
+            expected = [int(tables[row // 50][column][row % 50].as_py()) for row in rows]
+            assert sorted(np.frombuffer(whole, "<i4").tolist()) == sorted(expected)
+    found = NUMPY.run(KERNEL, {**told, "read_columns": 3, "batch_size": 16})
+    assert found.operations == 2 * 2 * 48
 
 
 @pytest.mark.machine
@@ -85,7 +104,7 @@ def test_a_missing_or_broken_file_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"format": "parquet"}, "neither NumPy nor PyTorch has a reader of parquet"),
+        ({"format": "bin"}, "neither NumPy nor PyTorch has a reader of bin"),
         ({"direct": True}, "page cache"),
         ({"order": "shuffled"}, "another one"),
     ],

@@ -16,7 +16,7 @@ PYTORCH = peers.find("pytorch")
 @pytest.mark.peer("pytorch")
 @pytest.mark.machine
 @needs(PYTORCH.version() is not None, "PyTorch is not here: name its Python by HWDYNO_LOADER_PYTHON")
-@pytest.mark.parametrize("kind", ["npz", "tfrecord"])
+@pytest.mark.parametrize("kind", ["npz", "tfrecord", "csv", "parquet"])
 def test_pytorchs_dataloader_reads_the_same_samples(tmp_path: Path, kind: str) -> None:
     found = PYTORCH.run(KERNEL, generate(tmp_path, format=kind))
     assert found.operations == 24

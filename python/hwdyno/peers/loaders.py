@@ -17,11 +17,14 @@ from hwdyno.words import UserError
 
 SCRIPT = Path(__file__).parent / "loading.py"
 TIMEOUT_S = 600.0
-FORMATS = {"npz": "", "npy": "", "tfrecord": "", "hdf5": "h5py", "jpeg": "pillow", "png": "pillow"}
+FORMATS = {
+    "npz": "", "npy": "", "csv": "", "tfrecord": "", "hdf5": "h5py", "jpeg": "pillow", "png": "pillow",
+    "parquet": "pyarrow",
+}  # fmt: skip
 """Formats that these loaders read, and the package beside NumPy that does it."""
 _PACKAGES = {"numpy": "numpy", "pytorch": "torch"}
 _TOLD = ("format", "samples_per_file", "accelerators", "batch_size", "read_threads", "prefetch", "epochs", "steps",
-         "compute", "runtime", "cache")  # fmt: skip
+         "compute", "runtime", "cache", "read_columns")  # fmt: skip
 
 
 class Loader:

@@ -32,6 +32,7 @@ class Samples:
     def __init__(self, job: dict[str, Any]) -> None:
         self.kind, self.each = str(job["format"]), int(job["samples_per_file"])
         self.files: list[str] = job["files"]
+        self.columns = int(job.get("read_columns") or 0)
         self.held: tuple[str, Any] = ("", None)
 
     def __call__(self, number: int) -> Any:
@@ -42,6 +43,34 @@ class Samples:
             held = getattr(self, f"_open_{self.kind}")(path)
             self.held = (path, held) if self.each > 1 else ("", None)
         return getattr(self, f"_take_{self.kind}", self._take)(held, at)
+
+    def batch(self, numbers: list[int]) -> list[Any]:
+        """The samples of a batch; of a table its columns, each an array with a row a sample, file by file."""
+        if self.kind != "parquet":
+            return [self(number) for number in numbers]
+        rows: dict[str, list[int]] = {}
+        for number in numbers:
+            rows.setdefault(self.files[number // self.each], []).append(number % self.each)
+        return [column for path, wanted in rows.items() for column in self._rows(path, wanted)]
+
+    def _rows(self, path: str, wanted: list[int]) -> Iterator[Any]:
+        """The wanted rows of each column that is read; a group of rows is read whole, and the last one is held."""
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(path, page_checksum_verification=True) as table:
+            names = table.schema_arrow.names[: self.columns or None]
+            first = 0
+            for group in range(table.num_row_groups):
+                end = first + table.metadata.row_group(group).num_rows
+                here = sorted(row - first for row in wanted if first <= row < end)
+                if here:
+                    if self.held[0] != f"{path} {group}":
+                        read = table.read_row_group(group, columns=names).combine_chunks()
+                        self.held = (f"{path} {group}", [_bytes_of(one) for one in read.columns])
+                    whole = here[-1] - here[0] + 1 == len(here)
+                    for values in self.held[1]:
+                        yield values[here[0] : here[-1] + 1] if whole else values[here]
+                first = end
 
     def _take(self, held: Any, at: int) -> Any:
         return held[..., at] if self.each > 1 else held
@@ -75,6 +104,14 @@ class Samples:
 
     _open_png = _open_jpeg
 
+    def _open_csv(self, path: str) -> Any:
+        import numpy as np
+
+        return np.loadtxt(path, delimiter=",", dtype=np.uint8, ndmin=2)
+
+    def _take_csv(self, held: Any, at: int) -> Any:
+        return held[at]
+
     def _open_tfrecord(self, path: str) -> Any:
         """Where each record lies; TensorFlow's checksums are not computed here."""
         size, at, places = Path(path).stat().st_size, 0, []
@@ -94,6 +131,16 @@ class Samples:
         return np.fromfile(path, dtype=np.uint8, count=length, offset=offset)
 
 
+def _bytes_of(column: Any) -> Any:
+    """A column of numbers or of bytes of one length, without a copy: a row of bytes a value."""
+    import numpy as np
+
+    (values,) = column.chunks
+    width = values.type.bit_width // 8
+    data = np.frombuffer(values.buffers()[1], np.uint8)
+    return data[values.offset * width : (values.offset + len(values)) * width].reshape(-1, width)
+
+
 class Batches:
     """PyTorch's view of the samples: batches are lists of tensors."""
 
@@ -103,11 +150,11 @@ class Batches:
     def __len__(self) -> int:
         return len(self.samples.files) * self.samples.each
 
-    def __getitem__(self, number: int) -> Any:
+    def __getitems__(self, numbers: list[int]) -> list[Any]:
+        """A whole batch at once, as PyTorch asks for it where it may."""
         import torch
 
-        whole = self.samples(number)
-        return torch.from_numpy(whole.reshape(-1)[:CROP].copy())
+        return [torch.from_numpy(one.reshape(-1)[:CROP].copy()) for one in self.samples.batch(numbers)]
 
 
 def by_numpy(job: dict[str, Any], batches: list[list[int]]) -> Iterator[Any]:
@@ -118,7 +165,7 @@ def by_numpy(job: dict[str, Any], batches: list[list[int]]) -> Iterator[Any]:
     def load(numbers: list[int]) -> list[Any]:
         reader = readers.popleft()
         try:
-            return [reader(number) for number in numbers]
+            return reader.batch(numbers)
         finally:
             readers.append(reader)
 
