@@ -237,3 +237,33 @@ def test_invalid_points_do_not_shape_the_model() -> None:
     (curve,) = curves_of(experiment(points))
     assert len(curve.points) == 11
     assert curve.ceiling is not None and curve.ceiling.value == pytest.approx(8e4 * 4096, rel=0.02)
+
+
+def test_a_delay_too_short_to_matter_is_no_rise() -> None:
+    """Loops that take four cycles themselves, and offer twice what the bus carries: two cycles more double nothing."""
+    delays = (0, 2, 8, 15, 50, 100, 200, 300, 500, 1000, 5000, 20000)
+    amounts = [((8 / (4 + delay)) ** -10 + 1) ** -0.1 * 49e9 for delay in delays]
+    points = tuple(measured_at("delay", delay, amount) for delay, amount in zip(delays, amounts, strict=True))
+    (curve,) = curves_of(ExperimentResult("memory.loaded", "memory", "?", "delay", "memory_loaded_latency", points))
+    assert curve.state == "knee" and curve.ceiling is not None and curve.best is not None
+    assert curve.ceiling.value == pytest.approx(max(amounts), rel=0.12)
+    assert "e+" not in curve.best.note
+
+
+def measured_at(axis: str, load: int, amount: float) -> Measurement:
+    """A point of so many bytes a second at a load, known to a percent."""
+    return Measurement(
+        parameters={axis: load},
+        throughput=Value(amount, "bytes/s", 0.99 * amount, 1.01 * amount),
+        rate=None,
+        latency_ns=None,
+        streams=(),
+        samples=None,
+        concurrency=None,
+        cpu_user_s=None,
+        cpu_system_s=None,
+        elapsed_s=1.0,
+        operations=1,
+        bytes=1,
+        repeats=3,
+    )

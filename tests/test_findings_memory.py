@@ -243,3 +243,28 @@ def test_loaded_latency_has_its_knee_at_a_delay() -> None:
     assert curve.ceiling.value == pytest.approx(20e9, rel=0.05)
     assert curve.knee.load == pytest.approx(64 * 3.7 / 20, rel=0.3)
     assert curve.best.load in {8, 15} and curve.best.measured
+
+
+def test_what_noise_alone_could_part_is_no_difference() -> None:
+    """Means far apart whose intervals meet: nothing is said of stores, pages or lines in flight."""
+
+    def hardly(value: float, operation: str, threads: int = 2, **more: Any) -> Measurement:
+        made = moved(value, operation, threads, **more)
+        return replace(made, throughput=replace(made.throughput, low=0.3 * value, high=2.5 * value))
+
+    for blur, says in ((hardly, False), (moved, True)):
+        reads = [
+            blur(10e9, "read", 1, pages="2m"),
+            blur(18e9, "read", 2, pages="2m"),
+            blur(13e9, "read", 2, pages="4k"),
+        ]
+        stores = [blur(20e9, "triad", pages="2m"), blur(32e9, "nt_triad", pages="2m")]
+        chase = point(1e9 / 150, "operations/s", 150.0, working_set=SET, pages="2m", locality="random")
+        run = run_of(
+            result("memory_bandwidth", "threads", *reads, *stores, working_set=SET),
+            result("memory_latency", "working_set", chase),
+        )
+        for rule in ("write_allocate", "huge_pages", "lines_in_flight"):
+            assert (found(run, rule) is not None) == says, rule
+    store = found(run, "write_allocate")
+    assert store is not None and "(which explains 1.33 times)" in store.says

@@ -268,7 +268,7 @@ def _tight(top: Interval) -> bool:
 def _state(series: _Series, knee: Knee) -> State:
     """Whether the curve has a knee within what was measured."""
     least, most = series.loads[0], series.loads[-1]
-    if knee.at(most) / knee.at(most / 2) - 1 > RISING_GAIN:
+    if knee.at(most) / knee.at(most / 2) - 1 > RISING_GAIN and not _levelled(series):
         return "still rising"
     if knee.at(least) >= SATURATED_SHARE * knee.ceiling.value or min(series.amounts) >= SATURATED_SHARE * max(
         series.amounts
@@ -277,6 +277,14 @@ def _state(series: _Series, knee: Knee) -> State:
         level = len(known) == len(series.loads) and max(known) / min(known) < FLAT_LATENCY
         return "flat" if level and most / least >= 2 * FLAT_LATENCY else "saturated at the first point"
     return "knee"
+
+
+def _levelled(series: _Series) -> bool:
+    """Whether what was offered more at the end brought nothing: with hardly a delay left, a loop's own time rules."""
+    if series.axis not in INVERSE_LOADS:
+        return False
+    before = [own for load, own in zip(series.loads, series.amounts, strict=True) if load <= series.loads[-1] / 2]
+    return bool(before) and series.amounts[-1] <= (1 + RISING_GAIN) * before[-1]
 
 
 def _best(series: _Series, knee: Knee, state: State, top: float) -> OperatingPoint:
@@ -291,12 +299,16 @@ def _best(series: _Series, knee: Knee, state: State, top: float) -> OperatingPoi
     words = [f"{place.throughput / found:.0%} of the {'most measured' if state == 'still rising' else 'ceiling'}"]
     first, last = series.told(series.loads[0]), series.told(series.loads[-1])
     if first != place.load:
-        words.append(f"{place.throughput / series.amounts[0]:.3g} times {plain_load(first)}'s throughput")
+        words.append(f"{_times(place.throughput / series.amounts[0])} {plain_load(first)}'s throughput")
         if place.latency_ns and series.latencies[0]:
-            words[-1] += f" at {place.latency_ns / series.latencies[0]:.3g} times its latency"
+            words[-1] += f" at {_times(place.latency_ns / series.latencies[0])} its latency"
     if place.load != last and place.latency_ns and series.latencies[-1]:
         words.append(f"{place.latency_ns / series.latencies[-1]:.0%} of the latency at {plain_load(last)}")
     return OperatingPoint(place.load, place.throughput, place.latency_ns, place.measured, "; ".join(words))
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
 
 
 def plain_load(load: float) -> str:

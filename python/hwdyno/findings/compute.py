@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hwdyno.ceilings import bounds_for
-from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity
+from hwdyno.findings.rule import Case, Verdict, apart, as_number, percent, quantity
 from hwdyno.units import format_share
 from hwdyno.words import Measurement, Parameters
 
@@ -101,7 +101,7 @@ def operands_cost(case: Case) -> Verdict | None:
     costs = [
         (1 - pair[False].throughput.value / pair[True].throughput.value, loop, pair[False], pair[True])
         for loop, pair in told.items()
-        if len(pair) == 2 and _apart(pair[False], pair[True])
+        if len(pair) == 2 and _wider_apart(pair[False], pair[True])
     ]
     if not costs:
         return None
@@ -126,11 +126,10 @@ def operands_cost(case: Case) -> Verdict | None:
     )
 
 
-def _apart(slower: Measurement, faster: Measurement) -> bool:
+def _wider_apart(slower: Measurement, faster: Measurement) -> bool:
     """Whether one is below the other by more than a clock wanders by itself, and their intervals do not meet."""
     low, high = slower.throughput, faster.throughput
-    apart = (high.low or high.value) > (low.high or low.value)
-    return apart and high.value * (1 - DATA_COST) > low.value
+    return apart(low, high) and high.value * (1 - DATA_COST) > low.value
 
 
 def peak_share(case: Case) -> Verdict | None:

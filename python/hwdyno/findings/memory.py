@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from hwdyno.ceilings.derived import BANDWIDTH, from_memory
 from hwdyno.ceilings.memory import UNKNOWN, of_modules
 from hwdyno.curves.caches import LEAST_POINTS, edges_of, settled_ns
-from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity, told
+from hwdyno.findings.rule import Case, Verdict, apart, as_number, percent, quantity, told
 from hwdyno.units import format_ns, format_size
 from hwdyno.words import ExperimentResult, Measurement, Parameters
 
@@ -16,6 +16,8 @@ LINE_BYTES = 64
 LEAST_GAIN = 0.05
 ALLOCATED = {"write": 2.0, "copy": 1.5, "scale": 1.5, "add": 4 / 3, "triad": 4 / 3}
 """Bytes that the bus moves over those counted, where each written line is read first (McCalpin, STREAM's FAQ)."""
+BEYOND = 1.1
+"""A gain so much greater than what the bus is spared has another cause beside it."""
 CACHE_FACTOR = 2.0
 FAR_NODE = 0.10
 
@@ -87,7 +89,7 @@ def write_allocate(case: Case) -> Verdict | None:
     found = []
     for (operation, rest), (at, plain) in by.items():
         past = by.get((f"nt_{operation}", rest))
-        if operation in ALLOCATED and past is not None and plain.throughput.value > 0:
+        if operation in ALLOCATED and past is not None and apart(plain.throughput, past[1].throughput):
             ratio = past[1].throughput.value / plain.throughput.value
             found.append((ratio, operation, (at, past[0]), plain, past[1]))
     if not found:
@@ -96,11 +98,12 @@ def write_allocate(case: Case) -> Verdict | None:
     if ratio < 1 + LEAST_GAIN:
         return None
     factor = ALLOCATED[operation]
+    whole = f" (which explains {factor:.2f} times)" if ratio > BEYOND * factor else ""
     return Verdict(
         "info",
         f"Write-allocate is seen: nt_{operation} gives {quantity(fast.throughput)}, {ratio:.2f} times "
-        f"{operation}'s {quantity(plain.throughput)}, because a store through the caches reads its line first; the "
-        f"bus moves {factor:.2f} times what STREAM counts, {quantity(plain.throughput.value * factor, 'bytes/s')}.",
+        f"{operation}'s {quantity(plain.throughput)}, because a store through the caches reads its line first{whole}; "
+        f"the bus moves {factor:.2f} times what STREAM counts, {quantity(plain.throughput.value * factor, 'bytes/s')}.",
         {"operation": operation, "ratio": ratio, "bus_bytes_s": plain.throughput.value * factor, "factor": factor},
         "Use streaming (non-temporal) stores for results that are not read again soon.",
         points=places,
@@ -116,6 +119,7 @@ def huge_pages(case: Case) -> Verdict | None:
         if point.validity != "invalid" and pages in {"4k", "2m"}:
             pairs[repr(sorted(others.items()))][pages] = (at, point)
     both = [one for one in pairs.values() if len(one) == 2 and _size(case, one) >= 1 << 20]
+    both = [one for one in both if apart(one["4k"][1].throughput, one["2m"][1].throughput)]
     if not both:
         return None
     latency = case.result.kernel == "memory_latency"
@@ -161,9 +165,12 @@ def lines_in_flight(case: Case) -> Verdict | None:
         for _, _, p, w in _of(case, "memory_latency")
         if p.latency_ns and from_memory(w) and w.get("pages") == "2m" and w.get("locality") == "random"
     ]
-    one = max((p.throughput.value for threads, p in reads if threads == 1), default=0.0)
-    most = max((p.throughput.value for threads, p in reads if threads > 1), default=0.0)
-    if not one or not latencies or most < 1.2 * one:
+    alone = max((p.throughput for threads, p in reads if threads == 1), key=lambda v: v.value, default=None)
+    together = max((p.throughput for threads, p in reads if threads > 1), key=lambda v: v.value, default=None)
+    if alone is None or together is None or not latencies or not apart(alone, together):
+        return None
+    one, most = alone.value, together.value
+    if most < 1.2 * one:
         return None
     lines = one * min(latencies) / 1e9 / LINE_BYTES
     return Verdict(

@@ -272,6 +272,11 @@ def _said(value: float, unit: str, resource: str) -> str:
     return format_value(value, unit)
 
 
+def apart(less: Value, more: Value) -> bool:
+    """Whether one figure is beyond the other's interval and its own: what noise alone could part is no difference."""
+    return (more.low if more.low is not None else more.value) > (less.high if less.high is not None else less.value)
+
+
 def percent(share: float) -> str:
     """A share in whole percent, or with a digit more below ten."""
     return f"{share:.0%}" if abs(share) >= 0.0995 or share == 0 else f"{share:.1%}"

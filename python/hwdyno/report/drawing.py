@@ -71,6 +71,10 @@ def axis_of_load(experiment: ExperimentResult, loads: Iterable[float]) -> Any:
     axis: dict[str, Any] = {"title": load_title(experiment), "format": "~r"}
     if len(values) <= 16:
         axis["values"] = values
+    elif kind["type"] == "symlog":
+        # On such a scale the library's own ticks are linear, and all but two would be hidden.
+        decades = (10.0**power for power in range(math.ceil(math.log10(values[-1]))))
+        axis["values"] = [*values[:1], *(tick for tick in decades if values[0] < tick < values[-1]), values[-1]]
     if experiment.load in figures.SIZE_PARAMETERS:
         axis["labelExpr"] = _BYTES_LABEL
     return alt.X("load:Q", scale=alt.Scale(**kind, nice=False, padding=14), axis=alt.Axis(**axis))

@@ -24,6 +24,12 @@ FAR = 1.7
 STEPS_PER_OCTAVE = 8
 
 
+MOST_NAMED = 2
+"""Curves of one chart whose marks can be named and still be read."""
+LABEL_SHARE = 0.05
+"""Of a chart's width or height: points nearer to each other cannot both be named."""
+
+
 def wide(values: Iterable[float | None]) -> bool:
     """Whether values span so much that only a log axis shows them all."""
     known = [value for value in values if value is not None and value > 0]
@@ -113,9 +119,39 @@ def tradeoffs(experiment: ExperimentResult, group: list[Series], unit: str) -> t
     with_x, x_scale = measured(experiment, group, unit)
     across = {(row["series"], row["load"]): row["y"] for row in with_x}
     kept = [{**row, "x": across[row["series"], row["load"]]} for row in rows if (row["series"], row["load"]) in across]
-    for row in kept:
-        row["name"] = row["tip_load"] if len(group) <= 2 else ""
+    wide, high = (max((row[field] for row in kept), default=0.0) for field in ("x", "y"))
+    named: Rows = []
+    for row in sorted(kept, key=lambda row: -row["x"]):
+        # Words over words can be read by nobody: the point of more throughput keeps its own.
+        near = any(
+            abs(row["x"] - one["x"]) < LABEL_SHARE * wide and abs(row["y"] - one["y"]) < LABEL_SHARE * high
+            for one in named
+        )
+        row["name"] = "" if near or len(group) > MOST_NAMED else row["tip_load"]
+        if row["name"]:
+            named.append(row)
     return kept, x_scale, y_scale
+
+
+def tradeoff_marks(group: list[Series], x_scale: Scale, y_scale: Scale) -> tuple[Rows, Rows]:
+    """Where each fitted curve has its best operating point and its knee, ``x`` and ``y``; and its ceiling, ``x``."""
+    places: Rows = []
+    tops: Rows = []
+    fitted = [(series, series.curve) for series in group if series.curve is not None and series.curve.state == "knee"]
+    for series, curve in fitted:
+        for word, place in (("best", curve.best), ("knee", curve.knee)):
+            if place is not None and place.latency_ns:
+                places.append(
+                    {
+                        "series": series.label,
+                        "x": place.throughput / x_scale.divisor,
+                        "y": place.latency_ns / y_scale.divisor,
+                        "text": word if len(fitted) <= MOST_NAMED else "",
+                    }
+                )
+        if curve.ceiling is not None and len(fitted) <= MOST_NAMED:
+            tops.append({"series": series.label, "x": curve.ceiling.value / x_scale.divisor})
+    return places, tops
 
 
 def model_at(curve: Curve, load: float) -> float | None:

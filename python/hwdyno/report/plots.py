@@ -177,8 +177,21 @@ def tradeoff(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
             .mark_text(align="right", dx=-7, dy=-7, style="note")
             .encode(x, y, legend.colour, text="name:N", opacity=legend.opacity)
         )
+    places, tops = plotdata.tradeoff_marks(group, x_scale, y_scale)
+    if tops:
+        layers.append(
+            data(tops).mark_rule(strokeDash=[2, 3], strokeWidth=1.2).encode(x, legend.colour, opacity=legend.opacity)
+        )
+    if places:
+        ring = data(places).encode(x, y, legend.colour, opacity=legend.opacity)
+        layers += [
+            ring.mark_point(filled=False, size=220, strokeWidth=1.8),
+            ring.mark_text(align="left", dx=10, dy=12, style="note").encode(text="text:N"),
+        ]
     said = [
         "down and to the right is better",
         f"numbers at the marks are the {load_title(experiment)}" if named else "",
+        "rings are the knee and the best operating point, the least load for 90% of the ceiling" if places else "",
+        "dashed, the ceiling that the curve tends to" if tops else "",
     ]
     return Drawn("Latency against throughput", sentences(said), layered(layers, legend), data.sets)
