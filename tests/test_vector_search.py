@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,15 @@ def test_the_best_point_is_told_with_its_price_and_its_answers() -> None:
     assert "answers 1.50 k queries/s with 4 threads, p50 2.00 ms" in found["vector_queries"].says
     assert "97% recall@10; a query takes 50 reads of 200 kB in all" in found["vector_queries"].says
     assert "vector_recall" not in found
+
+
+def test_of_several_storages_each_is_named() -> None:
+    (result,) = explained(point(1, 0.97, 500)).experiments
+    several = [replace(result, name=f"{result.name}@{name}") for name in ("ceph", "local")]
+    run = Run(id="x", started="", finished="", machine={}, profile="", command="", experiments=tuple(several))
+    said = [found.says for found in explain(run).findings if found.rule == "vector_queries"]
+    assert "128 dimensions on ceph answers" in said[0]
+    assert "128 dimensions on local answers" in said[1]
 
 
 def test_the_headline_says_what_the_storage_carries() -> None:

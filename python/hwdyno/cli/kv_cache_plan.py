@@ -84,6 +84,7 @@ def plan_of(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: 
         profile=profile,
         path=places[0][1],
         load=args.load,
+        peers=bool(args.peers),
         seed=args.seed,
         command=common.command_line("hwdyno training"),
         ceilings=args.ceiling,

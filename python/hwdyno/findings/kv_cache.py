@@ -197,9 +197,9 @@ def kv_users(case: Case) -> Verdict | None:
     words = ", ".join(f"{count} below {format_ns(TARGETS_NS[name])} ({name})" for name, count in holds.items())
     open_end = all(count == most.users for count in holds.values())
     text = (
-        f"Of {case.result.fixed.get('model') or 'this model'} this storage holds so many users at a P95 of its reads: "
-        f"{words}; its most is {format_bytes_s(best.read_bytes_s)} read with {who(case.result, best.users)}, and "
-        f"{format_count(best.tokens_s)} tokens/s.{shortened(case.result)}"
+        f"Of {case.result.fixed.get('model') or 'this model'} {case.storage} holds so many users at a P95 of its "
+        f"reads: {words}; its most is {format_bytes_s(best.read_bytes_s)} read with {who(case.result, best.users)}, "
+        f"and {format_count(best.tokens_s)} tokens/s.{shortened(case.result)}"
     )
     axis = ",".join(typed("users", float(one.users)) for one, _ in found)
     more = ",".join(typed("users", float(most.users * factor)) for factor in (2, 4, 8))

@@ -170,6 +170,11 @@ class Case:
         return label_of(shown, self.one_valued - {"rw", "bs", self.result.load}) or self.result.name
 
     @property
+    def storage(self) -> str:
+        """The storage's name where several were measured, and otherwise ``this storage``."""
+        return self.result.name.partition("@")[2] or "this storage"
+
+    @property
     def one_valued(self) -> set[str]:
         """Axes that have one value throughout the experiment: saying it each time tells nothing."""
         names = {name for point in self.result.points for name in point.parameters}

@@ -92,7 +92,7 @@ def training_capacity(case: Case) -> Verdict | None:
     small = any(training_too_small(Case(case.run, case.result, at)) for _, at in found)
     caveat = " The data set is too small for a verdict by the rule." if small else ""
     by_plain, evidence = _by_plain(case, found)
-    where = str(case.result.fixed.get("storage")) if "@" in case.result.name else "This storage"
+    where = case.storage if "@" in case.result.name else case.storage.capitalize()
     return Verdict(
         "info",
         f"{where} feeds {most} {name} (AU of at least {percent(first.au_pass)}); {limit}.{by_plain}{caveat}",

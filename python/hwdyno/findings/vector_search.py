@@ -55,7 +55,7 @@ def vector_queries(case: Case) -> Verdict | None:
     return Verdict(
         "info",
         f"A {given.get('index')} index of {format_count(as_number(given.get('vectors')) or 0)} vectors of "
-        f"{given.get('dim')} dimensions on this storage answers {format_count(rate)} queries/s with {threads:.0f} "
+        f"{given.get('dim')} dimensions on {case.storage} answers {format_count(rate)} queries/s with {threads:.0f} "
         f"thread{'' if threads == 1 else 's'}{took}, at {percent(details['recall'])} recall@{k:.0f}; a query takes "
         f"{details['reads_per_query']:.0f} reads of {format_size(details['bytes_per_query'])} in all.",
         {

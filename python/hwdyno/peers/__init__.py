@@ -20,6 +20,7 @@ PEERS = (
     "iperf3",
     "ping",
     "dlio",
+    "mlperf_kv",
     "numpy",
     "pytorch",
 )

@@ -77,7 +77,7 @@ def tables(run: Run) -> list[Table]:
                 mb_s(point.throughput.value),
                 NONE if au is None or need is None else mb_s(au * need),
                 NONE if cached is None else f"{100 * cached:.0f}",
-                NONE if au is None else _verdict(run, result, point, au),
+                "too few steps" if au is None else _verdict(run, result, point, au),
             )
         )
     columns = ("accelerator", "accelerators", "samples", "storage", "AU %", "MB/s", "AU x need MB/s", "cached %", "90%")
