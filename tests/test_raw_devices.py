@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from devices import MIB, command, loop, loops, mounted
-from hwdyno import engine
+from hwdyno import engine, studies
 from hwdyno.cli.main import main
 from hwdyno.hosts.local import Local
 from hwdyno.store import from_json
@@ -54,6 +54,27 @@ def refused(device: Path, serial: str, **more: Any) -> str:
     says = str(caught.value)
     assert "\n" not in says
     return says
+
+
+def test_a_purge_discards_the_whole_device_and_only_one_that_was_given_away(device: Path, backing: Path) -> None:
+    device.write_bytes(b"x" * (32 * MIB))
+    refused(device, "another", purge=True)
+    reading = written(device, str(backing), purge=True)
+    assert [note["code"] for note in reading["notes"]] == ["purged"]
+    held = device.read_bytes()
+    assert held[4 * MIB :] == bytes(28 * MIB) and held[: 4 * MIB].count(0) < MIB
+
+
+def test_snias_test_of_a_device_begins_with_a_purge(
+    device: Path, backing: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device.write_bytes(b"x" * (32 * MIB))
+    typed = ["--path", str(device), "--destroy", str(device), "--serial", str(backing), "--ioengine", "psync"]
+    brief = ["--profile", "standard", "--budget", "3s", "--quiet", "--no-page", "--json"]
+    assert main(["storage", "snia", "latency", *typed, *brief]) in {0, 3}
+    shortened, before = studies.observations(from_json(capsys.readouterr().out))[1:3]
+    assert "a workload and round" in shortened and "not purged" not in shortened
+    assert before.startswith("Before, the whole device was discarded before (BLKDISCARD); then ")
 
 
 def test_a_free_device_that_was_named_is_written_and_read(

@@ -435,6 +435,22 @@ class Slow(SimulatedHost):
         return reading
 
 
+@pytest.mark.parametrize("beside_s", [0.01, 0.3, 0.6])
+def test_every_point_of_a_large_grid_has_its_turn_however_long_readings_take_beside_their_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside_s: float
+) -> None:
+    from hwdyno.runner import allowance, session
+
+    host = Slow(beside_s)
+    for module in (allowance, session):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
+    given = {"iodepth": "1,2,4,8,16,32", "numjobs": "1,2,3,4,6,8", "bs": "4k,8k,64k,1M"}
+    run = runner.run(planned(tmp_path, host, given=given, budget_s=150.0, profile="standard"), host, Memory(), "run-1")
+    (result,) = run.experiments
+    assert len(result.points) == result.planned >= 144 and not run.degraded
+    assert host.clock_s <= 1.15 * 150.0
+
+
 @pytest.mark.parametrize("beside_s", [0.01, 0.3, 1.5])
 @pytest.mark.parametrize("budget_s", [10.0, 40.0, 150.0])
 def test_a_budget_is_kept_within_a_fifth(

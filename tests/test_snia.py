@@ -105,10 +105,10 @@ def test_the_matrix_of_iops_has_its_tables_and_its_plot(tmp_path: Path) -> None:
     assert all("-" not in row for row in matrix.rows)
     assert len(rounds.rows) == 5 and all(row[2] == "yes" for row in rounds.rows)
     assert [row[3] for row in window.rows[-2:]] == ["yes", "yes"]
-    shortened = studies.observations(run)[1]
-    assert shortened.startswith("Shortened: ") and "no purge before" in shortened
+    shortened, before = studies.observations(run)[1:3]
+    assert shortened.startswith("Shortened: ") and "not purged before" in shortened
     assert "1 min" in shortened and "64 MiB instead of the whole device" in shortened
-    assert "2.0 times the region" in shortened
+    assert before.startswith("Before, ") and "2.0 times the region" in before
     (plot,) = [chart for chart in charts_of(run) if chart.name.endswith("convergence")]
     assert "Steady: of rounds 1 to 5" in plot.caption and plot.spec()["layer"]
     # No figure of a round stands alone, and no rule on queues speaks of a matrix.
@@ -155,5 +155,8 @@ def test_a_test_on_this_machine(
     whole: dict[str, Any] = {experiment.name: experiment for experiment in run.experiments}
     assert len(whole["storage.snia-latency"].points) == 9
     assert len(whole["storage.snia-latency-rounds"].points) >= 15
-    assert studies.observations(run)[0].split(" ")[0] in {"Steady", "Not"}
+    verdict, shortened, before = studies.observations(run)[:3]
+    assert verdict.split(" ")[0] in {"Steady", "Not"}
+    # A file's drive keeps what it holds, and the report says so.
+    assert "not purged before" in shortened and "a file cannot be purged" in before
     assert [entry.name for entry in tmp_path.iterdir()] == ["home"]

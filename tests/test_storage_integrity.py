@@ -83,6 +83,46 @@ def test_after_a_kill_every_block_is_of_one_write_or_the_other_and_the_rest_is_w
     assert not blocks(path, rw="read", generation=3)["faults"]
 
 
+def test_a_killed_run_is_checked_by_the_journal_that_it_leaves(tmp_path: Path) -> None:
+    """The whole way of somebody who tests a drive: write with a journal, kill, check, and check a drive that lies."""
+    journal, data = tmp_path / "journal", tmp_path / "data"
+    data.mkdir()
+    # Bursts of 300 writes, a second apart: the warm-up of 0.3 s has one of them, and only the reading has more.
+    typed = (
+        f"--rw randwrite --verify crc32c --journal {journal} --fsync 64 --ioengine psync --direct 0 --size 16M "
+        "--runtime 300s --ramp-time 0 --thinktime 1s --thinktime-blocks 300 --no-page --quiet"
+    )
+    writer = subprocess.Popen(
+        [sys.executable, "-m", "hwdyno", "storage", "--path", str(data), *typed.split()],
+        env={**os.environ, "HWDYNO_HOME": str(tmp_path / "home")},
+    )
+    deadline = time.monotonic() + 100
+    acknowledged = 0
+    while acknowledged <= 300:
+        assert writer.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+        done = hwdyno(tmp_path, "storage", "check", str(journal), "--json") if journal.exists() else None
+        if done is not None and done.returncode == 0:
+            acknowledged = json.loads(done.stdout)["details"]["journal_acknowledged_blocks"]
+    writer.kill()
+    writer.wait()
+    done = hwdyno(tmp_path, "storage", "check", str(journal))
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert "which was cut short" in done.stdout and done.stdout.endswith("nothing that was promised is lost\n")
+    (file,) = data.glob("hwdyno-scratch-*/data")
+    with file.open("r+b") as opened:  # A drive that gives everything up.
+        opened.write(bytes(16 * MIB))
+    done = hwdyno(tmp_path, "storage", "check", str(journal))
+    assert done.returncode == 3 and "LOST: " in done.stdout and "lost block whose write was acknowledged" in done.stdout
+    assert "although a sync had covered them" in done.stdout
+    moved = tmp_path / "moved"
+    file.rename(moved)
+    done = hwdyno(tmp_path, "storage", "check", str(journal))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "No such file" in done.stderr
+    assert hwdyno(tmp_path, "storage", "check", str(journal), str(moved), "--after-power-cut").returncode == 3
+    assert hwdyno(tmp_path, "storage", "check").returncode == 2
+
+
 def grown_mib(work: str) -> float:
     """By how much the resident memory of a fresh process grows from the first run of ``work`` to the last."""
     script = f"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,9 @@ Given = Mapping[str, Any]
 
 # What a reading costs beside its timed region: threads, buffers, opening, and reading the counters.
 OVERHEAD_S = 0.06
+# Buffers are touched and filled before the timed region, and the last blocks end after it: at 80 MiB a block and
+# eight threads that is longer than the region itself.
+BUFFER_BYTES_S = 0.5e9
 PEER_OVERHEAD_S = 0.8
 PEERS_FACTOR = 2.5
 """A budget's stretch where each of our readings has a peer's beside it."""
@@ -189,7 +193,8 @@ def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
             count = len(planned.points) * repeats * (2 if plan.peers and planned.experiment.peers else 1) + 1
             turns += count
             shares += count * planned.experiment.runtime_share
-            beside += count * planned.experiment.setup_s
+            setups = sum(setup_s(planned, point) for point in planned.points)
+            beside += count * setups / max(1, len(planned.points))
         spare = left_s - beside - turns * (OVERHEAD_S + (PEER_OVERHEAD_S / 2 if plan.peers else 0))
         share = spare / shares / (profile.runtime_s + profile.ramp_s)
         runtime, ramp = profile.runtime_s * min(1.0, share), profile.ramp_s * min(1.0, share)
@@ -198,6 +203,16 @@ def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
             cut = f"a reading takes {runtime:.2f} s or less, {repeats} a point, to end in time" if share < 1 else ""
             return Timing(runtime, max(0.05, ramp), repeats, max(repeats, profile.repeats_max), cut)
     return whole
+
+
+def setup_s(planned: Planned, point: Parameters) -> float:
+    """What a reading of a point costs beside its timed region, over what every reading does."""
+    parameters = {**planned.fixed, **point}
+    in_flight = [parameters.get(name) or 1 for name in ("bs", "iodepth", "numjobs")]
+    told = [one for one in in_flight if isinstance(one, int)]
+    if planned.experiment.resource != "storage" or len(told) < len(in_flight):
+        return planned.experiment.setup_s
+    return planned.experiment.setup_s + math.prod(told) / BUFFER_BYTES_S
 
 
 def reading_s(planned: Planned, point: Parameters, chosen: Timing, given: frozenset[str]) -> float:
@@ -211,7 +226,7 @@ def reading_s(planned: Planned, point: Parameters, chosen: Timing, given: frozen
     delay = seconds("startdelay", 0.0)
     if parameters.get("time_based") is False and "runtime" not in given:
         return delay + float(parameters.get("size") or 0) / WRITE_BYTES_S + OVERHEAD_S
-    share, beside = planned.experiment.runtime_share, OVERHEAD_S + planned.experiment.setup_s
+    share, beside = planned.experiment.runtime_share, OVERHEAD_S + setup_s(planned, point)
     ramp = seconds("ramp_time", chosen.ramp_s * share) if "ramp_time" in parameters else 0.0
     return delay + ramp + seconds("runtime", chosen.runtime_s * share) + beside
 
@@ -241,6 +256,10 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
             if "checkpoint_bytes" in parameters:
                 times = chosen.repeats_min * float(parameters.get("writes") or 0)
                 writes = times * float(parameters["checkpoint_bytes"] or 0)
+            elif planned.experiment.kernel == "storage_patterns":
+                # A pass, or as much of it as there is time for.
+                once_bytes = min(float(parameters.get("size") or 0), write_bytes_s * once)
+                writes = share * chosen.repeats_min * once_bytes
             elif parameters.get("time_based", True):
                 writes = share * takes * min(write_bytes_s, _most_bytes_s(parameters))
             else:

@@ -147,7 +147,7 @@ mod tests {
     fn a_clock_that_runs_fast_is_caught() {
         let right = Clock::best();
         if right.scale == 0 {
-            return; // this machine has no counter to distort
+            return crate::here::absent("a counter that could run fast");
         }
         let fast = Clock { scale: right.scale + right.scale / 10, ..right };
         let watch = Watch { clock: fast, by_clock: fast.now(), by_system: now_ns() };

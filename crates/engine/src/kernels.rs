@@ -14,6 +14,7 @@ mod network_ping;
 mod network_server;
 mod network_throughput;
 mod storage_blocks;
+mod storage_check;
 mod storage_group;
 mod storage_layout;
 mod storage_metadata;
@@ -40,6 +41,7 @@ pub static TABLE: &[&dyn Kernel] = &[
     &network_server::NetworkServer,
     &network_throughput::NetworkThroughput,
     &storage_blocks::StorageBlocks,
+    &storage_check::StorageCheck,
     &storage_group::StorageGroup,
     &storage_layout::StorageLayout,
     &storage_metadata::StorageMetadata,

@@ -6,6 +6,9 @@
 pub mod clock;
 pub mod compute;
 pub mod cpu_time;
+#[cfg(test)]
+#[path = "../tests/here/mod.rs"]
+mod here;
 pub mod histogram;
 pub mod kernel;
 pub mod kernels;

@@ -22,3 +22,4 @@ pub mod ticks;
 pub mod tiles;
 pub mod time;
 pub mod uring;
+pub mod words;

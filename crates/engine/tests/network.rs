@@ -6,6 +6,9 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+mod here;
+
+use here::absent;
 use hwdyno_engine::network::server::{Server, Serving};
 use hwdyno_engine::{run, Stop};
 use serde_json::{json, Value};
@@ -86,12 +89,6 @@ fn datagrams_are_counted_at_both_ends_however_they_are_handed_over() {
             assert_eq!(details["datagrams_duplicated"], 0);
         }
     }
-}
-
-/// What this machine has not is no failure, but where everything has to be there (`HWDYNO_REQUIRE_PEERS=1`).
-fn absent(what: &str) {
-    assert!(std::env::var("HWDYNO_REQUIRE_PEERS").as_deref() != Ok("1"), "this machine must have {what}");
-    eprintln!("left out: this machine has no {what}");
 }
 
 #[test]

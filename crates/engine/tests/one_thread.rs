@@ -42,6 +42,8 @@ const CHECKS: &[Check] = &[
     ("storage_blocks", |scratch| blocks(scratch, "read", "mmap"), counted),
     ("storage_blocks", |scratch| sealed(scratch, "randwrite"), counted),
     ("storage_blocks", |scratch| sealed(scratch, "read"), counted),
+    ("storage_blocks", journaled, counted),
+    ("storage_check", |scratch| json!({"journal": scratch.file("journal")}), counted),
     ("storage_blocks", |scratch| blocks(scratch, "rw", "stdio"), counted),
     ("storage_patterns", |scratch| json!({"path": scratch.file("data"), "pattern": "write", "bs": 777}), counted),
     ("storage_patterns", |scratch| json!({"path": scratch.file("data"), "pattern": "freread"}), counted),
@@ -132,6 +134,12 @@ fn sealed(scratch: &Scratch, rw: &str) -> Value {
     let mut asked = blocks(scratch, rw, "psync");
     asked["verify"] = json!("crc32c");
     asked["rate"] = json!(100_000.0);
+    asked
+}
+
+fn journaled(scratch: &Scratch) -> Value {
+    let mut asked = sealed(scratch, "randwrite");
+    asked["journal"] = json!(scratch.file("journal"));
     asked
 }
 

@@ -6,6 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+mod here;
+
+use here::absent;
 use hwdyno_engine::{run, Error, Reading, Stop};
 use serde_json::{json, Value};
 
@@ -46,18 +49,12 @@ fn with(base: &Value, more: &Value) -> Value {
     Value::Object(all)
 }
 
-/// Whether this machine must have everything that the tests can use: nothing may pass by not being tried.
-fn all_must_be_here() -> bool {
-    std::env::var_os("HWDYNO_REQUIRE_PEERS").is_some()
-}
-
 /// Runs; none where this system does not have the engine (an emulator, an old kernel, a container's filter).
 fn blocks(parameters: &Value) -> Option<Reading> {
     match run("storage_blocks", parameters, &Stop::new()) {
         Ok(reading) => Some(reading),
-        Err(Error::Machine(says, Some(libc::ENOSYS | libc::EPERM)))
-            if says.contains("use ioengine") && !all_must_be_here() =>
-        {
+        Err(Error::Machine(says, Some(libc::ENOSYS | libc::EPERM))) if says.contains("use ioengine") => {
+            absent(&says);
             None
         }
         Err(error) => panic!("{parameters}: {error}"),
@@ -172,8 +169,7 @@ fn blocks_that_do_not_fit_direct_access_go_through_the_cache_and_say_so() {
 fn a_filesystem_in_memory_is_never_called_direct() {
     let shm = Path::new("/dev/shm");
     if fs::write(shm.join("hwdyno-probe"), b"x").is_err() {
-        assert!(!all_must_be_here(), "no tmpfs at /dev/shm");
-        return; // this system mounts no tmpfs there
+        return absent("a tmpfs at /dev/shm");
     }
     fs::remove_file(shm.join("hwdyno-probe")).unwrap();
     let scratch = Scratch::below(shm, "tmpfs");
@@ -262,8 +258,7 @@ fn holes_and_unwritten_parts_are_told_apart_from_data() {
     let reading = blocks(&json!({"path": path, "ioengine": "psync", "time_based": false})).unwrap();
     let bytes = |name: &str| reading.details[name].as_u64();
     if bytes("extent_hole_bytes").is_none() {
-        assert!(!all_must_be_here(), "the filesystem of /var/tmp tells no extents");
-        return; // this filesystem does not tell
+        return absent("a filesystem at /var/tmp that tells its extents");
     }
     assert_eq!((bytes("extent_written_bytes"), bytes("extent_hole_bytes")), (Some(MIB), Some(2 * MIB)));
     assert!(reading.details["cached_share_after"].as_f64().is_none_or(|share| (0.0..=1.0).contains(&share)));

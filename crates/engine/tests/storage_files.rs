@@ -5,6 +5,9 @@
 use std::fs;
 use std::path::PathBuf;
 
+mod here;
+
+use here::absent;
 use hwdyno_engine::{run, Error, Reading, Stop};
 use serde_json::{json, Value};
 
@@ -45,9 +48,8 @@ fn blocks(files: &[String], more: &Value) -> Option<Reading> {
     all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     match run("storage_blocks", &all, &Stop::new()) {
         Ok(reading) => Some(reading),
-        Err(Error::Machine(says, Some(libc::ENOSYS | libc::EPERM)))
-            if says.contains("use ioengine") && std::env::var_os("HWDYNO_REQUIRE_PEERS").is_none() =>
-        {
+        Err(Error::Machine(says, Some(libc::ENOSYS | libc::EPERM))) if says.contains("use ioengine") => {
+            absent(&says);
             None
         }
         Err(error) => panic!("{more}: {error}"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from hwdyno.cli import common, storage_job, storage_snia
+from hwdyno.cli import common, storage_check, storage_job, storage_snia
 from hwdyno.cli.resource import add_axes, plan_of
 from hwdyno.words import UserError
 
@@ -19,10 +19,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         "question",
         nargs="*",
         metavar="QUESTION",
-        help="grid, iodepth, blocksize, mix, jobs, rate, patterns, threads, metadata, names, `job FILE.fio`, or "
-        "`snia TEST` (iops, throughput, latency, demand); without one, the axes that are given, or all questions",
+        help="grid, iodepth, blocksize, mix, jobs, rate, patterns, threads, metadata, names, `job FILE.fio`, "
+        "`snia TEST` (iops, throughput, latency, demand), or `check JOURNAL`; without one, the axes "
+        "that are given, or all questions",
     )
-    add_axes(parser, KERNELS, leave_out={"path", "cpus", "seed", "files", "destroy", "serial"}, resource="storage")
+    add_axes(
+        parser, KERNELS, leave_out={"path", "cpus", "seed", "files", "purge", "destroy", "serial"}, resource="storage"
+    )
     raw_device = parser.add_argument_group("raw devices", "--path DEVICE is only read, unless its data is given away")
     raw_device.add_argument(
         "--destroy", metavar="DEVICE", default="", help="write over this device, the same as --path: all on it is lost"
@@ -31,6 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--serial", metavar="TEXT", default="", help="its serial number, typed from its label (without one: its bytes)"
     )
     storage_job.add_options(parser)
+    storage_check.add_options(parser)
     common.add_options(parser)
 
 
@@ -40,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
         if args.destroy:
             raise UserError("a job file never writes to a raw device; measure it by --rw, --bs … with --destroy")
         return storage_job.run(args.question[1:], args)
+    if args.question[:1] == ["check"]:
+        return storage_check.run(args.question[1:], args)
     if args.question[:1] == ["snia"]:
         return storage_snia.run(args.question[1:], args)
     host = common.this_machine()

@@ -10,6 +10,7 @@ from hwdyno.ceilings import with_derived
 from hwdyno.curves import curves_of
 from hwdyno.findings import (
     between_runs,
+    children,
     compute,
     conditions,
     coverage,
@@ -59,6 +60,7 @@ RULES: tuple[Rule, ...] = (
     Rule("too_short", "point", coverage.too_short, degrades=True),
     Rule("small_region", "point", coverage.small_region),
     Rule("shared_blocks", "point", coverage.shared_blocks),
+    Rule("unequal_jobs", "point", children.unequal_jobs),
     # Did the conditions hold? First what explains the others.
     Rule("others_at_work", "point", conditions.others_at_work, degrades=True),
     Rule("steal", "point", conditions.steal, degrades=True),

@@ -66,6 +66,8 @@ class SimulatedMachine:
     client_bound: bool = False
     """The measuring threads' CPU is the limit."""
     direct_refused: bool = False
+    unequal_jobs: float = 0.0
+    """How much earlier than the last job the first one has done its part, as a share of the time."""
     short_transfers: int = 0
     """Short reads in each run."""
     others_cpu: float = 0.0

@@ -102,6 +102,7 @@ def _blocks(
             "size_bytes": size,
             "extent_unwritten_bytes": round(size * machine.unwritten_share),
             "extent_hole_bytes": round(size * machine.hole_share),
+            **_children(machine, jobs, (reads + writes) / elapsed),
         },
     )
 
@@ -121,6 +122,21 @@ def _course(machine: SimulatedMachine, rows: int, most: float, draw: random.Rand
             factor *= 0.05
         course.append(min(factor, most))
     return course
+
+
+def _children(machine: SimulatedMachine, jobs: int, whole_bytes_s: float) -> dict[str, float]:
+    """Each job's own throughput, where as much work takes some of them less time than the whole."""
+    if jobs < 2:
+        return {}
+    took = [1 - machine.unequal_jobs * job / (jobs - 1) for job in range(jobs)]
+    own = [whole_bytes_s / jobs / share for share in took]
+    return {
+        "children_sum_bytes_s": sum(own),
+        "children_min_bytes_s": min(own),
+        "children_max_bytes_s": max(own),
+        "children_shortest_share": min(took),
+        "children_sum_over_parent": sum(own) / whole_bytes_s,
+    }
 
 
 def _by_direction(counts: list[int], read_share: float) -> dict[str, list[int]]:

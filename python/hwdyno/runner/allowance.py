@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from hwdyno.plan import PEER_OVERHEAD_S, Plan, Planned, reading_s, timing
+from hwdyno.plan import PEER_OVERHEAD_S, SHORTEST_S, Plan, Planned, reading_s, timing
 from hwdyno.runner import budget
 from hwdyno.runner.bend import may_add
 from hwdyno.runner.point import PointInWork
@@ -75,6 +76,24 @@ class Allowance:
         # A noisy experiment may take half as much again, but not what the others need at least.
         most = max(left * part, min(1.5 * left * part, left - others))
         self.deadline = time.monotonic() + max(0.0, most) + grace * part
+
+    def keep_up(self, points: Sequence[tuple[Planned, PointInWork]]) -> None:
+        """Shorten what is to come where no time is left for points that nothing was read of: each has a reading."""
+        unread = [(planned, point) for planned, point in points if not point.readings and not point.done]
+        if self.deadline is None or not unread:
+            return
+        left = self.deadline - time.monotonic()
+        needed = sum(self.turn_s(planned, point) for planned, point in unread)
+        if needed <= left:
+            return
+        # What readings take beside their timed regions stays; only these can be shortened.
+        now = self.timing
+        timed = (now.runtime_s + now.ramp_s) * sum(planned.experiment.runtime_share for planned, _ in unread)
+        beside = max(0.0, needed - timed)
+        share = max(0.0, left - beside) / max(1e-9, needed - beside)
+        runtime_s = max(min(SHORTEST_S, now.runtime_s), now.runtime_s * share)
+        ramp_s = min(now.ramp_s, max(0.05, now.ramp_s * share))
+        self.timing = replace(now, runtime_s=runtime_s, ramp_s=ramp_s, repeats_min=1)
 
     def needed_s(self, experiments: Sequence[Planned]) -> float:
         """Seconds for the least repeats of every point that still lacks them, and of those near the bends."""

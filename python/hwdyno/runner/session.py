@@ -279,6 +279,7 @@ class Session:
                     if point.readings and not point.done:
                         self._settle(planned, point, journal, "time")
                 if not point.done:
+                    self.allowance.keep_up(points)
                     with self._guarded((planned,)):
                         self._read(planned, point, journal)
                 if self.interrupted:

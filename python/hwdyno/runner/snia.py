@@ -114,6 +114,8 @@ class _Rounds(Session):
         depth = 1 if told.get("ioengine") in {"psync", "mmap"} else 32
         told |= {"rw": "write", "bs": PRECONDITION_BYTES, "iodepth": depth, "numjobs": 1, "time_based": False}
         told |= {"io_size": PRECONDITION_TIMES * size, "runtime": 0.0, "ramp_time": 0.0}
+        if any(one["name"] == "purge" for one in self.host.kernels()[planned.experiment.kernel]["parameters"]):
+            told["purge"] = True
         told.pop("rwmixread", None)
         left = self.allowance.left_s
         if left is not None:
@@ -128,6 +130,11 @@ class _Rounds(Session):
         written = sum(int(stream["bytes"]) for stream in reading["streams"])
         says = f"{format_size(written)} were written in sequence, {written / size:.1f} times the region"
         self.notes.append(Note("snia_preconditioned", says))
+        self.notes += [
+            Note(f"snia_{note['code']}", note["says"])
+            for note in reading.get("notes", ())
+            if note["code"] in {"purged", "not_purged"}
+        ]
 
     def _share_out(self, every: int, once: int) -> float:
         """Seconds of one workload in one round."""

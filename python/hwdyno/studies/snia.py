@@ -229,9 +229,14 @@ def _shortened(run: Run) -> list[str]:
     if size and size < 0.95 * whole_bytes:
         parts.append(f"{format_size(size)} instead of the whole device of {format_size(whole_bytes)}")
     notes = {note.code: note.says for point in result.points for note in point.notes}
-    parts.append("no purge before")
-    more = f" Before, {notes['snia_preconditioned']}." if "snia_preconditioned" in notes else ""
-    return [f"Shortened: {', '.join(parts)}; these figures do not stand beside those of the whole specification.{more}"]
+    if "snia_purged" not in notes:
+        parts.append("not purged before")
+    before = [notes[code] for code in ("snia_purged", "snia_not_purged", "snia_preconditioned") if code in notes]
+    told = [f"Before, {'; then '.join(before)}."] if before else []
+    if parts:
+        short = f"Shortened: {', '.join(parts)}; these figures do not stand beside those of the whole specification."
+        told.insert(0, short)
+    return told
 
 
 def _method(test: str, title: str, asks: str) -> Study:

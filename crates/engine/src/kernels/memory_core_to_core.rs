@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn lines_go_from_one_processor_to_the_other() {
         if crate::sys::affinity::allowed().len() < 2 {
-            return;
+            return crate::here::absent("a second processor");
         }
         for operation in ["cas", "clean", "modified"] {
             let parameters = json!({"operation": operation, "lines": 64, "runtime": 0.02});

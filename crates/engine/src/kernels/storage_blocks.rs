@@ -114,6 +114,12 @@ fn asked() -> Vec<Parameter> {
         ),
         count("verify_seed", "tells the blocks of this run from those of others", 0, i64::MAX, 1),
         count("generation", "number of the first write of a block; an older one is stale", 1, 1 << 30, 1),
+        text(
+            "journal",
+            "with verify: a new file that tells, even after a kill, which writes were acknowledged and synced, for \
+             storage_check; best in memory (/dev/shm), 16 B a block; empty for none",
+        ),
+        flag("purge", "discard the whole raw device first, as after a purge; a file is left as it is", false),
         text("destroy", "the block device whose data is to be lost, the same as path; empty for none"),
         text("serial", "its serial number; its size in bytes where it has none, or a loop's backing file"),
     ]

@@ -10,6 +10,7 @@ use crate::clock::now_ns;
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
 use crate::reading::{CpuTime, Note, Reading};
 use crate::storage::counters::{Device, Snapshot};
+use crate::storage::one_at_a_time::OneAtATime;
 use crate::storage::pool::Pool;
 use crate::storage::psync::Psync;
 use crate::storage::set::Set;
@@ -164,7 +165,8 @@ impl Work<'_> {
             let before = cpu_time::of_this_thread();
             return Ok((searcher.run(first, self.threads, self.stop), cpu_time::of_this_thread().since(before)));
         }
-        let searcher = Searcher::new(index, asked, Psync::new(Set::one(self.file), &pool), &pool, ledger, path);
+        let searcher =
+            Searcher::new(index, asked, OneAtATime::new(Psync::new(Set::one(self.file), &pool)), &pool, ledger, path);
         member.wait_for_start();
         let before = cpu_time::of_this_thread();
         Ok((searcher.run(first, self.threads, self.stop), cpu_time::of_this_thread().since(before)))

@@ -1,5 +1,6 @@
 //! What a job is asked beyond blocks at full speed, and the [`Extras`] that each of its threads makes of it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{json, Map, Value};
@@ -7,11 +8,13 @@ use serde_json::{json, Map, Value};
 use super::choice::{Choice, Spread, Walk};
 use super::counters::Device;
 use super::extras::{Extras, Think};
+use super::journal::Journal;
+use super::ledger::Ledger;
 use super::many::{Many, Service};
 use super::order::{Order, Span};
 use super::pace::{Every, Pace};
 use super::steady::{Criterion, Shared, Steady};
-use super::verify::{Findings, Verify, DAMAGES, LEAST_BLOCK};
+use super::verify::{self, Findings, Verify, LEAST_BLOCK};
 use crate::histogram::Histogram;
 use crate::kernel::{Error, Parameters};
 use crate::reading::{Fault, Note, Reading};
@@ -43,6 +46,8 @@ pub struct Part<'a> {
     pub seed: u64,
     /// What all threads share.
     pub shared: &'a Arc<Shared>,
+    /// Where it is written down which writes were acknowledged.
+    pub journal: Option<&'a Journal>,
 }
 
 /// See the module; the default asks for nothing.
@@ -93,6 +98,10 @@ pub struct Asked {
     pub generation: u32,
     /// Tells blocks of this run from those of others.
     pub verify_seed: u64,
+    /// The file that tells which writes were acknowledged; empty for none.
+    pub journal: PathBuf,
+    /// The raw device is discarded first.
+    pub purge: bool,
     /// Completions are polled for at the device, not announced by an interrupt.
     pub hipri: bool,
     /// Buffers lie in huge pages.
@@ -124,6 +133,8 @@ impl Default for Asked {
             verify: false,
             generation: 1,
             verify_seed: 1,
+            journal: PathBuf::new(),
+            purge: false,
             hipri: false,
             huge: true,
         }
@@ -177,6 +188,8 @@ impl Asked {
             verify: parameters.text("verify") == "crc32c",
             generation: parameters.integer("generation") as u32,
             verify_seed: parameters.integer("verify_seed"),
+            journal: PathBuf::from(parameters.text("journal")),
+            purge: parameters.flag("purge"),
             hipri: parameters.flag("hipri"),
             huge: parameters.text("mem") == "huge",
         })
@@ -186,6 +199,12 @@ impl Asked {
     #[must_use]
     pub fn open_loop(&self) -> bool {
         self.rate > 0.0 || self.rate_bytes > 0
+    }
+
+    /// It is written down which writes were acknowledged.
+    #[must_use]
+    pub fn keeps_journal(&self) -> bool {
+        !self.journal.as_os_str().is_empty()
     }
 
     /// The longest operation, B; `block` where all are alike.
@@ -224,6 +243,9 @@ impl Asked {
         }
         if self.verify && shared {
             return Err(Error::usage("verify needs blocks of one job's own: use share=partition, or numjobs 1"));
+        }
+        if self.keeps_journal() && !self.verify {
+            return Err(Error::usage("a journal tells of blocks that say what they are: add verify crc32c"));
         }
         if !random && self.spread != Spread::Even {
             return Err(Error::usage("random_distribution needs a random order: use rw randread, randwrite or randrw"));
@@ -299,7 +321,10 @@ impl Asked {
             limit: limited.then(|| if self.io_size > 0 { self.io_size.div_ceil(jobs) } else { size * self.loops }),
             verify: self.verify.then(|| {
                 let reads_only = part.read_percent == 100;
-                Verify::new(span.offset, span.blocks, span.block, self.verify_seed, self.generation, reads_only)
+                let ledger =
+                    part.journal.map_or_else(|| Ledger::new(span.blocks), |journal| journal.ledger(part.number));
+                let nonce = part.journal.map_or_else(|| verify::nonce(self.verify_seed), Journal::nonce);
+                Verify::new(span, ledger, nonce, self.generation, reads_only)
             }),
             synced: (self.sync_every > 0).then(Histogram::new),
             ..Extras::default()
@@ -365,23 +390,8 @@ impl Told {
         if let Some(steady) = &self.steady {
             steady.write(details);
         }
-        let Some(found) = &self.verified else { return };
-        details.insert("verify_checked_blocks".into(), json!(found.checked));
-        for (&count, (_, name)) in found.counts.iter().zip(DAMAGES) {
-            details.insert(format!("verify_{name}_blocks"), json!(count));
-            if count > 0 {
-                let at = found.first.iter().find(|first| first.1 == name).map_or(0, |first| first.0);
-                let says = format!("{name} block, the first at offset {at}");
-                faults.push(Fault { operation: "verify".into(), errno: 0, says, count });
-            }
-        }
-        if found.unreadable > 0 {
-            let says = "could not be read back".into();
-            faults.push(Fault { operation: "verify".into(), errno: libc::EIO, says, count: found.unreadable });
-        }
-        if !found.first.is_empty() {
-            let first: Vec<_> = found.first.iter().map(|(at, kind)| json!({"offset": at, "damage": kind})).collect();
-            details.insert("verify_first_damaged".into(), json!(first));
+        if let Some(found) = &self.verified {
+            found.write("", details, faults);
         }
     }
 }

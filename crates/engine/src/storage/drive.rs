@@ -253,8 +253,10 @@ pub fn drive<A: Access, const EXTRA: bool>(
     };
     if schedule.sync_at_end {
         drain(access);
-        if let Err(error) = access.sync() {
-            record.fault(true, error.raw_os_error().unwrap_or(libc::EIO));
+        match access.sync() {
+            Ok(()) if EXTRA => extras.covered(),
+            Ok(()) => {}
+            Err(error) => record.fault(true, error.raw_os_error().unwrap_or(libc::EIO)),
         }
         record.end(clock.now().max(now));
         edge(access, false);

@@ -192,16 +192,18 @@ impl Extras {
 
     /// With nothing in flight: syncs, thinks, or waits for the next intended beginning, no longer than to `until_ns`.
     pub fn settle<A: Access>(&mut self, access: &mut A, clock: Clock, until_ns: u64, record: &mut Record) {
-        if let Some((every, whole)) = self.sync.as_mut().filter(|(every, _)| every.is_due()) {
+        if let Some(whole) = self.sync.as_ref().and_then(|(every, whole)| every.is_due().then_some(*whole)) {
             let began = clock.now();
-            let answer = if *whole { access.sync_whole() } else { access.sync() };
-            if let Err(error) = answer {
-                record.fault(true, error.raw_os_error().unwrap_or(libc::EIO));
+            match if whole { access.sync_whole() } else { access.sync() } {
+                Ok(()) => self.covered(),
+                Err(error) => record.fault(true, error.raw_os_error().unwrap_or(libc::EIO)),
             }
             if let Some(synced) = &mut self.synced {
                 synced.record_many(clock.now().saturating_sub(began), 1);
             }
-            every.done();
+            if let Some((every, _)) = &mut self.sync {
+                every.done();
+            }
         }
         if let Some(think) = self.think.as_mut().filter(|think| think.is_due) {
             let now = clock.now();
@@ -216,6 +218,13 @@ impl Extras {
             (think.is_due, think.since_ns) = (false, clock.now());
         } else if let Some(pace) = &self.pace {
             rest(clock, pace.due_ns().min(until_ns).min(clock.now() + LONGEST_SLEEP_NS));
+        }
+    }
+
+    /// A sync has ended well: it covers what was acknowledged.
+    pub fn covered(&self) {
+        if let Some(verify) = &self.verify {
+            verify.synced();
         }
     }
 

@@ -14,8 +14,10 @@ use super::asked::{Asked, Part};
 use super::counters::Snapshot;
 use super::drive::{drive, Schedule};
 use super::failing::{Fail, Failing};
+use super::journal::Journal;
 use super::mmap::Mmap;
 use super::null::Null;
+use super::one_at_a_time::OneAtATime;
 use super::order::{Order, Span};
 use super::outcome::Outcome;
 use super::pool::Pool;
@@ -28,6 +30,7 @@ use super::set::Set;
 use super::stdio::Stdio;
 use super::steady::Shared;
 use super::uring::Uring;
+use super::verify;
 use crate::clock::Clock;
 use crate::cpu_time;
 use crate::kernel::{Error, Stop};
@@ -153,12 +156,16 @@ impl Job {
             start: OnceLock::new(),
             failed: AtomicBool::new(false),
             steady: Arc::new(Shared::new(self.jobs)),
+            journal: self.journal(&ready)?,
         };
         let outcomes = team::run(self.jobs, &self.cpus, |member| {
             self.member(member, &ready, clock, &together, stop)
                 .inspect_err(|_| together.failed.store(true, Ordering::Relaxed))
         })?;
         let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
+        if let Some(journal) = &together.journal {
+            journal.end();
+        }
         if let Some(share) = watch.disagreement() {
             ready.notes.push(note(
                 "clock_disagrees",
@@ -235,6 +242,32 @@ impl Job {
         Ok(())
     }
 
+    /// What of the region is the job's `number`.
+    fn span_of(&self, number: usize, ready: &Ready) -> Span {
+        match (self.share_whole, self.files.len() > 1) {
+            (true, _) => ready.span,
+            (false, true) => {
+                let files = ready.files.get(number).map_or(0, Vec::len);
+                Span { blocks: ready.file_blocks * files as u64, ..ready.span }
+            }
+            (false, false) => ready.span.part(number as u64, self.jobs as u64),
+        }
+    }
+
+    /// The journal that is asked for, of all jobs; each of them keeps its own part.
+    fn journal(&self, ready: &Ready) -> Result<Option<Journal>, Error> {
+        if !self.asked.keeps_journal() {
+            return Ok(None);
+        }
+        if !self.writes() || self.files.len() > 1 {
+            return Err(Error::usage("a journal tells of writes to one file: take an rw that writes, and no files"));
+        }
+        let parts: Vec<Span> = (0..self.jobs).map(|number| self.span_of(number, ready)).collect();
+        // No other run's blocks may pass for this one's.
+        let nonce = verify::nonce(self.asked.verify_seed ^ Clock::best().now() ^ u64::from(std::process::id()));
+        Journal::create(&self.asked.journal, &self.path, nonce, &parts).map(Some)
+    }
+
     /// One member's part: set up, wait for all, run, bring home.
     fn member(
         &self,
@@ -246,11 +279,7 @@ impl Job {
     ) -> Result<Outcome, Error> {
         let seed = mix(self.seed ^ mix(member.number as u64));
         let files = ready.files.get(member.number).map_or(&[][..], Vec::as_slice);
-        let span = match (self.share_whole, files.len() > 1 || self.files.len() > 1) {
-            (true, _) => ready.span,
-            (false, true) => Span { blocks: ready.file_blocks * files.len() as u64, ..ready.span },
-            (false, false) => ready.span.part(member.number as u64, self.jobs as u64),
-        };
+        let span = self.span_of(member.number, ready);
         let filling = clock.now();
         let pool = Pool::new(self.depth, self.block as usize, self.writes(), self.jobs, self.asked.huge, seed);
         let fill_s = clock.now().saturating_sub(filling) as f64 / 1e9;
@@ -265,15 +294,19 @@ impl Job {
                     Uring::new(set, &pool, self.submit_at_most(), self.asked.hipri).map_err(|e| uring_refused(&e)),
                 ),
                 Engine::Aio => go.with(set, Aio::new(set, &pool).map_err(|e| aio_refused(&e))),
-                Engine::Psync => go.with(set, Ok(Psync::new(set, &pool))),
+                Engine::Psync => go.with(set, Ok(OneAtATime::new(Psync::new(set, &pool)))),
                 Engine::Mmap => go.with(
                     set,
                     Mmap::new(set, &pool, of_each, self.writes(), self.random)
+                        .map(OneAtATime::new)
                         .map_err(|e| Error::machine(format!("map {}", self.path.display()), &e)),
                 ),
-                Engine::Stdio => {
-                    go.with(set, Stdio::new(set, &pool, self.writes()).map_err(|e| Error::machine("open a stream", &e)))
-                }
+                Engine::Stdio => go.with(
+                    set,
+                    Stdio::new(set, &pool, self.writes())
+                        .map(OneAtATime::new)
+                        .map_err(|e| Error::machine("open a stream", &e)),
+                ),
                 Engine::Null => go.with(set, Ok(Null::new(self.depth))),
             }
         });
@@ -292,6 +325,7 @@ struct Together {
     /// One of them could not be made ready.
     failed: AtomicBool,
     steady: Arc<Shared>,
+    journal: Option<Journal>,
 }
 
 /// What a member needs to run once its engine stands.
@@ -330,6 +364,7 @@ impl Go<'_> {
             read_percent: job.read_percent,
             seed: self.seed,
             shared: &self.together.steady,
+            journal: self.together.journal.as_ref(),
         });
         if job.asked.varied() {
             record.weigh();
@@ -385,6 +420,7 @@ impl Go<'_> {
         if let (Some(verify), true) = (&mut extras.verify, job.writes()) {
             access
                 .sync()
+                .inspect(|()| verify.synced())
                 .and_then(|()| verify.read_back(set, &|| self.stop.is_set()))
                 .map_err(|error| Error::machine("read back what was written", &error))?;
         }

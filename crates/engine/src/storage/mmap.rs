@@ -6,7 +6,8 @@
 
 use std::io;
 
-use super::access::{Access, Transfer};
+use super::access::Transfer;
+use super::one_at_a_time::Mover;
 use super::order::Span;
 use super::pool::Pool;
 use super::set::Set;
@@ -20,12 +21,13 @@ pub struct Mmap<'a> {
     /// Where in each file the mapping begins: a multiple of the page size.
     begin: u64,
     pool: &'a Pool,
-    next: Option<(usize, Transfer)>,
-    complete: Option<(usize, i64)>,
 }
 
 impl<'a> Mmap<'a> {
     /// Maps what `span` covers of each file.
+    ///
+    /// # Errors
+    /// What keeps a file from being mapped.
     pub fn new(set: Set<'a>, pool: &'a Pool, span: Span, write: bool, random: bool) -> io::Result<Self> {
         let begin = span.offset / page_size() * page_size();
         let length = span.offset - begin + span.blocks * span.block;
@@ -34,42 +36,19 @@ impl<'a> Mmap<'a> {
         for mapping in &mappings {
             mapping.advise(random);
         }
-        Ok(Self { set, mappings, begin, pool, next: None, complete: None })
+        Ok(Self { set, mappings, begin, pool })
     }
 }
 
-impl Access for Mmap<'_> {
-    const SYNCHRONOUS: bool = true;
-
+impl Mover for Mmap<'_> {
     #[inline]
-    fn prepare(&mut self, slot: usize, transfer: &Transfer) {
-        self.next = Some((slot, *transfer));
-    }
-
-    #[inline]
-    fn submit(&mut self) -> io::Result<()> {
-        if let Some((slot, transfer)) = self.next.take() {
-            let (file, offset) = self.set.place(transfer.offset);
-            let (mapping, at) = (&self.mappings[file], (offset - self.begin) as usize);
-            let moved = if transfer.write {
-                mapping.write(at, self.pool.region(), transfer.at, transfer.length)
-            } else {
-                mapping.read(at, self.pool.region(), transfer.at, transfer.length)
-            };
-            self.complete = Some((slot, moved));
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn wait(&mut self, _at_least: usize) -> io::Result<()> {
-        Ok(())
-    }
-
-    #[inline]
-    fn completions(&mut self, mut done: impl FnMut(usize, i64)) {
-        if let Some((slot, moved)) = self.complete.take() {
-            done(slot, moved);
+    fn transfer(&mut self, transfer: &Transfer) -> i64 {
+        let (file, offset) = self.set.place(transfer.offset);
+        let (mapping, at) = (&self.mappings[file], (offset - self.begin) as usize);
+        if transfer.write {
+            mapping.write(at, self.pool.region(), transfer.at, transfer.length)
+        } else {
+            mapping.read(at, self.pool.region(), transfer.at, transfer.length)
         }
     }
 

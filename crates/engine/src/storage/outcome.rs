@@ -34,30 +34,36 @@ pub struct Outcome {
     pub extras: Extras,
 }
 
-/// Throughput of each thread over its own time, beside which the whole's is the parent's.
+/// What each thread moved, and how long it took over it: beside the whole's throughput, which is the parent's.
 #[derive(Default)]
-struct Children(Vec<f64>);
+struct Children(Vec<(u64, f64)>);
 
 impl Children {
     fn add(&mut self, record: &Record, block: u64, varied: bool) {
         let bytes = record.directions.iter().map(|direction| bytes_of(direction, block, varied)).sum::<u64>();
         let took_s = record.ended_ns.saturating_sub(record.began_ns) as f64 / 1e9;
         if took_s > 0.0 {
-            self.0.push(bytes as f64 / took_s);
+            self.0.push((bytes, took_s));
         }
     }
 
-    fn write(&self, details: &mut Map<String, Value>) {
-        if self.0.len() < 2 {
+    /// Their own rates, and by how much the sum of them is above what all moved together in `elapsed_s`.
+    fn write(&self, elapsed_s: f64, details: &mut Map<String, Value>) {
+        if self.0.len() < 2 || elapsed_s <= 0.0 {
             return;
         }
-        let sum = self.0.iter().sum::<f64>();
-        let least = self.0.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = self.0.iter().copied().fold(0.0, f64::max);
+        let rates = || self.0.iter().map(|&(bytes, took_s)| bytes as f64 / took_s);
+        let sum = rates().sum::<f64>();
+        let moved = self.0.iter().map(|&(bytes, _)| bytes).sum::<u64>();
+        let shortest_s = self.0.iter().map(|&(_, took_s)| took_s).fold(f64::INFINITY, f64::min);
         details.insert("children_sum_bytes_s".into(), json!(sum));
         details.insert("children_mean_bytes_s".into(), json!(sum / self.0.len() as f64));
-        details.insert("children_min_bytes_s".into(), json!(least));
-        details.insert("children_max_bytes_s".into(), json!(most));
+        details.insert("children_min_bytes_s".into(), json!(rates().fold(f64::INFINITY, f64::min)));
+        details.insert("children_max_bytes_s".into(), json!(rates().fold(0.0, f64::max)));
+        details.insert("children_shortest_share".into(), json!(shortest_s / elapsed_s));
+        if moved > 0 {
+            details.insert("children_sum_over_parent".into(), json!(sum / (moved as f64 / elapsed_s)));
+        }
     }
 }
 
@@ -153,7 +159,7 @@ impl Job {
                 count: fault.count,
             });
         }
-        children.write(&mut details);
+        children.write(reading.elapsed_s, &mut details);
         if !logs.is_empty() {
             details.insert("logs".into(), json!(logs));
         }
@@ -172,5 +178,50 @@ impl Job {
         reading.notes = notes;
         reading.details = details;
         reading
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many blocks of 1000 B written from 1 s on for so long.
+    fn record(blocks: u32, took_s: u64) -> Record {
+        let mut record = Record::new(1_000_000_000);
+        record.begin(1_000_000_000);
+        record.completed(true, 1, 1, blocks);
+        record.end((1 + took_s) * 1_000_000_000);
+        record
+    }
+
+    fn told(records: &[Record], elapsed_s: f64) -> Map<String, Value> {
+        let (mut children, mut details) = (Children::default(), Map::new());
+        for record in records {
+            children.add(record, 1000, false);
+        }
+        children.write(elapsed_s, &mut details);
+        details
+    }
+
+    #[test]
+    fn threads_that_end_together_add_up_to_the_whole() {
+        let details = told(&[record(100, 4), record(300, 4)], 4.0);
+        assert_eq!(details["children_sum_bytes_s"], json!(100_000.0));
+        assert_eq!(details["children_sum_over_parent"], json!(1.0));
+        assert_eq!(details["children_shortest_share"], json!(1.0));
+        assert!(told(&[record(100, 4)], 4.0).is_empty());
+    }
+
+    #[test]
+    fn one_that_is_done_early_makes_the_sum_more_than_was_ever_moved() {
+        let details = told(&[record(100, 1), record(100, 4)], 4.0);
+        // 100 000 + 25 000 B/s of its own each; 200 000 B in 4 s all together.
+        assert_eq!(details["children_sum_bytes_s"], json!(125_000.0));
+        assert_eq!(details["children_sum_over_parent"], json!(2.5));
+        assert_eq!(details["children_shortest_share"], json!(0.25));
+        assert_eq!(
+            (&details["children_min_bytes_s"], &details["children_max_bytes_s"]),
+            (&json!(25_000.0), &json!(100_000.0))
+        );
     }
 }

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use super::access::{Access, Transfer};
+use super::access::Transfer;
+use super::one_at_a_time::Mover;
 use super::pool::Pool;
 use super::set::Set;
 use crate::sys::files;
@@ -11,49 +12,24 @@ use crate::sys::files;
 pub struct Psync<'a> {
     set: Set<'a>,
     pool: &'a Pool,
-    next: Option<(usize, Transfer)>,
-    complete: Option<(usize, i64)>,
-    calls: u64,
 }
 
 impl<'a> Psync<'a> {
-    /// For one operation at a time.
+    /// Between the files and the pool's memory.
     #[must_use]
     pub fn new(set: Set<'a>, pool: &'a Pool) -> Self {
-        Self { set, pool, next: None, complete: None, calls: 0 }
+        Self { set, pool }
     }
 }
 
-impl Access for Psync<'_> {
-    const SYNCHRONOUS: bool = true;
+impl Mover for Psync<'_> {
+    const CALLS_EACH: u64 = 1;
 
     #[inline]
-    fn prepare(&mut self, slot: usize, transfer: &Transfer) {
-        self.next = Some((slot, *transfer));
-    }
-
-    #[inline]
-    fn submit(&mut self) -> io::Result<()> {
-        if let Some((slot, transfer)) = self.next.take() {
-            let call = if transfer.write { files::write_at } else { files::read_at };
-            let (file, offset) = self.set.place(transfer.offset);
-            let moved = call(&self.set.files()[file], self.pool.region(), transfer.at, transfer.length, offset);
-            self.complete = Some((slot, moved));
-            self.calls += 1;
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn wait(&mut self, _at_least: usize) -> io::Result<()> {
-        Ok(())
-    }
-
-    #[inline]
-    fn completions(&mut self, mut done: impl FnMut(usize, i64)) {
-        if let Some((slot, moved)) = self.complete.take() {
-            done(slot, moved);
-        }
+    fn transfer(&mut self, transfer: &Transfer) -> i64 {
+        let call = if transfer.write { files::write_at } else { files::read_at };
+        let (file, offset) = self.set.place(transfer.offset);
+        call(&self.set.files()[file], self.pool.region(), transfer.at, transfer.length, offset)
     }
 
     fn sync(&mut self) -> io::Result<()> {
@@ -62,9 +38,5 @@ impl Access for Psync<'_> {
 
     fn sync_whole(&mut self) -> io::Result<()> {
         self.set.sync_all()
-    }
-
-    fn calls(&self) -> u64 {
-        self.calls
     }
 }

@@ -15,7 +15,7 @@ use crate::kernel::Error;
 use crate::survey::block;
 use crate::survey::mounts;
 use crate::survey::tree::{base, parent, Tree};
-use crate::sys::files::{device_size, major_minor};
+use crate::sys::files::{device_size, discard, major_minor};
 
 /// What somebody typed to have a device written.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +44,14 @@ impl Claim {
             .map_err(|e| Error::machine(format!("open {} for writing", path.display()), &e))?;
         let same = file.metadata().is_ok_and(|now| now.file_type().is_block_device() && now.rdev() == self.number);
         same.then_some(file).ok_or_else(|| refused(path, "it is another device than the one that was checked"))
+    }
+
+    /// Purges the device: all of it is discarded, so that a drive begins like a new one.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub fn purge(&self) -> io::Result<()> {
+        discard(&self.held, self.size())
     }
 
     /// The size of the device, B.

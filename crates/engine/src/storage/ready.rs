@@ -76,6 +76,9 @@ impl Job {
             Some(device) => Some(raw::claim(device, &self.consent)?),
             None => None,
         };
+        if self.asked.purge {
+            notes.push(purged(claim.as_ref()));
+        }
         let made = if self.fresh { make(&paths)? } else { Made::default() };
         let (mut size, mut device, mut raw) = (u64::MAX, None, false);
         for path in &paths {
@@ -227,6 +230,15 @@ impl Job {
         let answer = files::read_at(&direct, &probe, 0, length, span.offset);
         (answer == -i64::from(libc::EINVAL))
             .then(|| format!("blocks of {block} B at offset {} do not fit the device's for O_DIRECT", span.offset))
+    }
+}
+
+/// Purges the device that is given away, and tells whether that was done.
+fn purged(claim: Option<&Claim>) -> Note {
+    match claim.map(Claim::purge) {
+        Some(Ok(())) => note("purged", "the whole device was discarded before (BLKDISCARD)"),
+        Some(Err(error)) => note("not_purged", format!("the device cannot be purged by a discard ({error})")),
+        None => note("not_purged", "a file cannot be purged: its drive keeps what it holds; give the raw device away"),
     }
 }
 

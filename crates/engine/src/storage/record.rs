@@ -263,6 +263,39 @@ mod tests {
     }
 
     #[test]
+    fn a_day_of_intervals_takes_no_more_room_than_a_minute() {
+        let second = 1_000_000_000;
+        let room = |record: &Record| {
+            let rows = |one: &Direction| {
+                let sums: usize = one.latency_progress.iter().map(Vec::capacity).sum();
+                sums + one.progress.capacity() + one.bytes_progress.capacity()
+            };
+            record.directions.iter().map(rows).sum::<usize>() + record.faults.capacity()
+        };
+        let mut record = Record::new(second / 10);
+        record.weigh();
+        record.follow();
+        let before = room(&record);
+        record.begin(0);
+        for interval in 1..=24 * 3600 * 10_u64 {
+            record.completed(interval % 2 == 0, 1000, 1500, 1);
+            record.moved(interval % 2 == 0, 4096);
+            record.fault(interval % 2 == 0, (interval % 8) as i32);
+            record.tick(interval * second / 10);
+        }
+        record.end(24 * 3600 * second);
+        assert_eq!(room(&record), before);
+        // 864 000 intervals of 0.1 s, folded eight times into rows of 25.6 s.
+        assert_eq!((record.interval_ns, record.directions[0].progress.len()), (256 * second / 10, 3375));
+        for one in &record.directions {
+            assert_eq!((one.progress.iter().sum::<u64>(), one.bytes), (432_000, 432_000 * 4096));
+            assert_eq!((one.bytes_progress.iter().sum::<u64>(), one.total.count()), (432_000 * 4096, 432_000));
+            assert_eq!(one.latency_progress[2].iter().sum::<u64>(), 432_000 * 1500);
+        }
+        assert_eq!(record.faults.iter().map(|fault| fault.count).sum::<u64>(), 864_000);
+    }
+
+    #[test]
     fn merging_folds_the_finer_intervals() {
         let (mut short, mut long) = (Record::new(10), Record::new(10));
         for record in [&mut short, &mut long] {

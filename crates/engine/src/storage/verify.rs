@@ -6,7 +6,12 @@
 
 use std::io;
 
+use serde_json::{json, Map, Value};
+
+use super::ledger::Ledger;
+use super::order::Span;
 use super::set::Set;
+use crate::reading::Fault;
 use crate::sys::files::{self, Advice};
 use crate::sys::memory::{mark, mix, Region, SECTOR};
 
@@ -16,7 +21,6 @@ const CRC_AT: usize = 28;
 pub const LEAST_BLOCK: u64 = 512;
 /// Blocks are read back so many bytes at a time.
 const CHUNK: u64 = 1 << 20;
-const BUSY: u32 = 1 << 31;
 /// So many damaged blocks are told by their offset.
 const TOLD: usize = 16;
 
@@ -58,7 +62,14 @@ pub struct Findings {
 }
 
 impl Findings {
-    fn count(&mut self, offset: u64, damage: Damage) {
+    /// With room for all that is told, so that nothing is allocated while time is taken.
+    #[must_use]
+    pub fn roomy() -> Self {
+        Self { first: Vec::with_capacity(TOLD), ..Self::default() }
+    }
+
+    /// Counts a damaged block.
+    pub fn count(&mut self, offset: u64, damage: Damage) {
         for (at, (kind, name)) in DAMAGES.iter().enumerate() {
             if *kind == damage {
                 self.counts[at] += 1;
@@ -76,6 +87,27 @@ impl Findings {
         self.counts.iter_mut().zip(other.counts).for_each(|(mine, theirs)| *mine += theirs);
         self.first.extend(&other.first);
         self.first.truncate(TOLD);
+    }
+
+    /// Tells it in a reading: `details`, and a fault for each kind of damage, of blocks that are as `which` says.
+    pub fn write(&self, which: &str, details: &mut Map<String, Value>, faults: &mut Vec<Fault>) {
+        details.insert("verify_checked_blocks".into(), json!(self.checked));
+        for (&count, (_, name)) in self.counts.iter().zip(DAMAGES) {
+            details.insert(format!("verify_{name}_blocks"), json!(count));
+            if count > 0 {
+                let at = self.first.iter().find(|first| first.1 == name).map_or(0, |first| first.0);
+                let says = format!("{name} block{which}, the first at offset {at}");
+                faults.push(Fault { operation: "verify".into(), errno: 0, says, count });
+            }
+        }
+        if self.unreadable > 0 {
+            let says = "could not be read back".into();
+            faults.push(Fault { operation: "verify".into(), errno: libc::EIO, says, count: self.unreadable });
+        }
+        if !self.first.is_empty() {
+            let first: Vec<_> = self.first.iter().map(|(at, kind)| json!({"offset": at, "damage": kind})).collect();
+            details.insert("verify_first_damaged".into(), json!(first));
+        }
     }
 }
 
@@ -144,15 +176,14 @@ pub fn inspect(block: &[u8], offset: u64, nonce: u32) -> Result<u32, Damage> {
     }
 }
 
-/// The blocks of one job, and which write of each is the last: 4 bytes a block.
+/// The blocks of one job, sealed as they are written and judged as they are read.
 #[derive(Debug)]
 pub struct Verify {
-    offset: u64,
-    block: u64,
+    span: Span,
     nonce: u32,
     generation: u32,
-    /// By block: 0 as long as it was not written, else its last write's generation; [`BUSY`] while in flight.
-    blocks: Vec<u32>,
+    /// Which write of each block was the last.
+    ledger: Ledger,
     /// A block that was not written by this job is held against `generation` too.
     reads_only: bool,
     /// What was found so far.
@@ -160,60 +191,61 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// For `blocks` of `block` bytes from `offset` on; what is written first has `generation`.
+    /// For the blocks of `span`, told apart by `nonce`; what is written first has `generation`.
     #[must_use]
-    pub fn new(offset: u64, blocks: u64, block: u64, seed: u64, generation: u32, reads_only: bool) -> Self {
-        let found = Findings { first: Vec::with_capacity(TOLD), ..Findings::default() };
-        Self { offset, block, nonce: nonce(seed), generation, blocks: vec![0; blocks as usize], reads_only, found }
+    pub fn new(span: Span, ledger: Ledger, nonce: u32, generation: u32, reads_only: bool) -> Self {
+        Self { span, nonce, generation, ledger, reads_only, found: Findings::roomy() }
     }
 
+    #[inline]
     fn number(&self, offset: u64) -> usize {
-        ((offset - self.offset) / self.block) as usize
+        ((offset - self.span.offset) / self.span.block) as usize
     }
 
     /// Whether an operation on the block at `offset` is in flight.
     #[must_use]
     pub fn is_busy(&self, offset: u64) -> bool {
-        self.blocks[self.number(offset)] & BUSY != 0
+        self.ledger.is_busy(self.number(offset))
     }
 
     /// An operation on a block begins; what is to be written is made the block that it should be.
     pub fn begin(&mut self, region: &Region, at: usize, offset: u64, write: bool) {
         let number = self.number(offset);
-        let next = match self.blocks[number] {
-            0 => self.generation,
-            last => last + 1,
-        };
         if write {
-            region.lend(at, self.block as usize, |block| seal(block, offset, self.nonce, next));
+            let generation = self.ledger.begin_write(number, self.generation);
+            region.lend(at, self.span.block as usize, |block| seal(block, offset, self.nonce, generation));
+        } else {
+            self.ledger.begin_read(number);
         }
-        self.blocks[number] |= BUSY;
     }
 
     /// An operation on a block has ended.
     pub fn end(&mut self, region: &Region, at: usize, offset: u64, write: bool, whole: bool) {
         let number = self.number(offset);
-        let last = self.blocks[number] & !BUSY;
-        self.blocks[number] = match (write, whole) {
-            (true, true) if last == 0 => self.generation,
-            (true, true) => last + 1,
-            (true, false) => 0, // nobody knows what is there now
-            (false, _) => last,
-        };
-        if !write && whole && (last > 0 || self.reads_only) {
+        self.ledger.end(number, write && whole);
+        if write || !whole {
+            return;
+        }
+        let last = self.ledger.certain(number);
+        if last.is_some() || self.reads_only {
             let nonce = self.nonce;
-            let seen = region.lend(at, self.block as usize, |block| inspect(block, offset, nonce));
+            let seen = region.lend(at, self.span.block as usize, |block| inspect(block, offset, nonce));
             self.judge(offset, seen, last);
         }
     }
 
-    fn judge(&mut self, offset: u64, seen: Result<u32, Damage>, last: u32) {
+    /// A sync has ended well, with nothing in flight.
+    pub fn synced(&self) {
+        self.ledger.synced();
+    }
+
+    fn judge(&mut self, offset: u64, seen: Result<u32, Damage>, last: Option<u32>) {
         self.found.checked += 1;
-        match seen {
-            Ok(generation) if last > 0 && generation != last => self.found.count(offset, Damage::Stale),
-            Ok(generation) if last == 0 && generation < self.generation => self.found.count(offset, Damage::Stale),
-            Ok(_) => {}
-            Err(damage) => self.found.count(offset, damage),
+        match (seen, last) {
+            (Ok(generation), Some(last)) if generation != last => self.found.count(offset, Damage::Stale),
+            (Ok(generation), None) if generation < self.generation => self.found.count(offset, Damage::Stale),
+            (Ok(_), _) => {}
+            (Err(damage), _) => self.found.count(offset, damage),
         }
     }
 
@@ -223,49 +255,55 @@ impl Verify {
     /// # Errors
     /// Where the memory to read into cannot be had.
     pub fn read_back(&mut self, set: Set<'_>, is_stopped: &dyn Fn() -> bool) -> io::Result<()> {
-        let step = (CHUNK / self.block).max(1);
-        let region = Region::new((step * self.block) as usize)?;
-        for file in set.files() {
-            files::advise(file, 0, 0, Advice::DropCache);
-        }
-        let mut next = 0;
-        while next < self.blocks.len() {
-            let from = next;
-            if is_stopped() {
-                break;
-            }
-            let a_file = (self.blocks.len() / set.files().len().max(1)).max(1);
-            // A read ends with its file.
-            let to = (from + step as usize).min((from / a_file + 1) * a_file).min(self.blocks.len());
-            next = to;
-            if !self.blocks[from..to].iter().any(|&last| known(last)) {
-                continue;
-            }
-            let offset = self.offset + from as u64 * self.block;
-            let wanted = (to - from) * self.block as usize;
-            let (file, place) = set.place(offset);
-            let moved = files::read_at(&set.files()[file], &region, 0, wanted, place);
-            for number in from..to {
-                let (last, at) = (self.blocks[number], (number - from) * self.block as usize);
-                if !known(last) {
-                    continue;
-                }
-                if moved < (at as u64 + self.block) as i64 {
-                    self.found.unreadable += 1;
-                    continue;
-                }
-                let (place, nonce) = (offset + at as u64, self.nonce);
-                let seen = region.lend(at, self.block as usize, |block| inspect(block, place, nonce));
-                self.judge(place, seen, last);
-            }
-        }
-        Ok(())
+        let (ledger, nonce) = (self.ledger.clone(), self.nonce);
+        let wanted = |number: usize| ledger.certain(number).is_some();
+        each_block(set, self.span, wanted, is_stopped, |number, offset, bytes| match bytes {
+            Some(bytes) => self.judge(offset, inspect(bytes, offset, nonce), ledger.certain(number)),
+            None => self.found.unreadable += 1,
+        })
     }
 }
 
-/// Whether the write with this entry is known to have ended well.
-fn known(entry: u32) -> bool {
-    entry != 0 && entry & BUSY == 0
+/// Reads those blocks of `span` that are `wanted`, many at a time, and hands each to `see` with its number and
+/// offset; without bytes where it cannot be read.
+///
+/// # Errors
+/// Where the memory to read into cannot be had.
+pub fn each_block(
+    set: Set<'_>,
+    span: Span,
+    wanted: impl Fn(usize) -> bool,
+    is_stopped: &dyn Fn() -> bool,
+    mut see: impl FnMut(usize, u64, Option<&[u8]>),
+) -> io::Result<()> {
+    let block = span.block as usize;
+    let (blocks, step) = (span.blocks as usize, (CHUNK / span.block).max(1) as usize);
+    let region = Region::new(step * block)?;
+    for file in set.files() {
+        files::advise(file, 0, 0, Advice::DropCache);
+    }
+    let a_file = (blocks / set.files().len().max(1)).max(1);
+    let mut from = 0;
+    while from < blocks && !is_stopped() {
+        // A read ends with its file.
+        let to = (from + step).min((from / a_file + 1) * a_file).min(blocks);
+        if (from..to).any(&wanted) {
+            let offset = span.offset + from as u64 * span.block;
+            let (file, place) = set.place(offset);
+            let moved = files::read_at(&set.files()[file], &region, 0, (to - from) * block, place);
+            for number in (from..to).filter(|&number| wanted(number)) {
+                let at = (number - from) * block;
+                let place = offset + at as u64;
+                if moved < (at + block) as i64 {
+                    see(number, place, None);
+                } else {
+                    region.lend(at, block, |bytes| see(number, place, Some(bytes)));
+                }
+            }
+        }
+        from = to;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

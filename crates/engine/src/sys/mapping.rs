@@ -132,6 +132,12 @@ impl FileMapping {
         self
     }
 
+    /// Where it begins: a page.
+    #[must_use]
+    pub fn start(&self) -> *const u8 {
+        self.base.as_ptr()
+    }
+
     /// Tells the system in which order the pages will be touched; a refusal changes nothing.
     pub fn advise(&self, random: bool) {
         let advice = if random { libc::MADV_RANDOM } else { libc::MADV_SEQUENTIAL };

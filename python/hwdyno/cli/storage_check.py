@@ -1,0 +1,70 @@
+"""``hwdyno storage check JOURNAL``: whether what a run had acknowledged before it was cut short is there."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from hwdyno.cli import common
+from hwdyno.cli.main import DEGRADED, INTERRUPTED, OK
+from hwdyno.words import UserError
+
+KERNEL = "storage_check"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what only the check takes."""
+    parser.add_argument(
+        "--after-power-cut",
+        action="store_true",
+        help="of `check JOURNAL [FILE]`: ask only for what a sync had covered, not for all that was acknowledged",
+    )
+
+
+def run(words: list[str], args: argparse.Namespace) -> int:
+    """Check the file of a journal; nothing is written."""
+    if not 1 <= len(words) <= 2:
+        raise UserError("storage check takes the journal, and the file where it is no longer where it was")
+    told = {"journal": words[0], "path": words[1] if words[1:] else ""}
+    told["after"] = "power_cut" if args.after_power_cut else "kill"
+    try:
+        reading = common.this_machine().run(KERNEL, told)
+    except OSError as error:
+        raise UserError(str(error.strerror or error)) from None
+    if args.json:
+        sys.stdout.write(json.dumps(reading) + "\n")
+    elif not args.quiet:
+        sys.stdout.write(said(reading))
+    return INTERRUPTED if reading["interrupted"] else DEGRADED if reading["faults"] else OK
+
+
+def said(reading: Mapping[str, Any]) -> str:
+    """What the check came to, in lines."""
+    details = reading["details"]
+
+    def count(name: str) -> int:
+        return int(details[f"journal_{name}_blocks"])
+
+    state = "ended" if details["journal_ended"] else "was cut short"
+    past = "read past the page cache" if details["direct_used"] else "read through the page cache"
+    lines = [
+        f"{details['path']}: {details['verify_checked_blocks']} blocks that a run wrote, which {state}; {past}",
+        f"acknowledged: {count('acknowledged')} blocks, {count('covered_by_sync')} of them covered by a sync",
+        f"in flight at the end: {count('in_flight')} blocks, of which {count('in_flight_new')} are new and "
+        f"{count('in_flight_torn')} torn, as they may be",
+        *(note["says"] for note in reading["notes"]),
+    ]
+    lost = [f"LOST: {fault['count']} x {fault['says']}" for fault in reading["faults"]]
+    after_sync = count("lost_after_sync")
+    if after_sync:
+        lost.append(
+            f"{after_sync} of them although a sync had covered them: the device or its cache breaks its promise"
+        )
+    elif lost:
+        lost.append("none of them had been covered by a sync")
+    if reading["interrupted"]:
+        lost.append("interrupted: not every block was read")
+    return "\n".join([*lines, *(lost or ["nothing that was promised is lost"])]) + "\n"
