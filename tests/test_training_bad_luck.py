@@ -112,13 +112,14 @@ def test_data_of_another_workload_makes_the_point_invalid(data: list[Path], meas
     assert run["experiments"][0]["points"][0]["validity"] == "invalid"
 
 
-def test_data_of_another_format_is_named_and_nothing_is_claimed(place: Path, measured: Measured) -> None:
+def test_data_of_another_format_is_named_before_anything_is_measured(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     engine.run("training_generate", {**SHAPE, "format": "bin", "path": str(place)})
-    status, run = measured()
-    assert status == 3
-    (why,) = run["degraded"]
-    assert "no .npz file under" in why and "img_00_of_12.bin is of another workload" in why
-    assert run["experiments"][0]["points"] == []
+    assert main([*command(place), "--json", "--no-page", "--quiet"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "holds no .npz file of" in told.err and "img_00_of_12.bin: it is another workload's" in told.err
 
 
 # --- interrupts

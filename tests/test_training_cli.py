@@ -85,6 +85,9 @@ def test_a_checkpoint_is_saved_and_loaded_with_its_memory_said_first(
         (["--samples", "none"], "none"),
         (["--checkpoint", "llama"], "no checkpoint is called 'llama'; there are: llama3-8b"),
         (["--checkpoint", "llama3-8b", "--scale", "2"], "must be above 0 and at most 1"),
+        (["--checkpoint", "llama3-1t", "--scale", "1"], "a checkpoint of 15.1 TiB does not fit into the"),
+        (["--accelerators", "0"], "--accelerators 0: must be 1"),
+        (["--read-threads", "-1"], "--read-threads"),
     ],
 )
 def test_what_is_wrong_is_one_line(told: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,3 +101,18 @@ def test_a_data_set_beyond_the_room_is_refused_in_one_line(tmp_path: Path, capsy
     assert main(["training", "--samples", "100000000", "--path", str(tmp_path), "--quiet"]) == 2
     assert "GB more" in capsys.readouterr().err
     assert not list(tmp_path.glob("hwdyno-*"))
+
+
+def test_the_data_of_another_workload_are_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = tmp_path / "train"
+    train.mkdir()
+    told = ["training", "--workload", "unet3d", "--path", str(tmp_path)]
+    assert main(told) == 2
+    assert "holds no .npz file of unet3d; name that with --workload" in capsys.readouterr().err
+    (train / "img_0_of_4.tfrecord").write_bytes(b"x")
+    assert main(told) == 2
+    error = capsys.readouterr().err
+    assert "but img_0_of_4.tfrecord: it is another workload's" in error
+    assert error.count("\n") == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.cli import common
-from hwdyno.units import format_bytes_s, format_duration
+from hwdyno.units import format_bytes_s, format_duration, format_size
 from hwdyno.words import Parameters, Run, UserError
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 QUICK_TIMES = 3
 ROOM_SHARE = 0.5
 """Of the free room, what checkpoints side by side may take."""
+MOST_OF_ROOM = 0.98
+"""What a single one may."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +56,13 @@ def run(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: Host
         if (args.profile or "quick") == "quick":
             fixed |= {"writes": QUICK_TIMES, "reads": QUICK_TIMES}
         # as many side by side as there are saves, or as the room has for
-        fits = int(shutil.disk_usage(path).free * ROOM_SHARE / what.bytes)
+        free = shutil.disk_usage(path).free
+        if what.bytes > free * MOST_OF_ROOM:
+            raise UserError(
+                f"a checkpoint of {format_size(what.bytes)} does not fit into the {format_size(free)} free in {path}; "
+                f"give --scale {free * ROOM_SHARE / what.full_bytes:.1g} or less"
+            )
+        fits = int(free * ROOM_SHARE / what.bytes)
         fixed["slots"] = max(1, min(int(fixed["writes"] or 1), fits))
         where = f"@{name}" if len(places) > 1 else ""
         chosen.append(

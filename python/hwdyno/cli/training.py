@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -190,21 +192,46 @@ def targets_of(args: argparse.Namespace, profile: str, host: Host) -> list[Targe
     names = [name for name, _ in places]
     if len(set(names)) < len(names):
         raise UserError(f"two storages are called the same ({', '.join(names)}); name them: --path NAME=DIR")
-    most = max(_numbers(given_axes(args).get("accelerators", "1,2,4")))
+    most = max(_numbers(given_axes(args).get("accelerators", "1,2,4"), "accelerators"))
     targets = []
     for name, path in places:
         if not path.is_dir():
             raise UserError(f"--path {path} is no directory; make it, or give another")
         for kinds in workloads_of(args):
             sizes = []
-            for samples in sorted(_numbers(args.samples)) if args.samples else [None]:
+            for samples in sorted(_numbers(args.samples, "samples")) if args.samples else [None]:
                 sized = [_sized(kind, samples, path, profile, most) for kind in kinds]
                 largest = max(sized, key=lambda one: one.samples)
                 sizes.append(tuple(one.with_samples(largest.samples) for one in kinds))
             for same in sizes:
                 alike = [one[0] for one in sizes if one[0].samples_per_file == same[0].samples_per_file]
                 targets.append(Target(name, path, same[0], same, max(alike, key=lambda one: one.files)))
+                _check_data(targets[-1])
     return targets
+
+
+def _check_data(target: Target) -> None:
+    """Refuse a folder of data that is another workload's."""
+    train, kind = target.folder / "train", target.workload
+    # the first file is enough: a folder may have a million
+    if target.ours or next(_files_in(train, f".{kind.format}"), None):
+        return
+    other = min(_files_in(train), default=None)
+    raise UserError(
+        f"{train} holds no .{kind.format} file of {kind.name}"
+        + (f", but {other}: it is another workload's" if other else "")
+        + "; name that with --workload, or give another --path"
+    )
+
+
+def _files_in(folder: Path, ending: str = "") -> Iterator[str]:
+    """The names of the files below a folder, as they come."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _files_in(Path(entry.path), ending)
+            elif entry.name.endswith(ending):
+                yield entry.name
 
 
 def _named(text: str) -> tuple[str, Path]:
@@ -216,10 +243,11 @@ def _named(text: str) -> tuple[str, Path]:
     )
 
 
-def _numbers(text: str) -> list[int]:
+def _numbers(text: str, name: str, least: int = 1) -> list[int]:
+    """The whole numbers of an option; raises ``UserError`` that names it."""
     from hwdyno.sweep import parse_axis
 
-    values = parse_axis(text, {"type": "integer", "min": 1, "max": 1 << 40}, "samples")
+    values = parse_axis(text, {"type": "integer", "min": least, "max": 1 << 40}, name)
     return [value for value in values if isinstance(value, int)]
 
 
@@ -278,15 +306,16 @@ def plan_of(targets: list[Target], args: argparse.Namespace, profile: str, host:
         if not args.no_client and "compute" not in given:
             kind = target.workload
             fixed = {**kind.parameters, **CLIENT.fixed, "path": str(target.folder), "storage": target.storage}
-            fixed["subset"] = _subset(kind, max(_numbers(given.get("accelerators", "1,2,4"))))
+            fixed["subset"] = _subset(kind, max(_numbers(given.get("accelerators", "1,2,4"), "accelerators")))
             where = f".{kind.samples}@{target.storage}" if many else ""
             own = {name: value for name, value in given.items() if name not in {"cache", "epochs", "steps"}}
             one = replace(CLIENT, name=f"training.client.{kind.name}{where}", fixed={**fixed, "accelerator": ""})
             chosen.append((one, {**own, "runtime": CLIENT_S}))
     if not args.no_plain and not args.generate and "compute" not in given:
-        numbers = _numbers(given.get("accelerators", "1,2,4"))
+        numbers = _numbers(given.get("accelerators", "1,2,4"), "accelerators")
         for target in {(one.storage, one.workload.name): one for one in targets}.values():
-            readers = _numbers(given["read_threads"]) if "read_threads" in given else [target.workload.read_threads]
+            asked = given.get("read_threads")
+            readers = _numbers(asked, "read-threads", 0) if asked else [target.workload.read_threads]
             place = (target.storage if many else "", target.path)
             chosen.append((plain_reads.beside(target.workload, place, numbers, readers, given), {}))
     if getattr(args, "study", "") and not args.no_inference:
