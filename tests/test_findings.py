@@ -234,6 +234,20 @@ def test_a_large_block_in_huge_pages_is_not_set_beside_fios_small_ones_in_silenc
     assert ("with `--mem small` both do alike" in finding.says) == told
 
 
+def test_one_pair_accuses_nobody_and_a_tool_of_one_question_is_asked_by_its_name() -> None:
+    machine = SimulatedMachine.random(5)
+    result = experiment(machine, "iodepth", TWO_POINTS, repeats=1)
+    for ratio, severity in ((Value(0.7, "ratio"), "info"), (Value(0.7, "ratio", 0.68, 0.72), "warning")):
+        peers = (PeerResult("fio", "3.33", 0, result.points[0].throughput, ratio),)
+        finding = the(explain(run_of(machine, replace(result, peers=peers))), "peer_ratio")
+        assert finding.severity == severity
+        assert ("one pair a point tells no interval" in finding.says) == (ratio.low is None)
+    loops = replace(result, resource="memory", kernel="memory_bandwidth", points=result.points[:1])
+    loops = replace(loops, peers=(PeerResult("hpcc", "1.5.0", 0, result.points[0].throughput, Value(0.7, "ratio")),))
+    advice = the(explain(run_of(machine, loops)), "peer_ratio").advice
+    assert ": hwdyno memory stream --" in advice and advice.endswith("--peers --profile full")
+
+
 # --- one of a kind
 
 

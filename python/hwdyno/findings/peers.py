@@ -10,6 +10,8 @@ from hwdyno.words import PeerResult, Value
 
 AGREES = 0.03
 FAR = 0.10
+ALONE_BESIDE = {("hpcc", "memory"): "stream"}
+"""By tool and resource: the question that it stands beside, where that is not what the resource asks first."""
 # From here on the pages of a buffer decide into how many pieces a block falls: queues take 126 to 256 pieces a request.
 LARGE_BLOCK_BYTES = 512 << 10
 
@@ -47,7 +49,10 @@ def _compared(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
             )
     else:
         says += ", so both agree"
-    low = [ratio for ratio in ratios if _differs(ratio) and ratio.value < 1 - FAR]
+    # Without an interval, a slow moment of one of the two would be an accusation.
+    low = [ratio for ratio in ratios if ratio.low is not None and _differs(ratio) and ratio.value < 1 - FAR]
+    if all(ratio.low is None for ratio in ratios):
+        says += "; one pair a point tells no interval"
     return Verdict(
         "warning" if low else "info",
         f"{says}.",
@@ -60,11 +65,18 @@ def _compared(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
             "furthest": worst.value,
             "cpu_ratio": geometric_mean(cpu) if cpu else None,
         },
-        f"Look at the point alone, with more repeats: {where.command()} --peers --profile full"
+        f"Look at the point alone, with more repeats: {_asked_of(where, tool)} --peers --profile full"
         if far
         else "Nothing to do.",
         points=tuple(far) or tuple(peer.point for peer in peers),
     )
+
+
+def _asked_of(case: Case, tool: str) -> str:
+    """The command that runs the tool as well: some stand beside one question alone, which has to be named."""
+    question = ALONE_BESIDE.get((tool.partition(" ")[0], case.result.resource))
+    plain = f"hwdyno {case.result.resource} "
+    return case.command().replace(plain, f"{plain}{question} ", 1) if question else case.command()
 
 
 def _paged_apart(case: Case) -> bool:
