@@ -48,7 +48,7 @@ def test_axes_are_read_as_they_are_typed() -> None:
         ("0", IODEPTH, "iodepth", "1 to 1024"),
         ("2048", IODEPTH, "iodepth", "1 to 1024"),
         ("8..1", IODEPTH, "iodepth", "lower end first"),
-        ("1..", IODEPTH, "iodepth", "not a whole number"),
+        ("1..", IODEPTH, "iodepth", "a range needs both its ends"),
         ("1..8+0", IODEPTH, "iodepth", "step above 0"),
         ("1,,2", IODEPTH, "iodepth", "missing"),
         ("reed", RW, "rw", "take one of: read, write"),

@@ -33,6 +33,8 @@ SHORTEST_S = 0.25
 LEAST_WRITE_S = 5e-6
 # Where a link's speed is unknown, a listing counts writes at this rate, as an upper bound for one NVMe drive of today.
 WRITE_BYTES_S = 2e9
+MOST_SEED = 1 << 62
+"""Each repeat counts one on from it, and kernels take what 63 bits hold."""
 
 
 @dataclass(frozen=True)
@@ -289,6 +291,8 @@ def build(
     ceilings: Sequence[str] = (),
 ) -> Plan:
     """A plan of experiments, each with the axes and parameters that were given; raises ``UserError`` in one line."""
+    if seed is not None and not 0 <= seed <= MOST_SEED:
+        raise UserError(f"seed {str(seed)[:30]}: take a whole number from 0 to {MOST_SEED}")
     if profile not in PROFILES:
         raise UserError(f"no profile is called '{profile}'; there are: {', '.join(PROFILES)}")
     if not chosen:

@@ -47,7 +47,7 @@ def parse_axis(text: str, parameter: Mapping[str, Any] | None = None, name: str 
     values: list[Scalar] = []
     for part in (piece.strip() for piece in str(text).split(",")):
         if not part:
-            raise UserError(f"--{name} {text}: a value is missing between the commas")
+            raise UserError(f"{_option(name)} {text}: a value is missing between the commas")
         if ".." in part:
             values += _parse_range(part, parameter, name)
         else:
@@ -58,23 +58,25 @@ def parse_axis(text: str, parameter: Mapping[str, Any] | None = None, name: str 
 def _parse_range(part: str, parameter: Mapping[str, Any] | None, name: str) -> list[Scalar]:
     first_text, _, rest = part.partition("..")
     last_text, plus, step_text = rest.partition("+")
+    if not first_text.strip() or not last_text.strip():
+        raise UserError(f"{_option(name)} {part}: a range needs both its ends, such as 1..1024")
     first, last = (parse_value(text, parameter, name) for text in (first_text, last_text))
     if not isinstance(first, int | float) or not isinstance(last, int | float) or isinstance(first, bool):
-        raise UserError(f"--{name} {part}: a range needs a number at both ends, such as 1..1024")
+        raise UserError(f"{_option(name)} {part}: a range needs a number at both ends, such as 1..1024")
     if plus:
         step = parse_value(step_text, {"type": "number", "unit": (parameter or {}).get("unit", "")}, name)
         if not isinstance(step, int | float) or step <= 0 or first > last:
-            raise UserError(f"--{name} {part}: give the lower end first and a step above 0, such as 10..50+10")
+            raise UserError(f"{_option(name)} {part}: give the lower end first and a step above 0, such as 10..50+10")
         count = int((last - first) / step + 1e-9) + 1
         if count > MOST_POINTS:
-            raise UserError(f"--{name} {part}: that is {count} values; take a greater step")
+            raise UserError(f"{_option(name)} {part}: that is {count} values; take a greater step")
         return [first + type(first)(k * step) for k in range(count)]
     if not isinstance(first, int) or not isinstance(last, int):
-        raise UserError(f"--{name} {part}: powers of two need whole numbers; give the step, such as {part}+0.5")
+        raise UserError(f"{_option(name)} {part}: powers of two need whole numbers; give the step, such as {part}+0.5")
     try:
         return list(powers(first, last))
     except UserError as error:
-        raise UserError(f"--{name} {part}: {error}") from None
+        raise UserError(f"{_option(name)} {part}: {error}") from None
 
 
 def parse_value(value: Scalar, parameter: Mapping[str, Any] | None = None, name: str = "value") -> Scalar:
@@ -84,11 +86,16 @@ def parse_value(value: Scalar, parameter: Mapping[str, Any] | None = None, name:
     try:
         typed = _typed(value, parameter, name)
     except UserError as error:
-        raise UserError(f"--{name}: {error}") from None
+        raise UserError(f"{_option(name)}: {error}") from None
     low, high = parameter.get("min"), parameter.get("max")
     if isinstance(typed, int | float) and low is not None and high is not None and not low <= typed <= high:
-        raise UserError(f"--{name} {value}: must be {low} to {high}")
+        raise UserError(f"{_option(name)} {value}: must be {low:.16g} to {high:.16g}")
     return typed
+
+
+def _option(name: str) -> str:
+    """An axis as it is typed on the command line."""
+    return "--" + name.replace("_", "-")
 
 
 def _guess(value: Scalar) -> Scalar:
@@ -111,8 +118,11 @@ def _typed(value: Scalar, parameter: Mapping[str, Any], name: str) -> Scalar:
         return _choice(text, parameter, name)
     if kind not in {"integer", "number"}:
         return text
-    if text.startswith("-"):
-        raise UserError(f"'{value}' is negative; it must be {parameter.get('min', 0)} or more")
+    low = parameter.get("min", 0)
+    if text.startswith("-") and low >= 0:
+        raise UserError(f"'{value}' is negative; it must be {low:.12g} or more")
+    if text.startswith("-") and text[1:].isdecimal():
+        return int(text)
     if unit == "B":
         return parse_size(text)
     if unit == "s":

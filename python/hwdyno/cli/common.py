@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) -> None:
     """The options that say how to measure and what to do with it; ``--path`` may come several times, as text."""
     how = parser.add_argument_group("how to measure")
-    how.add_argument("--profile", metavar="NAME", help="quick, standard or full: how much care to take (default quick)")
+    how.add_argument(
+        "--profile", type=_named, metavar="NAME", help="quick, standard or full: how much care to take (default quick)"
+    )
     if many_paths:
         told = "where the storage is (default: here); several times to compare, each DIR or NAME=DIR"
         how.add_argument("--path", action="append", default=[], metavar="[NAME=]DIR", help=told)
@@ -40,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
     what = parser.add_argument_group("what to do with it")
     what.add_argument("--dry-run", action="store_true", help="list each point, the bytes it will write and its time")
     what.add_argument("--json", action="store_true", help="print the Run document instead of the report")
-    what.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default ./hwdyno-runs/ID)")
+    what.add_argument("--out", type=_folder, metavar="DIR", help="where the report goes (default ./hwdyno-runs/ID)")
     what.add_argument("--store", metavar="WHERE", help="where Runs are kept (default $HWDYNO_HOME)")
     what.add_argument("--no-page", action="store_true", help="write no HTML page")
     what.add_argument("--quiet", action="store_true", help="no progress on stderr")
@@ -52,9 +54,32 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
     )
 
 
+def _named(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("it needs a name")
+    return text
+
+
+def _folder(text: str) -> Path:
+    """A folder that can be written, or be made: a report must not fail after all was measured."""
+    path = Path(text)
+    try:
+        there = next(one for one in (path, *path.absolute().parents) if one.exists())
+        writable = os.access(there, os.W_OK)
+    except OSError as error:  # Such as a name that is too long.
+        raise argparse.ArgumentTypeError(f"{text[:60]}: {error.strerror}") from None
+    if not there.is_dir():
+        raise argparse.ArgumentTypeError(f"{there} is no directory")
+    if not writable:
+        raise argparse.ArgumentTypeError(f"{there} may not be written")
+    return path
+
+
 def _seed(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"'{text}' must be a whole number of 0 or more")
+    from hwdyno.plan import MOST_SEED
+
+    if not text.isdecimal() or int(text[:20]) > MOST_SEED:
+        raise argparse.ArgumentTypeError(f"'{text[:30]}' must be a whole number from 0 to {MOST_SEED}")
     return int(text)
 
 

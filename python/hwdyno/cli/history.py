@@ -22,10 +22,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno history``."""
     parser.add_argument("--rebuild", action="store_true", help="make the index again from the documents")
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
-    parser.add_argument("--limit", type=int, metavar="N", help="only the N newest")
+    parser.add_argument("--limit", type=_count, metavar="N", help="only the N newest")
     parser.add_argument(
         "--store", metavar="WHERE", help="where Runs are kept (default $HWDYNO_HOME or the data directory)"
     )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' must be a whole number of 0 or more")
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stderr.write(f"the index was made again from {count} document{'' if count == 1 else 's'}\n")
     entries = store.history()
     if args.limit is not None:
-        entries = entries[: max(0, args.limit)]
+        entries = entries[: args.limit]
     if args.json:
         sys.stdout.write(json.dumps([asdict(entry) for entry in entries], indent=2, ensure_ascii=False) + "\n")
     elif not entries:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 from hwdyno import __version__
@@ -30,23 +30,19 @@ COMMANDS = (
     Command("memory", "measure memory over any sweep"),
     Command("compute", "measure the processor's arithmetic over any sweep"),
     Command("network", "measure the network over any sweep, or serve a measurement"),
-    Command("gpu", "measure a GPU over any sweep"),
     Command("training", "feed emulated accelerators from this storage"),
-    Command("inference", "time a real inference workload under load"),
     Command("study", "reproduce a published study on this machine"),
-    Command("audit", "hold somebody's results against the laws"),
     Command("report", "show a run again, or write its page, pictures and tables"),
     Command("compare", "set two runs beside each other"),
     Command("history", "list the runs that were saved"),
     Command("export", "write runs as CSV or Parquet"),
     Command("schema", "print the JSON Schema of the Run document"),
 )
-_HERE = Path(__file__).parent
 
 
 def commands() -> dict[str, Command]:
-    """The subcommands of this build by name."""
-    return {command.name: command for command in COMMANDS if (_HERE / f"{command.name}.py").exists()}
+    """The subcommands by name."""
+    return {command.name: command for command in COMMANDS}
 
 
 def overview() -> str:
@@ -81,6 +77,7 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and give its exit status."""
     given = sys.argv[1:] if arguments is None else arguments
+    _write_any_letter()
     if not given or given[0] in {"-h", "--help", "help"}:
         sys.stdout.write(overview())
         return OK
@@ -102,6 +99,16 @@ def main(arguments: list[str] | None = None) -> int:
         if os.environ.get("HWDYNO_TRACEBACK"):
             raise
         return _explain(error)
+
+
+def _write_any_letter() -> None:
+    """Where the locale lacks letters (µ, ±), a terminal shows others in their place, and data are UTF-8."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and (stream.encoding or "").lower().replace("-", "") != "utf8":
+            if stream.isatty():
+                stream.reconfigure(errors="replace")
+            else:
+                stream.reconfigure(encoding="utf-8")
 
 
 def _dispatch(name: str, rest: list[str]) -> int:
