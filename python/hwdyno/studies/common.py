@@ -121,6 +121,11 @@ def scaling(study: Study, run: Run) -> list[str]:
         most_asked = max(_values(question.blocks, "n"), default=0)
         if 0 < most < most_asked:
             parts.append(f"at most {most} equations instead of {most_asked}")
+        for axis in question.brief:
+            values = {whole(result, point).get(axis) for point in result.points}
+            every = set(_values(question.blocks, axis))
+            if axis != "n" and len(values) < len(every):
+                parts.append(f"{len(values)} of {len(every)} values of {axis}")
         if parts:
             told.append(f"{question.name} is scaled down (profile {run.profile}): {', '.join(parts)}.")
     return told
