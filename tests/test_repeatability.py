@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hwdyno import experiments, runner
 from hwdyno.findings import explain
+from hwdyno.hosts.local import Local
 from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.hosts.simulated_core import Core
 from hwdyno.plan import build
@@ -48,15 +49,17 @@ def least(share: float, cases: int) -> float:
 
 
 def test_experiments_of_a_stateless_resource_are_one_block(tmp_path: Path) -> None:
-    host = SimulatedHost()
-    names = ("storage.iodepth", "storage.blocksize", "memory.grid", "memory.latency", "compute.grid", "memory.threads")
+    host = Local()
+    names = ("storage.iodepth", "storage.blocksize", "memory.grid", "memory.latency", "compute.grid", "compute.threads")
+    names += ("compute.linpack", "memory.threads")
     chosen = [(one, {}) for name in names for one in experiments.find(name)]
     found = blocks(build(chosen, host.kernels(), path=tmp_path).experiments)
     assert [[planned.experiment.name for planned in block] for block in found] == [
         ["storage.iodepth"],
         ["storage.blocksize"],
         ["memory.grid", "memory.latency"],
-        ["compute.grid"],
+        ["compute.grid", "compute.threads"],
+        ["compute.linpack"],
         ["memory.threads"],
     ]
 

@@ -11,6 +11,9 @@ STATELESS = frozenset({"memory", "compute"})
 """Resources on which a reading leaves nothing behind for the next, so that any order is fair. A disk remembers
 what was written, and a network's far end who was there."""
 
+LONG = frozenset({"linpack"})
+"""Kernels whose readings grow with their size: in a block, the largest would take the others' time."""
+
 
 def blocks(experiments: Sequence[Planned]) -> list[tuple[Planned, ...]]:
     """The experiments in their order, those in a row of one stateless resource together.
@@ -19,8 +22,13 @@ def blocks(experiments: Sequence[Planned]) -> list[tuple[Planned, ...]]:
     block is long: were they seconds apart, they would agree with each other on a speed that another run, minutes
     later, does not find again, and their interval would promise more than it keeps.
     """
+
+    def together(planned: Planned) -> str:
+        resource = planned.experiment.resource
+        return resource if resource in STATELESS and planned.experiment.kernel not in LONG else ""
+
     made: list[tuple[Planned, ...]] = []
-    for resource, row in groupby(experiments, key=lambda planned: planned.experiment.resource):
-        together = tuple(row)
-        made += [together] if resource in STATELESS else [(one,) for one in together]
+    for resource, row in groupby(experiments, key=together):
+        every = tuple(row)
+        made += [every] if resource else [(one,) for one in every]
     return made

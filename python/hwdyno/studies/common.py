@@ -108,7 +108,7 @@ def scaling(study: Study, run: Run) -> list[str]:
         if runtime_s < 0.95 * question.runtime_s:
             repeats = min(point.repeats for point in result.points)
             parts.append(
-                f"at least {repeats} readings of {format_duration(runtime_s)} a point instead of one of "
+                f"{repeats} or more readings of {format_duration(runtime_s)} a point instead of one of "
                 f"{format_duration(question.runtime_s)}"
             )
         if question.startdelay_s and not any(whole(result, point).get("startdelay") for point in result.points):
