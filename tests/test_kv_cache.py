@@ -28,6 +28,15 @@ def serve(path: Path, **parameters: Any) -> dict[str, Any]:
     return engine.run("training_kv_cache", {**SMALL, "path": str(path), **parameters})
 
 
+def serve_until(path: Path, *counts: str, **parameters: Any) -> dict[str, Any]:
+    """As long as it takes until something of each is counted: a busy machine gets through little."""
+    for runtime in (0.4, 4.0, 40.0):
+        reading = serve(path, runtime=runtime, **parameters)
+        if all(reading["details"][name] for name in counts):
+            break
+    return reading
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [("llama3.1-8b", 131072), ("llama3.1-70b", 327680), ("llama2-7b", 524288), ("deepseek-v3", 70272)],
@@ -43,7 +52,7 @@ def test_an_unknown_model_is_named_with_those_that_there_are() -> None:
 
 @pytest.mark.machine
 def test_turns_write_their_entry_and_read_it_and_those_before(tmp_path: Path) -> None:
-    reading = serve(tmp_path)
+    reading = serve_until(tmp_path, "requests")
     details, (read, write) = reading["details"], reading["streams"]
     assert not reading["faults"]
     assert (read["name"], write["name"]) == ("read", "write")
@@ -57,7 +66,7 @@ def test_turns_write_their_entry_and_read_it_and_those_before(tmp_path: Path) ->
 
 @pytest.mark.machine
 def test_the_least_recently_used_goes_where_capacity_ends(tmp_path: Path) -> None:
-    details = serve(tmp_path, capacity=6 << 20)["details"]
+    details = serve_until(tmp_path, "evicted_entries", "misses", capacity=6 << 20)["details"]
     assert details["evicted_entries"] > 0
     assert details["most_on_storage_bytes"] <= 6 << 20
     # conversations reach back further than so little room
@@ -66,7 +75,7 @@ def test_the_least_recently_used_goes_where_capacity_ends(tmp_path: Path) -> Non
 
 @pytest.mark.machine
 def test_a_memory_tier_answers_first_and_overflows_into_storage(tmp_path: Path) -> None:
-    details = serve(tmp_path, memory=4 << 20)["details"]
+    details = serve_until(tmp_path, "memory_hits", "demoted_entries", memory=4 << 20)["details"]
     assert details["memory_hits"] > 0
     assert details["demoted_entries"] > 0
     assert details["most_in_memory_bytes"] <= 4 << 20
@@ -74,7 +83,7 @@ def test_a_memory_tier_answers_first_and_overflows_into_storage(tmp_path: Path) 
 
 @pytest.mark.machine
 def test_users_who_hold_all_there_is_are_told_of(tmp_path: Path) -> None:
-    reading = serve(tmp_path, users=8, scale=0.01, capacity=2 << 20)
+    reading = serve_until(tmp_path, "turned_away", users=8, scale=0.01, capacity=2 << 20)
     assert reading["details"]["turned_away"] > 0
     assert "no_room" in {note["code"] for note in reading["notes"]}
 

@@ -14,7 +14,7 @@ from hwdyno.findings import explain
 from hwdyno.statistics import Histogram, interval
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Stream
 
-INDEX = {"index": "diskann", "vectors": 1200, "dim": 48, "degree": 24, "queries": 50}
+INDEX: dict[str, Any] = {"index": "diskann", "vectors": 1200, "dim": 48, "degree": 24, "queries": 50}
 
 
 def build(path: Path, **parameters: Any) -> dict[str, Any]:
@@ -22,7 +22,13 @@ def build(path: Path, **parameters: Any) -> dict[str, Any]:
 
 
 def search(path: Path, **parameters: Any) -> dict[str, Any]:
-    return engine.run("training_vector_search", {**INDEX, "runtime": 0.2, **parameters, "path": str(path)})
+    """For as long as every query takes: a busy machine answers few in a moment, and recall is their mean."""
+    for runtime in (0.2, 2.0, 20.0):
+        told = {**INDEX, "direct": False, "runtime": runtime, **parameters, "path": str(path)}
+        reading = engine.run("training_vector_search", told)
+        if reading["streams"][0]["operations"] >= INDEX["queries"]:
+            break
+    return reading
 
 
 @pytest.mark.machine
@@ -146,6 +152,12 @@ def test_of_several_storages_each_is_named() -> None:
     said = [found.says for found in explain(run).findings if found.rule == "vector_queries"]
     assert "128 dimensions on ceph answers" in said[0]
     assert "128 dimensions on local answers" in said[1]
+    from hwdyno.report.verdict import verdict_of
+
+    third = replace(result, name=f"{result.name}@weka")
+    told = verdict_of(explain(replace(run, experiments=(*several, third))))
+    assert told.says.count("index of") == 2
+    assert told.says.endswith("1 more load is told of below.")
 
 
 def test_the_headline_says_what_the_storage_carries() -> None:

@@ -79,7 +79,7 @@ def training_capacity(case: Case) -> Verdict | None:
     by_rate = best / (first.need_bytes_s * first.au_pass)
     fails = next((what for what, _ in found if what.number > most), None)
     if fails is None:
-        limit = f"no limit was reached: all {most} passed (AU {percent(found[-1][0].au)})"
+        limit = f"no limit was reached up to {most} (AU {percent(found[-1][0].au)})"
     else:
         client = client_bytes_s(case.run, case.result, fails.number)
         need = fails.need_bytes_s * fails.number * fails.au_pass * fails.read_share
@@ -90,12 +90,12 @@ def training_capacity(case: Case) -> Verdict | None:
             f"{format_bytes_s(fails.need_bytes_s * fails.number)}"
         )
     small = any(training_too_small(Case(case.run, case.result, at)) for _, at in found)
-    caveat = " The data set is too small for a verdict by the rule." if small else ""
+    caveat = ", on a data set too small for a verdict by the rule" if small else ""
     by_plain, evidence = _by_plain(case, found)
     where = case.storage if "@" in case.result.name else case.storage.capitalize()
     return Verdict(
         "info",
-        f"{where} feeds {most} {name} (AU of at least {percent(first.au_pass)}); {limit}.{by_plain}{caveat}",
+        f"{where} feeds {most} {name} (AU of at least {percent(first.au_pass)}{caveat}); {limit}.{by_plain}",
         {
             "most": most,
             "au": {what.number: what.au for what, _ in found},

@@ -14,6 +14,9 @@ Status = Literal["valid", "degraded", "invalid", "partial", "empty"]
 SEVERITIES = {"invalid": 0, "warning": 1, "info": 2}
 """Order in which findings are told."""
 
+MOST_CARRIED = 2
+"""Loads whose storage is named on top; the findings have all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -102,7 +105,10 @@ _CARRIES = {"training_capacity", "kv_users", "vector_queries"}
 def _fed(run: Run, resource: str) -> str:
     """How much of whose load each storage carries: what a loader reaches out of memory is nobody's headline."""
     told = [one for one in run.findings if one.rule in _CARRIES and one.resource == resource]
-    return " ".join(f"{one.says.partition('; ')[0]}." for one in told)
+    said = [f"{one.says.partition('; ')[0]}." for one in told[:MOST_CARRIED]]
+    if more := len(told) - len(said):
+        said.append(f"{_count(more, 'more load')} {'is' if more == 1 else 'are'} told of below.")
+    return " ".join(said)
 
 
 def _figure(point: Measurement, unit: str) -> Value | None:
