@@ -133,6 +133,16 @@ impl Kernel for MemoryLoadedLatency {
     }
 }
 
+/// The time of all: that of the traffic, which begins before the chase and ends after it. Where there is none, or
+/// its threads never came to run, that of the chase.
+fn elapsed_s(chase: &Timeline, traffic: &[&Timeline], amounts: &[u64], cpus: &[u64]) -> f64 {
+    let alone = chase.elapsed_s();
+    if traffic.is_empty() {
+        return alone;
+    }
+    crew::elapsed_s(traffic, amounts, traffic.len() + 1, cpus).max(alone)
+}
+
 fn reading(
     parameters: &Parameters,
     work: &Work,
@@ -150,22 +160,19 @@ fn reading(
         ..Reading::default()
     };
     let (chasers, movers): (Vec<_>, Vec<_>) = shares.iter().partition(|share| share.chase.is_some());
+    let lines: Vec<_> = movers.iter().map(|share| &share.line).collect();
+    let amounts: Vec<_> = movers.iter().map(|share| share.moved.read + share.moved.written).collect();
     for (share, (meter, batch)) in chasers.iter().filter_map(|share| share.chase.as_ref().map(|chase| (share, chase))) {
         let mut stream = Stream { name: "chase".into(), operations: meter.loads, ..Stream::default() };
         stream.add_latency("total", &meter.histogram);
-        reading.elapsed_s = share.line.elapsed_s();
+        reading.elapsed_s = elapsed_s(&share.line, &lines, &amounts, cpus);
         reading.samples.operations.push(crew::intervals(&[&share.line]));
         reading.samples.bytes.push(Vec::new());
         reading.streams.push(stream);
         reading.details.insert("latency_ns".into(), json!(meter.mean_ns()));
         reading.details.insert("loads_per_batch".into(), json!(batch));
     }
-    let lines: Vec<_> = movers.iter().map(|share| &share.line).collect();
     let total = |of: fn(&Moved) -> u64| movers.iter().map(|share| of(&share.moved)).sum::<u64>();
-    let amounts: Vec<_> = movers.iter().map(|share| share.moved.read + share.moved.written).collect();
-    if !movers.is_empty() {
-        reading.elapsed_s = crew::elapsed_s(&lines, &amounts, shares.len(), cpus).max(1e-9);
-    }
     let visits = crew::intervals(&lines);
     let all: u64 = visits.iter().sum();
     for (name, bytes) in [("read", total(|moved| moved.read)), ("write", total(|moved| moved.written))] {
@@ -203,6 +210,24 @@ mod tests {
 
     fn run(parameters: serde_json::Value) -> Reading {
         crate::run("memory_loaded_latency", &parameters, &Stop::new()).unwrap()
+    }
+
+    #[test]
+    fn traffic_that_never_came_to_run_does_not_shorten_the_time() {
+        let line = |from: u64, to: u64, work: u64| {
+            let mut line = Timeline::new(10_000_000_000, 100_000_000);
+            line.start(from);
+            if to > from {
+                line.add(to, work);
+            }
+            line
+        };
+        let second = 1_000_000_000;
+        let (chase, starved, whole) = (line(second, 2 * second, 1), line(second, second, 0), line(0, 3 * second, 9));
+        let cpus = [0, 1];
+        assert!((elapsed_s(&chase, &[&starved], &[0], &cpus) - 1.0).abs() < 1e-9);
+        assert!((elapsed_s(&chase, &[&whole], &[9], &cpus) - 3.0).abs() < 1e-9);
+        assert!((elapsed_s(&chase, &[], &[], &cpus) - 1.0).abs() < 1e-9);
     }
 
     #[test]
