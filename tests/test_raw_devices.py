@@ -56,6 +56,12 @@ def refused(device: Path, serial: str, **more: Any) -> str:
     return says
 
 
+def test_a_device_is_reached_past_the_page_cache_though_its_node_lies_in_memory(device: Path, backing: Path) -> None:
+    for more in ({"rw": "read"}, {"rw": "write"}):
+        reading = written(device, str(backing), direct=True, **more)
+        assert reading["details"]["direct_used"] is True and not reading["notes"], more
+
+
 def test_a_purge_discards_the_whole_device_and_only_one_that_was_given_away(device: Path, backing: Path) -> None:
     device.write_bytes(b"x" * (32 * MIB))
     refused(device, "another", purge=True)
@@ -74,7 +80,7 @@ def test_snias_test_of_a_device_begins_with_a_purge(
     assert main(["storage", "snia", "latency", *typed, *brief]) in {0, 3}
     shortened, before = studies.observations(from_json(capsys.readouterr().out))[1:3]
     assert "a workload and round" in shortened and "not purged" not in shortened
-    assert before.startswith("Before, the whole device was discarded before (BLKDISCARD); then ")
+    assert before.startswith("Before, the whole device was discarded (BLKDISCARD); then ")
 
 
 def test_a_free_device_that_was_named_is_written_and_read(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hwdyno.findings import explain
 from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.report.charts import charts_of
 from hwdyno.report.page import html
+from hwdyno.report.rows import rows_of
 from hwdyno.report.tables import markdown
 from hwdyno.runner import snia
 from hwdyno.statistics import snia_window
@@ -94,6 +96,9 @@ def test_what_is_never_steady_says_so(tmp_path: Path) -> None:
     assert studies.observations(run)[0].startswith("Not steady after 25 rounds")
     finding = next(finding for finding in run.findings if finding.rule == "snia_not_steady")
     assert finding.severity == "warning" and finding.evidence["rounds"] == 25
+    cut = replace(run, command="hwdyno storage snia latency --budget 70s --profile standard", profile="standard")
+    (finding,) = [one for one in explain(cut).findings if one.rule == "snia_not_steady"]
+    assert finding.advice.endswith(": hwdyno storage snia latency --profile full")
     assert "no steady state after 25 rounds" in run.degraded[0]
 
 
@@ -111,6 +116,7 @@ def test_the_matrix_of_iops_has_its_tables_and_its_plot(tmp_path: Path) -> None:
     assert before.startswith("Before, ") and "2.0 times the region" in before
     (plot,) = [chart for chart in charts_of(run) if chart.name.endswith("convergence")]
     assert "Steady: of rounds 1 to 5" in plot.caption and plot.spec()["layer"]
+    assert {row.experiment.name for row in rows_of(run)} == {"storage.snia-iops"}
     # No figure of a round stands alone, and no rule on queues speaks of a matrix.
     assert not {"knee", "best_block_size", "too_short"} & {finding.rule for finding in run.findings}
     again = from_json(to_json(run))

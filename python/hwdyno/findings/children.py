@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwdyno.findings.commands import command_of
-from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity
+from hwdyno.findings.rule import Case, Verdict, as_flag, as_number, percent, quantity
 
 UNEQUAL = 0.05
 """By so much the sum of the jobs' own rates has to exceed the whole's before there is something to choose."""
@@ -21,6 +21,8 @@ def unequal_jobs(case: Case) -> Verdict | None:
     shortest = as_number(case.point.details.get("children_shortest_share"))
     if over is None or over <= 1 + UNEQUAL or case.point.throughput.unit != "bytes/s":
         return None
+    if case.result.kernel == "storage_blocks" and as_flag(case.parameter("time_based", True)):
+        return None  # Each runs for the same time; what they begin apart is the scheduler's, and no work of theirs.
     whole = case.point.throughput.value
     early = f": one was done after {percent(shortest)} of the time" if shortest is not None and shortest < 1 else ""
     parent, total = quantity(whole, "bytes/s"), quantity(whole * over, "bytes/s")

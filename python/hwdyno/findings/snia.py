@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 from hwdyno.findings.rule import Case, Verdict, percent
 from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
-from hwdyno.words import Measurement
+from hwdyno.words import ExperimentResult, Measurement, Run
 
 PREFIX = "storage.snia-"
 ROUND = "round"
 
 
+def is_rounds(experiment: ExperimentResult) -> bool:
+    """Whether an experiment is the rounds of one of SNIA's tests, of which none is a figure by itself."""
+    return experiment.load == ROUND and experiment.name.startswith(PREFIX)
+
+
 def snia_not_steady(case: Case) -> Verdict | None:
     """The tracked workload did not keep both of SNIA's criteria over the last five rounds."""
-    if not (case.result.name.startswith(PREFIX) and case.result.load == ROUND):
+    if not is_rounds(case.result):
         return None
     by_latency = case.result.name.startswith("storage.snia-latency")
     rounds = [point for point in case.result.points if any(note.code == "snia_tracked" for note in point.notes)]
@@ -25,7 +32,7 @@ def snia_not_steady(case: Case) -> Verdict | None:
         f"{percent(window.spread)} of its mean ({percent(SNIA_RANGE)} at most) and its best line moves by "
         f"{percent(abs(window.moves))} ({percent(SNIA_SLOPE)} at most); SNIA takes both.",
         {"rounds": window.last, "range": window.spread, "moves": window.moves},
-        f"Give it longer rounds, and quiet the machine: {case.run.command} --profile standard",
+        f"Give it longer rounds, and quiet the machine: {_longer(case.run)}",
     )
 
 
@@ -33,3 +40,9 @@ def _value(point: Measurement, by_latency: bool) -> float:
     if by_latency:
         return point.latency_ns.mean if point.latency_ns else 0.0
     return (point.rate or point.throughput).value
+
+
+def _longer(run: Run) -> str:
+    """The run's command with more time: the next profile, and no budget that cuts it."""
+    words = re.sub(r" --(budget|profile)[ =]\S+", "", run.command)
+    return f"{words} --profile {'standard' if run.profile == 'quick' else 'full'}"

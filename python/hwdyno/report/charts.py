@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hwdyno.findings.snia import is_rounds
 from hwdyno.report import bars, distributions, open_closed, plots, roofline, snia
 from hwdyno.report.drawing import Drawn
 from hwdyno.report.rows import Series, by_unit, is_number, label_of, load_of, series_of, varying
@@ -63,7 +64,7 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
             title = f"{drawn.title}: {part}" if part else drawn.title
             yield Chart(f"{stem}-{kind}", at, title, drawn.caption, drawn.chart, drawn.sets)
 
-    if snia.is_rounds(experiment):
+    if is_rounds(experiment):
         yield from made("convergence", snia.convergence(experiment))
         return
     yield from made("open-closed", open_closed.drawn(run, experiment))

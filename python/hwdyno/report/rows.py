@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from hwdyno.ceilings import derived, held_against
 from hwdyno.findings import why_not_double
+from hwdyno.findings.snia import is_rounds
 from hwdyno.report import figures
 from hwdyno.words import Ceiling, Curve, ExperimentResult, Measurement, Parameters, PeerResult, Run, Scalar, Value
 
@@ -253,7 +254,8 @@ def headline_points(experiment: ExperimentResult) -> list[int]:
 def rows_of(run: Run) -> list[Row]:
     """The grid: headline rows of every experiment, grids first."""
     rows = []
-    for experiment in sorted(run.experiments, key=lambda e: not e.name.endswith(".grid")):
+    told = [one for one in run.experiments if not is_rounds(one)]
+    for experiment in sorted(told, key=lambda e: not e.name.endswith(".grid")):
         for point in headline_points(experiment):
             ceiling, share = tightest(experiment, point)
             rows.append(

@@ -16,11 +16,6 @@ TRACKED = "snia_tracked"
 """The note on the rounds that decide."""
 
 
-def is_rounds(experiment: ExperimentResult) -> bool:
-    """Whether an experiment is the rounds of one of SNIA's tests."""
-    return experiment.load == "round" and experiment.name.startswith("storage.snia-")
-
-
 def convergence(experiment: ExperimentResult) -> Drawn | None:
     """Each workload's rounds as a line; of the tracked one its window: the mean, 90% and 110% of it, the best line."""
     if not experiment.points:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from hwdyno.findings.snia import is_rounds
 from hwdyno.report import figures
 from hwdyno.report.rows import direction, in_unit, parameters_of, point_label, unit_of
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Value
@@ -72,7 +73,7 @@ def _reached(run: Run) -> str:
     """What each resource reached, storage in the words that everyone compares."""
     said = []
     for resource in dict.fromkeys(experiment.resource for experiment in run.experiments):
-        experiments = [experiment for experiment in run.experiments if experiment.resource == resource]
+        experiments = [one for one in run.experiments if one.resource == resource and not is_rounds(one)]
         said.append(_storage(experiments) or _fed(run, resource) or _fastest(resource, experiments))
     return " ".join(filter(None, said))
 

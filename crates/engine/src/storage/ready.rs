@@ -212,7 +212,9 @@ impl Job {
             Engine::Stdio => return Some("the C library's streams copy through a buffer of their own".into()),
             _ => {}
         }
-        if files::in_memory_only(buffered) {
+        // The node of a device lies in a filesystem in memory (devtmpfs), and the device does not.
+        let is_device = buffered.metadata().is_ok_and(|about| about.file_type().is_block_device());
+        if !is_device && files::in_memory_only(buffered) {
             return Some("this filesystem lives in memory and has no device to go to".into());
         }
         let direct = match self.open(path, claim, true) {
@@ -236,7 +238,7 @@ impl Job {
 /// Purges the device that is given away, and tells whether that was done.
 fn purged(claim: Option<&Claim>) -> Note {
     match claim.map(Claim::purge) {
-        Some(Ok(())) => note("purged", "the whole device was discarded before (BLKDISCARD)"),
+        Some(Ok(())) => note("purged", "the whole device was discarded (BLKDISCARD)"),
         Some(Err(error)) => note("not_purged", format!("the device cannot be purged by a discard ({error})")),
         None => note("not_purged", "a file cannot be purged: its drive keeps what it holds; give the raw device away"),
     }
