@@ -4,6 +4,7 @@ pub mod affinity;
 pub mod aio;
 pub mod cache_line;
 pub mod clock_chain;
+pub mod datagrams;
 pub mod files;
 pub mod filesystem;
 pub mod icmp;
@@ -17,6 +18,7 @@ pub mod pause;
 pub mod pipe;
 pub mod room;
 pub mod stdio;
+pub mod tcp_info;
 pub mod ticks;
 #[cfg(target_arch = "x86_64")]
 pub mod tiles;

@@ -3,14 +3,15 @@
 use serde_json::json;
 
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+use crate::network::caller::Pings;
 use crate::network::client::{self, Outcome};
-use crate::network::echo::Pings;
 use crate::network::options::{choice, common, count, parameter, Target};
 use crate::network::outcome;
 use crate::network::route;
 use crate::network::settings::{Echo, Settings, MOST_STREAMS};
 use crate::reading::{Fault, Note, Reading, Samples, Stream};
-use crate::sys::net::{Options, LARGEST_DATAGRAM};
+use crate::sys::datagrams::LARGEST_DATAGRAM;
+use crate::sys::net::Options;
 
 /// See the module.
 pub struct NetworkLatency;

@@ -5,9 +5,9 @@ use std::io::ErrorKind;
 use serde_json::json;
 
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Stop};
-use crate::network::client::resolve;
 use crate::network::options::{count, parameter};
 use crate::network::ping::{self, Pinging};
+use crate::network::reach::resolve;
 use crate::network::route;
 use crate::reading::{Fault, Note, Reading, Samples, Stream};
 

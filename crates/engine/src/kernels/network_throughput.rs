@@ -7,7 +7,8 @@ use crate::network::options::{choice, common, count, flag, parameter, Target};
 use crate::network::settings::{Handing, Settings, HEADER_BYTES, LARGEST_BLOCK, MOST_STREAMS};
 use crate::network::{client, outcome, route};
 use crate::reading::Reading;
-use crate::sys::net::{Options, LARGEST_DATAGRAM};
+use crate::sys::datagrams::LARGEST_DATAGRAM;
+use crate::sys::net::Options;
 
 /// See the module.
 pub struct NetworkThroughput;

@@ -1,26 +1,26 @@
 //! A client of iperf3's protocol: it drives a test and always ends, within its deadlines, with what it has.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use crate::clock::now_ns;
 use crate::kernel::{Error, Stop};
+use crate::network::caller::{self, Caller, Pings, Trips};
 use crate::network::datagrams;
-use crate::network::echo::{self, Caller, Pings, Trips};
 use crate::network::lane::{Counts, Lane, Phase, DONE, RUNNING};
+use crate::network::reach::{self, place};
 use crate::network::results::{Report, StreamReport};
 use crate::network::settings::Settings;
 use crate::network::streams;
 use crate::network::watched::{Figures, Watched};
 use crate::network::wire::{self, Control};
 use crate::reading::CpuTime;
-use crate::sys::net::{self, Options, TcpInfo};
+use crate::sys::net;
+use crate::sys::tcp_info::{self, TcpInfo};
 
 /// For a connection, an answer, or the results.
 const PATIENCE: Duration = Duration::from_secs(5);
-const HELLO: &[u8; 4] = b"9876";
-const BUSY: &str = "the server is busy running a test; try again later";
 
 /// One stream at its end.
 #[derive(Debug, Clone, Default)]
@@ -71,14 +71,6 @@ enum Stream {
     Udp(UdpSocket),
 }
 
-/// Finds the first address of `host`; a port in it (`host:port`) wins over `port`.
-pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, Error> {
-    let bare = host.trim_matches(['[', ']']);
-    let found = (bare, port).to_socket_addrs().ok().and_then(|mut all| all.next());
-    let found = found.or_else(|| host.to_socket_addrs().ok().and_then(|mut all| all.next()));
-    found.ok_or_else(|| Error::usage(format!("server = {host}: no address is known by this name")))
-}
-
 /// Runs one test against the server at `address`.
 ///
 /// What fails before data flows is an error; what fails later is a fault of the outcome.
@@ -93,7 +85,7 @@ pub fn run(
         // Right after a test a server may still be putting its things away: ours is busy, iperf3's does not listen.
         match attempt(address, settings, pings, interval_s, stop) {
             Err(Error::Machine(says, errno))
-                if (says.contains(BUSY) || errno == Some(libc::ECONNREFUSED)) && !stop.is_set() =>
+                if (says.contains(reach::BUSY) || errno == Some(libc::ECONNREFUSED)) && !stop.is_set() =>
             {
                 std::thread::sleep(Duration::from_millis(60));
             }
@@ -112,25 +104,18 @@ fn attempt(
 ) -> Result<Outcome, Error> {
     let cookie = wire::new_cookie();
     let failed = |doing: &str| {
-        let doing = format!("{doing} {address}");
+        let doing = format!("{doing} {}", place(address));
         move |error: io::Error| Error::machine(doing, &error)
     };
-    let options = Options { nodelay: true, ..Options::default() };
-    let connection = net::connect(&address, &options, PATIENCE)
-        .map_err(failed("connect to the server (is `hwdyno network server` or `iperf3 -s` running there?) at"))?;
-    let mut control = Control::new(connection, stop.clone()).map_err(failed("prepare the connection to"))?;
-    control.send(&cookie).map_err(failed("greet"))?;
-    expect(&mut control, wire::PARAM_EXCHANGE).map_err(failed("be accepted by"))?;
+    let mut control = reach::greet(address, &cookie, PATIENCE, stop)?;
     control.send_json(&settings.to_parameters()).map_err(failed("send the parameters to"))?;
-    expect(&mut control, wire::CREATE_STREAMS).map_err(failed("agree on a test with"))?;
+    reach::expect(&mut control, wire::CREATE_STREAMS, PATIENCE).map_err(failed("agree on a test with"))?;
     let echo = match pings {
         None => None,
         Some(pings) => {
             let told = control.read_json("where its echo is", 1024, Duration::from_secs(3)).map_err(|_| {
-                Error::Machine(
-                    format!("{address} does not echo: latency needs `hwdyno network server` there (iperf3 has none)"),
-                    None,
-                )
+                let says = "does not echo: latency needs `hwdyno network server` there (iperf3 has none)";
+                Error::Machine(format!("the server at {} {says}", place(address)), None)
             })?;
             let port = told["port"].as_u64().unwrap_or(0) as u16;
             Some((pings, SocketAddr::new(address.ip(), port)))
@@ -138,10 +123,11 @@ fn attempt(
     };
     let mut opened = Vec::with_capacity(settings.total());
     for _ in 0..settings.total() {
-        opened.push(open(address, settings, &cookie).map_err(failed("open a stream to"))?);
+        opened.push(open(address, settings, &cookie).map_err(|error| reach::no_stream(address, settings, &error))?);
     }
-    expect(&mut control, wire::TEST_START).map_err(failed("start the test with"))?;
-    expect(&mut control, wire::TEST_RUNNING).map_err(failed("start the test with"))?;
+    for state in [wire::TEST_START, wire::TEST_RUNNING] {
+        reach::expect(&mut control, state, PATIENCE).map_err(failed("start the test with"))?;
+    }
     // The echo answers while the test runs, and no sooner.
     let caller = match echo {
         Some((pings, place)) => Some(Caller::open(&pings.echo, place, PATIENCE).map_err(failed("open the echo of"))?),
@@ -151,16 +137,6 @@ fn attempt(
     let mut outcome = test.run(&mut control, pings.zip(caller.as_ref()));
     outcome.exchange(&mut control, &opened, settings);
     Ok(outcome)
-}
-
-fn expect(control: &mut Control, wanted: i8) -> io::Result<()> {
-    match control.read_state("its next state", PATIENCE)? {
-        state if state == wanted => Ok(()),
-        wire::ACCESS_DENIED => Err(io::Error::other(BUSY)),
-        wire::SERVER_ERROR => Err(io::Error::other(control.read_error())),
-        wire::SERVER_TERMINATE => Err(io::Error::other("the server ended the test")),
-        other => Err(io::Error::other(format!("it answered with state {other} instead of {wanted}; is it iperf3?"))),
-    }
 }
 
 fn open(address: SocketAddr, settings: &Settings, cookie: &wire::Cookie) -> io::Result<Stream> {
@@ -174,7 +150,7 @@ fn open(address: SocketAddr, settings: &Settings, cookie: &wire::Cookie) -> io::
     let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = net::udp_socket(&any, &settings.socket)?;
     socket.connect(address)?;
-    echo::say_hello(&socket, HELLO, PATIENCE)?;
+    caller::say_hello(&socket, PATIENCE)?;
     Ok(Stream::Udp(socket))
 }
 
@@ -190,7 +166,7 @@ impl Stream {
 
     fn info(&self) -> Option<TcpInfo> {
         match self {
-            Self::Tcp(stream) => net::tcp_info(stream),
+            Self::Tcp(stream) => tcp_info::of(stream),
             Self::Udp(_) => None,
         }
     }
@@ -241,8 +217,10 @@ impl Test<'_> {
                     caller.hang_up();
                 }
             } else {
+                // From before the first byte to after the last that is counted: nobody is ever faster than he was.
+                let began = now_ns();
                 phase.set(RUNNING);
-                let course = self.watch(control, phase, &lanes, &mut outcome);
+                let course = self.watch(began, control, phase, &lanes, &mut outcome);
                 phase.set(DONE);
                 let _ = control.send_state(wire::TEST_END);
                 if let Some((_, caller)) = call {
@@ -275,8 +253,7 @@ impl Test<'_> {
     }
 
     /// Looks on until the test's end: by time, by bytes, by the other end, or by a stop.
-    fn watch(&self, control: &mut Control, phase: &Phase, lanes: &[Lane], outcome: &mut Outcome) -> Course {
-        let began = now_ns();
+    fn watch(&self, began: u64, control: &mut Control, phase: &Phase, lanes: &[Lane], outcome: &mut Outcome) -> Course {
         let look = |lanes: &[Lane]| lanes.iter().map(Lane::counts).collect::<Vec<_>>();
         let interval = (self.interval_s * 1e9).max(1e6) as u64;
         let omit = (self.settings.omit_s * 1e9) as u64;
@@ -293,7 +270,6 @@ impl Test<'_> {
         let mut row_from = course.base.clone();
         loop {
             let now = now_ns();
-            course.until_ns = now;
             if !timed && now >= began + omit {
                 phase.next_round();
                 timed = true;
@@ -307,6 +283,7 @@ impl Test<'_> {
             let row_over = timed && now >= row_ends;
             if row_over || over || self.settings.by_amount() {
                 course.last = look(lanes);
+                course.until_ns = now_ns();
             }
             if row_over {
                 self.close_row(&row_from, &course.last, outcome);
@@ -324,6 +301,7 @@ impl Test<'_> {
             if self.stop.is_set() {
                 outcome.interrupted = true;
                 course.last = look(lanes);
+                course.until_ns = now_ns();
                 return course;
             }
             let next = if timed { row_ends.min(course.from_ns + runtime) } else { began + omit };

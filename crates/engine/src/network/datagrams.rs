@@ -1,6 +1,5 @@
 //! The loops of one UDP stream, and what its numbers tell: loss, reordering, duplicates and jitter.
 
-use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,14 +7,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::clock::now_ns;
 use crate::network::lane::{Counts, Lane, Meter, Phase};
 use crate::network::settings::{Handing, Settings};
-use crate::network::streams::{content, Pace, LOOK};
+use crate::network::streams::{content, Pace};
+use crate::network::waiting::{passing, LOOK};
 use crate::reading::CpuTime;
-use crate::sys::net::{self, Batch};
+use crate::sys::datagrams::{self, Batch};
+use crate::sys::net;
+use crate::sys::pause::sharpen_timers;
 
 /// Datagrams or buffers a call.
 const BATCH: usize = 32;
 /// Buffers a call where each holds up to 64 KiB.
 const LARGE_BATCH: usize = 4;
+/// How long a reader of batches lets the next one gather: woken for each datagram, it and its sender spend a tenth to a
+/// third more on each.
+const GATHER: Duration = Duration::from_micros(100);
+/// The socket's buffer that has room for what gathers meanwhile at a million datagrams a second (2304 B each as the
+/// kernel counts them), four times over.
+const GATHER_BUFFER_BYTES: u64 = 1 << 20;
 /// How far back a late datagram is told from one that came twice.
 const WINDOW: u64 = 1 << 16;
 
@@ -142,7 +150,7 @@ pub fn send(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Phase)
         batch.buffer(index).copy_from_slice(&bytes);
     }
     if settings.handing == Handing::Segmented {
-        let _ = net::allow_segmenting(socket, block);
+        let _ = datagrams::allow_segmenting(socket, block);
     }
     let _ = socket.set_write_timeout(Some(LOOK));
     if !phase.wait_for_start() {
@@ -173,13 +181,10 @@ pub fn send(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Phase)
             }
             Err(error) => {
                 number -= (at_once * segments) as u64;
-                match error.kind() {
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                if !passing(&error) {
                     // The other end is not there (yet, or any more): what it misses counts as lost there.
-                    _ => {
-                        lane.errno.store(error.raw_os_error().unwrap_or(0), Ordering::Relaxed);
-                        std::thread::sleep(Duration::from_millis(1));
-                    }
+                    lane.errno.store(error.raw_os_error().unwrap_or(0), Ordering::Relaxed);
+                    std::thread::sleep(Duration::from_millis(1));
                 }
             }
         }
@@ -187,10 +192,18 @@ pub fn send(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Phase)
     meter.spent()
 }
 
+/// Whether a reader may let datagrams gather: at a rate, when each came counts for the jitter.
+fn gathers(socket: &UdpSocket, settings: &Settings) -> bool {
+    settings.handing == Handing::Batched
+        && settings.rate_bits_s == 0
+        && !settings.by_amount()
+        && net::buffers(socket).1 >= GATHER_BUFFER_BYTES
+}
+
 /// Takes what comes until the phase is done and nothing more is there; gives the CPU time that it took.
 pub fn receive(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Phase) -> CpuTime {
     let wide = settings.counters_64;
-    let coalesced = settings.handing == Handing::Segmented && net::allow_coalescing(socket).is_ok();
+    let coalesced = settings.handing == Handing::Segmented && datagrams::allow_coalescing(socket).is_ok();
     let mut batch = match settings.handing {
         Handing::Plain => Batch::new(1, settings.block.max(2048)),
         Handing::Batched => Batch::new(BATCH, settings.block.max(2048)),
@@ -200,6 +213,10 @@ pub fn receive(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Pha
     let mut numbers = Numbers::default();
     if !phase.wait_for_start() {
         return CpuTime::default();
+    }
+    let gathers = gathers(socket, settings);
+    if gathers {
+        sharpen_timers();
     }
     let mut meter = Meter::start();
     let mut drained_until = 0;
@@ -230,14 +247,17 @@ pub fn receive(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Pha
                 }
                 lane.moved(bytes, datagrams);
                 numbers.publish(lane);
+                // Less than a batch: all that was there.
+                if gathers && count < BATCH {
+                    std::thread::sleep(GATHER);
+                }
             }
             Err(error) => {
                 if phase.is_done() {
                     break;
                 }
-                match error.kind() {
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
-                    _ => std::thread::sleep(Duration::from_millis(1)),
+                if !passing(&error) {
+                    std::thread::sleep(Duration::from_millis(1));
                 }
             }
         }

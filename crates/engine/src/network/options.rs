@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use serde_json::{json, Value};
 
 use crate::kernel::{Error, Kind, Parameter, Parameters};
-use crate::network::client;
+use crate::network::reach;
 use crate::network::route;
 use crate::network::server::{Server, Serving};
 
@@ -76,7 +76,7 @@ impl Target {
     pub fn of(parameters: &Parameters) -> Result<Self, Error> {
         let server = parameters.text("server");
         if !server.is_empty() {
-            let address = client::resolve(server, parameters.integer("port") as u16)?;
+            let address = reach::resolve(server, parameters.integer("port") as u16)?;
             return Ok(Self { address, _own: None });
         }
         let bind = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

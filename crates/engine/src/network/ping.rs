@@ -1,6 +1,6 @@
 //! ICMP echo: the kernel at the other end answers, so no server of ours is needed there.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::histogram::Histogram;
 use crate::kernel::Stop;
 use crate::network::lane::{Meter, Phase};
-use crate::network::streams::LOOK;
+use crate::network::waiting::{passing, LOOK};
 use crate::reading::CpuTime;
 use crate::sys::icmp::{EchoSocket, HEADER_BYTES};
 
@@ -159,10 +159,6 @@ fn give_up(places: &mut [(u64, u16, bool)], free: &mut Vec<usize>, now: u64, los
             free.push(place);
         }
     }
-}
-
-fn passing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 #[cfg(test)]

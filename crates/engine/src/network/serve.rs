@@ -12,15 +12,16 @@ use crate::clock::now_ns;
 use crate::kernel::Stop;
 use crate::network::datagrams;
 use crate::network::document::Course;
-use crate::network::echo::Responder;
 use crate::network::lane::{Counts, Lane, Phase, DONE, RUNNING};
+use crate::network::responder::Responder;
 use crate::network::results::{stream_id, Report, StreamReport};
 use crate::network::settings::Settings;
 use crate::network::streams;
 use crate::network::watched::Watched;
-use crate::network::wire::{self, Control};
+use crate::network::wire::{self, Control, HELLO, WELCOME};
 use crate::reading::CpuTime;
-use crate::sys::net::{self, TcpInfo};
+use crate::sys::net;
+use crate::sys::tcp_info::{self, TcpInfo};
 
 /// For each thing that a client has to send.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,8 +29,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const GRACE_S: f64 = 30.0;
 /// A client that ends by bytes may take this long.
 const LONGEST_BY_BYTES_S: f64 = 3600.0;
-const HELLO: &[u8; 4] = b"9876";
-const WELCOME: &[u8; 4] = b"6789";
 /// Of iperf3's errors: `IESTREAMLISTEN` and the like mean nothing to a client but that we failed.
 const REFUSED: i32 = 3;
 
@@ -95,7 +94,7 @@ impl Stream {
 
     fn info(&self) -> Option<TcpInfo> {
         match self {
-            Self::Tcp(stream) => net::tcp_info(stream),
+            Self::Tcp(stream) => tcp_info::of(stream),
             Self::Udp(_) => None,
         }
     }

@@ -13,6 +13,7 @@ use crate::kernel::Stop;
 use crate::network::document::{document, Course};
 use crate::network::serve::{serve, Place};
 use crate::network::settings::MOST_STREAMS;
+use crate::network::waiting::LOOK;
 use crate::network::wire::{Cookie, ACCESS_DENIED, COOKIE_BYTES};
 use crate::sys::net;
 
@@ -24,7 +25,6 @@ const MOST_PENDING: usize = 64;
 const MOST_PENDING_EACH: usize = 48;
 /// Tests at once, where several clients are served.
 const MOST_TESTS: usize = 16;
-const LOOK: Duration = Duration::from_millis(20);
 
 /// How a server is to be.
 #[derive(Debug, Clone)]

@@ -2,7 +2,9 @@
 
 use serde_json::{json, Map, Value};
 
-use crate::sys::net::{Options, LARGEST_DATAGRAM, MOST_SEGMENTS};
+use crate::network::streams::TAKEN_BYTES;
+use crate::sys::datagrams::{LARGEST_DATAGRAM, MOST_SEGMENTS};
+use crate::sys::net::Options;
 
 /// A server serves at most this many streams a test and direction.
 pub const MOST_STREAMS: usize = 128;
@@ -118,8 +120,11 @@ impl Settings {
     pub fn memory_bytes(&self) -> usize {
         /// What a socket's two buffers may hold where nothing else is asked for (the kernel's own limits bound the rest).
         const SOCKET_BYTES: usize = 512 << 10;
-        let own =
-            if self.udp { 32 * self.block.max(2048) + LARGEST_DATAGRAM * 4 } else { 2 * self.block.max(128 << 10) };
+        let own = if self.udp {
+            32 * self.block.max(2048) + LARGEST_DATAGRAM * 4
+        } else {
+            self.block + self.block.max(TAKEN_BYTES)
+        };
         self.total() * (own + SOCKET_BYTES)
     }
 

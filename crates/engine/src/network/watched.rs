@@ -2,7 +2,7 @@
 
 use serde_json::{json, Value};
 
-use crate::sys::net::TcpInfo;
+use crate::sys::tcp_info::TcpInfo;
 
 /// Looks at one stream's `TCP_INFO` over the timed region.
 #[derive(Debug, Clone, Copy, Default)]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::kernel::Stop;
+use crate::network::waiting::{passing, LOOK};
 
 /// The test is about to start.
 pub const TEST_START: i8 = 1;
@@ -41,8 +42,10 @@ pub const COOKIE_BYTES: usize = 37;
 pub const MOST_PARAMETERS: usize = 8 << 10;
 /// Results are at most this long; a server's may hold its whole output.
 pub const MOST_RESULTS: usize = 4 << 20;
-/// How long one look for a stop may take.
-const LOOK: Duration = Duration::from_millis(20);
+/// What the client of a UDP stream says first (its `UDP_CONNECT_MSG`).
+pub const HELLO: &[u8; 4] = b"9876";
+/// What the server answers (its `UDP_CONNECT_REPLY`).
+pub const WELCOME: &[u8; 4] = b"6789";
 
 /// What names a test: the client's random word.
 pub type Cookie = [u8; COOKIE_BYTES];
@@ -117,7 +120,7 @@ impl Control {
         match self.stream.read(&mut byte) {
             Ok(0) => Err(closed()),
             Ok(_) => Ok(Some(i8::from_ne_bytes(byte))),
-            Err(error) if again(&error) => Ok(None),
+            Err(error) if passing(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -135,7 +138,7 @@ impl Control {
             match self.stream.read(&mut bytes[filled..]) {
                 Ok(0) => return Err(closed()),
                 Ok(count) => filled += count,
-                Err(error) if again(&error) => {}
+                Err(error) if passing(&error) => {}
                 Err(error) => return Err(error),
             }
             if filled < bytes.len() && (Instant::now() >= until || self.stop.is_set()) {
@@ -188,10 +191,6 @@ impl Control {
         let cause = if errno > 0 { format!(": {}", io::Error::from_raw_os_error(errno)) } else { String::new() };
         format!("the server reported its error {own}{cause}")
     }
-}
-
-fn again(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
 #[cfg(test)]

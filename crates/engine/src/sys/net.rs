@@ -1,20 +1,11 @@
-//! Sockets beyond what the standard library offers: options, TCP's own figures, batches of datagrams.
+//! Sockets beyond what the standard library offers: their options, connections with a deadline, sends without a copy.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// Largest payload of a datagram over IPv4.
-pub const LARGEST_DATAGRAM: usize = 65_507;
-/// The kernel cuts one buffer into at most this many datagrams (`UDP_MAX_SEGMENTS` before Linux 6.7).
-pub const MOST_SEGMENTS: usize = 64;
-
-const UDP_SEGMENT: libc::c_int = 103;
-const UDP_GRO: libc::c_int = 104;
-const SOL_UDP: libc::c_int = 17;
-
-fn result(answer: libc::ssize_t) -> io::Result<usize> {
+pub(super) fn result(answer: libc::ssize_t) -> io::Result<usize> {
     if answer < 0 {
         Err(io::Error::last_os_error())
     } else {
@@ -67,7 +58,7 @@ pub(super) fn socket(address: &SocketAddr, kind: libc::c_int, protocol: libc::c_
 }
 
 /// Sets a whole-number option of a socket.
-fn set(fd: RawFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+pub(super) fn set(fd: RawFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let length = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the option's value is a c_int that lives through the call, of the length given.
     result(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) } as libc::ssize_t).map(drop)
@@ -250,79 +241,6 @@ pub fn udp_socket(address: &SocketAddr, options: &Options) -> io::Result<UdpSock
     Ok(UdpSocket::from(fd))
 }
 
-/// TCP's own figures of a connection (`TCP_INFO`, linux/tcp.h).
-#[derive(Debug, Clone, Copy, Default)]
-pub struct TcpInfo {
-    /// Segments sent again so far.
-    pub retransmits: u64,
-    /// Congestion window, bytes.
-    pub cwnd_bytes: u64,
-    /// Window that the receiver grants, bytes; 0 where the kernel does not tell (before 5.4).
-    pub receive_window_bytes: u64,
-    /// Smoothed round trip, µs.
-    pub rtt_us: u64,
-    /// Its mean deviation, µs.
-    pub rttvar_us: u64,
-    /// Least round trip seen, µs.
-    pub min_rtt_us: u64,
-    /// Path MTU, bytes.
-    pub pmtu: u64,
-    /// Payload of a full segment, bytes.
-    pub mss_bytes: u64,
-    /// By how many segments the path is taken to reorder.
-    pub reordering: u64,
-    /// Bytes that the peer has acknowledged.
-    pub acked_bytes: u64,
-    /// Time with data to send, µs.
-    pub busy_us: u64,
-    /// Of that, waiting for the receiver's window, µs.
-    pub receiver_limited_us: u64,
-    /// Of that, waiting for room in the send buffer, µs.
-    pub buffer_limited_us: u64,
-}
-
-/// Asks a TCP socket for its figures; none if it is gone.
-#[must_use]
-pub fn tcp_info(socket: &impl AsRawFd) -> Option<TcpInfo> {
-    let mut raw = [0_u8; 256];
-    let mut length = raw.len() as libc::socklen_t;
-    // SAFETY: `raw` has the length given, which the call fills up to.
-    let answer = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            raw.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    if answer != 0 {
-        return None;
-    }
-    let word = |at: usize| raw.get(at..at + 4).map_or(0, |b| u64::from(u32::from_ne_bytes([b[0], b[1], b[2], b[3]])));
-    let long = |at: usize| {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&raw[at..at + 8]);
-        u64::from_ne_bytes(bytes)
-    };
-    let mss = word(16);
-    Some(TcpInfo {
-        retransmits: word(100),
-        cwnd_bytes: word(80) * mss,
-        receive_window_bytes: word(228),
-        rtt_us: word(68),
-        rttvar_us: word(72),
-        min_rtt_us: word(148),
-        pmtu: word(60),
-        mss_bytes: mss,
-        reordering: word(88),
-        acked_bytes: long(120),
-        busy_us: long(168),
-        receiver_limited_us: long(176),
-        buffer_limited_us: long(184),
-    })
-}
-
 /// Takes up to `length` bytes that arrived without copying them anywhere (`MSG_TRUNC`, tcp(7)).
 pub fn skip(stream: &TcpStream, length: usize) -> io::Result<usize> {
     // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer, which may then be null (tcp(7)).
@@ -354,144 +272,16 @@ pub fn send_file(stream: &TcpStream, file: &std::fs::File, length: usize) -> io:
     result(unsafe { libc::sendfile(stream.as_raw_fd(), file.as_raw_fd(), &raw mut from, length) })
 }
 
-/// Lets the kernel hand over several datagrams of one peer as one buffer.
-pub fn allow_coalescing(socket: &UdpSocket) -> io::Result<()> {
-    set(socket.as_raw_fd(), SOL_UDP, UDP_GRO, 1)
-}
-
-/// Lets the kernel cut each buffer that is sent into datagrams of `bytes`.
-pub fn allow_segmenting(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
-    set(socket.as_raw_fd(), SOL_UDP, UDP_SEGMENT, bytes as libc::c_int)
-}
-
-/// Room for control messages of one buffer, aligned as they must be.
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-struct Ancillary([u8; 64]);
-
-/// Several buffers that one call sends or receives (`sendmmsg`, `recvmmsg`).
-pub struct Batch {
-    buffers: Vec<Box<[u8]>>,
-    vectors: Vec<libc::iovec>,
-    headers: Vec<libc::mmsghdr>,
-    ancillary: Vec<Ancillary>,
-}
-
-// SAFETY: the pointers inside lead only to heap memory that the batch itself owns and never moves.
-unsafe impl Send for Batch {}
-
-impl Batch {
-    /// `count` buffers of `bytes` each; allocates all that it will ever need.
-    #[must_use]
-    pub fn new(count: usize, bytes: usize) -> Self {
-        let mut buffers: Vec<Box<[u8]>> = (0..count).map(|_| vec![0; bytes].into_boxed_slice()).collect();
-        let mut vectors: Vec<libc::iovec> = buffers
-            .iter_mut()
-            .map(|buffer| libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() })
-            .collect();
-        let headers = vectors
-            .iter_mut()
-            .map(|vector| {
-                // SAFETY: mmsghdr is plain data for which all zeroes is a valid value.
-                let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
-                header.msg_hdr.msg_iov = vector;
-                header.msg_hdr.msg_iovlen = 1;
-                header
-            })
-            .collect();
-        Self { buffers, vectors, headers, ancillary: vec![Ancillary([0; 64]); count] }
-    }
-
-    /// The buffer at `index`, to fill or to read.
-    pub fn buffer(&mut self, index: usize) -> &mut [u8] {
-        &mut self.buffers[index]
-    }
-
-    /// Sends the first `count` buffers; gives how many went.
-    pub fn send(&mut self, socket: &UdpSocket, count: usize) -> io::Result<usize> {
-        let count = count.min(self.headers.len());
-        // SAFETY: the first `count` headers lead to vectors and buffers that this batch owns.
-        let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count as libc::c_uint, 0) };
-        result(sent as libc::ssize_t)
-    }
-
-    /// Waits for one buffer and takes what else is there; gives how many came.
-    pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
-        for ((header, vector), (buffer, ancillary)) in
-            self.headers.iter_mut().zip(&mut self.vectors).zip(self.buffers.iter_mut().zip(&mut self.ancillary))
-        {
-            vector.iov_len = buffer.len();
-            header.msg_hdr.msg_control = (&raw mut ancillary.0).cast();
-            header.msg_hdr.msg_controllen = size_of::<Ancillary>() as _;
-        }
-        let count = self.headers.len() as libc::c_uint;
-        let flags = libc::MSG_WAITFORONE;
-        // SAFETY: every header leads to a vector, a buffer and room for control that this batch owns; no time limit.
-        let came = unsafe {
-            libc::recvmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count, flags as _, std::ptr::null_mut())
-        };
-        result(came as libc::ssize_t)
-    }
-
-    /// What came in buffer `index`: its bytes, and the length of each datagram in it.
-    #[must_use]
-    pub fn received(&self, index: usize) -> (&[u8], usize) {
-        let header = &self.headers[index];
-        let length = (header.msg_len as usize).min(self.buffers[index].len());
-        let mut segment = length;
-        // SAFETY: the header's control area was filled by the call; the macros stay within it.
-        let first = unsafe { libc::CMSG_FIRSTHDR(&raw const header.msg_hdr) };
-        if !first.is_null() {
-            // SAFETY: `first` leads to a control message of at least its header's length, checked before its data is read.
-            unsafe {
-                if (*first).cmsg_level == SOL_UDP
-                    && (*first).cmsg_type == UDP_GRO
-                    && (*first).cmsg_len as usize >= libc::CMSG_LEN(4) as usize
-                {
-                    segment = std::ptr::read_unaligned(libc::CMSG_DATA(first).cast::<libc::c_int>()) as usize;
-                }
-            }
-        }
-        (&self.buffers[index][..length], segment.clamp(1, length.max(1)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn one_buffer_travels_as_many_datagrams_and_comes_back_whole() {
-        let any: SocketAddr = ([127, 0, 0, 1], 0).into();
-        let (from, to) =
-            (udp_socket(&any, &Options::default()).unwrap(), udp_socket(&any, &Options::default()).unwrap());
-        from.connect(to.local_addr().unwrap()).unwrap();
-        to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        allow_segmenting(&from, 100).unwrap();
-        let mut batch = Batch::new(1, 1000);
-        for (at, byte) in batch.buffer(0).iter_mut().enumerate() {
-            *byte = (at / 100) as u8;
-        }
-        assert_eq!(batch.send(&from, 1).unwrap(), 1);
-        let mut incoming = Batch::new(16, 2000);
-        let mut seen = Vec::new();
-        while seen.len() < 10 {
-            let count = incoming.receive(&to).unwrap();
-            for index in 0..count {
-                let (bytes, segment) = incoming.received(index);
-                assert_eq!(segment, 100);
-                seen.extend(bytes.chunks(segment).map(|datagram| datagram[0]));
-            }
-        }
-        assert_eq!(seen, (0..10).collect::<Vec<u8>>());
-    }
 
     #[test]
     fn a_connection_tells_its_figures() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let options = Options { nodelay: true, window: 65536, ..Options::default() };
         let stream = connect(&listener.local_addr().unwrap(), &options, Duration::from_secs(5)).unwrap();
-        let info = tcp_info(&stream).unwrap();
+        let info = crate::sys::tcp_info::of(&stream).unwrap();
         assert!(info.pmtu >= 1280 && info.cwnd_bytes > 0, "{info:?}");
         assert!(congestion(&stream).is_some_and(|name| !name.is_empty()));
         assert_eq!(buffers(&stream).0, 2 * 65536);

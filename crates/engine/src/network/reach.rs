@@ -1,0 +1,181 @@
+//! The way to a server until a test is agreed on: its address, a connection, a greeting, and what mends a failure.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use crate::kernel::{Error, Stop};
+use crate::network::settings::Settings;
+use crate::network::wire::{self, Control, Cookie};
+use crate::sys::net::{self, Options};
+
+/// What a server that serves somebody else is reported by.
+pub const BUSY: &str = "the server is busy running a test; try again later";
+/// Where iperf3's servers and ours listen unless told otherwise.
+const USUAL_PORT: u16 = 5201;
+
+/// Finds the first address of `host`; a port in it (`host:port`, `[::1]:port`) wins over `port`.
+pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, Error> {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    if let Ok(ip) = bare.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, port));
+    }
+    let (name, port) = match host.rsplit_once(':') {
+        None => (bare, port),
+        Some((name, given)) => match given.parse::<u16>() {
+            Ok(given) if given > 0 => (name.trim_matches(['[', ']']), given),
+            _ => return Err(Error::usage(format!("server = {host}: '{given}' is no port; ports are 1 to 65535"))),
+        },
+    };
+    let found = (name, port).to_socket_addrs().ok().and_then(|mut all| all.next());
+    found.ok_or_else(|| Error::usage(format!("server = {host}: no address is known by the name '{name}'")))
+}
+
+/// An address as people say it.
+#[must_use]
+pub fn place(address: SocketAddr) -> String {
+    format!("{} port {}", address.ip(), address.port())
+}
+
+/// Connects to a server's port and gives it the cookie, until it asks for parameters.
+pub fn greet(address: SocketAddr, cookie: &Cookie, patience: Duration, stop: &Stop) -> Result<Control, Error> {
+    let options = Options { nodelay: true, ..Options::default() };
+    let connection =
+        net::connect(&address, &options, patience).map_err(|error| unreached(address, patience, &error))?;
+    let greeted = Control::new(connection, stop.clone()).and_then(|mut control| {
+        control.send(cookie)?;
+        expect(&mut control, wire::PARAM_EXCHANGE, patience)?;
+        Ok(control)
+    });
+    greeted.map_err(|error| {
+        let errno = error.raw_os_error();
+        if stop.is_set() {
+            return Error::Machine("it was ended before the test began".into(), errno);
+        }
+        let place = place(address);
+        Error::Machine(
+            match error.kind() {
+                ErrorKind::TimedOut => format!(
+                    "something listens at {place}, but says nothing that iperf3's server would within {} s; {WHICH}",
+                    patience.as_secs()
+                ),
+                ErrorKind::InvalidData => {
+                    format!("what listens at {place} does not speak iperf3's protocol ({error}); {WHICH}")
+                }
+                ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+                    format!("what listens at {place} hung up before the test began; {WHICH}")
+                }
+                _ => format!("the server at {place}: {error}"),
+            },
+            errno,
+        )
+    })
+}
+
+const WHICH: &str = "is it `hwdyno network server` or `iperf3 -s`?";
+
+fn unreached(address: SocketAddr, patience: Duration, error: &io::Error) -> Error {
+    let (ip, errno) = (address.ip(), error.raw_os_error());
+    let says = match errno {
+        Some(libc::ECONNREFUSED) => {
+            format!("nobody answers at {}; start {} there", place(address), start(address))
+        }
+        Some(libc::ETIMEDOUT) => format!(
+            "nothing came back from {} within {} s: is the address right, the host up, and no firewall between? \
+             `ping {ip}` tells",
+            place(address),
+            patience.as_secs()
+        ),
+        Some(libc::EHOSTUNREACH | libc::ENETUNREACH) => {
+            format!("no way leads to {} ({error}); `ip route get {ip}` tells where it ends", place(address))
+        }
+        _ => format!("connect to {}: {error}", place(address)),
+    };
+    Error::Machine(says, errno)
+}
+
+/// What starts a server of ours or of iperf3's at an address; ours binds 127.0.0.1 unless told otherwise.
+fn start(address: SocketAddr) -> String {
+    let (ip, port) = (address.ip(), address.port());
+    let bind = if ip == IpAddr::V4(Ipv4Addr::LOCALHOST) { String::new() } else { format!(" --bind {ip}") };
+    let (ours, theirs) = if port == USUAL_PORT {
+        (String::new(), String::new())
+    } else {
+        (format!(" --port {port}"), format!(" -p {port}"))
+    };
+    format!("`hwdyno network server{bind}{ours}` or `iperf3 -s{theirs}`")
+}
+
+/// Waits for a state; what else comes is an error that says what it was.
+pub fn expect(control: &mut Control, wanted: i8, patience: Duration) -> io::Result<()> {
+    match control.read_state("its next state", patience)? {
+        state if state == wanted => Ok(()),
+        wire::ACCESS_DENIED => Err(io::Error::other(BUSY)),
+        wire::SERVER_ERROR => Err(io::Error::other(control.read_error())),
+        wire::SERVER_TERMINATE => Err(io::Error::other("the server ended the test")),
+        other => Err(io::Error::new(ErrorKind::InvalidData, format!("it answered with state {other}, not {wanted}"))),
+    }
+}
+
+/// Why a stream could not be opened although the control connection stands.
+#[must_use]
+pub fn no_stream(address: SocketAddr, settings: &Settings, error: &io::Error) -> Error {
+    let (place, control) = (place(address), &settings.socket.congestion);
+    let says = if !control.is_empty() && matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EPERM)) {
+        format!(
+            "congestion = {control}: this system does not lend it ({error}); \
+             `sysctl net.ipv4.tcp_available_congestion_control net.ipv4.tcp_allowed_congestion_control` lists what it has"
+        )
+    } else if settings.udp && matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::ConnectionRefused) {
+        format!("{place} answers by TCP but not by UDP ({error}): let UDP pass the firewall, too")
+    } else {
+        format!("open a stream to {place}: {error}")
+    };
+    Error::Machine(says, error.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(host: &str) -> Result<String, String> {
+        resolve(host, 5201).map(|address| address.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn addresses_are_read_with_and_without_a_port() {
+        for (host, address) in [
+            ("127.0.0.1", "127.0.0.1:5201"),
+            ("127.0.0.1:77", "127.0.0.1:77"),
+            ("::1", "[::1]:5201"),
+            ("[::1]", "[::1]:5201"),
+            ("[::1]:77", "[::1]:77"),
+            ("2001:db8::7", "[2001:db8::7]:5201"),
+        ] {
+            assert_eq!(resolved(host), Ok(address.into()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_what_was_wrong() {
+        for (host, says) in [
+            ("127.0.0.1:99999", "'99999' is no port"),
+            ("127.0.0.1:0", "'0' is no port"),
+            ("127.0.0.1:", "'' is no port"),
+            ("[::1]:x", "'x' is no port"),
+            ("a..b", "no address is known"),
+            ("", "no address is known"),
+        ] {
+            let said = resolved(host).unwrap_err();
+            assert!(said.contains(says), "{host}: {said}");
+        }
+    }
+
+    #[test]
+    fn the_mend_names_what_has_to_be_told() {
+        let at = |text: &str| start(text.parse().unwrap());
+        assert_eq!(at("127.0.0.1:5201"), "`hwdyno network server` or `iperf3 -s`");
+        assert_eq!(at("192.0.2.7:5201"), "`hwdyno network server --bind 192.0.2.7` or `iperf3 -s`");
+        assert_eq!(at("[::1]:77"), "`hwdyno network server --bind ::1 --port 77` or `iperf3 -s -p 77`");
+    }
+}
