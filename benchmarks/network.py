@@ -1,18 +1,14 @@
-"""The network beside iperf3 and sockperf over loopback: like with like, each mode by its name, and CPU time a KiB."""
+"""The network beside iperf3, sockperf and netperf over loopback: like with like, each mode by its name."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
-import shutil
-import socket
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from statistics import median
 
 from hwdyno import peers
-from hwdyno.peers import PeerReading
+from hwdyno.peers import Peer, PeerReading
 
 from benchmarks import Bench, BenchError, Parameters, Reading, Row, Target, row_of
 
@@ -22,8 +18,6 @@ TCP: Parameters = {"congestion": "cubic", "direction": "up", "block": 128 << 10}
 UDP: Parameters = {"protocol": "udp", "direction": "up", "block": 1460}
 # Pages kept in a pipe go fastest by the MiB; iperf3's sendfile is fastest by its own 128 KiB.
 NO_COPY: Parameters = {"zero_copy": True, "skip_rx_copy": True, "block": 1 << 20}
-
-Figure = Callable[[Reading], float]
 
 
 def measure(bench: Bench) -> Iterator[Row]:
@@ -82,34 +76,41 @@ def _theirs_ns(theirs: PeerReading) -> float:
 
 
 def _round_trips(bench: Bench) -> Iterator[Row]:
-    """Whole round trips of 64 B at one in flight, beside sockperf's ping-pong with ``--full-rtt``.
+    """Whole round trips of 64 B at one in flight, beside sockperf's ping-pong and netperf's request/response.
 
     Where two sleepers wake each other, the scheduler's choice of cores decides (5 or 50 µs on a virtual machine), so
-    both tools get one core for that, and both get two where they spin.
+    all tools get one core for that, and all get two where they spin.
     """
-    if shutil.which("sockperf") is None:
-        bench.says("sockperf is not here, so round trips stand alone")
+    here = [peer for peer in map(peers.find, ("sockperf", "netperf")) if peer.version()]
+    if not here:
+        bench.says("neither sockperf nor netperf is here, so round trips stand alone")
     for protocol in ("tcp", "udp"):
         for waiting, how in (("sleep", "asleep, on one core"), ("spin", "spinning")):
             what = f"{protocol.upper()} round trips of 64 B, {how}"
             bench.says(what)
-            rates, tails, alone = [], [], []
-            for _ in range(bench.pairs):
-                with _cores(1 if waiting == "sleep" else None):
-                    given = {"protocol": protocol, "message": 64, "waiting": waiting, "runtime": bench.runtime_s}
-                    reading = bench.run(TRIPS, given)
-                    rate, p99 = _rate(reading), _p99(reading)
-                    alone.append((rate, p99))
-                    if shutil.which("sockperf"):
-                        their_rate, their_p99 = _sockperf(protocol, bench.runtime_s, spin=waiting == "spin")
-                        rates.append((rate, their_rate))
-                        tails.append((p99, their_p99))
-            if rates:
-                yield row_of(f"{what}, a second", "1/s", rates, Target(at_least=1.0))
-                yield row_of(f"p99 of {what}", "ns", tails, Target(at_most=1.0))
-            else:
-                yield Row(f"{what}, a second", "1/s", sorted(rate for rate, _ in alone)[len(alone) // 2])
-                yield Row(f"p99 of {what}", "ns", sorted(tail for _, tail in alone)[len(alone) // 2])
+            given = {"protocol": protocol, "message": 64, "waiting": waiting, "runtime": bench.runtime_s}
+            beside = [peer for peer in here if peer.unsupported(TRIPS, given) is None]
+            with _cores(1 if waiting == "sleep" else None):
+                turns = [(bench.run(TRIPS, given), _theirs(beside, given)) for _ in range(bench.pairs)]
+            for peer in beside:
+                pairs = [(ours, theirs[peer.name]) for ours, theirs in turns]
+                rates = [(_rate(ours), theirs.throughput) for ours, theirs in pairs]
+                yield row_of(f"{what}, a second ({peer.name})", "1/s", rates, Target(at_least=1.0))
+                tails = [(_p99(ours), float(theirs.details["p99_ns"])) for ours, theirs in pairs]
+                # netperf's buckets are too wide to hold a tail against.
+                bound = Target(at_most=1.0) if peer.name == "sockperf" else None
+                yield row_of(f"p99 of {what} ({peer.name})", "ns", tails, bound)
+            if not beside:
+                yield Row(f"{what}, a second", "1/s", median([_rate(ours) for ours, _ in turns]))
+                yield Row(f"p99 of {what}", "ns", median([_p99(ours) for ours, _ in turns]))
+
+
+def _theirs(beside: list[Peer], given: Parameters) -> dict[str, PeerReading]:
+    """What each reached, one after the other."""
+    try:
+        return {peer.name: peer.run(TRIPS, given) for peer in beside}
+    except OSError as error:
+        raise BenchError(str(error)) from None
 
 
 @contextlib.contextmanager
@@ -131,32 +132,3 @@ def _p99(reading: Reading) -> float:
     from hwdyno.statistics import Histogram
 
     return float(Histogram.from_reading(reading["streams"][0]["latency_ns"]["total"]).quantile(0.99))
-
-
-def _sockperf(protocol: str, runtime_s: float, *, spin: bool = False) -> tuple[float, float]:
-    """Its round trips a second, and their 99th percentile in ns."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    tcp = ["--tcp"] if protocol == "tcp" else []
-    where = ["-i", "127.0.0.1", "-p", port, *tcp, *(["--nonblocked"] if spin else [])]
-    quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "text": True}
-    server = subprocess.Popen(["sockperf", "server", *where], stdout=subprocess.DEVNULL, **quiet)  # type: ignore[call-overload]
-    try:
-        time.sleep(0.4)
-        seconds = str(max(1, round(runtime_s)))
-        done = subprocess.run(
-            ["sockperf", "ping-pong", *where, "-m", "64", "-t", seconds, "--full-rtt"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    finally:
-        server.kill()
-        server.wait()
-    valid = re.search(r"Valid Duration\] RunTime=([\d.]+) sec; SentMessages=\d+; ReceivedMessages=(\d+)", done.stdout)
-    tail = re.search(r"percentile 99\.000\s*=\s*([\d.]+)", done.stdout)
-    if valid is None or tail is None:
-        raise BenchError(f"sockperf: {' '.join((done.stderr or done.stdout).split())[:200]}")
-    return float(valid[2]) / float(valid[1]), float(tail[1]) * 1e3

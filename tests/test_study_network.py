@@ -11,7 +11,6 @@ from hwdyno.cli.two_nodes import PORT, second_node
 from hwdyno.findings import explain
 from hwdyno.hosts.simulated_network import SimulatedNetwork, SimulatedPath
 from hwdyno.measurement import measurement_of
-from hwdyno.peers.ping import PEER, reading_of
 from hwdyno.studies import cloud_vm_network as study
 from hwdyno.sweep import Sweep
 from hwdyno.words import ExperimentResult, PeerResult, Run, UserError, Value
@@ -117,44 +116,3 @@ def test_a_namespace_stands_for_the_second_node_and_goes_again() -> None:
         assert reading["streams"][0]["bytes"] > 100_000
     left = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout
     assert "hwdyno" not in left.replace("hwdyno-probe", "")
-
-
-# ping beside
-
-
-PRINTED = """PING 127.0.0.1 (127.0.0.1) 64000(64028) bytes of data.
-
---- 127.0.0.1 ping statistics ---
-50123 packets transmitted, 50120 received, 0.00598% packet loss, time 1000ms
-rtt min/avg/max/mdev = 0.006/0.009/1.019/0.005 ms, ipg/ewma 0.019/0.010 ms
-"""
-
-
-def test_what_ping_prints_is_read() -> None:
-    found = reading_of(PRINTED)
-    assert found.latency_ns_mean == pytest.approx(9000)
-    assert found.rate == pytest.approx(50120)
-    assert (found.details["echoes_lost"], found.details["rtt_max_ns"]) == (3, pytest.approx(1.019e6))
-    for out, complaint in (("", "ping: nowhere: Name or service not known"), ("PING x\n\n5 packets transmitted", "")):
-        with pytest.raises(OSError, match="ping failed"):
-            reading_of(out, complaint)
-
-
-def test_pings_command_is_like_ours() -> None:
-    kernel = "network_ping"
-    assert PEER.command(kernel, {"message": 64000, "runtime": 0.3}) == [
-        *("ping", "-n", "-q", "-w", "1", "-s", "64000", "-A", "127.0.0.1"),
-    ]
-    assert "0.010000" in PEER.command(kernel, {"rate": 100.0, "server": "::1"})
-    assert PEER.unsupported(kernel, {"in_flight": 2})
-    assert PEER.unsupported("network_latency", {})
-    with pytest.raises(UserError):
-        PEER.run(kernel, {"in_flight": 2})
-
-
-@pytest.mark.peer("ping")
-def test_ping_stands_beside_our_echoes() -> None:
-    found = PEER.run("network_ping", {"message": 1000, "runtime": 1})
-    assert found.latency_ns_mean
-    assert found.operations > 10
-    assert (PEER.version() or "").startswith("iputils")

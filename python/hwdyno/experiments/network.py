@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from hwdyno.experiments import Experiment
@@ -42,102 +43,78 @@ def _controls() -> tuple[str, ...]:
     return tuple(sorted(known, key=lambda name: ({"cubic": 0, "bbr": 1}.get(name, 2), name))) or ("cubic",)
 
 
-STREAMS = Experiment(
+_throughput = partial(Experiment, kernel=_STREAMS, peers=("iperf3",), setup_s=_SET_UP_S, check=_nonsense)
+_round_trips = partial(Experiment, kernel=_TRIPS, peers=("sockperf", "netperf"), setup_s=_SET_UP_S, check=_nonsense)
+
+STREAMS = _throughput(
     name="network.streams",
     asks="How many streams does this path take to be full, each way and both at once?",
-    kernel=_STREAMS,
     load="streams",
     sweep=Sweep(protocol="tcp", direction=("up", "down", "both"), streams=powers(1, 64)),
     quick=Sweep(protocol="tcp", direction="up", streams=powers(1, 4)),
     base=Sweep(protocol="tcp", direction="up", streams=1),
-    peers=("iperf3",),
-    setup_s=_SET_UP_S,
-    check=_nonsense,
 )
 
-BLOCK = Experiment(
+BLOCK = _throughput(
     name="network.block",
     asks="Which block size does this path want?",
-    kernel=_STREAMS,
     load="block",
     sweep=Sweep(protocol="tcp", direction="up", streams=1, block=powers(64, 1 << 20)),
-    peers=("iperf3",),
-    setup_s=_SET_UP_S,
-    check=_nonsense,
     default=False,
 )
 
-COPIES = Experiment(
+COPIES = _throughput(
     name="network.copies",
     asks="What do the sender's and the receiver's copy cost?",
-    kernel=_STREAMS,
     load="streams",
     sweep=Sweep(protocol="tcp", direction="up", streams=(1, 2, 4), zero_copy=(False, True), skip_rx_copy=(False, True)),
-    peers=("iperf3",),
-    setup_s=_SET_UP_S,
-    check=_nonsense,
     default=False,
 )
 
-CONGESTION = Experiment(
+CONGESTION = _throughput(
     name="network.congestion",
     asks="Which congestion control does this path want?",
-    kernel=_STREAMS,
     load="streams",
     sweep=Sweep(protocol="tcp", direction="up", congestion=_controls(), streams=(1, 4)),
-    peers=("iperf3",),
-    setup_s=_SET_UP_S,
-    check=_nonsense,
     default=False,
 )
 
-UDP = Experiment(
+UDP = _throughput(
     name="network.udp",
     asks="How many datagrams a second arrive, and how many are lost, as the offered rate rises?",
-    kernel=_STREAMS,
     load="rate",
     sweep=Sweep(protocol="udp", direction="up", streams=1, block=1460, rate=powers(10_000_000, 10_000_000_000)),
-    peers=("iperf3",),
-    setup_s=_SET_UP_S,
-    check=_nonsense,
     default=False,
 )
 
-LOSSLESS = Experiment(
+LOSSLESS = _throughput(
     name="network.lossless",
     asks="What is the highest rate at which no datagram is lost?",
-    kernel=_STREAMS,
     load="streams",
     sweep=Sweep(
         protocol="udp", direction="up", streams=1, block=1460, handing=("plain", "batched", "segmented"), search=True
     ),
     quick=Sweep(protocol="udp", direction="up", streams=1, block=1460, handing="batched", search=True),
+    peers=(),
     setup_s=3.0,
-    check=_nonsense,
     default=False,
 )
 
-LATENCY = Experiment(
+LATENCY = _round_trips(
     name="network.latency",
     asks="How long is a round trip, by the size of the message and how many are under way?",
-    kernel=_TRIPS,
     load="in_flight",
     sweep=Sweep(protocol=("tcp", "udp"), message=(64, 1024, 8192, 65507), in_flight=1)
     + Sweep(protocol=("tcp", "udp"), message=64, in_flight=powers(2, 64)),
     quick=Sweep(protocol=("tcp", "udp"), message=64, in_flight=1),
     base=Sweep(protocol="tcp", message=64, in_flight=1),
-    setup_s=_SET_UP_S,
-    check=_nonsense,
 )
 
-WAITING = Experiment(
+WAITING = _round_trips(
     name="network.waiting",
     asks="What does it cost a round trip to wake a sleeper?",
-    kernel=_TRIPS,
     load="message",
     sweep=Sweep(protocol=("tcp", "udp"), waiting=("sleep", "spin"), message=(64, 1024, 8192), in_flight=1),
-    setup_s=_SET_UP_S,
-    check=_nonsense,
     default=False,
 )
 
@@ -152,24 +129,20 @@ PING = Experiment(
     default=False,
 )
 
-CONNECTIONS = Experiment(
+CONNECTIONS = _round_trips(
     name="network.connections",
     asks="How many connections a second can be opened, used once and closed?",
-    kernel=_TRIPS,
     load="in_flight",
     sweep=Sweep(protocol="tcp", exchange="connect", message=64, in_flight=1),
-    setup_s=_SET_UP_S,
-    check=_nonsense,
     default=False,
 )
 
-LOADED = Experiment(
+LOADED = _round_trips(
     name="network.loaded_latency",
     asks="What becomes of a round trip while streams fill the path, up, down and both?",
-    kernel=_TRIPS,
     load="load_streams",
     sweep=Sweep(protocol="tcp", message=64, direction=("up", "down", "both"), load_streams=(1, 2, 4, 8)),
     quick=Sweep(protocol="tcp", message=64, direction="both", load_streams=1),
+    peers=(),
     setup_s=2 * _SET_UP_S,
-    check=_nonsense,
 )

@@ -19,6 +19,8 @@ PEERS = (
     "cpufp",
     "iperf3",
     "ping",
+    "sockperf",
+    "netperf",
     "dlio",
     "mlperf_kv",
     "numpy",

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from hwdyno.formats import iperf3 as iperf3_json
-from hwdyno.peers import PeerReading
-from hwdyno.peers import program as programs
+from hwdyno.peers import PeerReading, network
 from hwdyno.words import UserError
 
-# Connections, the exchange of results, and a slow machine, with ample room.
-GRACE_S = 15.0
 DIRECTIONS = {"up": [], "down": ["-R"], "both": ["--bidir"]}
 
 
-class Iperf3:
+class Iperf3(network.NetworkPeer):
     """iperf3, found on the path or named by ``HWDYNO_IPERF3``; over loopback it gets a server of its own kind."""
 
     name = "iperf3"
     kernels = frozenset({"network_throughput"})
-
-    def version(self) -> str | None:
-        """Its version, such as ``iperf 3.12``; none if it is not here."""
-        program = _program()
-        return _version(program) if program else None
+    asks_version = ("--version", r"iperf ([\d.]+)")
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why iperf3 cannot measure this point; none if it can."""
@@ -46,12 +33,18 @@ class Iperf3:
         """What to type; iperf3 counts in whole seconds, so a shorter point takes one."""
         given = dict(parameters)
         udp = given.get("protocol") == "udp"
-        command = ["iperf3", "-c", str(given.get("server") or "127.0.0.1"), "-p", str(int(given.get("port") or 5201))]
+        command = [
+            "iperf3",
+            "-c",
+            str(given.get("server") or network.LOOPBACK),
+            "-p",
+            str(int(given.get("port") or 5201)),
+        ]
         command += ["-J", "-P", str(int(given.get("streams", 1))), *DIRECTIONS[str(given.get("direction", "up"))]]
         if amount := int(given.get("bytes") or 0):
             command += ["-n", str(amount)]
         else:
-            command += ["-t", str(max(1, round(float(given.get("runtime", 1)))))]
+            command += ["-t", str(network.seconds(given))]
         if omitted := round(float(given.get("ramp_time") or 0)):
             command += ["-O", str(omitted)]
         block = int(given.get("block") or 0) or (1460 if udp else 128 << 10)
@@ -70,33 +63,17 @@ class Iperf3:
             command.append("-Z")
         return command
 
-    def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run iperf3 once on this point."""
-        why = self.unsupported(kernel, parameters)
-        if why:
-            raise UserError(why)
-        program = _program()
-        if program is None:
-            raise FileNotFoundError("iperf3 is not here: install it, or name it by HWDYNO_IPERF3")
-        timeout_s = GRACE_S + 1 + float(parameters.get("runtime", 1)) + float(parameters.get("ramp_time") or 0)
+    def server(self, program: str, parameters: Mapping[str, Any], port: int) -> list[str] | None:
+        """A server for one test; none where one was named."""
         if parameters.get("server"):
-            return reading_of(_finished([program, *self.command(kernel, parameters)[1:]], timeout_s))
-        port = _free_port()
-        server = subprocess.Popen(
-            [program, "-s", "-1", "-B", "127.0.0.1", "-p", str(port)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            _wait_until_it_listens(port)
-            return reading_of(
-                _finished([program, *self.command(kernel, {**parameters, "port": port})[1:]], timeout_s), kernel
-            )
-        finally:
-            server.kill()
-            server.wait()
+            return None
+        return [program, "-s", "-1", "-B", network.LOOPBACK, "-p", str(port)]
+
+    def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
+        """Read what ``iperf3 -J`` printed."""
+        if not out.strip():
+            raise network.failed(self.name, complaint, "it printed nothing")
+        return reading_of(out, kernel)
 
 
 PEER = Iperf3()
@@ -120,41 +97,3 @@ def reading_of(out: str, kernel: str = "network_throughput") -> PeerReading:
         operations=point.operations,
         details={**point.details, "elapsed_s": point.elapsed_s},
     )
-
-
-@cache
-def _version(program: str) -> str | None:
-    try:
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return " ".join(done.stdout.split()[:2]) or None
-
-
-def _program() -> str | None:
-    return shutil.which(os.environ.get("HWDYNO_IPERF3") or "iperf3")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _wait_until_it_listens(port: int) -> None:
-    """Look in the kernel's table: a connection of ours would be taken for the one test that it serves."""
-    wanted = f":{port:04X} 00000000:0000 0A"
-    until = time.monotonic() + 5
-    while time.monotonic() < until:
-        with open("/proc/net/tcp", encoding="ascii") as table:  # noqa: PTH123 - read at once, a few lines
-            if wanted in table.read():
-                return
-        time.sleep(0.01)
-    raise OSError("iperf3's server did not begin to listen within 5 s")
-
-
-def _finished(command: list[str], timeout_s: float) -> str:
-    out, err, _ = programs.finished(command, timeout_s)
-    if not out.strip():
-        raise OSError(f"iperf3 failed: {' '.join(err.split())[:200]}")
-    return out

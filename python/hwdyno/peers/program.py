@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def output(command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None) -> str:
@@ -46,9 +48,17 @@ def finished(
         raise TimeoutError(f"{name} had not ended after {timeout_s:.0f} s, so it was killed") from None
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            end(process)
             process.communicate()
     return out, err, process.returncode
+
+
+def end(process: subprocess.Popen[Any]) -> None:
+    """End a program that was started as the first of its session, with all its children, and wait for it."""
+    # Gone already, with all of its own.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def cpu_s() -> float:

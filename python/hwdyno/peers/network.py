@@ -1,0 +1,156 @@
+"""What the network's reference tools share: a program that is found, and over loopback a server of its own kind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar
+
+from hwdyno.peers import PeerReading
+from hwdyno.peers import program as programs
+from hwdyno.words import UserError
+
+GRACE_S = 15.0
+"""Beyond the timed region: connections, the exchange of results, and a slow machine, with ample room."""
+PATIENCE_S = 5.0
+"""Until a server has to listen."""
+LOOPBACK = "127.0.0.1"
+# States of the kernel's tables of sockets (include/net/tcp_states.h): TCP_LISTEN, and TCP_CLOSE of a bound UDP socket.
+_TABLES = {"tcp": ("/proc/net/tcp", "0A"), "udp": ("/proc/net/udp", "07")}
+
+
+class NetworkPeer:
+    """A program on the path, or named by ``HWDYNO_<NAME>``; each tool says what to ask of it, and reads its answer."""
+
+    name: ClassVar[str]
+    kernels: ClassVar[frozenset[str]]
+    install: ClassVar[str] = "install it"
+    """How to come by it."""
+    asks_version: ClassVar[tuple[str, str]]
+    """The option that makes it tell its version, and the pattern that finds it there."""
+    calls_it: ClassVar[str] = ""
+    """What stands before its version."""
+
+    @property
+    def variable(self) -> str:
+        """What names the program where it is not on the path."""
+        return f"HWDYNO_{self.name.upper()}"
+
+    def program(self) -> str | None:
+        """Where it is; none if it is not here."""
+        return shutil.which(os.environ.get(self.variable) or self.name)
+
+    def version(self) -> str | None:
+        """Its version; none if it is not here, or another program of its name."""
+        program = self.program()
+        return _version(program, *self.asks_version, self.calls_it or self.name) if program else None
+
+    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+        """Why it cannot measure this point; none if it can."""
+        raise NotImplementedError
+
+    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
+        """What to type."""
+        raise NotImplementedError
+
+    def server(self, program: str, parameters: Mapping[str, Any], port: int) -> list[str] | None:
+        """What to start beside it at a port of loopback; none where somebody answers already."""
+        raise NotImplementedError
+
+    def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
+        """Read what it printed. Raises ``OSError`` with its own complaint, in one line, when it failed."""
+        raise NotImplementedError
+
+    def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
+        """Run it once on this point; see ``Peer.run`` for what it raises."""
+        why = self.unsupported(kernel, parameters)
+        if why:
+            raise UserError(why)
+        program = self.program()
+        if program is None:
+            raise FileNotFoundError(f"{self.name} is not here: {self.install}, or name it by {self.variable}")
+        given, port = dict(parameters), free_port()
+        server = self.server(program, given, port)
+        timeout_s = GRACE_S + seconds(given) + float(given.get("ramp_time") or 0)
+        if server is not None:
+            given["port"] = port
+        with contextlib.ExitStack() as stack:
+            if server is not None:
+                stack.enter_context(listening(server, port, "udp" if self.listens_by_udp(given) else "tcp"))
+            command = [program, *self.command(kernel, given)[1:]]
+            out, complaint, _ = programs.finished(command, timeout_s, {"LC_ALL": "C"})
+        return self.reading(kernel, out, complaint)
+
+    def listens_by_udp(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether its server can be seen to listen by UDP alone."""
+        return False
+
+
+def seconds(parameters: Mapping[str, Any]) -> int:
+    """The timed region in the whole seconds that these tools count in: a shorter point takes one."""
+    return max(1, round(float(parameters.get("runtime") or 1)))
+
+
+def failed(name: str, said: str, otherwise: str) -> OSError:
+    """A peer's failure in one line, with what it said itself."""
+    return OSError(f"{name} failed: {' '.join(said.split())[:200] or otherwise}")
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def listening(command: Sequence[str], port: int, protocol: str = "tcp") -> Iterator[None]:
+    """Keeps a server while something is asked of it. Raises ``OSError`` where it does not begin to listen."""
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    server = subprocess.Popen(list(command), start_new_session=True, **quiet)  # type: ignore[call-overload]
+    try:
+        _wait_until_it_listens(server, port, protocol)
+        yield
+    finally:
+        programs.end(server)
+
+
+def _wait_until_it_listens(server: subprocess.Popen[bytes], port: int, protocol: str) -> None:
+    """Look in the kernel's table: a connection of ours would be taken for the one test that it serves."""
+    path, state = _TABLES[protocol]
+    wanted = re.compile(rf":{port:04X} 0+:0000 {state}")
+    name = os.path.basename(str(server.args[0]))  # type: ignore[index]  # noqa: PTH119 - a name
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        tables = [_text(path), _text(path + "6")]
+        if any(wanted.search(table) for table in tables):
+            return
+        if server.poll() is not None:
+            raise OSError(f"{name}: the server ended with status {server.returncode} before it listened")
+        time.sleep(0.01)
+    raise OSError(f"{name}: the server did not begin to listen within {PATIENCE_S:.0f} s")
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as table:  # noqa: PTH123 - read at once, a few lines
+            return table.read()
+    except OSError:
+        return ""
+
+
+@cache
+def _version(program: str, option: str, pattern: str, name: str) -> str | None:
+    try:
+        out, err, _ = programs.finished([program, option], 10)
+    except OSError:
+        return None
+    found = re.search(pattern, out + err)
+    return f"{name} {found[1]}" if found else None

@@ -1,0 +1,38 @@
+"""What the tools that measure round trips by a program at each end share: the points that they can stand beside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hwdyno.peers import network
+
+LATENCY = "network_latency"
+
+
+class RoundTrips(network.NetworkPeer):
+    """Runs over loopback alone: the other end of a path would need the tool's own server."""
+
+    kernels = frozenset({LATENCY})
+
+    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+        """Why no such tool can measure this point; none if it can."""
+        if kernel not in self.kernels:
+            return f"{self.name} has nothing to set beside {kernel}"
+        if parameters.get("server"):
+            return f"{self.name} would need its own server at the other end; it is run over loopback alone"
+        if int(parameters.get("load_streams") or 0):
+            return f"{self.name} does not load the path meanwhile"
+        if int(parameters.get("in_flight") or 1) != 1:
+            return f"{self.name} keeps one message under way"
+        return None
+
+
+def message_of(parameters: Mapping[str, Any]) -> int:
+    """Bytes each way."""
+    return int(parameters.get("message") or 64)
+
+
+def is_udp(parameters: Mapping[str, Any]) -> bool:
+    """Whether datagrams carry the round trips."""
+    return parameters.get("protocol") == "udp"

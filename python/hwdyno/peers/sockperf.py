@@ -1,0 +1,85 @@
+"""Runs sockperf's ping-pong on a point of ours: whole round trips over loopback, asleep or spinning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from hwdyno.peers import PeerReading, network
+from hwdyno.peers.round_trips import RoundTrips, is_udp, message_of
+
+LEAST_MESSAGE = 14
+"""Bytes of its own header, without which it sends nothing."""
+_COUNTS = re.compile(r"Valid Duration\] RunTime=([\d.]+) sec; SentMessages=(\d+); ReceivedMessages=(\d+)")
+_MEAN = re.compile(r"Round trip is ([\d.]+) usec")
+_PERCENTILES = {"p50_ns": "50.000", "p90_ns": "90.000", "p99_ns": "99.000", "p99_9_ns": "99.900"}
+
+
+class Sockperf(RoundTrips):
+    """sockperf, found on the path or named by ``HWDYNO_SOCKPERF``; it is asked for whole round trips, not halves."""
+
+    name = "sockperf"
+    asks_version = ("--version", r"version ([\d.]+)")
+
+    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+        """Why sockperf cannot measure this point; none if it can."""
+        if why := super().unsupported(kernel, parameters):
+            return why
+        if parameters.get("exchange") == "connect":
+            return "sockperf keeps its connection"
+        if message_of(parameters) < LEAST_MESSAGE:
+            return f"sockperf's messages have at least {LEAST_MESSAGE} bytes"
+        return None
+
+    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
+        """What to type; sockperf counts in whole seconds, so a shorter point takes one."""
+        told = ["-m", str(message_of(parameters)), "-t", str(network.seconds(parameters)), "--full-rtt"]
+        return ["sockperf", "ping-pong", *_where(parameters), *told]
+
+    def server(self, program: str, parameters: Mapping[str, Any], port: int) -> list[str]:
+        """Its server, which waits in the same way."""
+        return [program, "server", *_where({**parameters, "port": port})]
+
+    def listens_by_udp(self, parameters: Mapping[str, Any]) -> bool:
+        """Of a server of datagrams there is nothing else to see."""
+        return is_udp(parameters)
+
+    def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
+        """Read what its ping-pong printed."""
+        return reading_of(out, complaint)
+
+
+PEER = Sockperf()
+
+
+def _where(parameters: Mapping[str, Any]) -> list[str]:
+    """What both ends are told: where they meet, by what, and how they wait."""
+    told = ["-i", network.LOOPBACK, "-p", str(int(parameters.get("port") or 11111))]
+    if not is_udp(parameters):
+        told.append("--tcp")
+    if parameters.get("waiting") == "spin":
+        told.append("--nonblocked")
+    return told
+
+
+def reading_of(out: str, complaint: str = "") -> PeerReading:
+    """Read what ``sockperf ping-pong --full-rtt`` printed. Raises ``OSError`` with its complaint, in one line."""
+    counts, mean = _COUNTS.search(out), _MEAN.search(out)
+    if counts is None or mean is None or not float(counts[1]):
+        raise network.failed("sockperf", complaint or out, "it printed no round trips")
+    took_s, sent, received = float(counts[1]), int(counts[2]), int(counts[3])
+    found = {name: re.search(rf"percentile {text}\s*=\s*([\d.]+)", out) for name, text in _PERCENTILES.items()}
+    return PeerReading(
+        throughput=received / took_s,
+        unit="operations/s",
+        rate=received / took_s,
+        latency_ns_mean=float(mean[1]) * 1e3,
+        cpu_s=None,
+        operations=received,
+        details={
+            **{name: float(value[1]) * 1e3 for name, value in found.items() if value},
+            "messages_lost": sent - received,
+            "elapsed_s": took_s,
+        },
+    )
