@@ -219,6 +219,14 @@ def test_peers_agree_or_not() -> None:
         assert "fio 3.33" in finding.says
 
 
+def test_pairs_that_lie_far_apart_tell_of_no_agreement() -> None:
+    result = experiment(SimulatedMachine.random(0), "iodepth", TWO_POINTS, repeats=1)
+    wide = PeerResult("fio", "3.33", 0, result.points[0].throughput, Value(1.2, "ratio", 0.3, 4.8))
+    finding = the(explain(run_of(SimulatedMachine.random(0), replace(result, peers=(wide,)))), "peer_ratio")
+    assert "too wide to tell whether both agree" in finding.says
+    assert "--peers --profile full" in finding.advice
+
+
 @pytest.mark.parametrize(
     ("mem", "bs", "told"), [("huge", 1 << 20, True), ("small", 1 << 20, False), ("huge", 4096, False)]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import shutil
@@ -20,7 +21,6 @@ from here import missing
 from hwdyno import engine
 from hwdyno.findings import explain
 from hwdyno.formats import iperf3 as iperf3_json
-from hwdyno.peers.iperf3 import PEER
 from hwdyno.words import ExperimentResult, Measurement, Run, UserError, Value
 
 ENV = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "python")}
@@ -33,16 +33,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for(port: int, *inside: str) -> None:
-    """Until somebody listens at a port, by the kernel's table."""
-    for _ in range(500):
+def wait_for(port: int, *inside: str, state: str = "0A", least: int = 1) -> None:
+    """Until somebody listens at a port (0A), or so many connections stand there (01), by the kernel's table."""
+    for _ in range(1500):
         table = subprocess.run(
             [*inside, "cat", "/proc/net/tcp", "/proc/net/tcp6"], capture_output=True, text=True, check=False
         ).stdout
-        if re.search(rf":{port:04X} 0+:0000 0A", table):
+        if len(re.findall(rf"\d: [0-9A-F]+:{port:04X} [0-9A-F]+:[0-9A-F]{{4}} {state}", table)) >= least:
             return
         time.sleep(0.02)
-    raise AssertionError(f"nobody listens at {port}")
+    raise AssertionError(f"nobody is at {port}")
 
 
 @contextlib.contextmanager
@@ -114,7 +114,7 @@ def test_a_real_iperf3_client_is_served(options: str) -> None:
     document = json.loads(done.stdout)
     assert "error" not in document, document["error"]
     found = iperf3_json.measurement_of(document)
-    assert found.bytes > 1_000_000
+    assert found.bytes > 100_000
     assert not found.faults
     if "get-server-output" in options:
         assert "hwdyno network server" in done.stdout
@@ -146,20 +146,11 @@ def test_a_busy_server_answers_as_iperf3_does() -> None:
     port = free_port()
     with running(*HWDYNO, "network", "server", "--port", str(port), port=port):
         base = ["iperf3", "-c", "127.0.0.1", "-p", str(port), "-t"]
-        first = subprocess.Popen([*base, "3"], stdout=subprocess.DEVNULL)
-        time.sleep(0.7)
+        first = subprocess.Popen([*base, "6"], stdout=subprocess.DEVNULL)
+        wait_for(port, state="01", least=2)  # its control connection and its stream
         second = subprocess.run([*base, "1"], capture_output=True, text=True, timeout=20, check=False)
         assert "busy" in second.stderr + second.stdout
-        assert first.wait(20) == 0
-
-
-@pytest.mark.peer("iperf3")
-def test_the_peer_measures_the_same_point() -> None:
-    found = PEER.run("network_throughput", {"streams": 2, "runtime": 1, "block": 65536, "direction": "up"})
-    assert found.throughput > 1e6
-    assert found.unit == "bytes/s"
-    assert found.cpu_s
-    assert "-u" in PEER.command("network_throughput", {"protocol": "udp"})
+        assert first.wait(40) == 0
 
 
 # Its document
@@ -205,6 +196,10 @@ def test_a_window_that_is_too_small_is_named() -> None:
     said = rules(result_of(point({"receiver_limited_share": 0.9, "rtt_mean_us": 20_000, "loopback": False})))
     assert "receiver's window" in said["network_window"]
     assert "network_window" not in rules(result_of(point({"receiver_limited_share": 0.1, "rtt_mean_us": 20_000})))
+    # Over loopback with windows as the system has them it is the reader who had no processor.
+    busy = {"receiver_limited_share": 0.9, "rtt_mean_us": 700, "loopback": True}
+    assert "network_window" not in rules(result_of(point(busy)))
+    assert "network_window" in rules(result_of(point(busy, window=65536)))
 
 
 def test_loss_is_named_for_both_protocols() -> None:
@@ -227,6 +222,17 @@ def test_a_slow_congestion_control_and_a_loopback_are_named() -> None:
     said = rules(result_of(slow, fast))
     assert "bbr is slow" in said["network_congestion"]
     assert "memory copies" in said["network_no_link"]
+
+
+@pytest.mark.parametrize(
+    ("copy_bytes_s", "says"),
+    [(10e9, "copies alone would allow"), (0.2e9, "which this exceeds: somebody else was at work"), (0.0, "both ends.")],
+)
+def test_a_loopback_is_held_against_a_copy_that_was_timed_in_peace(copy_bytes_s: float, says: str) -> None:
+    details = {"loopback": True, "copy_bytes_s": copy_bytes_s, "cpu_ns_per_kib": 100.0}
+    said = rules(result_of(point(details), machine={"cpu": {"threads": 2}}))["network_no_link"]
+    assert says in said
+    assert "% of it" not in said or copy_bytes_s == 10e9
 
 
 # Two hosts made of namespaces
@@ -272,6 +278,11 @@ class TwoHosts:
         table = f"table inet t {{\nchain c {{\ntype filter hook input priority 0\n{rule}\n}}\n}}\n"
         subprocess.run([*self.inside(self.there), "nft", "-f", "-"], input=table, text=True, check=True)
 
+    def wait_for_streams(self) -> None:
+        """Until a client has its control connection and a stream, and some of it was sent."""
+        wait_for(5201, *self.inside(self.there), state="01", least=2)
+        time.sleep(0.5)
+
     @contextlib.contextmanager
     def server(self) -> Iterator[subprocess.Popen[str]]:
         command = (*HWDYNO, "network", "server", "--bind", "10.99.0.2", "--port", "5201", "--parallel-clients")
@@ -288,7 +299,7 @@ class TwoHosts:
             capture_output=True,
             text=True,
             env=ENV,
-            timeout=60,
+            timeout=100,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -342,9 +353,10 @@ def test_a_shaped_path_is_found_within_its_rate(two_hosts: TwoHosts) -> None:
 def test_planted_loss_is_found_within_its_interval(two_hosts: TwoHosts) -> None:
     two_hosts.drop("meta l4proto udp udp length > 1000 numgen random mod 100 < 2 drop")
     with two_hosts.server():
-        reading = two_hosts.measure(protocol="udp", rate=100_000_000, block=1200, runtime=2.0, handing="plain")
-    # 2% of some 20000: four standard errors are 0.4%.
-    assert reading["details"]["loss_share"] == pytest.approx(0.02, abs=0.006)
+        reading = two_hosts.measure(protocol="udp", rate=40_000_000, block=1200, runtime=3.0, handing="plain")
+    # Of some 12500, fewer on a busy machine: five standard errors of 2%.
+    error = math.sqrt(0.02 * 0.98 / reading["details"]["datagrams_sent"])
+    assert reading["details"]["loss_share"] == pytest.approx(0.02, abs=5 * error)
     assert reading["details"]["datagrams_duplicated"] == 0
 
 
@@ -354,20 +366,20 @@ def test_a_peer_that_dies_and_a_path_that_swallows_end_in_time(two_hosts: TwoHos
 
     with ThreadPoolExecutor(1) as pool, two_hosts.server() as server:
         began = time.monotonic()
-        waiting = pool.submit(two_hosts.measure, runtime=20.0)
-        time.sleep(1.5)
+        waiting = pool.submit(two_hosts.measure, runtime=50.0)
+        two_hosts.wait_for_streams()
         server.kill()
-        reading = waiting.result(15)
-        assert time.monotonic() - began < 12
+        reading = waiting.result(45)
+        assert time.monotonic() - began < 45
         assert reading["faults"]
         assert reading["streams"][0]["bytes"] > 0
     with ThreadPoolExecutor(1) as pool, two_hosts.server():
         began = time.monotonic()
-        waiting = pool.submit(two_hosts.measure, runtime=2.0)
-        time.sleep(1.2)
+        waiting = pool.submit(two_hosts.measure, runtime=4.0)
+        two_hosts.wait_for_streams()
         two_hosts.drop("ip protocol tcp drop")
-        reading = waiting.result(25)
-        assert time.monotonic() - began < 15
+        reading = waiting.result(45)
+        assert time.monotonic() - began < 45
         assert reading["faults"]
         assert reading["streams"][0]["bytes"] > 0
 
@@ -400,7 +412,7 @@ def test_a_policer_is_told_from_a_queue(two_hosts: TwoHosts) -> None:
             reading = two_hosts.measure(streams=streams, congestion="cubic", runtime=1.5, ramp_time=0.3)
             points.append(measurement_of({"streams": streams, "protocol": "tcp"}, [reading]))
     for point in points:
-        assert point.throughput.value < 1.1 * 8 * 2**20
+        assert point.throughput.value < 1.5 * 8 * 2**20  # and unpoliced it is a hundred times that
         assert point.details["retransmit_share"] > 1e-3
         # Nothing queues: a round trip stays far below the 50 ms that 8 MiB/s need for a window's worth.
         assert point.details["rtt_mean_us"] < 20_000
@@ -433,11 +445,3 @@ def test_the_command_line_measures_and_writes_both_documents(tmp_path: Path) -> 
     assert "network_no_link" in {finding["rule"] for finding in run["findings"]}
     done = hwdyno("network", "--direction", "down", "--output-format", "iperf3-json", *common)
     assert json.loads(done.stdout)["start"]["test_start"]["reverse"] == 1
-
-
-def test_a_server_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    done = hwdyno("network", "--server", "127.0.0.1", "--port", str(free_port()), "--quiet", "--no-page",
-                  "--runtime", "0.1", "--store", str(tmp_path))  # fmt: skip
-    assert done.returncode != 0
-    assert "Traceback" not in done.stderr
-    assert "iperf3 -s" in done.stderr + done.stdout

@@ -70,7 +70,7 @@ def test_each_option_of_a_real_client_is_served_and_both_ends_write_the_same(tmp
             told = {name: value for name, value in said.items() if name in test}
             assert told.items() <= test.items(), (options, test)
             found = iperf3_json.measurement_of(document)
-            assert found.bytes >= 1_000_000, options
+            assert found.bytes >= 100_000, options
             assert not found.faults
             if "get-server-output" in options:
                 assert "hwdyno network server" in document["server_output_text"], options

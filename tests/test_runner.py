@@ -241,6 +241,54 @@ def test_what_a_kernel_will_not_do_is_an_error_at_first_and_costs_no_point_later
     assert run.degraded == (f"{name}: not so many jobs",)
 
 
+class Heard(runner.Silent):
+    """What a user is told while it runs."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def says(self, text: str) -> None:
+        self.said.append(text)
+
+
+class Refusing(SimulatedHost):
+    """A simulated machine that refuses some of its first readings."""
+
+    def __init__(self, refused: int) -> None:
+        super().__init__(QUIET)
+        self.left = refused
+        self.count = 0
+
+    def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        self.count += 1
+        if self.count <= self.left:
+            raise OSError(errno.ECONNREFUSED, f"nobody answers, try {self.count}")
+        return super().run(kernel, parameters)
+
+
+def two_questions(host: SimulatedHost, path: Path) -> plan.Plan:
+    chosen = [(experiments.find(name)[0], {}) for name in ("memory.latency", "memory.threads")]
+    return plan.build(chosen, host.kernels(), path=path, seed=1)
+
+
+def test_what_failed_first_is_the_error_of_a_run_that_measured_nothing(tmp_path: Path) -> None:
+    host, store, heard = Refusing(10**6), Memory(), Heard()
+    with pytest.raises(UserError, match=r"^nobody answers, try 1$"):
+        runner.run(two_questions(host, tmp_path), host, store, "run-1", progress=heard)
+    assert host.count == 2, "the second question was asked, too"
+    assert store.abandoned
+    assert not [one for one in heard.said if "nobody answers" in one], "the error says it, once"
+
+
+def test_what_failed_first_is_said_once_something_else_is_measured(tmp_path: Path) -> None:
+    host, heard = Refusing(1), Heard()
+    run = runner.run(two_questions(host, tmp_path), host, Memory(), "run-1", progress=heard)
+    why = "memory.latency: nobody answers, try 1"
+    assert run.degraded[0] == why
+    assert [len(result.points) > 0 for result in run.experiments] == [False, True]
+    assert heard.said.count(why) == 1
+
+
 def test_a_fault_in_the_findings_costs_no_point(tmp_path: Path) -> None:
     def broken(run: Run) -> Run:
         raise ZeroDivisionError("rule")

@@ -54,12 +54,14 @@ def window_limited(case: Case) -> Verdict | None:
         return None
     receiver, buffer = figure(point, "receiver_limited_share"), figure(point, "buffer_limited_share")
     share, which, name = max((receiver, "receiver's window", "window"), (buffer, "send buffer", "send_buffer"))
-    if share < LIMITED:
+    loopback = point.details.get("loopback") is True
+    # Nobody asked for a window, and memory is the path: the reader had no processor to empty it.
+    if share < LIMITED or (loopback and not case.number("window")):
         return None
     streams = case.number("streams") or 1
     product = point.throughput.value / streams * rtt_s
     return Verdict(
-        "info" if point.details.get("loopback") is True else "warning",
+        "info" if loopback else "warning",
         f"{case.label}: for {percent(share)} of the time the {which} held the sender back: {format_bytes(product)} a "
         f"stream is all that fits into a round trip of {format_ns(rtt_s * 1e9)} (bandwidth × delay).",
         {"share": share, "limit": name, "rtt_s": rtt_s, "bandwidth_delay_bytes": product},

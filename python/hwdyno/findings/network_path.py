@@ -10,6 +10,8 @@ from hwdyno.units import format_ns
 from hwdyno.words import ExperimentResult, Measurement
 
 STREAMS = "network_throughput"
+MOST_OF_COPIES = 1.05
+"""Of what its own copies would allow nothing can reach more, but for the interval of both."""
 BEYOND_CACHES_BYTES = 128 << 20
 SAME = 0.06
 """Goodputs closer than this are called the same."""
@@ -56,9 +58,12 @@ def no_link(case: Case) -> Verdict | None:
     copy = _copy(case, best)
     bound = bound_for(case.result.ceilings, {**case.result.fixed, **best.parameters}, "reference")
     beside = f"; one core copies {quantity(copy, 'bytes/s')} here" if copy else ""
-    if bound is not None and bound.value:
+    share = best.throughput.value / bound.value if bound is not None and bound.value else 0.0
+    if bound is not None and 0 < share <= MOST_OF_COPIES:
         beside += f", so that copies alone would allow {quantity(bound.value, bound.unit)}"
-        beside += f" and this is {percent(best.throughput.value / bound.value)} of it"
+        beside += f" and this is {percent(share)} of it"
+    elif share:
+        beside += ", which this exceeds: somebody else was at work while the copy was timed"
     return Verdict(
         "info",
         f"Loopback has no link: the limit of {quantity(best.throughput)} is memory copies and the processor's work "

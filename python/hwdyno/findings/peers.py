@@ -10,6 +10,8 @@ from hwdyno.words import PeerResult, Value
 
 AGREES = 0.03
 FAR = 0.10
+WIDE = 1.5
+"""An interval of a ratio whose ends are so far apart tells neither that two agree nor that they differ."""
 ALONE_BESIDE = {("hpcc", "memory"): "stream"}
 """By tool and resource: the question that it stands beside, where that is not what the resource asks first."""
 # From here on the pages of a buffer decide into how many pieces a block falls: queues take 126 to 256 pieces a request.
@@ -39,6 +41,7 @@ def _compared(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
     interval = f" ({overall.low:.3g} to {overall.high:.3g})" if overall.low is not None and overall.high else ""
     count = f"over {len(ratios)} points" if len(ratios) > 1 else f"at {where.label}"
     says = f"{case.result.name}: we measure {overall.value:.3g}{interval} of what {tool} does {count}{costs}"
+    unknown = not far and any(map(_is_wide, (overall, *ratios)))
     if far:
         says += f"; furthest off is {where.label} at {worst.value:.3g}"
         if tool.startswith("fio") and worst.value > 1 and _paged_apart(where):
@@ -47,6 +50,8 @@ def _compared(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
                 f"{int((where.number('bs') or 0) // 4096)} pieces, and ours in huge pages: with `--mem small` both do "
                 "alike"
             )
+    elif unknown:
+        says += ": too wide to tell whether both agree"
     else:
         says += ", so both agree"
     # Without an interval, a slow moment of one of the two would be an accusation.
@@ -66,7 +71,7 @@ def _compared(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
             "cpu_ratio": geometric_mean(cpu) if cpu else None,
         },
         f"Look at the point alone, with more repeats: {_asked_of(where, tool)} --peers --profile full"
-        if far
+        if far or unknown
         else "Nothing to do.",
         points=tuple(far) or tuple(peer.point for peer in peers),
     )
@@ -87,6 +92,10 @@ def _paged_apart(case: Case) -> bool:
 
 def _off(ratio: Value) -> float:
     return max(ratio.value, 1 / ratio.value)
+
+
+def _is_wide(ratio: Value) -> bool:
+    return bool(ratio.low is not None and ratio.high and ratio.high > WIDE * ratio.low)
 
 
 def _differs(ratio: Value) -> bool:

@@ -30,7 +30,7 @@ from hwdyno.runner.signals import terminations_interrupt, uninterrupted
 from hwdyno.runner.sizing import sized
 from hwdyno.store import StoreError
 from hwdyno.units import format_duration
-from hwdyno.words import Ceiling, ExperimentResult, Measurement, Note, Parameters, PeerResult, Run
+from hwdyno.words import Ceiling, ExperimentResult, Measurement, Note, Parameters, PeerResult, Run, UserError
 from hwdyno.workspace import Place, Workspace, check_place
 
 WARM_UP_S = 0.3
@@ -55,6 +55,7 @@ def run(
     ``explain`` makes the Run's curves and findings before it is stored. Raises ``UserError`` before
     anything is measured where the plan cannot be; later on the Run is degraded instead. After the first
     interrupt the current reading ends early and the Run is partial; after the second it ends at once.
+    Where nothing at all can be measured, what failed first is the ``UserError``, and no Run is kept.
     """
     return Session(plan, host, progress or Silent(), peers).run(store, run_id, explain)
 
@@ -67,6 +68,10 @@ class Session:
         self.beside = Beside(peers)
         self.random = random.Random(plan.seed)
         self.degraded: list[str] = []
+        self.unsaid: list[str] = []
+        """Of these, what the user has not heard yet."""
+        self.failure = ""
+        """What failed first, while nothing had been measured yet; empty if nothing did."""
         self.lost = False
         """Whether the storage of the data file is gone."""
         self.notes: list[Note] = []
@@ -123,6 +128,8 @@ class Session:
             journal = store.begin(header)
             try:
                 self._measure(place, journal)
+                if self.failure and not (self.readings or self.interrupted):
+                    raise UserError(self.failure)
             except KeyboardInterrupt:
                 self.interrupted = True
             except BaseException:
@@ -197,6 +204,7 @@ class Session:
             else:
                 with self._guarded(block):
                     self._block(block, journal)
+            self._tell()
             begun += len(block)
             if self.interrupted:
                 return
@@ -208,6 +216,8 @@ class Session:
             yield
         except StopError as stop:
             self.lost = self.lost or _on_data_file(experiments)
+            names = [f"{planned.experiment.name}: " for planned in experiments]
+            self._failed(str(stop).removeprefix(names[0] if len(names) == 1 else ""))
             self._stop(experiments, str(stop))
 
     def _stop(self, experiments: Sequence[Planned], why: str) -> None:
@@ -317,6 +327,7 @@ class Session:
                 return
             hurt = self._hurt(planned)
             if not hurt:
+                self._failed(faults.said(error))
                 self._degrade(f"{name} at {faults.at(point.parameters)}: {faults.said(error)}")
             self._settle(planned, point, journal, "")
             if hurt:
@@ -415,7 +426,20 @@ class Session:
     def _degrade(self, why: str) -> None:
         if why not in self.degraded:
             self.degraded.append(why)
-            self.progress.says(why)
+            self.unsaid.append(why)
+            self._tell()
+
+    def _failed(self, why: str) -> None:
+        """Remember what failed first, if nothing has been measured yet: if nothing ever is, it is the run's error."""
+        if not self.readings:
+            self.failure = self.failure or why
+
+    def _tell(self) -> None:
+        """Tell what degrades the Run, but of a run that may measure nothing at all the one cause in the end."""
+        if self.readings or not self.failure:
+            for why in self.unsaid:
+                self.progress.says(why)
+            self.unsaid.clear()
 
     def _result(self, planned: Planned, points: Sequence[PointInWork]) -> ExperimentResult:
         """The experiment as it stands; its points in the order of the plan."""

@@ -1,0 +1,152 @@
+"""Wrong inputs of the network's commands: one line with the cause and what mends it, status 2, and no traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hwdyno.cli.main import ERROR, main
+from test_network import free_port
+
+Answer = Callable[[socket.socket], None]
+
+
+@contextlib.contextmanager
+def listener(answer: Answer) -> Iterator[int]:
+    """Somebody who listens at a port and answers each connection in his own way."""
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        door.listen(16)
+        door.settimeout(0.05)
+        done = threading.Event()
+
+        def serve() -> None:
+            held = []
+            while not done.is_set():
+                try:
+                    connection, _ = door.accept()
+                except TimeoutError:
+                    continue
+                held.append(connection)
+                connection.settimeout(5)
+                with contextlib.suppress(OSError):
+                    answer(connection)
+            for connection in held:
+                connection.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield door.getsockname()[1]
+        finally:
+            done.set()
+            thread.join()
+
+
+def complaint(capfd: pytest.CaptureFixture[str], tmp_path: Path, *arguments: str, quiet: bool = True) -> str:
+    """What the command line complains of; the first that is seen, and the only line of an error."""
+    common = ["--no-page", "--store", str(tmp_path), "--budget", "3s", *(["--quiet"] if quiet else [])]
+    status = main(["network", *arguments, *common])
+    heard = capfd.readouterr()
+    assert status == ERROR, heard
+    assert heard.out == ""
+    lines = [line for line in heard.err.splitlines() if line.startswith("hwdyno: ")]
+    assert len(lines) == 1, heard.err
+    assert "Traceback" not in heard.err
+    if quiet:
+        assert heard.err.strip() == lines[0]
+    assert not list(tmp_path.glob("**/*.json")), "no Run is kept of nothing"
+    return lines[0].removeprefix("hwdyno: ")
+
+
+def test_a_server_that_is_not_there_is_one_line_with_its_mend(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    port = free_port()
+    said = complaint(capfd, tmp_path, "--server", f"127.0.0.1:{port}", quiet=False)
+    mend = f"start `hwdyno network server --port {port}` or `iperf3 -s -p {port}` there"
+    assert said == f"nobody answers at 127.0.0.1 port {port}; {mend}"
+    assert complaint(capfd, tmp_path, "--server", "127.0.0.1", "--port", str(port)) == said
+    assert complaint(capfd, tmp_path, "latency", "--server", f"127.0.0.1:{port}") == said
+    assert complaint(capfd, tmp_path, "--protocol", "udp", "--server", f"localhost:{port}").startswith("nobody answers")
+
+
+def test_iperf3s_document_is_not_written_of_nothing(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    told = ["--server", f"127.0.0.1:{free_port()}", "--output-format", "iperf3-json"]
+    assert complaint(capfd, tmp_path, *told).startswith("nobody answers at")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--server", "no-such-host.invalid"), "no address is known by the name 'no-such-host.invalid'"),
+        (("--server", "127.0.0.1:99999"), "'99999' is no port; ports are 1 to 65535"),
+        (("--server", "127.0.0.1:http"), "'http' is no port"),
+        (("--server", "127.0.0.1", "--port", "99999"), "port"),
+        (("--server", "127.0.0.1", "--port", "0"), "port"),
+        (("--server", "127.0.0.1", "--port", "-1"), "port"),
+        (("--server", "127.0.0.1", "--port", "1,2"), "port"),
+        (("ping", "--server", "no-such-host.invalid"), "no address is known"),
+        (("--protocol", "udp", "--block", "70000"), "a datagram of 70000 bytes cannot be"),
+        (("--congestion", "no-such-control"), "congestion = no-such-control: this system does not lend it"),
+        (("server", "--bind", "no-such-host.invalid"), "no-such-host.invalid"),
+        (("server", "--bind", "192.0.2.7"), "192.0.2.7"),
+        (("server", "--port", "70000"), "port"),
+        (("server", "--port", "x"), "port"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    assert says in complaint(capfd, tmp_path, *arguments)
+
+
+def reset(connection: socket.socket) -> None:
+    connection.recv(37)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def hang_up(connection: socket.socket) -> None:
+    connection.recv(37)
+    connection.close()
+
+
+def web(connection: socket.socket) -> None:
+    connection.recv(37)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+
+
+def midway(connection: socket.socket) -> None:
+    connection.recv(37)
+    connection.sendall(b"\x09")  # its parameters, please
+    connection.recv(4096)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (reset, "hung up before the test began; is it `hwdyno network server` or `iperf3 -s`?"),
+        (hang_up, "hung up before the test began; is it `hwdyno network server` or `iperf3 -s`?"),
+        (web, "does not speak iperf3's protocol"),
+        (midway, "agree on a test with 127.0.0.1 port"),
+    ],
+)
+def test_a_server_of_something_else_is_named_as_such(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, answer: Answer, says: str
+) -> None:
+    with listener(answer) as port:
+        assert says in complaint(capfd, tmp_path, "streams", "--server", f"127.0.0.1:{port}")
+
+
+@pytest.mark.slow  # a silent server is given 5 s
+def test_a_silent_server_is_given_up(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with listener(lambda connection: None) as port:
+        said = complaint(capfd, tmp_path, "--streams", "1", "--server", f"127.0.0.1:{port}")
+    assert said.startswith(f"something listens at 127.0.0.1 port {port}, but says nothing that iperf3's server would")
