@@ -13,7 +13,7 @@ import pytest
 from here import needs
 from hwdyno.cli.main import main
 from hwdyno.formats import fio_job, fio_log
-from hwdyno.formats.fio_keys import HARMLESS, SUPPORTED, WHY
+from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
 from hwdyno.words import UserError
 
 

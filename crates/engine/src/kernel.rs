@@ -119,6 +119,12 @@ impl Parameters {
         self.0.get(name).and_then(Value::as_u64).unwrap_or(0)
     }
 
+    /// A whole number that may be negative; 0 if `name` was not declared as one.
+    #[must_use]
+    pub fn signed(&self, name: &str) -> i64 {
+        self.0.get(name).and_then(Value::as_i64).unwrap_or(0)
+    }
+
     /// A number; 0 if `name` was not declared as one.
     #[must_use]
     pub fn number(&self, name: &str) -> f64 {

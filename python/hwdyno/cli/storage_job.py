@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hwdyno.runner.jobs import Work
     from hwdyno.words import Run
 
+TRACES = ("write_iolog", "read_iolog")
 FORMATS = ("report", "json", "fio-json", "fio-json+")
 
 
@@ -57,7 +58,11 @@ def run(files: list[str], args: argparse.Namespace) -> int:
         raise UserError(f"cannot read {name}: {(error.strerror or str(error)).lower()}") from None
     beside = Path() if name == "-" else Path(name).parent
     known = fio_job.parse(
-        text, name, ignore=args.ignore, included=lambda other: (beside / other).read_text("utf-8", errors="replace")
+        text,
+        name,
+        ignore=args.ignore,
+        included=lambda other: (beside / other).read_text("utf-8", errors="replace"),
+        traces=lambda other: Path(other).read_text("utf-8", errors="replace"),
     )
     groups = groups_of(known, (args.path or Path()).absolute())
     for code, says in known.notes:
@@ -105,16 +110,19 @@ def log_writer(known: JobFile) -> Callable[[Work, list[dict[str, Any]]], None]:
 
 def list_keys() -> int:
     """Print the table of keys."""
-    from hwdyno.formats.fio_keys import HARMLESS, SUPPORTED, WHY
+    from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
 
+    runs = {
+        name: f"{key.does}; unlike fio: {key.unlike}" if key.unlike else key.does for name, key in SUPPORTED.items()
+    }
     for title, table in (
-        ("runs", SUPPORTED),
+        ("runs", runs),
         ("is left out with a note: it changes no result", HARMLESS),
         ("stops: it would change the result", WHY),
     ):
         sys.stdout.write(f"{title}\n")
         for key in sorted(table):
-            sys.stdout.write(f"  {key:28}{table[key]}\n")
+            sys.stdout.write(f"  {key:30}{table[key]}\n")
     return 0
 
 
@@ -153,9 +161,11 @@ def _work(job: Job, path: Path) -> Work:
     folders = job.files.directories or ("",)
     names = job.files.paths(job.name.partition(".")[0], int(job.parameters.get("numjobs") or 1))
     notes = tuple(Note(code, says) for code, says in job.notes)
+    # Like fio's, traces lie in the current directory.
+    traces = {key: str(Path(str(job.parameters[key])).absolute()) for key in TRACES if key in job.parameters}
     return Work(
         name=job.name,
-        parameters=job.parameters,
+        parameters={**job.parameters, **traces},
         directory=path / folders[0],
         files=tuple(path / name for name in names),
         count=job.files.count,
@@ -164,6 +174,8 @@ def _work(job: Job, path: Path) -> Work:
         size_share=job.size_share,
         writes=job.writes,
         notes=notes,
+        after=job.after,
+        ends=job.ends,
     )
 
 
@@ -173,9 +185,13 @@ def listed(groups: list[list[Work]]) -> int:
 
     for number, group in enumerate(groups, 1):
         for work in group:
-            several = f"{len(work.files) or work.count * int(work.parameters.get('numjobs') or 1)} files"
-            where = several if work.several else work.files[0] if work.files else "a file of its own"
-            if not work.files:
-                where = f"{where} in {work.directory}"
-            sys.stdout.write(f"group {number}  {work.name}  {described(work.parameters)}  on {where}\n")
+            sys.stdout.write(f"group {number}  {work.name}  {described(work.parameters)}  on {_where(work)}\n")
     return 0
+
+
+def _where(work: Work) -> str:
+    if not work.touches_files:
+        return "nothing"
+    if work.several:
+        return f"{len(work.files) or work.count * int(work.parameters.get('numjobs') or 1)} files"
+    return str(work.files[0]) if work.files else f"a file of its own in {work.directory}"

@@ -65,6 +65,8 @@ def rate_times_size(case: Case) -> Verdict | None:
 
 def against_ceilings(case: Case, kind: CeilingClass) -> list[Held]:
     """The point against each ceiling of a class that bounds it."""
+    if not case.carries_data:
+        return []
     return held_against(case.result.ceilings, case.point, {**case.result.fixed, **case.point.parameters}, kind)
 
 

@@ -14,6 +14,13 @@ OTHERS_USER = 0.1
 Scope = Literal["point", "curve", "experiment", "run"]
 
 
+OTHERWISE_PACED = (
+    *("rate", "rate_bytes", "rate_iops", "rate_read", "rate_write", "rate_iops_read", "rate_iops_write"),
+    *("latency_target", "flow", "thinktime"),
+)
+"""Parameters by which something else than the depth says how many operations are in flight."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What a rule found. ``weight`` says which of several alike speaks for all; greater is graver."""
@@ -90,6 +97,11 @@ class Case:
         return read_share_of({**self.result.fixed, **self.point.parameters})
 
     @property
+    def carries_data(self) -> bool:
+        """Whether the bytes counted go over the device's link: those of a trim, or of the loop alone, do not."""
+        return "trim" not in str(self.parameter("rw", "")) and self.parameter("ioengine") != "null"
+
+    @property
     def random(self) -> bool:
         """Whether the order is random."""
         return str(self.parameter("rw", "")).startswith("rand")
@@ -99,8 +111,8 @@ class Case:
         """Operations asked to be in flight."""
         if self.point.concurrency is not None and self.point.concurrency.asked:
             return self.point.concurrency.asked
-        if any(self.number(name) for name in ("rate", "rate_bytes", "rate_iops")):
-            return None  # In an open loop any number may be waiting.
+        if any(self.number(name) for name in OTHERWISE_PACED) or self.parameter("read_iolog"):
+            return None  # In an open loop any number may be waiting, and a search keeps fewer.
         depth = self.number("iodepth")
         return None if depth is None else depth * (self.number("numjobs") or 1)
 

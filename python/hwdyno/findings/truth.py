@@ -65,6 +65,8 @@ def compressed_file(case: Case) -> Verdict | None:
 
 def missed_device(case: Case) -> tuple[float, str, float, float] | None:
     """Share of the bytes of one direction that the device never saw: (share, direction, issued, at the device)."""
+    if not case.carries_data:
+        return None
     found = []
     for stream in case.point.streams:
         seen = _at_device(case.point.counters, stream.name)

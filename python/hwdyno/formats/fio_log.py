@@ -10,11 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hwdyno.formats.fio_reader import Reader
-from hwdyno.words import Parameters
-
-WINDOW_MS = 100
-"""Where fio would write a line an operation: a run of any length keeps at most 4096 windows."""
 LATENCIES = {"slat": "submit_ns", "clat": "complete_ns", "lat": "total_ns"}
 _DIRECTIONS = (("read", 0), ("write", 1))
 
@@ -32,21 +27,6 @@ class Logs:
     def wanted(self) -> bool:
         """Whether there is anything to write."""
         return bool(self.bw or self.iops or self.lat)
-
-    @classmethod
-    def read(cls, reader: Reader, given: Parameters, job: str) -> Logs:
-        """The logs that a job asks for; tells the kernel to keep their windows."""
-        names = {kind: reader.text(f"write_{kind}_log") for kind in ("bw", "iops", "lat")}
-        window = reader.integer("log_avg_msec", 0, 3_600_000)
-        per_job = reader.flag("per_job_logs")
-        told = {kind: name or job for kind, name in names.items() if name is not None}
-        if told:
-            given["log"], given["interval_s"] = True, (window or WINDOW_MS) / 1000
-            if not window:
-                reader.notes["log_avg_msec"] = (
-                    f"logs have a line for each {WINDOW_MS} ms, not each operation; log_avg_msec sets another window"
-                )
-        return cls(**told, per_job=per_job is not False)
 
 
 NO_LOGS = Logs()

@@ -29,6 +29,7 @@ ALIASES = {
         "prio_class": "prioclass",
     },
     **{"fileoffset": "offset", "iodepth_batch_submit": "iodepth_batch", "verify_header_interval": "verify_interval"},
+    **{"ba": "blockalign", "norandmap": "norandommap", "replay_nostall": "replay_no_stall", "fill_fs": "fill_device"},
 }
 LOADS = ("iodepth", "bs", "numjobs")
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.formats import fio_log
+from hwdyno.formats.fio_asked import options_of
 from hwdyno.formats.fio_log import Logs
 from hwdyno.statistics import Histogram
 from hwdyno.words import Latency, Measurement, Parameters, Run, Stream, UserError
@@ -27,23 +28,6 @@ _EDGES = {
     "latency_us": (1e3, (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000)),
     "latency_ms": (1e6, (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000)),
 }
-_SECONDS = {"runtime", "ramp_time", "startdelay", "steadystate_duration", "steadystate_ramp_time"}
-_MICROSECONDS = {"thinktime", "thinktime_spin"}
-_DEFAULTS = {
-    "random_distribution": "random",
-    "rate_process": "linear",
-    "verify": "none",
-    "thinktime_blocks": 1,
-    "cpus": "[]",
-    "mem": "small",
-    "file_service_type": "roundrobin",
-    "loops": 1,
-    "steadystate_duration": 10.0,
-    "steadystate_interval": 1.0,
-}
-_OURS = {"rate": "rate_iops", "rate_bytes": "rate", "seed": "randseed"}
-_NOT_FIO = {"job", "share", "path", "interval_s", "generation", "verify_seed", "pattern", "stride", "files", "log"}
-_NOT_FIO |= {"steadystate_interval"}
 
 
 def text_of(run: Run, *, plus: bool = False) -> str:
@@ -149,10 +133,20 @@ def _job(group: int, parameters: Parameters, point: Measurement, plus: bool) -> 
             for name, zero in (("iodepth_level", False), ("iodepth_submit", True), ("iodepth_complete", True))
         },
         **_shares(point),
-        "latency_depth": depth,
-        "latency_target": 0,
-        "latency_percentile": 100.0,
-        "latency_window": 0,
+        **_searched(point, depth),
+    }
+
+
+def _searched(point: Measurement, depth: int) -> dict[str, Any]:
+    """fio's record of the depth that keeps a latency; target and window in us."""
+    told = point.details.get("latency_target")
+    if not isinstance(told, dict):
+        return {"latency_depth": depth, "latency_target": 0, "latency_percentile": 100.0, "latency_window": 0}
+    return {
+        "latency_depth": told["depth"],
+        "latency_target": round(told["latency_ns"] / 1000),
+        "latency_percentile": told["percentile"],
+        "latency_window": round(told["window_ns"] / 1000),
     }
 
 
@@ -178,28 +172,6 @@ def _steady(point: Measurement) -> dict[str, Any]:
             "lat": told["latency_ns"],
         },
     }
-
-
-def options_of(parameters: Parameters) -> dict[str, str]:
-    """fio's options of a point: what is set, as text."""
-    found = {}
-    for name, value in parameters.items():
-        if name in _NOT_FIO or value is None or (value in ("", 0, 0.0, False) and name != "direct"):
-            continue
-        if _DEFAULTS.get(name) == value or (name == "rwmixread" and parameters.get("rw") not in {"rw", "randrw"}):
-            continue
-        if isinstance(value, bool):
-            found[name] = str(int(value))
-        elif name in _SECONDS or name in _MICROSECONDS:
-            unit, scale = ("us", 1e6) if name in _MICROSECONDS else ("ms", 1e3)
-            found[name] = f"{round(float(value) * scale)}{unit if unit == 'ms' else ''}"
-        elif name == "mem":
-            found["mem"] = "mmaphuge"
-        elif name in _OURS:
-            found[_OURS[name]] = str(round(float(value)))
-        else:
-            found[name] = str(value)
-    return found
 
 
 def _direction(stream: Stream | None, point: Measurement, plus: bool, only: bool) -> dict[str, Any]:

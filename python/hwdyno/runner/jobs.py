@@ -47,6 +47,15 @@ class Work:
     each: int | None = None
     """Bytes of the region of one of several files."""
     notes: tuple[Note, ...] = ()
+    after: tuple[int, ...] = ()
+    """The jobs of its group by whose end it begins, by their place in it."""
+    ends: tuple[int, ...] = ()
+    """Those of its group that end when it does, likewise."""
+
+    @property
+    def touches_files(self) -> bool:
+        """Whether there is any file, and not the loop alone."""
+        return self.parameters.get("ioengine") != "null"
 
     @property
     def several(self) -> bool:
@@ -157,7 +166,9 @@ def _group(
     if len(group) == 1:
         readings = [host.run(KERNEL, told[0])]
     else:
-        together = host.run("storage_group", {"jobs": json.dumps(list(told))})
+        beside = [{"after": work.after, "ends": work.ends} for work in group]
+        jobs = [{**one, **lists} for one, lists in zip(told, beside, strict=True)]
+        together = host.run("storage_group", {"jobs": json.dumps(jobs)})
         readings = together["details"]["jobs"]
     pair = (before, host.snapshot())
     for work, reading in zip(group, readings, strict=True):
@@ -176,7 +187,7 @@ def _measured(
     declaration = host.kernels()[KERNEL]
     defaults = {parameter["name"]: parameter["default"] for parameter in declaration["parameters"]}
     hidden = {"path", "seed", "interval_s", "cpus", "share", "generation", "verify_seed", "drop_cache", "offset"}
-    hidden |= {"files", "log"}
+    hidden |= {"files", "log", "positions_apart"}
     parameters: Parameters = {"job": work.name}
     parameters |= {name: told[name] for name in _AXES if name in told}
     parameters |= {name: value for name, value in told.items() if name not in hidden and value != defaults.get(name)}
@@ -199,7 +210,7 @@ def _files(
         _check(work, needed)
     by_directory: dict[Path, int] = {}
     for work in works:
-        if not work.files:
+        if not work.files and work.touches_files:
             by_directory[work.directory] = by_directory.get(work.directory, 0) + _own_bytes(work)
     for path, end in needed.items():
         missing = end - (path.stat().st_size if path.exists() else 0)
@@ -221,10 +232,14 @@ def _files(
         parameters: dict[str, Any] = {"seed": seed, **work.parameters}
         if isinstance(cpus := parameters.get("cpus"), str):
             parameters["cpus"] = [int(number) for number in cpus.split(",")]
-        if not work.files:
+        paths: tuple[Path, ...]
+        size: int
+        if not work.touches_files:
+            paths, size = (Path("null"),), _own_bytes(work)
+        elif not work.files:
             workspace = stack.enter_context(Workspace(check_place(work.directory, writes=True)))
             offset = int(work.parameters.get("offset") or 0)
-            paths: tuple[Path, ...] = (workspace.data,)
+            paths = (workspace.data,)
             size = _own_bytes(work) - offset
             if work.several:
                 threads = int(work.parameters.get("numjobs") or 1)
@@ -236,7 +251,7 @@ def _files(
             if work.size_share is not None:
                 size = int(min(map(_length, paths)) * work.size_share)
         told[id(work)] = {**parameters, "path": str(paths[0]), "size": size}
-        if work.several:
+        if work.several and work.touches_files:
             told[id(work)]["files"] = json.dumps([str(path) for path in paths])
     return told
 

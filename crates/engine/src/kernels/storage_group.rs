@@ -1,15 +1,77 @@
 //! Several jobs of [`super::storage_blocks`] at the same time, each with its own file, load and end.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::{json, Value};
 
-use super::storage_blocks::StorageBlocks;
+use super::storage_blocks::{self, StorageBlocks};
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
 use crate::reading::Reading;
+use crate::storage::flow::Flows;
 
 /// So many jobs may run at once.
 const MOST_JOBS: usize = 256;
+
+/// How one job stands to the others.
+#[derive(Debug, Default)]
+struct Beside {
+    /// It begins when these have ended.
+    after: Vec<usize>,
+    /// When it ends, so do these.
+    ends: Vec<usize>,
+}
+
+impl Beside {
+    /// Takes what is not the job's own out of what was given for it, as one of `jobs`.
+    fn take(number: usize, mut job: Value, jobs: usize) -> Result<(Self, Value), Error> {
+        let mut list = |name: &str, below: usize| {
+            let Some(given) = job.as_object_mut().and_then(|all| all.remove(name)) else { return Ok(Vec::new()) };
+            let number_of = |one: &Value| one.as_u64().map(|one| one as usize).filter(|&one| one < below);
+            let numbers = given.as_array().and_then(|list| list.iter().map(number_of).collect());
+            numbers
+                .ok_or_else(|| Error::usage(format!("job {number}: {name} {given} is no list of jobs below {below}")))
+        };
+        // A job waits for earlier ones only, so that none can wait for itself.
+        let (after, ends) = (list("after", number)?, list("ends", jobs)?);
+        Ok((Self { after, ends }, job))
+    }
+}
+
+/// Which jobs have ended, for those that wait for them.
+struct Gate {
+    ended: Mutex<Vec<bool>>,
+    changed: Condvar,
+    /// Which are over before their time.
+    over: Vec<Arc<AtomicBool>>,
+}
+
+impl Gate {
+    fn new(jobs: usize) -> Self {
+        Self {
+            ended: Mutex::new(vec![false; jobs]),
+            changed: Condvar::new(),
+            over: (0..jobs).map(|_| Arc::default()).collect(),
+        }
+    }
+
+    fn wait_for(&self, jobs: &[usize], stop: &Stop) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        while jobs.iter().any(|&job| !ended[job]) && !stop.is_set() {
+            let waited = self.changed.wait_timeout(ended, Duration::from_millis(50));
+            ended = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn ended(&self, job: usize, ends: &[usize]) {
+        for &other in ends {
+            self.over[other].store(true, Ordering::Relaxed);
+        }
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)[job] = true;
+        self.changed.notify_all();
+    }
+}
 
 /// See the module.
 pub struct StorageGroup;
@@ -21,7 +83,9 @@ impl Kernel for StorageGroup {
             measures: "several jobs on storage at the same time; each one's own reading stands in details.jobs",
             parameters: vec![Parameter {
                 name: "jobs",
-                means: "the parameters of storage_blocks for each job, as a JSON list of objects",
+                means:
+                    "the parameters of storage_blocks for each job, as a JSON list of objects; after: the numbers of \
+                        the jobs that it waits for, ends: of those that end with it",
                 unit: "",
                 kind: Kind::Text,
                 default: Value::Null,
@@ -37,13 +101,23 @@ impl Kernel for StorageGroup {
             return Err(Error::usage(format!("jobs has {} entries; give 1 to {MOST_JOBS}", given.len())));
         }
         let info = StorageBlocks.info();
-        let checked = given.iter().map(|job| Parameters::check(&info, job)).collect::<Result<Vec<_>, _>>()?;
+        let jobs = given.len();
+        let given = given
+            .into_iter()
+            .enumerate()
+            .map(|(number, job)| Beside::take(number, job, jobs))
+            .collect::<Result<Vec<_>, _>>()?;
+        let checked = given.iter().map(|(_, job)| Parameters::check(&info, job)).collect::<Result<Vec<_>, _>>()?;
+        let (flows, gate) = (Flows::default(), Gate::new(checked.len()));
         let answers: Vec<Mutex<Option<Result<Reading, Error>>>> = checked.iter().map(|_| Mutex::new(None)).collect();
         let one = |number: usize| {
-            let answer = StorageBlocks.run(&checked[number], stop);
+            let beside = &given[number].0;
+            gate.wait_for(&beside.after, stop);
+            let answer = storage_blocks::run(&checked[number], stop, &flows, Some(&gate.over[number]));
             if answer.is_err() {
                 stop.set(); // the others would measure another load than the one asked for
             }
+            gate.ended(number, &beside.ends);
             if let Ok(mut place) = answers[number].lock() {
                 *place = Some(answer);
             }

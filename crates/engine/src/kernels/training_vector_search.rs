@@ -9,6 +9,7 @@ use super::training_vector_index::{fields, index_parameters, FILE};
 use crate::clock::now_ns;
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
 use crate::reading::{CpuTime, Note, Reading};
+use crate::storage::content::Content;
 use crate::storage::counters::{Device, Snapshot};
 use crate::storage::one_at_a_time::OneAtATime;
 use crate::storage::pool::Pool;
@@ -155,7 +156,8 @@ struct Work<'a> {
 impl Work<'_> {
     fn of(&self, member: &Member<'_>) -> std::io::Result<(Told, CpuTime)> {
         let beam = self.asked.beam;
-        let pool = Pool::new(beam, self.index.read_bytes(), false, self.threads as usize, false, 1)?;
+        let pool =
+            Pool::new(beam, self.index.read_bytes(), false, self.threads as usize, false, &Content::default(), 1)?;
         let (index, asked, ledger, path) = (self.index, self.asked, self.ledger, self.path);
         let first = member.number as u64;
         if self.uring {

@@ -1,29 +1,29 @@
 //! What a job is asked beyond blocks at full speed, and the [`Extras`] that each of its threads makes of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
-use serde_json::{json, Map, Value};
-
-use super::choice::{Choice, Spread, Walk};
+use super::choice::{lengths, Choice, Visits, Walk, Zone};
+use super::content::{Content, Repeats};
 use super::counters::Device;
+use super::depth::{Depth, Target};
 use super::extras::{Extras, Think};
+use super::flow::{Share, Stream};
 use super::journal::Journal;
 use super::ledger::Ledger;
 use super::many::{Many, Service};
 use super::order::{Order, Span};
-use super::pace::{Every, Pace};
+use super::pace::{Every, Least, Pace};
+use super::spread::Spread;
 use super::steady::{Criterion, Shared, Steady};
-use super::verify::{self, Findings, Verify, LEAST_BLOCK};
+use super::trace::{Recorded, Replay, Trace};
+use super::trim::Pairs;
+use super::verify::{self, Verify, LEAST_BLOCK};
 use crate::histogram::Histogram;
 use crate::kernel::{Error, Parameters};
-use crate::reading::{Fault, Note, Reading};
+use crate::sys::files::Durable;
 use crate::sys::memory::mix;
-
-/// Below this share of the rate asked for, operations queued up.
-const RATE_MISSED: f64 = 0.98;
-/// With fewer operations the share is chance.
-const LEAST_TO_JUDGE: u64 = 1000;
 
 /// One thread's part of a run.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +40,8 @@ pub struct Part<'a> {
     pub random: bool,
     /// Only time ends it.
     pub endless: bool,
+    /// Operations in flight.
+    pub depth: usize,
     /// Share of reads.
     pub read_percent: u64,
     /// Decides every random choice.
@@ -58,6 +60,12 @@ pub struct Asked {
     pub rate: f64,
     /// Bytes/s likewise; 0 for no limit.
     pub rate_bytes: u64,
+    /// Or operations/s and B/s of reads and of writes, each of all threads together; 0 and 0 for none.
+    pub rates: Option<[(f64, u64); 2]>,
+    /// Rates below which the run ends, likewise.
+    pub least: [(f64, u64); 2],
+    /// Between two looks at those, s.
+    pub least_cycle_s: f64,
     /// Operations begin at random moments, not evenly spaced.
     pub poisson: bool,
     /// Without operations, s, after every `think_blocks`.
@@ -68,6 +76,8 @@ pub struct Asked {
     pub think_spin_s: f64,
     /// Or after so long, s, whatever the number of operations; 0 for operations alone.
     pub think_busy_s: f64,
+    /// A rate does not make up for those pauses.
+    pub think_shifts_rate: bool,
     /// Passes, where time does not end the run.
     pub loops: u64,
     /// How the next of several files is chosen, and after how many operations.
@@ -82,16 +92,34 @@ pub struct Asked {
     pub sync_every: u32,
     /// The sync is of all that describes the file too.
     pub sync_whole: bool,
-    /// How often each block is visited, where the order is random.
-    pub spread: Spread,
-    /// Lengths with their cumulative share, of reads and of writes; empty for one length.
-    pub lengths: [Vec<(f64, u64)>; 2],
+    /// Which blocks are visited, of which length.
+    pub visits: Visits,
     /// From one beginning to the next in sequence, B; 0 for block after block.
     pub stride: u64,
     /// In sequence from the end down.
     pub backward: bool,
     /// Bytes of one pass, all threads together; 0 for the region's.
     pub io_size: u64,
+    /// Operations of one pass, all threads together; 0 for as many as the bytes come to.
+    pub most_operations: u64,
+    /// The depth is searched that keeps a latency.
+    pub target: Option<Target>,
+    /// Keeps to a ratio with other jobs.
+    pub flow: Option<Share>,
+    /// Another job may say that this one is over.
+    pub over: Option<Arc<AtomicBool>>,
+    /// What does not write gives blocks back, and does not read; with writes, each block is given back and written.
+    pub trims: bool,
+    /// What is written.
+    pub content: Content,
+    /// How durable a write is when it is complete.
+    pub durable: Durable,
+    /// The region is read first, so that it lies in the page cache.
+    pub pre_read: bool,
+    /// A trace that is run in place of any order; of the times between its steps so much is waited.
+    pub replay: Option<(Arc<Recorded>, f64)>,
+    /// Where operations are written down.
+    pub trace: Option<PathBuf>,
     /// Blocks say what they are, and are checked.
     pub verify: bool,
     /// Of what is written first.
@@ -113,11 +141,15 @@ impl Default for Asked {
         Self {
             rate: 0.0,
             rate_bytes: 0,
+            rates: None,
+            least: [(0.0, 0); 2],
+            least_cycle_s: 1.0,
             poisson: false,
             think_s: 0.0,
             think_blocks: 1,
             think_spin_s: 0.0,
             think_busy_s: 0.0,
+            think_shifts_rate: false,
             loops: 1,
             service: (Service::RoundRobin, 1),
             open_files: 0,
@@ -125,11 +157,20 @@ impl Default for Asked {
             log: false,
             sync_every: 0,
             sync_whole: false,
-            spread: Spread::Even,
-            lengths: Default::default(),
+            visits: Visits::default(),
             stride: 0,
             backward: false,
             io_size: 0,
+            most_operations: 0,
+            target: None,
+            flow: None,
+            over: None,
+            trims: false,
+            content: Content::default(),
+            durable: Durable::Later,
+            pre_read: false,
+            replay: None,
+            trace: None,
             verify: false,
             generation: 1,
             verify_seed: 1,
@@ -157,11 +198,16 @@ impl Asked {
         Ok(Self {
             rate: parameters.number("rate"),
             rate_bytes: parameters.integer("rate_bytes"),
+            rates: Some(by_way(parameters, "rate_iops_", "rate_"))
+                .filter(|rates| rates.iter().any(|&rate| rate != (0.0, 0))),
+            least: by_way(parameters, "rate_iops_min_", "rate_min_"),
+            least_cycle_s: parameters.number("rate_cycle"),
             poisson: parameters.text("rate_process") == "poisson",
             think_s: parameters.number("thinktime"),
             think_blocks: parameters.integer("thinktime_blocks") as u32,
             think_spin_s: parameters.number("thinktime_spin"),
             think_busy_s: parameters.number("thinktime_iotime"),
+            think_shifts_rate: parameters.flag("rate_ignore_thinktime"),
             loops: parameters.integer("loops"),
             service: Service::parse(parameters.text("file_service_type")).map_err(Error::usage)?,
             open_files: parameters.integer("openfiles") as usize,
@@ -175,16 +221,40 @@ impl Asked {
             log: parameters.flag("log"),
             sync_every: syncs[0].max(syncs[1]) as u32,
             sync_whole: syncs[0] > 0,
-            spread: Spread::parse(parameters.text("random_distribution")).map_err(Error::usage)?,
-            lengths: {
-                let both = super::choice::lengths(parameters.text("bssplit")).map_err(Error::usage)?;
-                let writes = super::choice::lengths(parameters.text("bssplit_write")).map_err(Error::usage)?;
-                let writes = if writes.is_empty() { both.clone() } else { writes };
-                [both, writes]
-            },
+            visits: visits(parameters)?,
             stride: parameters.integer("stride"),
             backward: parameters.text("pattern") == "backward",
             io_size: parameters.integer("io_size"),
+            most_operations: parameters.integer("number_ios"),
+            target: (parameters.number("latency_target") > 0.0).then(|| Target {
+                latency_ns: (parameters.number("latency_target") * 1e9) as u64,
+                window_ns: (parameters.number("latency_window") * 1e9) as u64,
+                percentile: parameters.number("latency_percentile"),
+                run: parameters.flag("latency_run"),
+            }),
+            flow: None,
+            over: None,
+            trims: parameters.text("rw").contains("trim"),
+            content: Content {
+                compress_percent: parameters.integer("buffer_compress_percentage"),
+                compress_chunk: parameters.integer("buffer_compress_chunk"),
+                repeat_percent: parameters.integer("dedupe_percentage"),
+                pattern: hexadecimal(parameters.text("buffer_pattern"))?,
+            },
+            durable: match parameters.text("sync") {
+                "sync" => Durable::Whole,
+                "dsync" => Durable::Data,
+                _ => Durable::Later,
+            },
+            pre_read: parameters.flag("pre_read"),
+            replay: match parameters.text("read_iolog") {
+                "" => None,
+                path => Some((
+                    Arc::new(Recorded::read(Path::new(path), parameters.text("replay_skip"))?),
+                    parameters.number("replay_time_scale"),
+                )),
+            },
+            trace: Some(parameters.text("write_iolog")).filter(|path| !path.is_empty()).map(PathBuf::from),
             verify: parameters.text("verify") == "crc32c",
             generation: parameters.integer("generation") as u32,
             verify_seed: parameters.integer("verify_seed"),
@@ -198,7 +268,13 @@ impl Asked {
     /// Operations begin at a rate, so that any number of them may have to wait.
     #[must_use]
     pub fn open_loop(&self) -> bool {
-        self.rate > 0.0 || self.rate_bytes > 0
+        self.rate > 0.0 || self.rate_bytes > 0 || self.rates.is_some()
+    }
+
+    /// Fewer operations than the depth allows are in flight, because they wait for others or for their time.
+    #[must_use]
+    pub fn is_held_back(&self) -> bool {
+        self.target.is_some() || self.flow.is_some() || self.replay.is_some()
     }
 
     /// It is written down which writes were acknowledged.
@@ -210,19 +286,19 @@ impl Asked {
     /// The longest operation, B; `block` where all are alike.
     #[must_use]
     pub fn longest(&self, block: u64) -> u64 {
-        self.lengths.iter().flatten().map(|&(_, bytes)| bytes).max().unwrap_or(block)
+        self.visits.lengths.iter().flatten().map(|&(_, bytes)| bytes).max().unwrap_or(block)
     }
 
     /// The shortest operation, B.
     #[must_use]
     pub fn shortest(&self, block: u64) -> u64 {
-        self.lengths.iter().flatten().map(|&(_, bytes)| bytes).min().unwrap_or(block)
+        self.visits.lengths.iter().flatten().map(|&(_, bytes)| bytes).min().unwrap_or(block)
     }
 
     /// Operations differ in length.
     #[must_use]
     pub fn varied(&self) -> bool {
-        self.lengths.iter().any(|lengths| !lengths.is_empty())
+        self.replay.is_some() || self.visits.lengths.iter().any(|lengths| !lengths.is_empty())
     }
 
     /// What cannot be together.
@@ -233,7 +309,8 @@ impl Asked {
         if self.verify && self.varied() {
             return Err(Error::usage("verify needs blocks of one length: leave bssplit out"));
         }
-        if self.verify && (self.stride % block != 0) {
+        let gap = if let Walk::Gap { by } = self.visits.walk { by.unsigned_abs() } else { 0 };
+        if self.verify && (self.stride % block != 0 || gap % block != 0) {
             return Err(Error::usage("verify needs whole blocks: take a stride that is a multiple of bs"));
         }
         if self.verify && block < LEAST_BLOCK {
@@ -247,10 +324,20 @@ impl Asked {
         if self.keeps_journal() && !self.verify {
             return Err(Error::usage("a journal tells of blocks that say what they are: add verify crc32c"));
         }
-        if !random && self.spread != Spread::Even {
+        if self.verify && (self.trims || self.replay.is_some() || !self.content.is_unique()) {
+            return Err(Error::usage(
+                "verify needs blocks that are written and stay: leave out trims, read_iolog and zero_buffers",
+            ));
+        }
+        if self.visits.zone.is_some_and(|zone| zone.range < self.longest(block)) {
+            return Err(Error::usage(
+                "a zone must hold the longest operation: take a larger zonerange, or a smaller bs",
+            ));
+        }
+        if !random && self.visits.spread != Spread::Even {
             return Err(Error::usage("random_distribution needs a random order: use rw randread, randwrite or randrw"));
         }
-        if random && (self.stride > 0 || self.backward) {
+        if random && (self.stride > 0 || self.backward || self.visits.walk != Walk::Random) {
             return Err(Error::usage("pattern and stride need an order in sequence: use rw read, write or rw"));
         }
         Ok(())
@@ -282,16 +369,16 @@ impl Asked {
         let &Part { span, files, jobs, random, endless, seed, .. } = part;
         let size = span.blocks * span.block;
         let a_file = size / files;
-        let chosen = self.varied() || self.spread != Spread::Even || self.stride > 0 || self.backward;
         let walk = match (random, self.backward) {
+            _ if self.visits.walk != Walk::Random => self.visits.walk,
             (true, _) => Walk::Random,
             (false, true) => Walk::Down { step: self.stride },
             (false, false) => Walk::Up { step: self.stride },
         };
-        let choice = |offset, size, seed| {
-            chosen.then(|| Choice::new(offset, size, span.block, self.lengths.clone(), walk, &self.spread, seed))
-        };
-        let many = (files > 1).then(|| {
+        let visits = Visits { walk, ..self.visits.clone() };
+        let chosen = visits.any(random);
+        let choice = |offset, size, seed| chosen.then(|| Choice::new(offset, size, span.block, &visits, seed));
+        let many = (files > 1 && self.replay.is_none()).then(|| {
             let courses = (0..files).map(|number| {
                 let own =
                     Span { offset: span.offset + number * a_file, blocks: span.blocks / files, block: span.block };
@@ -301,24 +388,43 @@ impl Asked {
             let again = endless || self.io_size > 0 || self.loops > 1;
             Many::new(courses.collect(), a_file, self.service.clone(), self.open_files, again, seed)
         });
-        let limited = !endless && (chosen || self.io_size > 0 || self.loops > 1);
+        let limited = !endless && self.replay.is_none() && (chosen || self.io_size > 0 || self.loops > 1);
         let ns = |seconds: f64| (seconds * 1e9) as u64;
+        let of_one = |rates: [(f64, u64); 2]| rates.map(|(rate, bytes)| (rate / jobs as f64, bytes.div_ceil(jobs)));
+        let mixed = (1..100).contains(&part.read_percent) && !self.trims;
         Extras {
-            pace: self
-                .open_loop()
-                .then(|| Pace::new(self.rate / jobs as f64, self.rate_bytes.div_ceil(jobs), self.poisson, seed)),
+            pace: match self.rates {
+                Some(rates) => Some(Pace::apart(of_one(rates), mixed, self.poisson, seed)),
+                None => self
+                    .open_loop()
+                    .then(|| Pace::new(self.rate / jobs as f64, self.rate_bytes.div_ceil(jobs), self.poisson, seed)),
+            },
+            least: Least::new(of_one(self.least), self.least_cycle_s),
             think: (self.think_s > 0.0).then(|| Think {
                 every: Every::new(self.think_blocks).filter(|_| self.think_busy_s <= 0.0),
                 busy_ns: ns(self.think_busy_s),
                 pause_ns: ns(self.think_s),
                 spin_ns: ns(self.think_spin_s),
+                shifts_rate: self.think_shifts_rate,
                 ..Think::default()
             }),
             sync: Every::new(self.sync_every).map(|every| (every, self.sync_whole)),
             choice: if many.is_some() { None } else { choice(span.offset, size, seed) },
             many,
             steady: self.steady.as_ref().map(|criterion| Steady::new(criterion, part.shared, part.number, span.block)),
-            limit: limited.then(|| if self.io_size > 0 { self.io_size.div_ceil(jobs) } else { size * self.loops }),
+            limit: limited.then(|| self.loops * if self.io_size > 0 { self.io_size.div_ceil(jobs) } else { size }),
+            most_operations: (!endless && self.most_operations > 0)
+                .then(|| self.most_operations.div_ceil(jobs) * self.loops),
+            depth: self.target.map(|target| Depth::new(target, part.depth)),
+            flow: self.flow.as_ref().map(Stream::new),
+            over: self.over.clone(),
+            pairs: (self.trims && part.read_percent < 100).then(Pairs::default),
+            repeats: Repeats::new(self.content.repeat_percent, seed).filter(|_| !self.verify),
+            replay: self.replay.as_ref().map(|(recorded, scale)| {
+                let a_file = if files > 1 { a_file } else { 0 };
+                Replay::new(recorded.clone(), *scale, if files > 1 { span.offset } else { 0 }, a_file)
+            }),
+            trace: self.trace.as_ref().map(|_| Trace::new()),
             verify: self.verify.then(|| {
                 let reads_only = part.read_percent == 100;
                 let ledger =
@@ -331,27 +437,6 @@ impl Asked {
         }
     }
 
-    /// Tells how much of its rate an open loop reached, with a note where operations queued up.
-    pub fn tell_rate(&self, reading: &mut Reading, details: &mut Map<String, Value>) -> Option<Note> {
-        if !self.open_loop() {
-            return None;
-        }
-        // More may be waiting than the depth holds; what was asked for is a rate.
-        reading.concurrency_asked = 0.0;
-        let operations: u64 = reading.streams.iter().map(|stream| stream.operations).sum();
-        let bytes: u64 = reading.streams.iter().map(|stream| stream.bytes).sum();
-        let (asked, done) = if self.rate > 0.0 { (self.rate, operations) } else { (self.rate_bytes as f64, bytes) };
-        let reached = done as f64 / reading.elapsed_s.max(1e-9) / asked;
-        details.insert("rate_reached_share".into(), json!(reached));
-        (reached < RATE_MISSED && operations > LEAST_TO_JUDGE).then(|| Note {
-            code: "rate_not_reached".into(),
-            says: format!(
-                "{:.0}% of the rate asked for was reached, so operations queued up and their latency grows with the runtime",
-                reached * 100.0
-            ),
-        })
-    }
-
     /// Whether the plain order has to go on beyond one pass, because bytes are what ends it.
     #[must_use]
     pub fn endless(&self, time_based: bool) -> bool {
@@ -359,39 +444,44 @@ impl Asked {
     }
 }
 
-/// What all threads' extras came to.
-#[derive(Debug, Default)]
-pub struct Told {
-    verified: Option<Findings>,
-    synced: Option<Histogram>,
-    steady: Option<Steady>,
+/// Operations/s and B/s of reads and of writes.
+fn by_way(parameters: &Parameters, operations: &str, bytes: &str) -> [(f64, u64); 2] {
+    ["read", "write"]
+        .map(|way| (parameters.number(&format!("{operations}{way}")), parameters.integer(&format!("{bytes}{way}"))))
 }
 
-impl Told {
-    /// Adds one thread's.
-    pub fn add(&mut self, extras: Extras) {
-        // The first thread judges for all.
-        self.steady = self.steady.take().or(extras.steady);
-        if let Some(verify) = extras.verify {
-            self.verified.get_or_insert_with(Findings::default).merge(&verify.found);
-        }
-        if let Some(synced) = extras.synced {
-            self.synced.get_or_insert_with(Histogram::new).merge(&synced);
-        }
-    }
+fn visits(parameters: &Parameters) -> Result<Visits, Error> {
+    let both = lengths(parameters.text("bssplit")).map_err(Error::usage)?;
+    let writes = lengths(parameters.text("bssplit_write")).map_err(Error::usage)?;
+    let writes = if writes.is_empty() { both.clone() } else { writes };
+    let (size, range) = (parameters.integer("zonesize"), parameters.integer("zonerange"));
+    let align = parameters.integer("blockalign");
+    Ok(Visits {
+        lengths: [both, writes],
+        unaligned: parameters.flag("bs_unaligned"),
+        by_order: parameters.flag("bs_is_seq_rand"),
+        align: [align, Some(parameters.integer("blockalign_write")).filter(|&own| own > 0).unwrap_or(align)],
+        walk: match parameters.signed("gap") {
+            0 => Walk::Random,
+            by => Walk::Gap { by },
+        },
+        spread: Spread::parse(parameters.text("random_distribution")).map_err(Error::usage)?,
+        sequential_percent: [parameters.integer("sequential_read"), parameters.integer("sequential_write")],
+        run: parameters.integer("random_every") as u32,
+        identical: parameters.text("rw_sequencer") == "identical",
+        apart: parameters.flag("positions_apart"),
+        repeats: parameters.flag("norandommap"),
+        zone: (size > 0).then(|| Zone {
+            size,
+            range: if range > 0 { range } else { size },
+            skip: parameters.integer("zoneskip"),
+        }),
+    })
+}
 
-    /// Tells it in a reading: `details`, and a fault for each kind of damage.
-    pub fn write(&self, details: &mut Map<String, Value>, faults: &mut Vec<Fault>) {
-        if let Some(synced) = &self.synced {
-            details.insert("sync_count".into(), json!(synced.count()));
-            details.insert("sync_latency_ns".into(), synced.to_json());
-            details.insert("sync_latency_ns_mean".into(), json!(synced.mean()));
-        }
-        if let Some(steady) = &self.steady {
-            steady.write(details);
-        }
-        if let Some(found) = &self.verified {
-            found.write("", details, faults);
-        }
-    }
+/// Bytes from two digits each.
+fn hexadecimal(text: &str) -> Result<Vec<u8>, Error> {
+    let byte = |at: usize| text.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    let bytes = (0..text.len()).step_by(2).map(byte).collect::<Option<Vec<u8>>>();
+    bytes.ok_or_else(|| Error::usage(format!("buffer_pattern {text}: write bytes of two hexadecimal digits each")))
 }

@@ -1,98 +1,8 @@
-//! Which block comes next where the order is no plain one: skewed, backward, striding, or of mixed lengths.
+//! Which block comes next where the order is no plain one: skewed, backward, striding, in zones, or of mixed lengths.
 
+use super::order::Permutation;
+use super::spread::{Draws, Sampler, Spread};
 use crate::sys::memory::mix;
-
-/// A small generator for draws that must be cheap and the same on every machine (splitmix64, Steele et al. 2014).
-#[derive(Debug, Clone)]
-pub struct Draws(u64);
-
-impl Draws {
-    /// The sequence that `seed` decides.
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// 64 random bits.
-    #[inline]
-    pub fn bits(&mut self) -> u64 {
-        let value = mix(self.0);
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        value
-    }
-
-    /// Uniform in (0, 1].
-    #[inline]
-    #[allow(clippy::cast_precision_loss, reason = "53 bits are kept")]
-    pub fn share(&mut self) -> f64 {
-        ((self.bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// Uniform in `0..below`.
-    #[inline]
-    pub fn below(&mut self, below: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(below)) >> 64) as u64
-    }
-}
-
-/// How often each unit of the region is visited.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Spread {
-    /// All alike.
-    Even,
-    /// The k-th most popular with probability proportional to k^-theta.
-    Zipf(f64),
-    /// Rank `n u^e` with `e = ln h / ln (1 - h)`: the share `h` of the region gets the share `1 - h` of the visits.
-    Pareto(f64),
-    /// Around the middle, with this standard deviation as a share of the region.
-    Normal(f64),
-    /// Zones from the region's beginning on: share of visits, share of the region.
-    Zoned(Vec<(f64, f64)>),
-}
-
-impl Spread {
-    /// Reads `random`, `zipf:1.2`, `pareto:0.2`, `normal:20` or `zoned:60/10:30/20:10/70`, as fio spells them.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let (name, value) = text.split_once(':').unwrap_or((text, ""));
-        let number = |least: f64, most: f64, otherwise: Option<f64>| match (value, otherwise) {
-            ("", Some(otherwise)) => Ok(otherwise),
-            _ => match value.parse::<f64>() {
-                Ok(number) if number >= least && number <= most => Ok(number),
-                _ => Err(format!("random_distribution {text}: {name} takes a number from {least} to {most}")),
-            },
-        };
-        match name {
-            "random" | "" => Ok(Self::Even),
-            "zipf" => Ok(Self::Zipf(number(0.01, 10.0, Some(1.1))?)),
-            "pareto" => Ok(Self::Pareto(number(0.001, 0.999, Some(0.2))?)),
-            "normal" | "gauss" => Ok(Self::Normal(number(0.01, 100.0, Some(10.0))? / 100.0)),
-            "zoned" => zones(text, value),
-            _ => Err(format!("random_distribution {text}: take random, zipf:N, pareto:N, normal:N or zoned:A/B:C/D")),
-        }
-    }
-}
-
-fn zones(text: &str, value: &str) -> Result<Spread, String> {
-    let wrong = || format!("random_distribution {text}: zones are SHARE/SIZE:SHARE/SIZE…, each in percent, 100 in all");
-    let mut found = Vec::new();
-    for zone in value.split(':') {
-        let (visits, size) = zone.split_once('/').ok_or_else(wrong)?;
-        let percent =
-            |part: &str| part.parse::<f64>().ok().filter(|share| (0.0..=100.0).contains(share)).ok_or_else(wrong);
-        found.push((percent(visits)? / 100.0, percent(size)? / 100.0));
-    }
-    let (visits, sizes) = found.iter().fold((0.0, 0.0), |sum, zone| (sum.0 + zone.0, sum.1 + zone.1));
-    if (visits - 1.0).abs() > 1e-6
-        || (sizes - 1.0).abs() > 1e-6
-        || found.iter().any(|zone| zone.0 > 0.0 && zone.1 <= 0.0)
-    {
-        return Err(wrong());
-    }
-    Ok(Spread::Zoned(found))
-}
 
 /// Lengths with their cumulative share of the operations, from text such as `4k/50:64k/50`; empty for one length only.
 ///
@@ -137,10 +47,10 @@ pub fn lengths(text: &str) -> Result<Vec<(f64, u64)>, String> {
         .collect())
 }
 
-/// The order of visits in sequence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The order of visits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Walk {
-    /// Upward, by `step` bytes from one beginning to the next; a pass begins one block after the one before.
+    /// Upward, by `step` bytes from one beginning to the next.
     Up {
         /// From one beginning to the next, B; 0 for block after block.
         step: u64,
@@ -150,314 +60,319 @@ pub enum Walk {
         /// From one beginning to the next, B; 0 for block after block.
         step: u64,
     },
+    /// Each visit so far behind the end of the one before (before it, if negative), as fio's `rw=read:8k`: the
+    /// first at the beginning; beyond the region's end at its beginning again, before its beginning so far
+    /// before its end.
+    Gap {
+        /// B.
+        by: i64,
+    },
     /// By the spread.
+    #[default]
     Random,
+}
+
+/// A part of the region that is visited for a while before the next one; fio's `zonemode=strided`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Zone {
+    /// Bytes that are moved before the next zone.
+    pub size: u64,
+    /// Length of a zone, B.
+    pub range: u64,
+    /// From the end of one zone to the beginning of the next, B.
+    pub skip: u64,
+}
+
+/// What is asked of the visits; the default is one length, at random.
+#[derive(Debug, Clone, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "options that are independent of each other")]
+pub struct Visits {
+    /// Lengths of reads and of writes as from [`lengths`]; empty for one of a block.
+    pub lengths: [Vec<(f64, u64)>; 2],
+    /// Lengths are any number of bytes from the least to the most.
+    pub unaligned: bool,
+    /// The first lengths are of visits in sequence and the second of random ones, whatever their direction.
+    pub by_order: bool,
+    /// Random visits begin at whole multiples of this, B, of reads and of writes; 0 for the shortest length.
+    pub align: [u64; 2],
+    /// See there.
+    pub walk: Walk,
+    /// How often each unit is visited in random order.
+    pub spread: Spread,
+    /// So many of 100 visits leave the random order and go on where the last one ended, of reads and of writes.
+    pub sequential_percent: [u64; 2],
+    /// Only every so many-th visit is at random; 0 for all.
+    pub run: u32,
+    /// Those between repeat the last one, and do not go on behind it.
+    pub identical: bool,
+    /// In sequence, reads and writes each have a position of their own.
+    pub apart: bool,
+    /// A random order may visit a block again before all were visited.
+    pub repeats: bool,
+    /// See there.
+    pub zone: Option<Zone>,
+}
+
+impl Visits {
+    /// Whether the plain order will not do.
+    #[must_use]
+    pub fn any(&self, random: bool) -> bool {
+        self.lengths.iter().any(|lengths| !lengths.is_empty())
+            || self.align.iter().any(|&align| align > 0)
+            || self.unaligned
+            || self.zone.is_some()
+            || match self.walk {
+                Walk::Random if random => {
+                    self.spread != Spread::Even
+                        || self.repeats
+                        || self.run > 0
+                        || self.sequential_percent.iter().any(|&percent| percent > 0)
+                }
+                Walk::Random => false,
+                Walk::Up { step } => step > 0 || self.apart,
+                Walk::Down { .. } | Walk::Gap { .. } => true,
+            }
+    }
 }
 
 /// Gives a job its offsets and lengths.
 #[derive(Debug, Clone)]
 pub struct Choice {
+    asked: Visits,
     offset: u64,
     size: u64,
-    /// Offsets of random visits are whole multiples of this, B: the shortest length.
-    unit: u64,
-    /// Of reads, and of writes.
-    lengths: [Vec<(f64, u64)>; 2],
-    walk: Walk,
-    sampler: Sampler,
     draws: Draws,
-    at: u64,
+    /// Of reads and of writes.
+    samplers: [Sampler; 2],
+    /// Every block once, where that can be.
+    once: Option<Permutation>,
+    seed: u64,
+    /// Where the next visit in sequence begins, of reads and of writes.
+    at: [u64; 2],
+    /// Where the last visit began, likewise.
+    last: [u64; 2],
     pass: u64,
+    /// Visits since the last one at random.
+    since: u32,
+    /// Where the zone begins.
+    base: u64,
+    /// Bytes moved in it.
+    moved: u64,
 }
 
 impl Choice {
-    /// For `size` bytes from `offset` on; `lengths` of reads and of writes as from [`lengths`], or one of `block` bytes.
+    /// For `size` bytes from `offset` on, of which a block is `block` bytes long.
     #[must_use]
-    pub fn new(
-        offset: u64,
-        size: u64,
-        block: u64,
-        mut lengths: [Vec<(f64, u64)>; 2],
-        walk: Walk,
-        spread: &Spread,
-        seed: u64,
-    ) -> Self {
-        for of_one_direction in &mut lengths {
+    pub fn new(offset: u64, size: u64, block: u64, asked: &Visits, seed: u64) -> Self {
+        let mut asked = asked.clone();
+        for of_one_direction in &mut asked.lengths {
             if of_one_direction.is_empty() {
                 of_one_direction.push((1.0, block));
             }
         }
-        let unit = lengths.iter().flatten().map(|&(_, bytes)| bytes).min().unwrap_or(block).max(1);
-        let sampler = Sampler::new(spread, (size / unit).max(1), seed);
-        Self { offset, size, unit, lengths, walk, sampler, draws: Draws::new(seed ^ 0xB10C), at: 0, pass: 0 }
+        for (align, lengths) in asked.align.iter_mut().zip(&asked.lengths) {
+            if *align == 0 {
+                *align = lengths.iter().map(|&(_, bytes)| bytes).min().unwrap_or(block).max(1);
+            }
+        }
+        let room = asked.zone.map_or(size, |zone| zone.range.min(size)).max(1);
+        let samplers = asked.align.map(|align| Sampler::new(&asked.spread, (room / align).max(1), seed));
+        let mut choice = Self {
+            asked,
+            offset,
+            size,
+            draws: Draws::new(seed ^ 0xB10C),
+            samplers,
+            once: None,
+            seed,
+            at: [0; 2],
+            last: [0; 2],
+            pass: 0,
+            since: 0,
+            base: 0,
+            moved: 0,
+        };
+        choice.restart();
+        choice
     }
 
     /// Begins anew.
     pub fn restart(&mut self) {
-        self.at = 0;
-        self.pass = 0;
+        (self.at, self.last, self.pass, self.base, self.moved) = ([0; 2], [0; 2], 0, 0, 0);
+        // The first visit is a random one.
+        self.since = self.asked.run.saturating_sub(1);
+        self.shuffle();
+    }
+
+    /// A new random order of the blocks that are in reach now, where each is to be visited once.
+    #[cold]
+    fn shuffle(&mut self) {
+        let asked = &self.asked;
+        let alike = asked.lengths[0].len() == 1
+            && asked.lengths[0] == asked.lengths[1]
+            && asked.align == [asked.lengths[0][0].1; 2];
+        let units = self.room() / asked.align[0];
+        if asked.walk == Walk::Random && asked.spread == Spread::Even && !asked.repeats && alike && units > 0 {
+            self.pass += 1;
+            self.once = Some(Permutation::new(units, mix(self.seed ^ self.pass)));
+        }
+    }
+
+    /// Bytes in reach from the zone's beginning on.
+    fn room(&self) -> u64 {
+        self.asked.zone.map_or(self.size, |zone| zone.range.min(self.size - self.base))
     }
 
     /// The next visit: its offset in the file, and its length.
     #[inline]
     pub fn next_visit(&mut self, write: bool) -> (u64, u64) {
-        let length = self.length(write).min(self.size);
-        let at = match self.walk {
-            Walk::Random => {
-                let places = (self.size - length) / self.unit + 1;
-                // A long block near the end has fewer places than there are units: it is drawn into them.
-                self.sampler.draw(&mut self.draws).min(places - 1) * self.unit
-            }
-            Walk::Up { step } => {
-                if self.at + length > self.size {
-                    self.wrap(length, step);
-                }
-                let at = self.at;
-                self.at += if step == 0 { length } else { step };
-                at
-            }
-            Walk::Down { step } => {
-                if self.at + length > self.size {
-                    self.wrap(length, step);
-                }
-                let at = self.size - self.at - length;
-                self.at += if step == 0 { length } else { step };
-                at
-            }
+        let way = usize::from(write);
+        if let Some(zone) = self.asked.zone {
+            self.enter(zone);
+        }
+        let room = self.room();
+        let mut random = self.asked.walk == Walk::Random && self.is_random(way);
+        let length = self.length(if self.asked.by_order { usize::from(random) } else { way }).min(room);
+        let position = if self.asked.apart || self.asked.walk == Walk::Random { way } else { 0 };
+        // Behind the end lies nothing to go on with.
+        random |= self.asked.walk == Walk::Random && self.at[position] + length > room;
+        let at = if random {
+            let at = self.draw(way, length, room);
+            self.at[position] = at + length;
+            at
+        } else if self.asked.run > 0 && self.asked.identical {
+            self.last[way].min(room - length)
+        } else {
+            self.step(position, length, room)
         };
-        (self.offset + at, length)
+        self.last[way] = at;
+        self.moved += length;
+        (self.offset + self.base + at, length)
+    }
+
+    /// Goes on to the next zone once enough was moved in this one.
+    #[inline]
+    fn enter(&mut self, zone: Zone) {
+        if self.moved >= zone.size {
+            self.base += zone.range + zone.skip;
+            if self.base >= self.size {
+                self.base = 0;
+            }
+            (self.moved, self.at) = (0, [0; 2]);
+            self.shuffle();
+        }
+    }
+
+    #[inline]
+    fn is_random(&mut self, way: usize) -> bool {
+        if self.asked.run > 0 {
+            self.since += 1;
+            if self.since < self.asked.run {
+                return false;
+            }
+            self.since = 0;
+        }
+        let percent = self.asked.sequential_percent[way];
+        percent == 0 || self.draws.below(100) >= percent
+    }
+
+    #[inline]
+    fn draw(&mut self, way: usize, length: u64, room: u64) -> u64 {
+        let align = self.asked.align[way];
+        if self.once.is_some() {
+            let next = self.once.as_mut().and_then(Permutation::next_block);
+            let block = next.or_else(|| {
+                self.shuffle();
+                self.once.as_mut().and_then(Permutation::next_block)
+            });
+            return block.unwrap_or(0) * align;
+        }
+        let places = (room - length) / align + 1;
+        // A long block near the end has fewer places than there are units: it is drawn into them.
+        self.samplers[way].draw(&mut self.draws).min(places - 1) * align
+    }
+
+    #[inline]
+    fn step(&mut self, position: usize, length: u64, room: u64) -> u64 {
+        let (step, down) = match self.asked.walk {
+            Walk::Gap { by } => return self.leap(position, length, room, by),
+            Walk::Up { step } => (step, false),
+            Walk::Down { step } => (step, true),
+            Walk::Random => (0, false),
+        };
+        if self.at[position] + length > room {
+            self.wrap(position, length, step, room);
+        }
+        let at = self.at[position];
+        self.at[position] += if step == 0 { length } else { step };
+        if down {
+            room - at - length
+        } else {
+            at
+        }
+    }
+
+    fn leap(&mut self, position: usize, length: u64, room: u64, by: i64) -> u64 {
+        let mut at = self.at[position];
+        if at >= room {
+            at = 0;
+        }
+        if at > 0 {
+            at = match at.checked_add_signed(by) {
+                Some(at) if at < room => at,
+                _ if by > 0 => 0,
+                _ => room.saturating_sub(by.unsigned_abs()),
+            };
+        }
+        let at = at.min(room - length);
+        self.at[position] = at + length;
+        at
+    }
+
+    /// Whether a pass with gaps came to an end at the region's.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self.asked.walk, Walk::Gap { by } if by > 0) && self.at.iter().any(|&at| at >= self.room())
     }
 
     #[cold]
-    fn wrap(&mut self, length: u64, step: u64) {
+    fn wrap(&mut self, position: usize, length: u64, step: u64, room: u64) {
         self.pass += 1;
         let phases = if step == 0 { 1 } else { (step / length).max(1) };
-        self.at = (self.pass % phases * length).min(self.size - length);
+        self.at[position] = (self.pass % phases * length).min(room - length);
     }
 
     #[inline]
-    fn length(&mut self, write: bool) -> u64 {
-        let lengths = &self.lengths[usize::from(write)];
+    fn length(&mut self, table: usize) -> u64 {
+        let lengths = &self.asked.lengths[table];
         if let [(_, only)] = lengths[..] {
             return only;
         }
+        if self.asked.unaligned {
+            let least = lengths.iter().map(|&(_, bytes)| bytes).min().unwrap_or(1);
+            let most = lengths.iter().map(|&(_, bytes)| bytes).max().unwrap_or(1);
+            return least + self.draws.below(most - least + 1);
+        }
         let draw = self.draws.share();
         let found = lengths.iter().find(|&&(below, _)| draw <= below).or(lengths.last());
-        found.map_or(self.unit, |&(_, bytes)| bytes)
-    }
-}
-
-/// Draws units by a spread, O(1) in time and memory however many there are.
-#[derive(Debug, Clone)]
-struct Sampler {
-    units: u64,
-    key: u64,
-    kind: Kind,
-}
-
-#[derive(Debug, Clone)]
-enum Kind {
-    Even,
-    Zipf { theta: f64, low: f64, high: f64, sure: f64 },
-    Pareto { power: f64 },
-    Normal { deviation: f64 },
-    Zoned(Vec<(f64, u64, u64)>),
-}
-
-#[allow(clippy::cast_precision_loss, reason = "more than 2^53 units of 512 B are more than a device holds")]
-impl Sampler {
-    fn new(spread: &Spread, units: u64, key: u64) -> Self {
-        let kind = match spread {
-            Spread::Even => Kind::Even,
-            &Spread::Zipf(theta) => Kind::Zipf {
-                theta,
-                low: integral(1.5, theta) - 1.0,
-                high: integral(units as f64 + 0.5, theta),
-                sure: 2.0 - inverse(integral(2.5, theta) - 2.0_f64.powf(-theta), theta),
-            },
-            &Spread::Pareto(h) => Kind::Pareto { power: h.ln() / (1.0 - h).ln() },
-            &Spread::Normal(share) => Kind::Normal { deviation: share * units as f64 },
-            Spread::Zoned(zones) => {
-                let (mut visits, mut size) = (0.0, 0.0);
-                let mut edges = Vec::with_capacity(zones.len());
-                for zone in zones {
-                    let from = (size * units as f64).round() as u64;
-                    visits += zone.0;
-                    size += zone.1;
-                    let to = ((size * units as f64).round() as u64).min(units);
-                    edges.push((visits, from.min(units - 1), to.max(from.min(units - 1) + 1)));
-                }
-                Kind::Zoned(edges)
-            }
-        };
-        Self { units, key, kind }
-    }
-
-    #[inline]
-    fn draw(&self, draws: &mut Draws) -> u64 {
-        match &self.kind {
-            Kind::Even => draws.below(self.units),
-            &Kind::Zipf { theta, low, high, sure } => {
-                // Rejection-inversion (Hörmann & Derflinger 1996): exact for any exponent, about 1.1 draws each.
-                let rank = loop {
-                    let u = high + draws.share() * (low - high);
-                    let x = inverse(u, theta);
-                    let k = x.round().clamp(1.0, self.units as f64);
-                    if k - x <= sure || u >= integral(k + 0.5, theta) - k.powf(-theta) {
-                        break k as u64 - 1;
-                    }
-                };
-                self.scatter(rank)
-            }
-            &Kind::Pareto { power } => {
-                let rank = (self.units as f64 * draws.share().powf(power)) as u64;
-                self.scatter(rank.min(self.units - 1))
-            }
-            &Kind::Normal { deviation } => loop {
-                // Box & Muller 1958; what falls outside is drawn again.
-                let (u, v) = (draws.share(), draws.share());
-                let z = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
-                let at = (self.units as f64 / 2.0 + z * deviation).floor();
-                if at >= 0.0 && at < self.units as f64 {
-                    break at as u64;
-                }
-            },
-            Kind::Zoned(edges) => {
-                let draw = draws.share();
-                let zone = edges.iter().find(|zone| draw <= zone.0).or(edges.last());
-                zone.map_or(0, |&(_, from, to)| from + draws.below(to - from))
-            }
-        }
-    }
-
-    /// Popular units lie all over the region, not side by side: a bijection of ranks to units.
-    #[inline]
-    fn scatter(&self, rank: u64) -> u64 {
-        let bits = (u64::BITS - (self.units - 1).leading_zeros()).max(1);
-        let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
-        let mut value = rank;
-        loop {
-            for round in 0..3 {
-                let part = mix(self.key.wrapping_add(round));
-                value = value.wrapping_mul(part | 1).wrapping_add(part >> 7) & mask;
-                value ^= value >> (bits / 2).max(1);
-            }
-            if value < self.units {
-                return value;
-            }
-        }
-    }
-}
-
-/// The integral of x^-theta, and its inverse; both go over smoothly into theta = 1.
-fn integral(x: f64, theta: f64) -> f64 {
-    let log = x.ln();
-    let scaled = (1.0 - theta) * log;
-    if scaled.abs() < 1e-8 {
-        log * (1.0 + scaled / 2.0)
-    } else {
-        scaled.exp_m1() / (1.0 - theta)
-    }
-}
-
-fn inverse(y: f64, theta: f64) -> f64 {
-    let scaled = (y * (1.0 - theta)).max(-1.0 + 1e-16);
-    if scaled.abs() < 1e-8 {
-        (y * (1.0 - scaled / 2.0)).exp()
-    } else {
-        (scaled.ln_1p() / (1.0 - theta)).exp()
+        found.map_or(1, |&(_, bytes)| bytes)
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::cast_precision_loss, reason = "counts of a test are small")]
 mod tests {
+    use super::super::spread::tests::chi_square_is_likely;
     use super::*;
-
-    const VISITS: u64 = 200_000;
-
-    fn counts(spread: &Spread, units: u64) -> Vec<u64> {
-        let mut choice = Choice::new(0, units * 512, 512, Default::default(), Walk::Random, spread, 42);
-        let mut counts = vec![0; units as usize];
-        for _ in 0..VISITS {
-            counts[(choice.next_visit(false).0 / 512) as usize] += 1;
-        }
-        counts
-    }
-
-    /// Pearson's statistic against expected shares; its mean is the degrees of freedom, its deviation sqrt(2 df).
-    fn chi_square_is_likely(counts: &[u64], shares: &[f64]) {
-        let total: f64 = shares.iter().sum();
-        let statistic: f64 = counts
-            .iter()
-            .zip(shares)
-            .map(|(&count, share)| {
-                let expected = VISITS as f64 * share / total;
-                assert!(expected > 5.0, "too few expected for the test: {expected}");
-                (count as f64 - expected).powi(2) / expected
-            })
-            .sum();
-        let freedom = counts.len() as f64 - 1.0;
-        let off = (statistic - freedom) / (2.0 * freedom).sqrt();
-        assert!(off.abs() < 4.0, "chi-square {statistic:.1} with {freedom} degrees of freedom");
-    }
-
-    #[test]
-    fn zipf_is_exact_and_scattered() {
-        for theta in [0.5, 0.99, 1.0, 1.2] {
-            let mut counts = counts(&Spread::Zipf(theta), 100);
-            assert_ne!(counts.iter().position(|count| count == counts.iter().max().unwrap()), Some(0));
-            counts.sort_unstable_by(|a, b| b.cmp(a));
-            let shares: Vec<f64> = (1..=100).map(|k| f64::from(k).powf(-theta)).collect();
-            // Sorting favours each place a little, so the tail is held as one.
-            let fold = |all: &[f64]| {
-                let mut head = all[..5].to_vec();
-                head.push(all[5..].iter().sum());
-                head
-            };
-            let heads: Vec<u64> =
-                fold(&counts.iter().map(|&c| c as f64).collect::<Vec<_>>()).iter().map(|&c| c as u64).collect();
-            chi_square_is_likely(&heads, &fold(&shares));
-        }
-    }
-
-    #[test]
-    fn an_even_spread_is_even() {
-        chi_square_is_likely(&counts(&Spread::Even, 333), &vec![1.0; 333]);
-    }
-
-    #[test]
-    fn pareto_gives_the_share_that_its_name_promises() {
-        let mut counts = counts(&Spread::Pareto(0.2), 1000);
-        counts.sort_unstable_by(|a, b| b.cmp(a));
-        let top: u64 = counts[..200].iter().sum();
-        assert!((top as f64 / VISITS as f64 - 0.8).abs() < 0.01, "{top}");
-    }
-
-    #[test]
-    fn normal_has_its_mean_and_deviation() {
-        let counts = counts(&Spread::Normal(0.1), 1000);
-        let mean = counts.iter().enumerate().map(|(at, &c)| (at as f64 + 0.5) * c as f64).sum::<f64>() / VISITS as f64;
-        let variance =
-            counts.iter().enumerate().map(|(at, &c)| (at as f64 + 0.5 - mean).powi(2) * c as f64).sum::<f64>()
-                / VISITS as f64;
-        assert!((mean - 500.0).abs() < 1.0 && (variance.sqrt() - 100.0).abs() < 1.0, "{mean} {variance}");
-    }
-
-    #[test]
-    fn zones_get_their_visits() {
-        let counts = counts(&Spread::parse("zoned:60/10:30/20:8/30:2/40").unwrap(), 1000);
-        let sums: Vec<u64> = [0..100, 100..300, 300..600, 600..1000].map(|zone| counts[zone].iter().sum()).to_vec();
-        chi_square_is_likely(&sums, &[0.6, 0.3, 0.08, 0.02]);
-    }
 
     #[test]
     fn lengths_come_as_often_as_asked_and_stay_inside() {
         let split = lengths("4k/25:16k/25:64k").unwrap();
         for walk in [Walk::Random, Walk::Up { step: 0 }, Walk::Down { step: 0 }] {
-            let mut choice = Choice::new(8192, 1 << 20, 65536, [split.clone(), split.clone()], walk, &Spread::Even, 7);
+            let asked = Visits { lengths: [split.clone(), split.clone()], walk, ..Visits::default() };
+            let mut choice = Choice::new(8192, 1 << 20, 65536, &asked, 7);
             let mut counts = [0_u64; 3];
-            for _ in 0..VISITS {
+            for _ in 0..200_000 {
                 let (offset, length) = choice.next_visit(true);
                 assert!(
                     offset >= 8192 && offset + length <= 8192 + (1 << 20) && offset % 4096 == 0,
@@ -472,7 +387,7 @@ mod tests {
     #[test]
     fn backward_and_stride_visit_what_they_should() {
         let plan = |walk, visits| {
-            let mut choice = Choice::new(0, 8 * 512, 512, Default::default(), walk, &Spread::Even, 1);
+            let mut choice = Choice::new(0, 8 * 512, 512, &Visits { walk, ..Visits::default() }, 1);
             (0..visits).map(|_| choice.next_visit(false).0 / 512).collect::<Vec<_>>()
         };
         assert_eq!(plan(Walk::Down { step: 0 }, 9), [7, 6, 5, 4, 3, 2, 1, 0, 7]);
@@ -489,5 +404,94 @@ mod tests {
             assert!(lengths(text).unwrap_err().starts_with("bssplit"), "{text}");
         }
         assert!(lengths("").unwrap().is_empty());
+    }
+
+    fn blocks(asked: &Visits, ways: impl Iterator<Item = bool>) -> Vec<u64> {
+        let mut choice = Choice::new(0, 8 * 512, 512, asked, 1);
+        ways.map(|write| choice.next_visit(write).0 / 512).collect()
+    }
+
+    #[test]
+    fn reads_and_writes_apart_each_go_on_where_they_were() {
+        let asked = Visits { walk: Walk::Up { step: 0 }, apart: true, ..Visits::default() };
+        let ways = [false, false, true, false, true, true];
+        assert_eq!(blocks(&asked, ways.into_iter()), [0, 1, 0, 2, 1, 2]);
+    }
+
+    #[test]
+    fn gaps_lie_where_fio_leaves_them() {
+        // Blocks of the first visits of `fio --rw=read:8k` and `read:-8k`, of 4 KiB in 64 KiB, by its iolog.
+        let visits = |by| {
+            let asked = Visits { walk: Walk::Gap { by }, ..Visits::default() };
+            let mut choice = Choice::new(0, 16 * 4096, 4096, &asked, 1);
+            (0..8).map(|_| (choice.is_over(), choice.next_visit(false).0 / 4096)).collect::<Vec<_>>()
+        };
+        let blocks = |by| visits(by).into_iter().map(|(_, at)| at).collect::<Vec<_>>();
+        assert_eq!(blocks(8192), [0, 3, 6, 9, 12, 15, 0, 3]);
+        assert_eq!(blocks(-8192), [0, 14, 13, 12, 11, 10, 9, 8]);
+        assert_eq!(visits(8192).iter().position(|(over, _)| *over), Some(6));
+    }
+
+    #[test]
+    fn every_block_once_unless_repeats_are_asked_for() {
+        let sorted = |asked: &Visits| {
+            let mut seen = blocks(asked, [false; 8].into_iter());
+            seen.sort_unstable();
+            seen
+        };
+        assert_eq!(sorted(&Visits::default()), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_ne!(sorted(&Visits { repeats: true, ..Visits::default() }), [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn a_zone_is_left_when_enough_was_moved() {
+        let zone = Some(Zone { size: 1024, range: 1024, skip: 512 });
+        let asked = Visits { walk: Walk::Up { step: 0 }, zone, ..Visits::default() };
+        assert_eq!(blocks(&asked, [false; 8].into_iter()), [0, 1, 3, 4, 6, 7, 0, 1]);
+        // Twice as much as a zone holds: it is passed twice.
+        let twice = Visits { zone: Some(Zone { size: 2048, range: 1024, skip: 0 }), ..asked };
+        assert_eq!(blocks(&twice, [false; 6].into_iter()), [0, 1, 0, 1, 2, 3]);
+        let random = Visits { walk: Walk::Random, ..twice };
+        let seen = blocks(&random, [false; 8].into_iter());
+        assert!(seen[..4].iter().all(|&at| at < 2) && seen[4..].iter().all(|&at| (2..4).contains(&at)), "{seen:?}");
+    }
+
+    #[test]
+    fn a_share_of_a_random_order_goes_on_in_sequence() {
+        let asked = Visits { sequential_percent: [70, 0], ..Visits::default() };
+        let mut choice = Choice::new(0, 1 << 40, 512, &asked, 9);
+        let seen: Vec<u64> = (0..10_000).map(|_| choice.next_visit(false).0).collect();
+        let on = seen.windows(2).filter(|pair| pair[1] == pair[0] + 512).count();
+        assert!(on.abs_diff(7000) < 250, "{on}");
+        let every_fourth = Visits { run: 4, ..Visits::default() };
+        let mut choice = Choice::new(0, 1 << 40, 512, &every_fourth, 9);
+        let seen: Vec<u64> = (0..4000).map(|_| choice.next_visit(false).0).collect();
+        assert_eq!(seen.windows(2).filter(|pair| pair[1] == pair[0] + 512).count(), 3000);
+        let same = Visits { identical: true, ..every_fourth };
+        let mut choice = Choice::new(0, 1 << 40, 512, &same, 9);
+        let seen: Vec<u64> = (0..4000).map(|_| choice.next_visit(false).0).collect();
+        assert_eq!(seen.windows(2).filter(|pair| pair[1] == pair[0]).count(), 3000);
+    }
+
+    #[test]
+    fn random_visits_begin_at_multiples_and_lengths_may_be_any() {
+        let asked = Visits {
+            align: [4096, 4096],
+            lengths: [lengths("512/50:3k/50").unwrap(), Vec::new()],
+            ..Visits::default()
+        };
+        let mut choice = Choice::new(0, 1 << 20, 3072, &asked, 9);
+        assert!((0..1000).all(|_| choice.next_visit(false).0 % 4096 == 0));
+        let odd = Visits {
+            unaligned: true,
+            repeats: true,
+            lengths: [lengths("1k/50:3k/50").unwrap(), Vec::new()],
+            ..Visits::default()
+        };
+        let mut choice = Choice::new(0, 1 << 20, 3072, &odd, 9);
+        let seen: Vec<u64> = (0..1000).map(|_| choice.next_visit(false).1).collect();
+        assert!(
+            seen.iter().all(|length| (1024..=3072).contains(length)) && seen.iter().any(|length| length % 512 != 0)
+        );
     }
 }

@@ -7,7 +7,7 @@
 //! synchronous engine.
 
 use super::access::{Access, Transfer};
-use super::extras::Extras;
+use super::extras::{Extras, Verdict};
 use super::order::Order;
 use super::pool::Pool;
 use super::record::Record;
@@ -130,9 +130,9 @@ pub fn drive<A: Access, const EXTRA: bool>(
             let slot = &mut slots[number as usize];
             let at = pool.place(number as usize, slot.turn);
             slot.turn = slot.turn.wrapping_add(1);
-            if write {
+            if write && !(EXTRA && extras.repeats(pool, at, length as usize)) {
                 serial = serial.wrapping_add(0x9E37_79B9_7F4A_7C15);
-                pool.region().stamp(at, length as usize, offset, serial);
+                pool.stamp(at, length as usize, offset, serial);
             }
             if EXTRA {
                 extras.begin(pool, at, offset, write);
@@ -162,8 +162,7 @@ pub fn drive<A: Access, const EXTRA: bool>(
             slots[number as usize].submitted_ns = submitted;
         }
         // At a rate, waiting for completions must not make the next beginning late.
-        let at_least =
-            if EXTRA && extras.pace.is_some() { usize::from(free.is_empty()) } else { schedule.reap_at_least };
+        let at_least = if EXTRA && extras.is_paced() { usize::from(free.is_empty()) } else { schedule.reap_at_least };
         if access.wait(at_least.min(in_flight)).is_err() {
             record.fault(writing, libc::EIO);
             break Ending::Faults;
@@ -182,7 +181,7 @@ pub fn drive<A: Access, const EXTRA: bool>(
                     extras.end(pool, at, slot.transfer.offset - begin, slot.transfer.write, true);
                 }
                 if slot.issued_ns != together.issued_ns || slot.transfer.write != together.write {
-                    write_down::<A, EXTRA>(record, &together, now);
+                    write_down::<A, EXTRA>(record, extras, &together, now);
                     together = Together {
                         write: slot.transfer.write,
                         issued_ns: slot.issued_ns,
@@ -206,7 +205,7 @@ pub fn drive<A: Access, const EXTRA: bool>(
                 }
             }
         });
-        write_down::<A, EXTRA>(record, &together, now);
+        write_down::<A, EXTRA>(record, extras, &together, now);
         record.tick(now);
         if now >= next_event {
             if counting {
@@ -222,8 +221,20 @@ pub fn drive<A: Access, const EXTRA: bool>(
             }
             record.begin(now);
         }
-        if EXTRA && counting && extras.steady.as_mut().is_some_and(|steady| steady.is_reached(now, record)) {
-            break Ending::Time;
+        if EXTRA && counting {
+            match extras.verdict(now, record, block) {
+                Verdict::GoOn => {}
+                Verdict::Over => break Ending::Time,
+                Verdict::Fault(errno) => {
+                    record.fault(false, errno);
+                    break Ending::Time;
+                }
+                Verdict::Restart => {
+                    edge(access, true);
+                    now = clock.now();
+                    record.begin(now);
+                }
+            }
         }
         if stop.is_set() {
             break Ending::Stopped;
@@ -272,12 +283,13 @@ pub fn drive<A: Access, const EXTRA: bool>(
 }
 
 #[inline]
-fn write_down<A: Access, const EXTRA: bool>(record: &mut Record, together: &Together, now: u64) {
+fn write_down<A: Access, const EXTRA: bool>(record: &mut Record, extras: &mut Extras, together: &Together, now: u64) {
     if together.operations == 0 {
         return;
     }
     if EXTRA {
         record.moved(together.write, together.bytes);
+        extras.took(now.saturating_sub(together.issued_ns), together.operations, now);
     }
     let complete = now.saturating_sub(together.submitted_ns);
     record.completed(together.write, complete, now.saturating_sub(together.issued_ns), together.operations);
@@ -322,6 +334,7 @@ fn go_on(slot: &mut Slot, moved: i64, record: &mut Record) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::content::Content;
     use crate::storage::null::Null;
     use crate::storage::order::Span;
     use std::io;
@@ -365,7 +378,7 @@ mod tests {
     }
 
     fn one_pass(access: &mut impl Access, blocks: u64, block: u64, depth: usize) -> (Record, Ending) {
-        let pool = Pool::new(depth, block as usize, false, 1, true, 1).unwrap();
+        let pool = Pool::new(depth, block as usize, false, 1, true, &Content::default(), 1).unwrap();
         let mut order = Order::new(Span { offset: 0, blocks, block }, true, 100, false, 1);
         let mut record = Record::new(1_000_000);
         let schedule =

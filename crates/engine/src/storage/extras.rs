@@ -1,15 +1,22 @@
 //! What a run may ask for beyond blocks at full speed; the loop is compiled without any of it where nothing is asked.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::access::Access;
 use super::choice::Choice;
+use super::content::Repeats;
+use super::depth::{Depth, Next};
+use super::flow::Stream;
 use super::many::Many;
 use super::order::Order;
-use super::pace::{Every, Pace};
+use super::pace::{Every, Least, Pace};
 use super::pool::Pool;
 use super::record::Record;
 use super::steady::Steady;
+use super::trace::{Replay, Step, Trace};
+use super::trim::Pairs;
 use super::verify::Verify;
 use crate::clock::Clock;
 use crate::histogram::Histogram;
@@ -18,6 +25,8 @@ use crate::histogram::Histogram;
 const SPIN_NS: u64 = 100_000;
 /// Sleeps are cut, so that a request to end is heard.
 const LONGEST_SLEEP_NS: u64 = 10_000_000;
+/// One that is ahead of its flow looks again no sooner than this.
+const FLOW_REST: Duration = Duration::from_micros(20);
 /// A random block that is in flight is drawn again so often before the job waits for it.
 const REDRAWS: u32 = 64;
 
@@ -36,6 +45,28 @@ pub struct Think {
     pub is_due: bool,
     /// When the last one ended.
     pub since_ns: u64,
+    /// A rate does not make up for pauses.
+    pub shifts_rate: bool,
+}
+
+/// Which direction may begin now.
+enum Turn {
+    None,
+    Any,
+    Only(bool),
+}
+
+/// What the loop does after a look at what ends a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on.
+    GoOn,
+    /// It counts from here on.
+    Restart,
+    /// It is over.
+    Over,
+    /// It is over, and that is a fault of this number.
+    Fault(i32),
 }
 
 /// See the module; what is none is not asked for.
@@ -55,14 +86,38 @@ pub struct Extras {
     pub steady: Option<Steady>,
     /// Bytes after which a pass ends, where the order itself does not end.
     pub limit: Option<u64>,
+    /// Operations after which it ends.
+    pub most_operations: Option<u64>,
+    /// Ends the run when its rate is missed.
+    pub least: Option<Least>,
+    /// Searches for the depth that keeps a latency.
+    pub depth: Option<Depth>,
+    /// Keeps to a ratio with other jobs.
+    pub flow: Option<Stream>,
+    /// Another job says that this one is over.
+    pub over: Option<Arc<AtomicBool>>,
+    /// Blocks are trimmed and then written.
+    pub pairs: Option<Pairs>,
+    /// Some blocks are the one before once more.
+    pub repeats: Option<Repeats>,
+    /// Operations of a trace, in place of any order.
+    pub replay: Option<Replay>,
+    /// What was handed over is written down.
+    pub trace: Option<Trace>,
     /// Blocks that are checked.
     pub verify: Option<Verify>,
     /// How long syncs took.
     pub synced: Option<Histogram>,
     /// Bytes handed over since the region began.
     pub issued: u64,
+    /// Operations likewise.
+    pub operations: u64,
+    /// Operations that are not complete.
+    pub in_flight: usize,
     /// Drawn, and waiting for its block to be free.
     pub held: Option<(u64, bool, u64)>,
+    /// The direction that is to come, and waits for its time.
+    pub wanted: Option<bool>,
 }
 
 impl Extras {
@@ -76,7 +131,16 @@ impl Extras {
             || self.many.is_some()
             || self.steady.is_some()
             || self.limit.is_some()
+            || self.most_operations.is_some()
             || self.verify.is_some()
+            || self.least.is_some()
+            || self.depth.is_some()
+            || self.flow.is_some()
+            || self.over.is_some()
+            || self.pairs.is_some()
+            || self.repeats.is_some()
+            || self.replay.is_some()
+            || self.trace.is_some()
     }
 
     /// The timed region begins: counts begin anew, and so does the schedule.
@@ -99,7 +163,26 @@ impl Extras {
         if let Some(synced) = &mut self.synced {
             synced.clear();
         }
-        self.issued = 0;
+        if let Some(least) = &mut self.least {
+            least.restart(now_ns);
+        }
+        if let Some(depth) = &mut self.depth {
+            depth.restart(now_ns);
+        }
+        if let Some(replay) = &mut self.replay {
+            replay.restart(now_ns);
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.restart(now_ns);
+        }
+        (self.issued, self.operations) = (0, 0);
+    }
+
+    /// Whether operations begin at moments of their own, which waiting for others must not delay.
+    #[inline]
+    #[must_use]
+    pub fn is_paced(&self) -> bool {
+        self.pace.is_some() || self.replay.as_ref().is_some_and(Replay::is_timed)
     }
 
     /// All operations must come home before another may begin.
@@ -110,35 +193,79 @@ impl Extras {
             || self.sync.as_ref().is_some_and(|(every, _)| every.is_due())
     }
 
-    /// The next operation, and when it is meant to begin: offset, whether it writes, length. None if it may
-    /// not begin yet, or if there is none.
+    /// Whether no operation may begin now, because of others that did.
     #[inline]
-    pub fn next_operation(&mut self, order: &mut Order, block: u64, now_ns: u64) -> Option<(u64, bool, u64, u64)> {
-        if self.must_settle() {
-            return None;
+    fn is_held_back(&mut self, now_ns: u64) -> bool {
+        if self.must_settle() || self.pairs.as_ref().is_some_and(Pairs::waits) {
+            return true;
         }
         if let Some(think) = self.think.as_mut().filter(|think| think.busy_ns > 0) {
             if now_ns.saturating_sub(think.since_ns) >= think.busy_ns {
                 think.is_due = true;
-                return None;
+                return true;
             }
         }
-        let begins = match &self.pace {
-            Some(pace) if pace.due_ns() > now_ns => return None,
-            Some(pace) => pace.due_ns(),
-            None => now_ns,
+        let in_flight = self.in_flight;
+        self.depth.as_mut().is_some_and(|depth| !depth.allows(in_flight))
+            || self.flow.as_ref().is_some_and(Stream::is_ahead)
+            || self.replay.as_ref().is_some_and(|replay| replay.is_timed() && replay.due_ns() > now_ns)
+    }
+
+    /// The direction that the rates of reads and of writes let begin now.
+    #[inline]
+    fn turn(&mut self, order: &mut Order, now_ns: u64) -> Turn {
+        let Some(pace) = &self.pace else { return Turn::Any };
+        if !pace.is_apart() {
+            return if pace.due_ns(false).is_none_or(|due| due <= now_ns) { Turn::Any } else { Turn::None };
+        }
+        let held = self.held.map(|(_, write, _)| write);
+        let wanted = held.or(self.wanted.take()).unwrap_or_else(|| order.next_direction());
+        match pace.choose(wanted, now_ns) {
+            Some(chosen) if held.is_none_or(|held| held == chosen) => Turn::Only(chosen),
+            _ => {
+                self.wanted = Some(wanted);
+                Turn::None
+            }
+        }
+    }
+
+    /// The next operation, and when it is meant to begin: offset, whether it writes, length. None if it may
+    /// not begin yet, or if there is none.
+    #[inline]
+    pub fn next_operation(&mut self, order: &mut Order, block: u64, now_ns: u64) -> Option<(u64, bool, u64, u64)> {
+        if self.is_held_back(now_ns) {
+            return None;
+        }
+        let way = match self.turn(order, now_ns) {
+            Turn::None => return None,
+            Turn::Any => None,
+            Turn::Only(write) => Some(write),
         };
+        let due_ns = self.replay.as_ref().filter(|replay| replay.is_timed()).map(Replay::due_ns);
         let (offset, write, length) = match self.held.take() {
             Some(held) => held,
-            None => self.draw(order, block)?,
+            None => self.draw(order, block, way)?,
         };
         if self.verify.as_ref().is_some_and(|verify| verify.is_busy(offset)) {
             self.held = Some((offset, write, length));
             return None;
         }
-        self.issued += length;
+        let begins = due_ns.or(self.pace.as_ref().and_then(|pace| pace.due_ns(write))).unwrap_or(now_ns);
+        self.count(offset, write, length, now_ns);
+        Some((offset, write, length, begins))
+    }
+
+    /// An operation is handed over.
+    #[inline]
+    fn count(&mut self, offset: u64, write: bool, length: u64, now_ns: u64) {
+        self.operations += 1;
+        match &mut self.pairs {
+            // Of a block that is trimmed and written the write alone counts, as in fio.
+            Some(pairs) if !write => pairs.trim(offset, length),
+            _ => self.issued += length,
+        }
         if let Some(pace) = &mut self.pace {
-            pace.issued(length);
+            pace.issued(write, length);
         }
         if let Some(think) = &mut self.think {
             if let Some(every) = &mut think.every {
@@ -149,20 +276,37 @@ impl Extras {
         if let (Some((every, _)), true) = (&mut self.sync, write) {
             every.count();
         }
-        Some((offset, write, length, begins))
+        if let Some(flow) = &mut self.flow {
+            flow.count();
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.add(now_ns, offset, write, length);
+        }
     }
 
-    fn draw(&mut self, order: &mut Order, block: u64) -> Option<(u64, bool, u64)> {
-        if self.limit.is_some_and(|limit| self.issued >= limit) {
+    fn draw(&mut self, order: &mut Order, block: u64, way: Option<bool>) -> Option<(u64, bool, u64)> {
+        if let Some(write) = self.pairs.as_mut().and_then(Pairs::write) {
+            return Some(write);
+        }
+        if self.limit.is_some_and(|limit| self.issued >= limit)
+            || self.most_operations.is_some_and(|most| self.operations >= most)
+        {
             return None;
         }
+        if self.replay.is_some() {
+            return self.replayed();
+        }
+        let way = if self.pairs.is_some() { Some(false) } else { way };
         if let Some(many) = &mut self.many {
-            return many.next_operation(block);
+            return many.next_operation(block, way);
         }
         let Some(choice) = &mut self.choice else {
-            return order.next_operation().map(|(offset, write)| (offset, write, block));
+            return order.next_operation().map(|(offset, write)| (offset, way.unwrap_or(write), block));
         };
-        let write = order.next_direction();
+        if self.limit.is_some() && choice.is_over() {
+            return None;
+        }
+        let write = way.unwrap_or_else(|| order.next_direction());
         let (mut offset, mut length) = choice.next_visit(write);
         if let Some(verify) = &self.verify {
             for _ in 0..REDRAWS {
@@ -175,12 +319,27 @@ impl Extras {
         Some((offset, write, length))
     }
 
+    fn replayed(&mut self) -> Option<(u64, bool, u64)> {
+        match self.replay.as_mut()?.step()? {
+            Step::Transfer { offset, length, write, .. } => Some((offset, write, length)),
+            Step::Sync(whole) => {
+                self.sync = Some((Every::now(), whole));
+                None
+            }
+        }
+    }
+
     /// Whether more operations are to come although none is in flight.
     #[must_use]
     pub fn has_more(&self, order: &Order) -> bool {
+        let waits = self.pace.is_some() || self.flow.is_some() || self.depth.is_some();
         self.must_settle()
             || self.held.is_some()
-            || (self.pace.is_some()
+            || self.pairs.as_ref().is_some_and(Pairs::is_open)
+            || self.replay.as_ref().is_some_and(|replay| !replay.is_over())
+            || (waits
+                && self.replay.is_none()
+                && self.most_operations.is_none_or(|most| self.operations < most)
                 && match self.limit {
                     Some(limit) => self.issued < limit,
                     None => match &self.many {
@@ -212,12 +371,54 @@ impl Extras {
                 std::hint::spin_loop();
             }
             rest(clock, now.saturating_add(think.pause_ns).min(until_ns));
+            if let (true, Some(pace)) = (think.shifts_rate, &mut self.pace) {
+                pace.shift(clock.now().saturating_sub(now));
+            }
             if let Some(every) = &mut think.every {
                 every.done();
             }
             (think.is_due, think.since_ns) = (false, clock.now());
-        } else if let Some(pace) = &self.pace {
-            rest(clock, pace.due_ns().min(until_ns).min(clock.now() + LONGEST_SLEEP_NS));
+        } else if let Some(flow) = self.flow.as_ref().filter(|flow| flow.is_ahead()) {
+            std::thread::sleep(flow.rest().clamp(FLOW_REST, Duration::from_nanos(LONGEST_SLEEP_NS)));
+        } else if let Some(due_ns) = self.replay.as_ref().map(Replay::due_ns).or(self.pace.as_ref().map(Pace::next_ns))
+        {
+            rest(clock, due_ns.min(until_ns).min(clock.now() + LONGEST_SLEEP_NS));
+        }
+    }
+
+    /// Whether the run is over before its time.
+    #[inline]
+    pub fn verdict(&mut self, now_ns: u64, record: &Record, block: u64) -> Verdict {
+        if self.steady.as_mut().is_some_and(|steady| steady.is_reached(now_ns, record))
+            || self.over.as_ref().is_some_and(|over| over.load(Ordering::Relaxed))
+        {
+            return Verdict::Over;
+        }
+        if let Some(least) = &mut self.least {
+            let done = || [0, 1].map(|way| record.directions[way].done(block));
+            if least.is_missed(now_ns, done) {
+                return Verdict::Over;
+            }
+        }
+        match self.depth.as_mut().map_or(Next::GoOn, |depth| depth.next(now_ns)) {
+            Next::GoOn => Verdict::GoOn,
+            Next::Restart => Verdict::Restart,
+            Next::Found => Verdict::Over,
+            Next::Hopeless => Verdict::Fault(libc::ETIMEDOUT),
+        }
+    }
+
+    /// Whether what is to be written at `at` is the block before once more, and not one of its own.
+    #[inline]
+    pub fn repeats(&mut self, pool: &Pool, at: usize, length: usize) -> bool {
+        self.repeats.as_mut().is_some_and(|repeats| repeats.repeat(pool, at, length))
+    }
+
+    /// Operations were complete after so long.
+    #[inline]
+    pub fn took(&mut self, latency_ns: u64, operations: u32, now_ns: u64) {
+        if let Some(depth) = &mut self.depth {
+            depth.completed(latency_ns, operations, now_ns);
         }
     }
 
@@ -231,6 +432,7 @@ impl Extras {
     /// An operation begins.
     #[inline]
     pub fn begin(&mut self, pool: &Pool, at: usize, offset: u64, write: bool) {
+        self.in_flight += 1;
         if let Some(verify) = &mut self.verify {
             verify.begin(pool.region(), at, offset, write);
         }
@@ -239,6 +441,10 @@ impl Extras {
     /// An operation has ended.
     #[inline]
     pub fn end(&mut self, pool: &Pool, at: usize, offset: u64, write: bool, whole: bool) {
+        self.in_flight -= 1;
+        if let Some(pairs) = &mut self.pairs {
+            pairs.ended(write);
+        }
         if let Some(verify) = &mut self.verify {
             verify.end(pool.region(), at, offset, write, whole);
         }

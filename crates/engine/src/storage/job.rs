@@ -29,6 +29,7 @@ use super::refused::{aio_refused, uring_refused};
 use super::set::Set;
 use super::stdio::Stdio;
 use super::steady::Shared;
+use super::trim::Trimming;
 use super::uring::Uring;
 use super::verify;
 use crate::clock::Clock;
@@ -141,6 +142,11 @@ impl Job {
 
     pub(super) fn writes(&self) -> bool {
         self.read_percent < 100
+    }
+
+    /// Whether what lies there will not be the same after it.
+    pub(super) fn changes(&self) -> bool {
+        self.writes() || self.asked.trims
     }
 
     /// Runs it.
@@ -281,11 +287,23 @@ impl Job {
         let files = ready.files.get(member.number).map_or(&[][..], Vec::as_slice);
         let span = self.span_of(member.number, ready);
         let filling = clock.now();
-        let pool = Pool::new(self.depth, self.block as usize, self.writes(), self.jobs, self.asked.huge, seed);
+        let pool = Pool::new(
+            self.depth,
+            self.block as usize,
+            self.writes(),
+            self.jobs,
+            self.asked.huge,
+            &self.asked.content,
+            seed,
+        );
         let fill_s = clock.now().saturating_sub(filling) as f64 / 1e9;
         let result = pool.map_err(|e| Error::machine("map the buffers", &e)).and_then(|pool| {
             let go = Go { job: self, ready, clock, together, stop, member, span, seed, pool: &pool };
-            let set = Set::new(files, span.offset, ready.file_blocks * span.block);
+            let set = match files {
+                // A trace says where in the file, and its last operation may end with no whole block.
+                [only] if self.asked.replay.is_some() => Set::one(only),
+                _ => Set::new(files, span.offset, ready.file_blocks * span.block),
+            };
             let of_each = if files.len() > 1 { Span { blocks: ready.file_blocks, ..span } } else { span };
             match self.engine {
                 _ if files.is_empty() => go.with(set, Ok(Null::new(self.depth))),
@@ -297,7 +315,7 @@ impl Job {
                 Engine::Psync => go.with(set, Ok(OneAtATime::new(Psync::new(set, &pool)))),
                 Engine::Mmap => go.with(
                     set,
-                    Mmap::new(set, &pool, of_each, self.writes(), self.random)
+                    Mmap::new(set, &pool, of_each, self.changes(), self.random)
                         .map(OneAtATime::new)
                         .map_err(|e| Error::machine(format!("map {}", self.path.display()), &e)),
                 ),
@@ -343,9 +361,11 @@ struct Go<'a> {
 
 impl Go<'_> {
     fn with<A: Access>(self, set: Set<'_>, access: Result<A, Error>) -> Result<Outcome, Error> {
-        match self.job.fail {
-            Some(fail) => self.go(set, Failing::new(access?, fail)),
-            None => self.go(set, access?),
+        match (self.job.fail, self.job.asked.trims) {
+            (Some(fail), true) => self.go(set, Failing::new(Trimming::new(set, access?), fail)),
+            (Some(fail), false) => self.go(set, Failing::new(access?, fail)),
+            (None, true) => self.go(set, Trimming::new(set, access?)),
+            (None, false) => self.go(set, access?),
         }
     }
 
@@ -359,6 +379,7 @@ impl Go<'_> {
             files: set.files().len().max(1) as u64,
             number: self.member.number,
             jobs: job.jobs as u64,
+            depth: job.depth,
             random: job.random,
             endless: job.time_based,
             read_percent: job.read_percent,
@@ -424,6 +445,8 @@ impl Go<'_> {
                 .and_then(|()| verify.read_back(set, &|| self.stop.is_set()))
                 .map_err(|error| Error::machine("read back what was written", &error))?;
         }
+        // Those who stay in a flow do not wait for one that has ended.
+        extras.flow = None;
         let operations = record.directions.iter().map(|direction| direction.total.count()).sum::<u64>();
         let mut facts = Map::new();
         access.facts(&mut facts);

@@ -1,7 +1,8 @@
 //! Which of a job's files comes next: in turn, at random, or one after the other, within a window of open ones.
 
-use super::choice::{Choice, Draws, Spread, Walk};
+use super::choice::Choice;
 use super::order::Order;
+use super::spread::{Draws, Sampler, Spread};
 
 /// How the next file is chosen; fio's `file_service_type`.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,7 +68,7 @@ pub struct Many {
     next: usize,
     at: usize,
     endless: bool,
-    files: Choice,
+    files: Sampler,
     draws: Draws,
 }
 
@@ -99,7 +100,7 @@ impl Many {
             next: 0,
             at: 0,
             endless,
-            files: Choice::new(0, open as u64, 1, [Vec::new(), Vec::new()], Walk::Random, &spread, seed ^ 0xF11E),
+            files: Sampler::new(&spread, open as u64, seed ^ 0xF11E),
             draws: Draws::new(seed ^ 0xF11F),
         };
         many.restart();
@@ -126,9 +127,10 @@ impl Many {
         !self.endless && self.window.is_empty()
     }
 
-    /// The next operation: offset in the region of all files, whether it writes, length. None at the end.
+    /// The next operation: offset in the region of all files, whether it writes (`way`, or as its order has it),
+    /// length. None at the end.
     #[inline]
-    pub fn next_operation(&mut self, block: u64) -> Option<(u64, bool, u64)> {
+    pub fn next_operation(&mut self, block: u64, way: Option<bool>) -> Option<(u64, bool, u64)> {
         loop {
             if self.window.is_empty() {
                 if !self.endless {
@@ -142,12 +144,12 @@ impl Many {
             let drawn = match &mut course.choice {
                 Some(_) if course.left == 0 => None,
                 Some(choice) => {
-                    let write = course.order.next_direction();
+                    let write = way.unwrap_or_else(|| course.order.next_direction());
                     let (offset, length) = choice.next_visit(write);
                     course.left = course.left.saturating_sub(length);
                     Some((offset, write, length))
                 }
-                None => course.order.next_operation().map(|(offset, write)| (offset, write, block)),
+                None => course.order.next_operation().map(|(offset, write)| (offset, way.unwrap_or(write), block)),
             };
             if let Some(drawn) = drawn {
                 self.since += 1;
@@ -164,7 +166,7 @@ impl Many {
             self.since = 0;
             self.at = match self.service {
                 Service::RoundRobin => self.at + 1,
-                _ => self.files.next_visit(false).0 as usize,
+                _ => self.files.draw(&mut self.draws) as usize,
             };
         }
         if self.at >= self.window.len() {
@@ -200,7 +202,7 @@ mod tests {
             .map(|n| (Order::new(Span { offset: n * blocks * 512, blocks, block: 512 }, false, 100, false, n), None))
             .collect();
         let mut many = Many::new(courses, blocks * 512, Service::parse(service).unwrap(), open, false, 3);
-        std::iter::from_fn(|| many.next_operation(512)).take(take).map(|(at, _, _)| at / 512).collect()
+        std::iter::from_fn(|| many.next_operation(512, None)).take(take).map(|(at, _, _)| at / 512).collect()
     }
 
     #[test]

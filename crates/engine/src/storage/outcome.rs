@@ -1,16 +1,19 @@
 //! What the threads of a run bring home, and the one reading made of it.
 
 use std::io;
+use std::path::Path;
 
 use serde_json::{json, Map, Value};
 
-use super::asked::Told;
 use super::drive::Ending;
 use super::extras::Extras;
 use super::job::{note, Engine, Job};
+use super::order::Span;
 use super::ready::Ready;
 use super::record::{Direction, Record};
-use crate::reading::{CpuTime, Fault, Reading, Samples, Stream};
+use super::told::Told;
+use super::trace::{self, Trace};
+use crate::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
 
 /// What one member of the team brings home.
 pub struct Outcome {
@@ -90,8 +93,44 @@ fn log_of(record: &Record, block: u64, varied: bool) -> Value {
 }
 
 impl Job {
+    /// The direction beside writing.
+    fn other_way(&self) -> &'static str {
+        if self.asked.trims {
+            "trim"
+        } else {
+            "read"
+        }
+    }
+
+    /// Writes down the operations of all threads; a note where that is not the whole of it.
+    fn write_trace(&self, path: &Path, traces: &[Trace], span: Span, file_blocks: u64) -> Option<Note> {
+        let paths = if self.files.is_empty() { std::slice::from_ref(&self.path) } else { &self.files };
+        let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        let length = (file_blocks * span.block).max(1);
+        let of_each = if self.share_whole || names.len() == 1 { 0 } else { names.len() / self.jobs };
+        let place = |thread: usize, offset: u64| {
+            if names.len() == 1 {
+                return (0, offset);
+            }
+            let at = offset - span.offset;
+            (thread * of_each + (at / length) as usize, span.offset + at % length)
+        };
+        let left_out: u64 = traces.iter().map(|trace| trace.left_out).sum();
+        match trace::write_down(path, traces, self.other_way(), &names, place) {
+            Err(error) => Some(note("trace_not_written", format!("write_iolog {}: {error}", path.display()))),
+            Ok(()) if left_out > 0 => Some(note(
+                "trace_cut",
+                format!(
+                    "write_iolog holds the first {} operations of each thread; {left_out} more were made",
+                    trace::MOST_WRITTEN
+                ),
+            )),
+            Ok(()) => None,
+        }
+    }
+
     pub(super) fn put_together(&self, outcomes: Vec<Outcome>, ready: Ready) -> Reading {
-        let Ready { span, mut notes, mut details, .. } = ready;
+        let Ready { span, mut notes, mut details, file_blocks: ready_blocks, .. } = ready;
         let mut reading = Reading { concurrency_asked: (self.depth * self.jobs) as f64, ..Reading::default() };
         let mut all: Option<Record> = None;
         let (mut calls, mut touched, mut fill_s) = (0_u64, 0_u64, 0.0_f64);
@@ -123,11 +162,14 @@ impl Job {
             }
         }
         let Some(record) = all else { return reading };
+        if let Some(path) = &self.asked.trace {
+            notes.extend(self.write_trace(path, &told.traces, span, ready_blocks));
+        }
         reading.elapsed_s = (record.ended_ns - record.began_ns) as f64 / 1e9;
         reading.samples = Samples { interval_s: record.interval_ns as f64 / 1e9, ..Samples::default() };
         let mut in_flight_ns = 0.0;
         for (name, asked, direction) in
-            [("read", self.reads(), &record.directions[0]), ("write", self.writes(), &record.directions[1])]
+            [(self.other_way(), self.reads(), &record.directions[0]), ("write", self.writes(), &record.directions[1])]
         {
             if !asked {
                 continue;
@@ -149,7 +191,7 @@ impl Job {
         }
         for fault in &record.faults {
             reading.faults.push(Fault {
-                operation: if fault.write { "write" } else { "read" }.into(),
+                operation: if fault.write { "write" } else { self.other_way() }.into(),
                 errno: fault.errno,
                 says: if fault.errno == 0 {
                     "the transfer was cut short".into()
@@ -165,6 +207,10 @@ impl Job {
         }
         told.write(&mut details, &mut reading.faults);
         notes.extend(self.asked.tell_rate(&mut reading, &mut details));
+        if self.asked.is_held_back() {
+            // Something else than the depth says how many are in flight.
+            reading.concurrency_asked = 0.0;
+        }
         if self.engine != Engine::Null {
             details.insert("system_calls".into(), json!(calls));
             details.insert("batch_submit".into(), json!(self.submit_at_most()));

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::content::Content;
 use crate::sys::memory::Region;
 
 /// A writing job has at least this much to write from, so that blocks that land side by side in the file
@@ -15,6 +16,8 @@ pub struct Pool {
     pieces: usize,
     stride: usize,
     block: usize,
+    /// Blocks are made unlike each other as they are written.
+    stamped: bool,
 }
 
 impl Pool {
@@ -37,21 +40,38 @@ impl Pool {
         }
     }
 
-    /// The memory for `slots` operations of `block` bytes at once, filled with bytes that do not
-    /// compress if they are to be written; in huge pages if `huge`.
-    pub fn new(slots: usize, block: usize, write: bool, jobs: usize, huge: bool, seed: u64) -> io::Result<Self> {
+    /// The memory for `slots` operations of `block` bytes at once, filled with `content` if they are to
+    /// be written; in huge pages if `huge`.
+    pub fn new(
+        slots: usize,
+        block: usize,
+        write: bool,
+        jobs: usize,
+        huge: bool,
+        content: &Content,
+        seed: u64,
+    ) -> io::Result<Self> {
         let stride = Self::stride(block);
         let region = Region::paged(Self::bytes(slots, block, write, jobs), huge)?;
         if write {
-            region.fill_random(seed);
+            content.fill(&region, block, stride, seed);
         }
-        Ok(Self { region, slots, pieces: Self::pieces(slots, stride, write, jobs), stride, block })
+        let pieces = Self::pieces(slots, stride, write, jobs);
+        Ok(Self { region, slots, pieces, stride, block, stamped: content.is_unique() })
     }
 
     /// The memory itself.
     #[must_use]
     pub fn region(&self) -> &Region {
         &self.region
+    }
+
+    /// Makes the block at `at` one of its own, unless all are to be the same.
+    #[inline]
+    pub fn stamp(&self, at: usize, length: usize, offset: u64, serial: u64) {
+        if self.stamped {
+            self.region.stamp(at, length, offset, serial);
+        }
     }
 
     /// How many operations have a place.
@@ -90,7 +110,7 @@ mod tests {
 
     #[test]
     fn no_two_slots_share_a_byte_and_a_slot_rotates() {
-        let pool = Pool::new(3, 1000, true, 1, true, 1).unwrap();
+        let pool = Pool::new(3, 1000, true, 1, true, &Content::default(), 1).unwrap();
         let mut places: Vec<usize> = (0..3)
             .flat_map(|slot| (0..pool.pieces as u32).map(move |turn| (slot, turn)))
             .map(|(s, t)| pool.place(s, t))

@@ -15,7 +15,7 @@ use crate::kernel::Error;
 use crate::survey::block;
 use crate::survey::mounts;
 use crate::survey::tree::{base, parent, Tree};
-use crate::sys::files::{device_size, discard, major_minor};
+use crate::sys::files::{device_size, discard, major_minor, open_durable, Durable};
 
 /// What somebody typed to have a device written.
 #[derive(Debug, Clone, Default)]
@@ -39,8 +39,8 @@ impl Claim {
     ///
     /// # Errors
     /// What the system refused, or that the path is another device by now.
-    pub fn open(&self, path: &Path, direct: bool) -> Result<File, Error> {
-        let file = crate::sys::files::open(path, true, direct)
+    pub fn open(&self, path: &Path, direct: bool, durable: Durable) -> Result<File, Error> {
+        let file = open_durable(path, true, direct, durable)
             .map_err(|e| Error::machine(format!("open {} for writing", path.display()), &e))?;
         let same = file.metadata().is_ok_and(|now| now.file_type().is_block_device() && now.rdev() == self.number);
         same.then_some(file).ok_or_else(|| refused(path, "it is another device than the one that was checked"))

@@ -13,7 +13,7 @@ use super::order::Span;
 use super::raw::{self, Claim};
 use crate::kernel::Error;
 use crate::reading::Note;
-use crate::sys::files::{self, Advice};
+use crate::sys::files::{self, Advice, Durable};
 use crate::sys::memory::Region;
 
 /// A job made ready: files open, region known.
@@ -69,7 +69,7 @@ impl Job {
         let mut details = Map::new();
         let paths: Vec<&Path> =
             if self.files.is_empty() { vec![&self.path] } else { self.files.iter().map(PathBuf::as_path).collect() };
-        let claim = match paths.iter().find(|path| self.writes() && raw::is_block_device(path)) {
+        let claim = match paths.iter().find(|path| self.changes() && raw::is_block_device(path)) {
             Some(_) if paths.len() > 1 => {
                 return Err(Error::usage("a raw device is written alone: name no other file"))
             }
@@ -110,6 +110,12 @@ impl Job {
             ));
         }
         let covered = file_blocks * span.block;
+        if let Some((recorded, _)) = &self.asked.replay {
+            recorded.check(paths.len(), if count > 1 { covered } else { self.offset + size }, self.block)?;
+            if self.engine == Engine::Mmap || self.jobs > 1 {
+                return Err(Error::usage("a trace is run by one job, through another engine than mmap"));
+            }
+        }
         let mut direct = self.direct;
         if direct {
             let first = self.open(paths[0], claim.as_ref(), false)?;
@@ -133,6 +139,9 @@ impl Job {
                 }
                 if self.drop_cache {
                     files::advise(&file, span.offset, covered, Advice::DropCache);
+                }
+                if self.asked.pre_read && number == 0 {
+                    files::read_ahead(&open(path, false, false)?, span.offset, covered);
                 }
                 own.push(file);
             }
@@ -184,11 +193,11 @@ impl Job {
     /// Opens a file as this job needs it; a device for writing by its claim alone.
     fn open(&self, path: &Path, claim: Option<&Claim>, direct: bool) -> Result<File, Error> {
         if let Some(claim) = claim {
-            return claim.open(path, direct);
+            return claim.open(path, direct, self.asked.durable);
         }
-        let file = open(path, self.writes(), direct)?;
+        let file = open_as(path, self.changes(), direct, self.asked.durable)?;
         // The path may lead elsewhere than a moment ago.
-        if self.writes() && file.metadata().is_ok_and(|now| now.file_type().is_block_device()) {
+        if self.changes() && file.metadata().is_ok_and(|now| now.file_type().is_block_device()) {
             return Err(Error::usage(format!("{} became a block device while it was opened", path.display())));
         }
         Ok(file)
@@ -257,7 +266,11 @@ fn make(paths: &[&Path]) -> Result<Made, Error> {
 }
 
 fn open(path: &Path, write: bool, direct: bool) -> Result<File, Error> {
-    files::open(path, write, direct).map_err(|error| {
+    open_as(path, write, direct, Durable::Later)
+}
+
+fn open_as(path: &Path, write: bool, direct: bool, durable: Durable) -> Result<File, Error> {
+    files::open_durable(path, write, direct, durable).map_err(|error| {
         let mend = match error.kind() {
             io::ErrorKind::NotFound => ": lay the file out first",
             io::ErrorKind::PermissionDenied => ": choose a path that you may use",

@@ -214,6 +214,13 @@ impl Record {
 }
 
 impl Direction {
+    /// Operations and bytes so far; `block` where all are of that length.
+    #[must_use]
+    pub fn done(&self, block: u64) -> (u64, u64) {
+        let operations = self.total.count();
+        (operations, if self.bytes_progress.is_empty() { operations * block } else { self.bytes })
+    }
+
     fn close(&mut self, row: usize) {
         self.progress[row] += std::mem::take(&mut self.now);
         if let Some(bytes) = self.bytes_progress.get_mut(row) {

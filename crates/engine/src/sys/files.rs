@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::memory::Region;
@@ -12,10 +12,46 @@ use super::memory::Region;
 /// What one read or write system call moves at most: 2 GiB less a page (read(2), `MAX_RW_COUNT`).
 pub const LARGEST_CALL: u64 = 0x7FFF_F000;
 
+/// How durable a write is when its call returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durable {
+    /// Whenever the system comes to it.
+    #[default]
+    Later,
+    /// Its data is (`O_DSYNC`).
+    Data,
+    /// So is all that describes the file (`O_SYNC`).
+    Whole,
+}
+
 /// Opens a file that exists, past the page cache if `direct`.
 pub fn open(path: &Path, write: bool, direct: bool) -> io::Result<File> {
+    open_durable(path, write, direct, Durable::Later)
+}
+
+/// The same, for writes that are `durable`.
+pub fn open_durable(path: &Path, write: bool, direct: bool, durable: Durable) -> io::Result<File> {
     let flags = if direct { libc::O_DIRECT } else { 0 };
+    let flags = flags
+        | match durable {
+            Durable::Later => 0,
+            Durable::Data => libc::O_DSYNC,
+            Durable::Whole => libc::O_SYNC,
+        };
     OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)
+}
+
+/// Reads a part of the file once, so that it lies in the page cache; what cannot be read is not there.
+pub fn read_ahead(file: &File, offset: u64, length: u64) {
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = offset;
+    while at < offset + length {
+        let wanted = buffer.len().min((offset + length - at) as usize);
+        match file.read_at(&mut buffer[..wanted], at) {
+            Ok(moved) if moved > 0 => at += moved as u64,
+            _ => return,
+        }
+    }
 }
 
 /// Reads `length` bytes at `offset` of the file to `at` in the region: the bytes moved, or minus the errno.
@@ -44,6 +80,34 @@ fn answer(moved: i64) -> i64 {
         return moved;
     }
     -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// How blocks are given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Give {
+    /// To a block device: BLKDISCARD.
+    Discard,
+    /// To a filesystem: a hole in the file, whose length stays.
+    Hole,
+}
+
+/// Gives back `length` bytes at `offset`: 0, or minus the errno.
+#[must_use]
+pub fn give_back(file: &File, how: Give, offset: u64, length: u64) -> i64 {
+    const BLKDISCARD: u64 = 0x1277; // _IO(0x12, 119), linux/fs.h
+    let done = match how {
+        Give::Discard => {
+            let range = [offset, length];
+            // SAFETY: the request reads two numbers, which outlive the call.
+            unsafe { libc::ioctl(file.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) }
+        }
+        Give::Hole => {
+            let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            // SAFETY: takes a descriptor and plain numbers.
+            unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as libc::off_t, length as libc::off_t) }
+        }
+    };
+    answer(i64::from(done))
 }
 
 /// What `posix_fadvise` may be told about a file.
@@ -291,12 +355,9 @@ pub fn device_size(file: &File) -> Option<u64> {
 /// # Errors
 /// Not every device can be told: `EOPNOTSUPP`.
 pub fn discard(device: &File, length: u64) -> io::Result<()> {
-    const BLKDISCARD: u64 = 0x1277; // _IO(0x12, 119) in linux/fs.h
-    let range = [0_u64, length];
-    // SAFETY: the call reads two words of 64 bits, the offset and the length.
-    match unsafe { libc::ioctl(device.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) } {
+    match give_back(device, Give::Discard, 0, length) {
         0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
+        errno => Err(io::Error::from_raw_os_error((-errno) as i32)),
     }
 }
 

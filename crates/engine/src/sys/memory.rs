@@ -111,6 +111,13 @@ impl Region {
         }
     }
 
+    /// Makes the `length` bytes at `to` the same as those at `from`; only where no transfer into either is in flight.
+    pub fn repeat(&self, from: usize, to: usize, length: usize) {
+        let (from, to) = (self.address(from, length), self.address(to, length));
+        // SAFETY: both ranges were checked by `address`; they may be one and the same, and `copy` allows that.
+        unsafe { std::ptr::copy(from, to, length) };
+    }
+
     /// Lends `length` bytes from `at` to `work`; only for memory with no transfer in flight.
     pub fn lend<T>(&self, at: usize, length: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
         let from = self.address(at, length);

@@ -3,7 +3,7 @@
 use super::data::Set;
 use super::distance;
 use super::graph::Graph;
-use crate::storage::choice::Draws;
+use crate::storage::spread::Draws;
 use crate::sys::memory::mix;
 use crate::training::random::Order;
 

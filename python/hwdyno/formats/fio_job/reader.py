@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hwdyno.formats import fio_options
-from hwdyno.formats.fio_keys import HARMLESS, SUPPORTED, WHY
+from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
 from hwdyno.words import UserError
 
 _SECONDS = {"": 1.0, "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "s": 1.0, "sec": 1.0}
 _SECONDS |= {"m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 MIXES = ("rw", "randrw")
+TRIMS = ("trim", "randtrim", "trimwrite", "randtrimwrite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,29 +111,41 @@ class Reader:
 
         return self._read(key, convert, "a time such as 30s, 2m or 500ms")
 
-    def by_direction(self, key: str) -> tuple[Entry, Entry] | None:
-        """The values for reads and for writes; fio lets writes go by the reads', and trims come third."""
+    def number(self, key: str) -> float | None:
+        """A number that need not be whole."""
+
+        def convert(text: str) -> float | None:
+            return float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) else None
+
+        return self._read(key, convert, "a number such as 99.9")
+
+    def by_direction(self, key: str) -> tuple[Entry, Entry, Entry] | None:
+        """The values for reads, writes and trims; as in fio what is left out is as the one before it."""
         entry = self.options.pop(key, None)
         if entry is None:
             return None
         parts = [part.strip() for part in entry.value.split(",")]
-        write = parts[1] if len(parts) > 1 and parts[1] else parts[0]
-        return Entry(parts[0] or write, entry.line, entry.file), Entry(write, entry.line, entry.file)
+        read = parts[0] or next((part for part in parts if part), "")
+        write = parts[1] if len(parts) > 1 and parts[1] else read
+        trim = parts[2] if len(parts) > 2 and parts[2] else write
+        return tuple(Entry(part, entry.line, entry.file) for part in (read, write, trim))  # type: ignore[return-value]
 
-    def one_for_both(self, key: str, rw: str) -> Entry | None:
-        """The value for the directions used, where fio takes one for reads and one for writes."""
+    def limits(self, key: str) -> tuple[int, int, int] | None:
+        """Rates of reads, writes and trims, 0 for none: one for all, or those that stand between commas."""
         entry = self.options.pop(key, None)
-        if entry is None or "," not in entry.value:
-            return entry
+        if entry is None or not entry.value:
+            return None
         parts = [part.strip() for part in entry.value.split(",")]
-        read, write = parts[0], parts[1] or parts[0]
-        used = {read or write, write} if rw in MIXES else {write if "write" in rw else read}
-        used.discard("")
-        if len(used) > 1:
+        if len(parts) == 1:
+            parts *= 3
+        found = [self.bytes_of(part) if part else 0 for part in [*parts, "", ""][:3]]
+        if any(amount is None for amount in found):
+            such = "2000" if "iops" in key else "10m"
             raise self.error(
-                entry, f"{key}={entry.value}: reads and writes of one job must be alike here; write two jobs"
+                entry, f"{key}={entry.value} is no rate, such as {such}, or {such},{such} of reads and writes"
             )
-        return Entry(used.pop() if used else "", entry.line, entry.file)
+        read, write, trim = (amount or 0 for amount in found)
+        return read, write, trim
 
     def leave(self, line: int) -> None:
         """Hold what is left against the keys that change nothing."""

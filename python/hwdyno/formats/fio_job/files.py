@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hwdyno.formats.fio_reader import Reader
+from hwdyno.formats.fio_job.logs import Trace
+from hwdyno.formats.fio_job.reader import Reader
 from hwdyno.words import Parameters
 
 MOST_FILES = 4096
@@ -89,6 +90,13 @@ def read(reader: Reader, given: Parameters, line: int) -> tuple[Files, int | Non
     else:
         each = None
     return Files(names, directories, count, named, each), size, share
+
+
+def of_trace(trace: Trace, own: Files) -> Files:
+    """The files that a trace names, each as long as the furthest operation in any of them."""
+    count = len(trace.files)
+    each = -(-trace.bytes // trace.longest) * trace.longest if count > 1 else None
+    return replace(own, names=trace.files, count=count, format="", each=each)
 
 
 def _each(reader: Reader) -> int | None:

@@ -1,0 +1,91 @@
+"""Reads the text of a job file: sections and what they inherit, included files, words that stand for others."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+
+from hwdyno.formats import fio_options
+from hwdyno.formats.fio_job.reader import Entry
+from hwdyno.words import UserError
+
+LARGEST_BYTES = 1 << 20
+"""A job file above this is a slip."""
+DEEPEST_INCLUDE = 16
+_MACHINE: dict[str, Callable[[], int]] = {
+    "pagesize": lambda: os.sysconf("SC_PAGE_SIZE"),
+    "mb_memory": lambda: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
+    "ncpus": lambda: os.cpu_count() or 1,
+}
+
+Open = Callable[[str], str]
+"""Gives the text of a file that a job file names; raises ``OSError``."""
+
+
+def no_files(name: str) -> str:
+    """Where no other file may be opened."""
+    raise FileNotFoundError(2, "no such file", name)
+
+
+def sections(
+    text: str, name: str, environment: Mapping[str, str], included: Open
+) -> list[tuple[str, int, dict[str, Entry]]]:
+    """Each job's title, line and keys, with those that it inherits from every [global] before it."""
+    shared: dict[str, Entry] = {}
+    found: list[tuple[str, int, dict[str, Entry]]] = []
+    current: dict[str, Entry] | None = None
+    for line, where, number in _lines(text, name, included):
+        if line.startswith("["):
+            title, closed, rest = line[1:].partition("]")
+            if not closed or not title.strip() or rest.strip():
+                raise UserError(f"{where}:{number}: '{line}' is no section; write [name]")
+            if title.strip().lower() == "global":
+                current = shared
+            else:
+                current = dict(shared)
+                found.append((title.strip(), number, current))
+            continue
+        if current is None:
+            raise UserError(f"{where}:{number}: '{line}' stands before the first section; write [global] above it")
+        key, _, value = line.partition("=")
+        key = key.strip().lower()
+        entry = Entry(_expanded(value.strip(), where, number, environment), number, "" if where == name else where)
+        current[fio_options.ALIASES.get(key, key)] = entry
+    return found
+
+
+def _lines(text: str, name: str, included: Open, depth: int = 0) -> list[tuple[str, str, int]]:
+    """Lines without comments, each with its file and number; those of included files in their place."""
+    found = []
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = re.split("[#;]", raw, maxsplit=1)[0].strip()
+        if not line.startswith("include "):
+            if line:
+                found.append((line, name, number))
+            continue
+        other = line.removeprefix("include ").strip()
+        if depth >= DEEPEST_INCLUDE:
+            raise UserError(
+                f"{name}:{number}: include {other} is the {DEEPEST_INCLUDE + 1}th inside another; one is enough"
+            )
+        try:
+            inner = included(other)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise UserError(f"{name}:{number}: include {other}: {str(why).lower()}") from None
+        if len(inner) > LARGEST_BYTES:
+            raise UserError(f"{name}:{number}: include {other}: it is larger than any job file")
+        found += _lines(inner, other, included, depth + 1)
+    return found
+
+
+def _expanded(value: str, name: str, line: int, environment: Mapping[str, str]) -> str:
+    def look_up(match: re.Match[str]) -> str:
+        found = environment.get(match[1])
+        if found is None:
+            raise UserError(f"{name}:{line}: the environment has no {match[1]}; set it, or write the value")
+        return found
+
+    value = re.sub(r"\$\{(\w+)\}", look_up, value).strip("\"'")
+    return re.sub(r"\$(pagesize|mb_memory|ncpus)\b", lambda match: str(_MACHINE[match[1]]()), value)
