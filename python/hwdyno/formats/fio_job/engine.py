@@ -13,7 +13,7 @@ STANDS_FOR: dict[str, tuple[str, str]] = {
     "mmap": ("mmap", ""),
     "null": ("null", ""),
     "psync": ("psync", ""),
-    "sync": ("psync", "lseek and read; pread spares the lseek, some 0.1 us of an operation"),
+    "sync": ("psync", "lseek and read; pread spares the lseek"),
     "vsync": ("psync", "readv of neighbours queued together; pread moves one operation a call"),
     "pvsync": ("psync", "preadv, which moves the same in one call"),
     "pvsync2": ("psync", "preadv2, which moves the same in one call; its flags are not given"),
