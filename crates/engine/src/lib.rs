@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod compute;
 pub mod cpu_time;
+pub mod declare;
 #[cfg(test)]
 #[path = "../tests/here/mod.rs"]
 mod here;

@@ -1,6 +1,7 @@
 //! What the network kernels share: the iperf3 protocol at both ends, the streams' loops, and the echo.
 
 pub mod caller;
+pub mod carrier;
 pub mod client;
 pub mod datagrams;
 pub mod document;

@@ -79,11 +79,7 @@ macro_rules! general {
         /// # Safety
         /// As `variant::Loop` says.
         unsafe fn $name(bank: &mut Bank, turns: u64) {
-            let word = |bytes: &[u8; 64]| {
-                u64::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]])
-            };
-            let (start, operand) = (word(&bank.start), word(&bank.$operand));
-            let mut r = [start; 10];
+            let (mut r, operand) = bank.words(&bank.$operand);
             // SAFETY: only registers change, all of them declared.
             unsafe {
                 asm!(
@@ -109,9 +105,7 @@ macro_rules! general {
                     options(nomem, nostack),
                 );
             }
-            for (out, value) in bank.out.iter_mut().zip(r) {
-                out[..8].copy_from_slice(&value.to_le_bytes());
-            }
+            bank.keep(r);
         }
     };
 }

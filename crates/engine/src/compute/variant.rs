@@ -101,6 +101,9 @@ impl Precision {
 pub const WIDTH: usize = 64;
 const REGISTERS: usize = 96;
 
+/// General registers that a scalar loop of whole numbers goes round.
+pub const GENERAL: usize = 10;
+
 /// What a loop loads before and stores after; all that it touches in memory.
 #[repr(C, align(64))]
 #[derive(Clone)]
@@ -113,6 +116,24 @@ pub struct Bank {
     pub start: [u8; WIDTH],
     /// What the accumulators hold in the end.
     pub out: [[u8; WIDTH]; REGISTERS],
+}
+
+impl Bank {
+    /// Every general register at the start, and the operand that a loop on such registers has: the first lane of each.
+    #[must_use]
+    pub fn words(&self, operand: &[u8; WIDTH]) -> ([u64; GENERAL], u64) {
+        let word = |bytes: &[u8; WIDTH]| {
+            u64::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]])
+        };
+        ([word(&self.start); GENERAL], word(operand))
+    }
+
+    /// Takes what general registers hold in the end.
+    pub fn keep(&mut self, registers: [u64; GENERAL]) {
+        for (out, value) in self.out.iter_mut().zip(registers) {
+            out[..8].copy_from_slice(&value.to_le_bytes());
+        }
+    }
 }
 
 /// A loop over `turns` turns, each of one operation on every accumulator.

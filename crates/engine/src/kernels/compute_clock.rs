@@ -3,9 +3,10 @@
 use serde_json::json;
 
 use crate::clock::now_ns;
+use crate::declare::{integer, interval_s, number};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::memory::crew::{self, Chain, Timeline};
-use crate::memory::work::{cpus, integer, number};
+use crate::memory::work::cpus;
 use crate::reading::{Reading, Samples, Stream};
 use crate::{cpu_time, team};
 
@@ -23,7 +24,7 @@ impl Kernel for ComputeClock {
             parameters: vec![
                 integer("threads", "how many threads do it at once", "", (1, 1024), 1),
                 number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.1),
-                number("interval_s", "length of a sample", "s", (0.001, 60.0), 0.1),
+                interval_s(),
                 cpus(),
             ],
             pass: vec![("operations", "1")],

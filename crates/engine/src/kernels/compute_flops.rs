@@ -7,10 +7,11 @@ use serde_json::json;
 
 use crate::clock::now_ns;
 use crate::compute::variant::{Operands, Operation, Precision, Variant};
+use crate::declare::{choice, integer, interval_s, number};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::memory::crew::{self, Chain, Timeline};
 use crate::memory::traffic::Verdict;
-use crate::memory::work::{choice, cpus, integer, number};
+use crate::memory::work::cpus;
 use crate::reading::{CpuTime, Reading, Samples, Stream};
 use crate::{compute, cpu_time, team};
 
@@ -62,7 +63,7 @@ impl Kernel for ComputeFlops {
                 ),
                 integer("threads", "how many threads do it at once", "", (1, 1024), 1),
                 number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.2),
-                number("interval_s", "length of a sample", "s", (0.001, 60.0), 0.1),
+                interval_s(),
                 cpus(),
             ],
             pass: vec![("operations", "1")],

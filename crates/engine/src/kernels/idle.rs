@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use serde_json::json;
-
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::declare::{choice, integer, number};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::reading::Reading;
 use crate::storage::asked::Asked;
 use crate::storage::job::{Engine, Job};
@@ -13,34 +12,22 @@ use crate::storage::raw::Consent;
 /// See the module. The loop is the one of `storage_blocks`, with an access engine that does nothing.
 pub struct Idle;
 
-fn count(name: &'static str, means: &'static str, unit: &'static str, max: i64, default: i64) -> Parameter {
-    Parameter { name, means, unit, kind: Kind::Integer { min: 1, max }, default: json!(default) }
-}
-
 impl Kernel for Idle {
     fn info(&self) -> KernelInfo {
         KernelInfo {
             name: "idle",
             measures: "what the tool itself costs an operation, with no work under it",
             parameters: vec![
-                Parameter {
-                    name: "runtime",
-                    means: "length of the timed region",
-                    unit: "s",
-                    kind: Kind::Number { min: 0.001, max: 86_400.0 },
-                    default: json!(0.2),
-                },
-                count("iodepth", "operations handed over at once", "", 1024, 32),
-                count("numjobs", "threads", "", 1024, 1),
-                count("bs", "length that an operation would have", "B", 1 << 24, 4096),
-                count("size", "length of the region that it would cover", "B", 1 << 50, 1 << 30),
-                Parameter {
-                    name: "rw",
-                    means: "direction and order; randrw mixes half and half",
-                    unit: "",
-                    kind: Kind::Choice { choices: vec!["randread", "read", "randrw", "randwrite"] },
-                    default: json!("randread"),
-                },
+                number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.2),
+                integer("iodepth", "operations handed over at once", "", (1, 1024), 32),
+                integer("numjobs", "threads", "", (1, 1024), 1),
+                integer("bs", "length that an operation would have", "B", (1, 1 << 24), 4096),
+                integer("size", "length of the region that it would cover", "B", (1, 1 << 50), 1 << 30),
+                choice(
+                    "rw",
+                    "direction and order; randrw mixes half and half",
+                    &["randread", "read", "randrw", "randwrite"],
+                ),
             ],
             pass: vec![("operations", "1")],
         }

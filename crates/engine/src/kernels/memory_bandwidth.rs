@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::json;
 
 use crate::clock::now_ns;
+use crate::declare::{integer, interval_s, number};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::memory::crew::{self, Timeline};
 use crate::memory::operation::Choice;
@@ -31,10 +32,10 @@ impl Kernel for MemoryBandwidth {
     fn info(&self) -> KernelInfo {
         let mut parameters = work::parameters("read");
         parameters.extend([
-            work::integer("working_set", "bytes of all arrays of one thread together", "B", (64, 1 << 44), 512 << 20),
-            work::integer("threads", "how many threads do it at once, each on memory of its own", "", (1, 1024), 1),
-            work::number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.5),
-            work::number("interval_s", "length of a sample", "s", (0.001, 60.0), 0.1),
+            integer("working_set", "bytes of all arrays of one thread together", "B", (64, 1 << 44), 512 << 20),
+            integer("threads", "how many threads do it at once, each on memory of its own", "", (1, 1024), 1),
+            number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.5),
+            interval_s(),
             work::cpus(),
         ]);
         parameters.extend(work::placement());

@@ -7,11 +7,12 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::json;
 
 use crate::clock::now_ns;
+use crate::declare::{choice, integer, number};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::memory::chase::{Chase, Locality, Meter, Ring};
 use crate::memory::crew;
 use crate::memory::traffic::Verdict;
-use crate::memory::work::{choice, cpus, integer, number};
+use crate::memory::work::cpus;
 use crate::reading::{Reading, Stream};
 use crate::sys::pages::Pages;
 use crate::team::{self, Member};

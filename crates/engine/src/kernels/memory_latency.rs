@@ -3,11 +3,12 @@
 use serde_json::json;
 
 use crate::clock::now_ns;
+use crate::declare::{choice, integer, interval_s, number};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
 use crate::memory::chase::{Chase, Locality, Meter, Ring};
 use crate::memory::crew::{self, Timeline};
 use crate::memory::traffic::Verdict;
-use crate::memory::work::{choice, cpus, integer, number, placement};
+use crate::memory::work::{cpus, placement};
 use crate::reading::{CpuTime, Reading, Samples, Stream};
 use crate::sys::clock_chain;
 use crate::sys::pages::Pages;
@@ -64,7 +65,7 @@ impl Kernel for MemoryLatency {
             integer("stride", "distance between the places of the chase, a multiple of 8", "B", (8, 1 << 30), 64),
             integer("threads", "how many threads chase at once, each through memory of its own", "", (1, 1024), 1),
             number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.3),
-            number("interval_s", "length of a sample", "s", (0.001, 60.0), 0.1),
+            interval_s(),
             cpus(),
         ]);
         parameters.extend(placement());

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::memory_latency::{ring_of, ring_parameters};
 use crate::clock::now_ns;
+use crate::declare::{integer, interval_s, number};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::memory::chase::{Chase, Meter};
 use crate::memory::crew::{self, Timeline};
@@ -40,11 +41,11 @@ impl Kernel for MemoryLoadedLatency {
     fn info(&self) -> KernelInfo {
         let mut parameters = work::parameters("read");
         parameters.extend([
-            work::integer("delay", "cycles that a traffic thread waits after each block", "cycles", (0, 1 << 32), 0),
-            work::integer("threads", "threads that make traffic, beside the one that chases", "", (0, 1023), 1),
-            work::integer("working_set", "bytes of all arrays of one traffic thread", "B", (64, 1 << 44), 256 << 20),
-            work::number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.5),
-            work::number("interval_s", "length of a sample", "s", (0.001, 60.0), 0.1),
+            integer("delay", "cycles that a traffic thread waits after each block", "cycles", (0, 1 << 32), 0),
+            integer("threads", "threads that make traffic, beside the one that chases", "", (0, 1023), 1),
+            integer("working_set", "bytes of all arrays of one traffic thread", "B", (64, 1 << 44), 256 << 20),
+            number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.5),
+            interval_s(),
             work::cpus(),
         ]);
         parameters.extend(ring_parameters("chase_set"));

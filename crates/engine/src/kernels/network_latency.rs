@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
+use crate::declare::{choice, integer, text};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::network::caller::Pings;
 use crate::network::client::{self, Outcome};
-use crate::network::options::{choice, common, count, parameter, Target};
+use crate::network::options::{common, Target};
 use crate::network::outcome;
 use crate::network::route;
 use crate::network::settings::{Echo, Settings, MOST_STREAMS};
@@ -24,22 +25,16 @@ impl Kernel for NetworkLatency {
         let mut parameters = vec![
             choice("protocol", "what carries the round trips", &["tcp", "udp"]),
             choice("exchange", "round trips over one connection, or a connection for each", &["echo", "connect"]),
-            count("message", "bytes each way", "B", (1, 64 << 10), 64),
-            count("in_flight", "round trips under way at once", "", (1, 1024), 1),
+            integer("message", "bytes each way", "B", (1, 64 << 10), 64),
+            integer("in_flight", "round trips under way at once", "", (1, 1024), 1),
             choice(
                 "waiting",
                 "asleep until a message comes, as most programs do, or both ends looking again for 50 µs before (spin)",
                 &["sleep", "spin"],
             ),
-            count("load_streams", "TCP streams that fill the path meanwhile", "", (0, MOST_STREAMS as i64), 0),
+            integer("load_streams", "TCP streams that fill the path meanwhile", "", (0, MOST_STREAMS as i64), 0),
             choice("direction", "where these streams go: from here, to here, or both", &["up", "down", "both"]),
-            parameter(
-                "congestion",
-                "TCP congestion control of these streams; empty for the system's",
-                "",
-                crate::kernel::Kind::Text,
-                json!(""),
-            ),
+            text("congestion", "TCP congestion control of these streams; empty for the system's", ""),
         ];
         parameters.extend(common());
         KernelInfo {

@@ -4,8 +4,8 @@ use std::io::ErrorKind;
 
 use serde_json::json;
 
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Stop};
-use crate::network::options::{count, parameter};
+use crate::declare::{integer, interval_s, number, text};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::network::ping::{self, Pinging};
 use crate::network::reach::resolve;
 use crate::network::route;
@@ -25,37 +25,19 @@ impl Kernel for NetworkPing {
             name: "network_ping",
             measures: "ICMP echo round trips with any host, where this system permits them",
             parameters: vec![
-                parameter("server", "whom to ping, by name or address; empty for 127.0.0.1", "", Kind::Text, json!("")),
-                count("message", "payload each way, as ping's -s", "B", (0, MOST_PAYLOAD), PAYLOAD_BYTES),
-                count("in_flight", "echoes under way at once", "", (1, 1024), 1),
-                parameter(
+                text("server", "whom to ping, by name or address; empty for 127.0.0.1", ""),
+                integer("message", "payload each way, as ping's -s", "B", (0, MOST_PAYLOAD), PAYLOAD_BYTES),
+                integer("in_flight", "echoes under way at once", "", (1, 1024), 1),
+                number(
                     "rate",
                     "echoes asked for a second; 0 for the next as soon as one is back",
                     "1/s",
-                    Kind::Number { min: 0.0, max: 1e7 },
-                    json!(0.0),
+                    (0.0, 1e7),
+                    0.0,
                 ),
-                parameter(
-                    "runtime",
-                    "length of the timed region",
-                    "s",
-                    Kind::Number { min: 0.01, max: 86_400.0 },
-                    json!(1.0),
-                ),
-                parameter(
-                    "ramp_time",
-                    "run this long before anything is counted",
-                    "s",
-                    Kind::Number { min: 0.0, max: 3600.0 },
-                    json!(0.0),
-                ),
-                parameter(
-                    "interval_s",
-                    "length of a sampling interval",
-                    "s",
-                    Kind::Number { min: 0.001, max: 3600.0 },
-                    json!(0.1),
-                ),
+                number("runtime", "length of the timed region", "s", (0.01, 86_400.0), 1.0),
+                number("ramp_time", "run this long before anything is counted", "s", (0.0, 3600.0), 0.0),
+                interval_s(),
             ],
             pass: vec![("operations", "1")],
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::clock::now_ns;
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Stop};
-use crate::network::options::{count, flag, parameter};
+use crate::declare::{flag, integer, number, text};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::network::server::{Server, Serving};
 use crate::reading::{Reading, Stream};
 
@@ -21,18 +21,16 @@ impl Kernel for NetworkServer {
             name: "network_server",
             measures: "nothing itself: it is the other end of others' network measurements",
             parameters: vec![
-                parameter("bind", "the address to listen at", "", Kind::Text, json!("127.0.0.1")),
-                count("port", "the port to listen at", "", (1, 65_535), 5201),
-                parameter(
-                    "runtime",
-                    "end after this long; 0 for when it is stopped",
-                    "s",
-                    Kind::Number { min: 0.0, max: 1e9 },
-                    json!(0.0),
+                text("bind", "the address to listen at", "127.0.0.1"),
+                integer("port", "the port to listen at", "", (1, 65_535), 5201),
+                number("runtime", "end after this long; 0 for when it is stopped", "s", (0.0, 1e9), 0.0),
+                flag("once", "end after one test", false),
+                text("log", "append each test's iperf3 document to this file", ""),
+                flag(
+                    "parallel_clients",
+                    "serve several clients at once instead of telling them that it is busy",
+                    false,
                 ),
-                flag("once", "end after one test"),
-                parameter("log", "append each test's iperf3 document to this file", "", Kind::Text, json!("")),
-                flag("parallel_clients", "serve several clients at once instead of telling them that it is busy"),
             ],
             pass: vec![("operations", "1")],
         }

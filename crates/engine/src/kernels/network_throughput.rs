@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Stop};
-use crate::network::options::{choice, common, count, flag, parameter, Target};
+use crate::declare::{choice, flag, integer, text};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+use crate::network::options::{common, Target};
 use crate::network::settings::{Handing, Settings, HEADER_BYTES, LARGEST_BLOCK, MOST_STREAMS};
 use crate::network::{client, outcome, route};
 use crate::reading::Reading;
@@ -22,8 +23,8 @@ impl Kernel for NetworkThroughput {
     fn info(&self) -> KernelInfo {
         let mut parameters = vec![
             choice("protocol", "what carries the streams", &["tcp", "udp"]),
-            count("streams", "streams a direction", "", (1, MOST_STREAMS as i64), 1),
-            count(
+            integer("streams", "streams a direction", "", (1, MOST_STREAMS as i64), 1),
+            integer(
                 "block",
                 "bytes handed over at a time, a datagram's with UDP; 0 for 128 KiB, or 1460 B with UDP",
                 "B",
@@ -31,28 +32,28 @@ impl Kernel for NetworkThroughput {
                 0,
             ),
             choice("direction", "from here (up), to here (down), or both at once", &["up", "down", "both"]),
-            count("rate", "rate of each stream; 0 for as fast as it goes", "bit/s", (0, 1 << 50), 0),
-            count("burst", "blocks that may go at once within the rate; 0 for one", "", (0, 1000), 0),
-            count("window", "socket buffers at both ends; 0 leaves them to the system", "B", (0, 512 << 20), 0),
-            parameter("congestion", "TCP congestion control; empty for the system's", "", Kind::Text, json!("")),
-            flag("nodelay", "send small blocks at once (TCP_NODELAY)"),
-            count("mss", "TCP maximum segment size; 0 leaves it to the system", "B", (0, 65_535), 0),
-            flag("zero_copy", "the sender copies nothing (splice or sendfile)"),
-            flag("skip_rx_copy", "the receiver copies nothing (MSG_TRUNC; only TCP)"),
+            integer("rate", "rate of each stream; 0 for as fast as it goes", "bit/s", (0, 1 << 50), 0),
+            integer("burst", "blocks that may go at once within the rate; 0 for one", "", (0, 1000), 0),
+            integer("window", "socket buffers at both ends; 0 leaves them to the system", "B", (0, 512 << 20), 0),
+            text("congestion", "TCP congestion control; empty for the system's", ""),
+            flag("nodelay", "send small blocks at once (TCP_NODELAY)", false),
+            integer("mss", "TCP maximum segment size; 0 leaves it to the system", "B", (0, 65_535), 0),
+            flag("zero_copy", "the sender copies nothing (splice or sendfile)", false),
+            flag("skip_rx_copy", "the receiver copies nothing (MSG_TRUNC; only TCP)", false),
             choice(
                 "handing",
                 "datagrams go many a call, one a call, or cut up by the kernel (UDP_SEGMENT, UDP_GRO)",
                 &["batched", "plain", "segmented"],
             ),
-            flag("search", "UDP: find the highest rate without loss first, and measure there"),
-            count(
+            flag("search", "UDP: find the highest rate without loss first, and measure there", false),
+            integer(
                 "bytes",
                 "end after so many bytes instead of runtime; 0 for runtime (iperf3's -n)",
                 "B",
                 (0, 1 << 60),
                 0,
             ),
-            count(
+            integer(
                 "blocks",
                 "end after so many blocks instead of runtime; 0 for runtime (iperf3's -k)",
                 "",

@@ -1,8 +1,9 @@
 //! Lays a data file out with bytes that do not compress, or finishes one that was begun.
 
-use serde_json::{json, Value};
+use serde_json::Value;
 
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::declare::{integer, parameter, path};
+use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Stop};
 use crate::reading::Reading;
 use crate::storage::layout::lay_out;
 
@@ -11,26 +12,19 @@ pub struct StorageLayout;
 
 impl Kernel for StorageLayout {
     fn info(&self) -> KernelInfo {
-        let whole = |name, means, unit, min, default| Parameter {
-            name,
-            means,
-            unit,
-            kind: Kind::Integer { min, max: i64::MAX },
-            default,
-        };
         KernelInfo {
             name: "storage_layout",
             measures: "a data file laid out in sequence with bytes that do not compress, to the last fsync",
             parameters: vec![
-                Parameter {
-                    name: "path",
-                    means: "the file; one that is there is finished if it is a layout, and never overwritten",
-                    unit: "",
-                    kind: Kind::Text,
-                    default: Value::Null,
-                },
-                whole("size", "length that it is to have", "B", 1, Value::Null),
-                whole("seed", "decides the bytes", "", 0, json!(1)),
+                path("the file; one that is there is finished if it is a layout, and never overwritten"),
+                parameter(
+                    "size",
+                    "length that it is to have",
+                    "B",
+                    Kind::Integer { min: 1, max: i64::MAX },
+                    Value::Null,
+                ),
+                integer("seed", "decides the bytes", "", (0, i64::MAX), 1),
             ],
             pass: vec![("operations", "1")],
         }

@@ -3,9 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{json, Value};
-
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::declare::{choice, cpus, flag, integer, interval_s, number, path};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::reading::Reading;
 use crate::storage::asked::Asked;
 use crate::storage::failing::Fail;
@@ -34,60 +33,33 @@ const PATTERNS: [&str; 14] = [
 /// See the module.
 pub struct StoragePatterns;
 
-fn parameter(name: &'static str, means: &'static str, unit: &'static str, kind: Kind, default: Value) -> Parameter {
-    Parameter { name, means, unit, kind, default }
-}
-
-fn flag(name: &'static str, means: &'static str) -> Parameter {
-    parameter(name, means, "", Kind::Flag, json!(false))
-}
-
 impl Kernel for StoragePatterns {
     fn info(&self) -> KernelInfo {
-        let count = |name, means, unit, min, max, default: i64| {
-            parameter(name, means, unit, Kind::Integer { min, max }, json!(default))
-        };
         KernelInfo {
             name: "storage_patterns",
             measures: "one pass through a file in one of the patterns of IOzone and IOR, through the page cache unless direct",
             parameters: vec![
-                parameter("path", "an existing data file; new ones are made beside it and removed", "", Kind::Text, Value::Null),
-                parameter(
+                path("an existing data file; new ones are made beside it and removed"),
+                choice(
                     "pattern",
                     "write: into a new file; rewrite: into one that is there; read: not in the cache; reread: read before; \
                      backward_read, stride (every 17th record), record_rewrite (one record again and again); f…: by fread and fwrite",
-                    "",
-                    Kind::Choice { choices: PATTERNS.to_vec() },
-                    json!(PATTERNS[0]),
+                    &PATTERNS,
                 ),
-                count("bs", "length of a record", "B", 1, 1 << 40, 65536),
-                count("numjobs", "threads, each with a part of the file (or a new file) of its own", "", 1, 1024, 1),
-                count("size", "what all threads together go through; 0 for the whole file", "B", 0, i64::MAX, 0),
-                parameter(
+                integer("bs", "length of a record", "B", (1, 1 << 40), 65536),
+                integer("numjobs", "threads, each with a part of the file (or a new file) of its own", "", (1, 1024), 1),
+                integer("size", "what all threads together go through; 0 for the whole file", "B", (0, i64::MAX), 0),
+                choice(
                     "ioengine",
                     "how records reach the file; f… are always the C library's",
-                    "",
-                    Kind::Choice { choices: vec!["psync", "mmap", "io_uring", "libaio"] },
-                    json!("psync"),
+                    &["psync", "mmap", "io_uring", "libaio"],
                 ),
-                flag("direct", "past the page cache (O_DIRECT), where the filesystem allows it"),
-                flag("end_fsync", "make durable what was written, inside the timed region"),
-                parameter(
-                    "runtime",
-                    "a pass is cut after this; 0 for never",
-                    "s",
-                    Kind::Number { min: 0.0, max: 604_800.0 },
-                    json!(0.0),
-                ),
-                count("seed", "decides random orders and the bytes written", "", 0, i64::MAX, 1),
-                parameter(
-                    "interval_s",
-                    "length of a sampling interval",
-                    "s",
-                    Kind::Number { min: 0.001, max: 3600.0 },
-                    json!(0.1),
-                ),
-                parameter("cpus", "processors to run on, one job each in turn; empty for any", "", Kind::Integers, json!([])),
+                flag("direct", "past the page cache (O_DIRECT), where the filesystem allows it", false),
+                flag("end_fsync", "make durable what was written, inside the timed region", false),
+                number("runtime", "a pass is cut after this; 0 for never", "s", (0.0, 604_800.0), 0.0),
+                integer("seed", "decides random orders and the bytes written", "", (0, i64::MAX), 1),
+                interval_s(),
+                cpus("processors to run on, one job each in turn; empty for any"),
             ],
             pass: vec![("operations", "1"), ("bytes", "bs")],
         }

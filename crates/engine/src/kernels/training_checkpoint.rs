@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::clock::now_ns;
+use crate::declare::{flag, integer, number, path, text};
 use crate::histogram::Histogram;
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::reading::{CpuTime, Note, Reading};
 use crate::training::batches::Meeting;
 use crate::training::ledger::Ledger;
@@ -23,36 +24,27 @@ pub struct Checkpoint;
 
 impl Kernel for Checkpoint {
     fn info(&self) -> KernelInfo {
-        let integer = |name, means, unit, (min, max), default: i64| Parameter {
-            name,
-            means,
-            unit,
-            kind: Kind::Integer { min, max },
-            default: json!(default),
-        };
-        let flag = |name, means| Parameter { name, means, unit: "", kind: Kind::Flag, default: json!(true) };
-        let text = |name, means, default| Parameter { name, means, unit: "", kind: Kind::Text, default };
         KernelInfo {
             name: "training_checkpoint",
             measures: "how fast a checkpoint is saved and loaded again, over ranks",
             parameters: vec![
-                text("path", "a folder of this kernel's own; its files are removed after", serde_json::Value::Null),
+                path("a folder of this kernel's own; its files are removed after"),
                 integer("checkpoint_bytes", "size of one checkpoint over all ranks", "B", (4096, 1 << 50), 1 << 30),
                 integer("ranks", "how many ranks save and load their parts at once", "", (1, 4096), 8),
-                Parameter {
-                    name: "model_share",
-                    means: "share of the bytes that is the model's; the rest is the optimizer's, in a file of its own",
-                    unit: "",
-                    kind: Kind::Number { min: 0.0, max: 1.0 },
-                    default: json!(0.0),
-                },
-                Parameter {
-                    name: "model_ranks_share",
-                    means: "share of the ranks that save the model, where others have replicas of it",
-                    unit: "",
-                    kind: Kind::Number { min: 0.0, max: 1.0 },
-                    default: json!(1.0),
-                },
+                number(
+                    "model_share",
+                    "share of the bytes that is the model's; the rest is the optimizer's, in a file of its own",
+                    "",
+                    (0.0, 1.0),
+                    0.0,
+                ),
+                number(
+                    "model_ranks_share",
+                    "share of the ranks that save the model, where others have replicas of it",
+                    "",
+                    (0.0, 1.0),
+                    1.0,
+                ),
                 integer(
                     "model_files",
                     "files that a rank's part of the model is saved in, as one a layer",
@@ -64,16 +56,10 @@ impl Kernel for Checkpoint {
                 integer("reads", "how many are loaded", "", (0, 1000), 10),
                 integer("slots", "how many are kept at once; the oldest is overwritten", "", (1, 1000), 1),
                 integer("transfer_size", "bytes of one write or read", "B", (4096, 1 << 30), 8 << 20),
-                flag("fsync", "a save ends when its data is on the storage"),
-                flag("drop_cache", "a load reads from the storage, not from the page cache"),
-                text("model", "name of the model; told on, not used", json!("")),
-                Parameter {
-                    name: "scale",
-                    means: "share of the model's own checkpoint; told on, not used",
-                    unit: "",
-                    kind: Kind::Number { min: 0.0, max: 1.0 },
-                    default: json!(1.0),
-                },
+                flag("fsync", "a save ends when its data is on the storage", true),
+                flag("drop_cache", "a load reads from the storage, not from the page cache", true),
+                text("model", "name of the model; told on, not used", ""),
+                number("scale", "share of the model's own checkpoint; told on, not used", "", (0.0, 1.0), 1.0),
             ],
             pass: vec![("bytes", "checkpoint_bytes")],
         }

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::json;
 
 use crate::clock::now_ns;
+use crate::declare::{chosen, integer, number, path, text};
 use crate::histogram::Histogram;
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
 use crate::reading::{CpuTime, Note, Reading};
 use crate::training::dataset::{Layout, FORMATS};
 use crate::training::ledger::Ledger;
@@ -23,52 +24,25 @@ pub struct Generate;
 
 /// What says how a data set lies on disk, for this kernel and the loader.
 pub fn layout_parameters() -> Vec<Parameter> {
-    let number = |name, means, unit, max: f64, default: f64| Parameter {
-        name,
-        means,
-        unit,
-        kind: Kind::Number { min: 0.0, max },
-        default: json!(default),
-    };
-    let integer = |name, means, max, default: i64| Parameter {
-        name,
-        means,
-        unit: "",
-        kind: Kind::Integer { min: 0, max },
-        default: json!(default),
-    };
-    let text = |name, means, default| Parameter { name, means, unit: "", kind: Kind::Text, default };
     vec![
-        text("path", "data folder; the files are below its `train`", serde_json::Value::Null),
-        Parameter {
-            name: "format",
-            means: "format of the files",
-            unit: "",
-            kind: Kind::Choice { choices: FORMATS.iter().map(|(name, _)| *name).collect() },
-            default: json!("npz"),
-        },
-        integer("files", "how many files", 1 << 32, 168),
-        integer("samples_per_file", "samples in each file", 1 << 40, 1),
-        number("record_bytes", "mean size of a sample", "B", 1e12, 146_600_628.0),
-        number("record_bytes_stdev", "standard deviation of that size", "B", 1e12, 0.0),
-        integer("subfolders", "folders that the files are dealt to; 0 for none", 1 << 20, 0),
-        text("prefix", "how file names begin", json!("img")),
-        integer("seed", "seeds sizes and content (DLIO has 10)", i64::from(u32::MAX), 10),
-        integer("row_group", "parquet: rows in a group; 0 for one group", 1 << 40, 0),
-        integer("columns", "parquet: columns that share a row", 10_000, 1),
+        path("data folder; the files are below its `train`"),
+        chosen("format", "format of the files", &FORMATS.map(|(name, _)| name), "npz"),
+        integer("files", "how many files", "", (0, 1 << 32), 168),
+        integer("samples_per_file", "samples in each file", "", (0, 1 << 40), 1),
+        number("record_bytes", "mean size of a sample", "B", (0.0, 1e12), 146_600_628.0),
+        number("record_bytes_stdev", "standard deviation of that size", "B", (0.0, 1e12), 0.0),
+        integer("subfolders", "folders that the files are dealt to; 0 for none", "", (0, 1 << 20), 0),
+        text("prefix", "how file names begin", "img"),
+        integer("seed", "seeds sizes and content (DLIO has 10)", "", (0, i64::from(u32::MAX)), 10),
+        integer("row_group", "parquet: rows in a group; 0 for one group", "", (0, 1 << 40), 0),
+        integer("columns", "parquet: columns that share a row", "", (0, 10_000), 1),
     ]
 }
 
 impl Kernel for Generate {
     fn info(&self) -> KernelInfo {
         let mut parameters = layout_parameters();
-        parameters.push(Parameter {
-            name: "threads",
-            means: "files written at once; 0 for one a processor",
-            unit: "",
-            kind: Kind::Integer { min: 0, max: 1024 },
-            default: json!(0),
-        });
+        parameters.push(integer("threads", "files written at once; 0 for one a processor", "", (0, 1024), 0));
         KernelInfo {
             name: "training_generate",
             measures: "how fast a training data set is written, file by file, each synced",

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use serde_json::{json, Value};
 
 use crate::clock::now_ns;
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::declare::{choice, flag, integer, interval_s, number, path, text};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
 use crate::reading::{Note, Reading};
 use crate::storage::counters::{Device, Snapshot};
 use crate::sys::memory::mix;
@@ -25,21 +26,16 @@ const MEMORY: f64 = 0.6;
 pub struct KvCache;
 
 fn parameters() -> Vec<Parameter> {
-    let parameter = |name, means, unit, kind, default| Parameter { name, means, unit, kind, default };
-    let integer = |name, means, unit, (min, max), default: i64| {
-        parameter(name, means, unit, Kind::Integer { min, max }, json!(default))
-    };
-    let number = |name, means, unit, (min, max), default: f64| {
-        parameter(name, means, unit, Kind::Number { min, max }, json!(default))
-    };
-    let flag = |name, means, default: bool| parameter(name, means, "", Kind::Flag, json!(default));
-    let kinds = Kind::Choice { choices: vec!["mixed", "chatbot", "coding", "document"] };
     vec![
-        parameter("path", "a folder of this kernel's own; its files are removed after", "", Kind::Text, Value::Null),
+        path("a folder of this kernel's own; its files are removed after"),
         integer("users", "users who talk to the model, each waiting for his answer", "", (1, 4096), 8),
         integer("bytes_per_token", "bytes of the cache a token", "B", (1, 1 << 30), 131_072),
         number("scale", "share of a real context's tokens that a turn has", "", (1e-6, 1.0), 1.0),
-        parameter("user_kind", "what users ask for: how many tokens, how often", "", kinds, json!("mixed")),
+        choice(
+            "user_kind",
+            "what users ask for: how many tokens, how often",
+            &["mixed", "chatbot", "coding", "document"],
+        ),
         integer("turns", "turns of a conversation at most; each reads all before it", "", (1, 10_000), 50),
         integer("decode_batch", "tokens generated a read of the turn's entry", "", (1, 1 << 20), 32),
         number("token_time", "time that generating a token takes; 0 for storage alone", "s", (0.0, 10.0), 0.0),
@@ -53,9 +49,9 @@ fn parameters() -> Vec<Parameter> {
         flag("fsync", "a write ends when its data is on the storage", true),
         flag("verify", "hold every block read against what was written", true),
         integer("seed", "decides users and turns", "", (0, i64::MAX), 1),
-        number("interval_s", "length of a sample over time", "s", (0.001, 3600.0), 0.1),
-        parameter("model", "name of the model; told on, not used", "", Kind::Text, json!("")),
-        parameter("storage", "name of the storage; told on, not used", "", Kind::Text, json!("")),
+        interval_s(),
+        text("model", "name of the model; told on, not used", ""),
+        text("storage", "name of the storage; told on, not used", ""),
     ]
 }
 

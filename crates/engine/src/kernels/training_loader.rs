@@ -9,8 +9,9 @@ use serde_json::{json, Value};
 
 use super::training_generate::layout_parameters;
 use crate::clock::now_ns;
+use crate::declare::{choice, flag, integer, number, text};
 use crate::histogram::Histogram;
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
 use crate::reading::{CpuTime, Note, Reading};
 use crate::training::batches::{Batches, Meeting};
 use crate::training::dataset::{self, Format, Layout};
@@ -29,30 +30,6 @@ pub struct Loader;
 
 fn parameters() -> Vec<Parameter> {
     let mut list = layout_parameters();
-    let integer = |name, means, unit, (min, max), default: i64| Parameter {
-        name,
-        means,
-        unit,
-        kind: Kind::Integer { min, max },
-        default: json!(default),
-    };
-    let number = |name, means, max: f64, default: f64| Parameter {
-        name,
-        means,
-        unit: "s",
-        kind: Kind::Number { min: 0.0, max },
-        default: json!(default),
-    };
-    let label = |name, means| Parameter { name, means, unit: "", kind: Kind::Text, default: json!("") };
-    let flag =
-        |name, means, default: bool| Parameter { name, means, unit: "", kind: Kind::Flag, default: json!(default) };
-    let choice = |name, means, choices: &[&'static str]| Parameter {
-        name,
-        means,
-        unit: "",
-        kind: Kind::Choice { choices: choices.to_vec() },
-        default: json!(choices[0]),
-    };
     list.extend([
         integer("accelerators", "how many accelerators are emulated, each a rank", "", (1, 4096), 1),
         integer("batch_size", "samples in a batch", "", (1, 1 << 32), 7),
@@ -60,8 +37,8 @@ fn parameters() -> Vec<Parameter> {
         integer("prefetch", "batches that each reader keeps ahead", "", (1, 1024), 2),
         integer("epochs", "how often the data set is read", "", (1, 10_000), 5),
         integer("steps", "at most so many steps an epoch; 0 for all", "", (0, 1 << 40), 0),
-        number("compute", "time that an accelerator computes on a batch", 3600.0, 0.323),
-        number("runtime", "ends the run after the step that lasts beyond this; 0 for none", 1e7, 0.0),
+        number("compute", "time that an accelerator computes on a batch", "s", (0.0, 3600.0), 0.323),
+        number("runtime", "ends the run after the step that lasts beyond this; 0 for none", "s", (0.0, 1e7), 0.0),
         choice("order", "the sorted files as they are, or a new random order each epoch", &["dlio", "shuffled"]),
         choice("parse", "hold each format against its checksums, or only read it", &["full", "raw"]),
         integer("transfer_size", "bytes of one read", "B", (4096, 1 << 30), 512 << 10),
@@ -74,10 +51,16 @@ fn parameters() -> Vec<Parameter> {
         ),
         integer("subset", "read only the first so many files; 0 for all", "", (0, 1 << 32), 0),
         flag("barrier", "accelerators wait for each other after each step", true),
-        number("au_pass", "share of the time that an accelerator must compute to pass; told on, not used", 1.0, 0.9),
-        label("workload", "name of the workload; told on, not used"),
-        label("accelerator", "name of the emulated accelerator; told on, not used"),
-        label("storage", "name of the storage; told on, not used"),
+        number(
+            "au_pass",
+            "share of the time that an accelerator must compute to pass; told on, not used",
+            "s",
+            (0.0, 1.0),
+            0.9,
+        ),
+        text("workload", "name of the workload; told on, not used", ""),
+        text("accelerator", "name of the emulated accelerator; told on, not used", ""),
+        text("storage", "name of the storage; told on, not used", ""),
     ]);
     list
 }

@@ -7,7 +7,8 @@ use std::path::Path;
 use serde_json::{json, Map, Value};
 
 use crate::clock::now_ns;
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::declare::{choice, integer, path};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
 use crate::reading::{CpuTime, Reading, Stream};
 use crate::sys;
 use crate::training::vectors::data::{Code, Set, Spread, TRUTH};
@@ -26,45 +27,25 @@ pub struct VectorIndex;
 
 /// What an index is made of; its header repeats each.
 pub fn index_parameters() -> Vec<Parameter> {
-    let integer = |name, means, (min, max), default: i64| Parameter {
-        name,
-        means,
-        unit: "",
-        kind: Kind::Integer { min, max },
-        default: json!(default),
-    };
-    let choice = |name, means, choices: &[&'static str]| Parameter {
-        name,
-        means,
-        unit: "",
-        kind: Kind::Choice { choices: choices.to_vec() },
-        default: json!(choices[0]),
-    };
     vec![
-        Parameter {
-            name: "path",
-            means: "a folder; the index is vectors.hwdyno in it",
-            unit: "",
-            kind: Kind::Text,
-            default: Value::Null,
-        },
+        path("a folder; the index is vectors.hwdyno in it"),
         choice(
             "index",
             "a graph with short vectors in memory (DiskANN), one with its upper levels there (HNSW), or lists (IVF)",
             &["diskann", "hnsw", "ivf"],
         ),
-        integer("vectors", "vectors of the index", (2, 1 << 31), 20_000),
-        integer("dim", "dimensions of a vector, 4 bytes each", (2, 65_536), 128),
+        integer("vectors", "vectors of the index", "", (2, 1 << 31), 20_000),
+        integer("dim", "dimensions of a vector, 4 bytes each", "", (2, 65_536), 128),
         choice(
             "distribution",
             "of the vectors: in few dimensions really, as embeddings are, or evenly",
             &["clustered", "uniform"],
         ),
-        integer("degree", "diskann, hnsw: neighbours of a vector at most", (2, 1024), 32),
-        integer("build_list", "diskann, hnsw: candidates that are kept while it is built", (2, 10_000), 64),
-        integer("lists", "ivf: lists; 0 for the square root of the vectors", (0, 1 << 24), 0),
-        integer("queries", "queries with their exact answers", (1, 1 << 20), 500),
-        integer("seed", "decides vectors and queries", (0, i64::MAX), 1),
+        integer("degree", "diskann, hnsw: neighbours of a vector at most", "", (2, 1024), 32),
+        integer("build_list", "diskann, hnsw: candidates that are kept while it is built", "", (2, 10_000), 64),
+        integer("lists", "ivf: lists; 0 for the square root of the vectors", "", (0, 1 << 24), 0),
+        integer("queries", "queries with their exact answers", "", (1, 1 << 20), 500),
+        integer("seed", "decides vectors and queries", "", (0, i64::MAX), 1),
     ]
 }
 
@@ -83,13 +64,7 @@ pub fn fields(parameters: &Parameters) -> Map<String, Value> {
 impl Kernel for VectorIndex {
     fn info(&self) -> KernelInfo {
         let mut parameters = index_parameters();
-        parameters.push(Parameter {
-            name: "threads",
-            means: "threads that build; 0 for all processors",
-            unit: "",
-            kind: Kind::Integer { min: 0, max: 1024 },
-            default: json!(0),
-        });
+        parameters.push(integer("threads", "threads that build; 0 for all processors", "", (0, 1024), 0));
         KernelInfo {
             name: "training_vector_index",
             measures: "builds a vector index on storage, to be searched",

@@ -7,7 +7,8 @@ use serde_json::{json, Value};
 
 use super::training_vector_index::{fields, index_parameters, FILE};
 use crate::clock::now_ns;
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::declare::{choice, flag, integer, interval_s, number, text};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
 use crate::reading::{CpuTime, Note, Reading};
 use crate::storage::content::Content;
 use crate::storage::counters::{Device, Snapshot};
@@ -27,35 +28,25 @@ use crate::{cpu_time, sys};
 pub struct VectorSearch;
 
 fn parameters() -> Vec<Parameter> {
-    let parameter = |name, means, unit, kind, default| Parameter { name, means, unit, kind, default };
-    let integer =
-        |name, means, (min, max), default: i64| parameter(name, means, "", Kind::Integer { min, max }, json!(default));
-    let flag = |name, means, default: bool| parameter(name, means, "", Kind::Flag, json!(default));
-    let engines = Kind::Choice { choices: vec!["io_uring", "psync"] };
     let mut list = index_parameters();
     list.extend([
-        integer("threads", "threads that answer queries, one at a time each", (1, 1024), 1),
+        integer("threads", "threads that answer queries, one at a time each", "", (1, 1024), 1),
         integer(
             "search_list",
             "diskann, hnsw: candidates that a query keeps (ef): more find more, by more reads",
+            "",
             (1, 10_000),
             50,
         ),
-        integer("beam", "reads in flight a query", (1, 256), 4),
-        integer("probes", "ivf: lists that a query reads", (1, 1 << 20), 16),
-        integer("k", "neighbours that a query asks for", (1, 100), 10),
-        parameter("runtime", "length of the timed region", "s", Kind::Number { min: 0.001, max: 1e7 }, json!(2.0)),
-        parameter("ioengine", "how a query reads; psync has one read in flight", "", engines, json!("io_uring")),
+        integer("beam", "reads in flight a query", "", (1, 256), 4),
+        integer("probes", "ivf: lists that a query reads", "", (1, 1 << 20), 16),
+        integer("k", "neighbours that a query asks for", "", (1, 100), 10),
+        number("runtime", "length of the timed region", "s", (0.001, 1e7), 2.0),
+        choice("ioengine", "how a query reads; psync has one read in flight", &["io_uring", "psync"]),
         flag("direct", "bypass the page cache (O_DIRECT)", true),
         flag("drop_cache", "without direct: empty the page cache of the index first", false),
-        parameter(
-            "interval_s",
-            "length of a sample over time",
-            "s",
-            Kind::Number { min: 0.001, max: 3600.0 },
-            json!(0.1),
-        ),
-        parameter("storage", "name of the storage; told on, not used", "", Kind::Text, json!("")),
+        interval_s(),
+        text("storage", "name of the storage; told on, not used", ""),
     ]);
     list
 }

@@ -11,72 +11,34 @@ pub fn here() -> bool {
     is_aarch64_feature_detected!("sve")
 }
 
+// Vector $v of a turn at [{$array}] into register z$tens$v under predicate $p, where lanes outside of it become 0.
+macro_rules! load {
+    ($tens:literal $v:literal, $p:literal, $array:literal) => {
+        concat!("ld1d {{z", $tens, $v, ".d}}, ", $p, "/z, [{", $array, "}, #", $v, ", mul vl]\n")
+    };
+}
+
+// Register z$v to vector $v of a turn at [{pa}] under predicate $p.
+macro_rules! store {
+    ($v:literal, $p:literal) => {
+        concat!("st1d {{z", $v, ".d}}, ", $p, ", [{pa}, #", $v, ", mul vl]\n")
+    };
+}
+
 // What is done to one vector: number $v of a turn, at [{pa}] to [{pc}] + $v vectors, under predicate $p.
 macro_rules! vector {
     (Read, $v:literal, $p:literal) => {
-        concat!(
-            "ld1d {{z",
-            $v,
-            ".d}}, ",
-            $p,
-            "/z, [{pb}, #",
-            $v,
-            ", mul vl]\n",
-            "add z2",
-            $v,
-            ".d, z2",
-            $v,
-            ".d, z",
-            $v,
-            ".d\n"
-        )
+        concat!(load!("" $v, $p, "pb"), "add z2", $v, ".d, z2", $v, ".d, z", $v, ".d\n")
     };
     (Copy, $v:literal, $p:literal) => {
-        concat!(
-            "ld1d {{z",
-            $v,
-            ".d}}, ",
-            $p,
-            "/z, [{pb}, #",
-            $v,
-            ", mul vl]\n",
-            "st1d {{z",
-            $v,
-            ".d}}, ",
-            $p,
-            ", [{pa}, #",
-            $v,
-            ", mul vl]\n"
-        )
+        concat!(load!("" $v, $p, "pb"), store!($v, $p))
     };
     (Triad, $v:literal, $p:literal) => {
         concat!(
-            "ld1d {{z",
-            $v,
-            ".d}}, ",
-            $p,
-            "/z, [{pb}, #",
-            $v,
-            ", mul vl]\n",
-            "ld1d {{z2",
-            $v,
-            ".d}}, ",
-            $p,
-            "/z, [{pc}, #",
-            $v,
-            ", mul vl]\n",
-            "fmla z",
-            $v,
-            ".d, p1/m, z2",
-            $v,
-            ".d, z17.d\n",
-            "st1d {{z",
-            $v,
-            ".d}}, ",
-            $p,
-            ", [{pa}, #",
-            $v,
-            ", mul vl]\n"
+            load!("" $v, $p, "pb"),
+            load!("2" $v, $p, "pc"),
+            "fmla z", $v, ".d, p1/m, z2", $v, ".d, z17.d\n",
+            store!($v, $p)
         )
     };
 }

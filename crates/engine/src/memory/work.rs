@@ -1,9 +1,8 @@
 //! What traffic a thread is to make, as its parameters say it.
 
-use serde_json::json;
-
 use super::operation::{loop_of, Isa, Primitive};
-use crate::kernel::{Error, Kind, Parameter, Parameters};
+use crate::declare::{self, choice, chosen, integer};
+use crate::kernel::{Error, Parameter, Parameters};
 use crate::sys::pages::Pages;
 
 /// The traffic of one thread.
@@ -60,59 +59,22 @@ fn primitive_of(operation: &str, mix: &str) -> Option<Primitive> {
     })
 }
 
-/// A parameter that is a whole number.
-#[must_use]
-pub fn integer(
-    name: &'static str,
-    means: &'static str,
-    unit: &'static str,
-    bounds: (i64, i64),
-    default: i64,
-) -> Parameter {
-    Parameter { name, means, unit, kind: Kind::Integer { min: bounds.0, max: bounds.1 }, default: json!(default) }
-}
-
-/// A parameter that is a number.
-#[must_use]
-pub fn number(
-    name: &'static str,
-    means: &'static str,
-    unit: &'static str,
-    bounds: (f64, f64),
-    default: f64,
-) -> Parameter {
-    Parameter { name, means, unit, kind: Kind::Number { min: bounds.0, max: bounds.1 }, default: json!(default) }
-}
-
-/// A parameter that is one of some words; the first is the default.
-#[must_use]
-pub fn choice(name: &'static str, means: &'static str, choices: &[&'static str]) -> Parameter {
-    Parameter { name, means, unit: "", kind: Kind::Choice { choices: choices.to_vec() }, default: json!(choices[0]) }
-}
-
 /// The processors to pin to.
 #[must_use]
 pub fn cpus() -> Parameter {
-    Parameter {
-        name: "cpus",
-        means: "processors to pin to, thread i to the i-th in turn; empty for all that are allowed",
-        unit: "",
-        kind: Kind::Integers,
-        default: json!([]),
-    }
+    declare::cpus("processors to pin to, thread i to the i-th in turn; empty for all that are allowed")
 }
 
 /// The pages and node of a working set.
 #[must_use]
 pub fn placement() -> Vec<Parameter> {
     vec![
-        Parameter {
-            name: "pages",
-            means: "page size: the base pages of the system, 2 MiB (reserved, else transparent) or 1 GiB (reserved)",
-            unit: "",
-            kind: Kind::Choice { choices: Pages::WORDS.to_vec() },
-            default: json!("2m"),
-        },
+        chosen(
+            "pages",
+            "page size: the base pages of the system, 2 MiB (reserved, else transparent) or 1 GiB (reserved)",
+            &Pages::WORDS,
+            "2m",
+        ),
         integer("node", "NUMA node of the memory; -1 for that of its thread", "", (-1, 1023), -1),
         integer("cpu_node", "NUMA node of the processors; -1 for any, or for those in cpus", "", (-1, 1023), -1),
     ]
@@ -121,10 +83,8 @@ pub fn placement() -> Vec<Parameter> {
 /// Those of a thread's traffic; `working_set`, `pages` and `node` are declared apart.
 #[must_use]
 pub fn parameters(default_operation: &'static str) -> Vec<Parameter> {
-    let mut operation = choice("operation", "what is done at each place; STREAM's names", &OPERATIONS);
-    operation.default = json!(default_operation);
     vec![
-        operation,
+        chosen("operation", "what is done at each place; STREAM's names", &OPERATIONS, default_operation),
         choice(
             "mix",
             "lines read : lines written on the bus, for operation mix: a written line is read first, or with -nt written past the caches; 0:1 is always so",

@@ -1,13 +1,13 @@
 //! A client of iperf3's protocol: it drives a test and always ends, within its deadlines, with what it has.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::clock::now_ns;
 use crate::kernel::{Error, Stop};
 use crate::network::caller::{self, Caller, Pings, Trips};
-use crate::network::datagrams;
+use crate::network::carrier::Carrier;
 use crate::network::lane::{Counts, Lane, Phase, DONE, RUNNING};
 use crate::network::reach::{self, place};
 use crate::network::results::{Report, StreamReport};
@@ -17,7 +17,6 @@ use crate::network::watched::{Figures, Watched};
 use crate::network::wire::{self, Control};
 use crate::reading::CpuTime;
 use crate::sys::net;
-use crate::sys::tcp_info::{self, TcpInfo};
 
 /// For a connection, an answer, or the results.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -64,11 +63,6 @@ pub struct Outcome {
     pub faults: Vec<(String, i32)>,
     /// It was asked to end early.
     pub interrupted: bool,
-}
-
-enum Stream {
-    Tcp(TcpStream),
-    Udp(UdpSocket),
 }
 
 /// Runs one test against the server at `address`.
@@ -139,42 +133,24 @@ fn attempt(
     Ok(outcome)
 }
 
-fn open(address: SocketAddr, settings: &Settings, cookie: &wire::Cookie) -> io::Result<Stream> {
+fn open(address: SocketAddr, settings: &Settings, cookie: &wire::Cookie) -> io::Result<Carrier> {
     if !settings.udp {
         let stream = net::connect(&address, &settings.socket, PATIENCE)?;
         stream.set_write_timeout(Some(PATIENCE))?;
         io::Write::write_all(&mut &stream, cookie)?;
         streams::prepare(&stream)?;
-        return Ok(Stream::Tcp(stream));
+        return Ok(Carrier::Tcp(stream));
     }
     let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = net::udp_socket(&any, &settings.socket)?;
     socket.connect(address)?;
     caller::say_hello(&socket, PATIENCE)?;
-    Ok(Stream::Udp(socket))
-}
-
-impl Stream {
-    fn flow(&self, up: bool, settings: &Settings, lane: &Lane, phase: &Phase) -> CpuTime {
-        match (self, up) {
-            (Self::Tcp(stream), true) => streams::send(stream, settings, lane, phase),
-            (Self::Tcp(stream), false) => streams::receive(stream, settings, lane, phase),
-            (Self::Udp(socket), true) => datagrams::send(socket, settings, lane, phase),
-            (Self::Udp(socket), false) => datagrams::receive(socket, settings, lane, phase),
-        }
-    }
-
-    fn info(&self) -> Option<TcpInfo> {
-        match self {
-            Self::Tcp(stream) => tcp_info::of(stream),
-            Self::Udp(_) => None,
-        }
-    }
+    Ok(Carrier::Udp(socket))
 }
 
 struct Test<'a> {
     settings: &'a Settings,
-    opened: &'a [Stream],
+    opened: &'a [Carrier],
     interval_s: f64,
     stop: &'a Stop,
 }
@@ -244,7 +220,7 @@ impl Test<'_> {
         if let Some(trips) = &outcome.trips {
             outcome.cpu += trips.cpu;
         }
-        if let Some(Stream::Tcp(stream)) = self.opened.first() {
+        if let Some(Carrier::Tcp(stream)) = self.opened.first() {
             outcome.congestion = net::congestion(stream).unwrap_or_default();
             outcome.mss = net::mss(stream);
             outcome.buffers = net::buffers(stream);
@@ -348,7 +324,7 @@ impl Test<'_> {
 
 impl Outcome {
     /// Results for results; where the other end is gone or silent, what is here has to do.
-    fn exchange(&mut self, control: &mut Control, opened: &[Stream], settings: &Settings) {
+    fn exchange(&mut self, control: &mut Control, opened: &[Carrier], settings: &Settings) {
         if self.faults.is_empty() {
             match self.try_exchange(control, opened.len(), settings) {
                 Ok(report) => self.there = Some(report),

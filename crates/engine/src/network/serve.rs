@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock::now_ns;
 use crate::kernel::Stop;
-use crate::network::datagrams;
+use crate::network::carrier::Carrier;
 use crate::network::document::Course;
 use crate::network::lane::{Counts, Lane, Phase, DONE, RUNNING};
 use crate::network::responder::Responder;
@@ -21,7 +21,6 @@ use crate::network::watched::Watched;
 use crate::network::wire::{self, Control, HELLO, WELCOME};
 use crate::reading::CpuTime;
 use crate::sys::net;
-use crate::sys::tcp_info::{self, TcpInfo};
 
 /// For each thing that a client has to send.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -74,29 +73,6 @@ impl<'a> Reserved<'a> {
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         self.memory.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-enum Stream {
-    Tcp(TcpStream),
-    Udp(UdpSocket),
-}
-
-impl Stream {
-    fn flow(&self, sends: bool, settings: &Settings, lane: &Lane, phase: &Phase) -> CpuTime {
-        match (self, sends) {
-            (Self::Tcp(stream), true) => streams::send(stream, settings, lane, phase),
-            (Self::Tcp(stream), false) => streams::receive(stream, settings, lane, phase),
-            (Self::Udp(socket), true) => datagrams::send(socket, settings, lane, phase),
-            (Self::Udp(socket), false) => datagrams::receive(socket, settings, lane, phase),
-        }
-    }
-
-    fn info(&self) -> Option<TcpInfo> {
-        match self {
-            Self::Tcp(stream) => tcp_info::of(stream),
-            Self::Udp(_) => None,
-        }
     }
 }
 
@@ -193,7 +169,7 @@ fn still_there(control: &mut Control) -> io::Result<()> {
     }
 }
 
-fn open_streams(control: &mut Control, settings: &Settings, place: &Place<'_>) -> io::Result<Vec<Stream>> {
+fn open_streams(control: &mut Control, settings: &Settings, place: &Place<'_>) -> io::Result<Vec<Carrier>> {
     let until = Instant::now() + PATIENCE;
     let mut opened = Vec::with_capacity(settings.total());
     while opened.len() < settings.total() {
@@ -202,7 +178,7 @@ fn open_streams(control: &mut Control, settings: &Settings, place: &Place<'_>) -
                 // A congestion control that is not here is no reason to fail: the client records what was used.
                 let _ = settings.socket.apply_tcp(&stream);
                 streams::prepare(&stream)?;
-                opened.push(Stream::Tcp(stream));
+                opened.push(Carrier::Tcp(stream));
             }
             Err(_) if place.stop.is_set() => return Err(ended("the server is stopping")),
             Err(_) if Instant::now() > until => return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
@@ -217,9 +193,9 @@ fn open_datagrams(
     first: UdpSocket,
     settings: &Settings,
     place: &Place<'_>,
-) -> io::Result<Vec<Stream>> {
+) -> io::Result<Vec<Carrier>> {
     let mut listener = first;
-    let mut opened: Vec<Stream> = Vec::with_capacity(settings.total());
+    let mut opened: Vec<Carrier> = Vec::with_capacity(settings.total());
     let mut known: Vec<SocketAddr> = Vec::with_capacity(settings.total());
     // All of them together have a limit, since others wait for the port.
     let until = Instant::now() + PATIENCE + Duration::from_millis(20) * settings.total() as u32;
@@ -245,7 +221,7 @@ fn open_datagrams(
         let next = net::udp_socket(&place.bound, &settings.socket)?;
         listener.send(WELCOME)?;
         known.push(from);
-        opened.push(Stream::Udp(std::mem::replace(&mut listener, next)));
+        opened.push(Carrier::Udp(std::mem::replace(&mut listener, next)));
     }
     Ok(opened)
 }
@@ -272,7 +248,7 @@ impl Silence {
 fn flow(
     control: &mut Control,
     settings: &Settings,
-    opened: &[Stream],
+    opened: &[Carrier],
     echo: Option<(&crate::network::settings::Echo, &Responder)>,
     place: &Place<'_>,
 ) -> (Report, io::Result<()>) {
@@ -369,7 +345,7 @@ fn flow(
             .collect(),
         cpu_s: (cpu.user_s, cpu.system_s),
         congestion: match opened.first() {
-            Some(Stream::Tcp(stream)) => net::congestion(stream).unwrap_or_default(),
+            Some(Carrier::Tcp(stream)) => net::congestion(stream).unwrap_or_default(),
             _ => String::new(),
         },
         elapsed_s,
