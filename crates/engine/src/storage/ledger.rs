@@ -203,38 +203,4 @@ mod tests {
         assert_eq!(ledger.entry(0), Entry::default());
         ledger.synced();
     }
-
-    #[test]
-    #[ignore = "prints what it costs, which a test cannot judge: docs/storage-cost.md says how to run it"]
-    fn journal_costs() {
-        const BLOCKS: usize = 1 << 18;
-        const TURNS: usize = 40;
-        let path = std::path::Path::new("/dev/shm").join(format!("hwdyno-ledger-{}", std::process::id()));
-        std::fs::write(&path, vec![0_u8; 8 * (2 * BLOCKS + 1)]).unwrap();
-        let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        let mapped = Arc::new(Words::of_file(&file, 2 * BLOCKS + 1, true).unwrap());
-        let kinds = [
-            ("in private memory", Ledger::new(BLOCKS as u64)),
-            ("in a journal", Ledger::within(mapped, 0..BLOCKS, BLOCKS, 2 * BLOCKS)),
-        ];
-        for (name, ledger) in &kinds {
-            for random in [false, true] {
-                let clock = crate::clock::Clock::best();
-                let mut best = u64::MAX;
-                for turn in 0..TURNS {
-                    let began = clock.now();
-                    for at in 0..BLOCKS {
-                        let number = if random { (at * 0x9E37_79B1 + turn) % BLOCKS } else { at };
-                        let _ = ledger.begin_write(number, 1);
-                        ledger.end(number, true);
-                    }
-                    best = best.min(clock.now() - began);
-                    ledger.synced();
-                }
-                let order = if random { "random" } else { "in sequence" };
-                println!("{name}, {order}: {:.2} ns a write", best as f64 / BLOCKS as f64);
-            }
-        }
-    }
 }
