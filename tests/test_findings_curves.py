@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import itertools
 import re
 from dataclasses import replace
 
@@ -52,6 +53,8 @@ def test_a_bend_is_looked_at_from_both_sides(most: int) -> None:
         assert loads[0] < round(inside) or round(inside) == 1
         assert loads[-1] > round(inside) or round(inside) == most
         assert loads[-1] / loads[0] <= 4, "no wider than what was known of it"
+        gaps = [high / low for low, high in itertools.pairwise(loads) if low >= 10]
+        assert all(gap > 1.04 for gap in gaps), f"loads that no reading can part: {loads}"
 
 
 def test_a_bend_at_one_job_is_looked_at_with_more_than_one() -> None:

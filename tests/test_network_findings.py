@@ -121,6 +121,18 @@ def rules_of(path: SimulatedPath, points: list[Parameters] | None = None) -> dic
     return {one.rule: one.says for one in measured(path, TCP if points is None else points).findings}
 
 
+def test_a_round_trip_that_is_shorter_under_load_is_explained_by_sleep() -> None:
+    path, points, kernel, _ = planted(3)["clean latency"]
+    run = measured(path, points, kernel)
+    (result,) = run.experiments
+    told = [replace(one, details=one.details | {"idle_p50_ns": 9 * one.latency_ns.p50}) for one in result.points
+            if one.latency_ns is not None]  # fmt: skip
+    said = explain(replace(run, experiments=(replace(result, points=tuple(told)),))).findings
+    (found,) = (one for one in said if one.rule == "network_bufferbloat")
+    assert found.severity == "info" and "woken" in found.says
+    assert not any("woken" in one.says for one in run.findings)
+
+
 def test_a_link_bounds_its_payload_and_what_exceeds_it_is_invalid() -> None:
     run = measured(SimulatedPath(bits_s=1e9), TCP)
     (ceiling,) = run.experiments[0].ceilings

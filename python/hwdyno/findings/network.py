@@ -17,6 +17,7 @@ LIMITED = 0.30
 LOSS = 1e-3
 BLOAT_NS, BLOAT_TIMES = 5e6, 5.0
 """A queue that adds 5 ms and five times the idle round trip is felt in every call and game (RFC 8289 aims at 5 ms)."""
+AWAKE = ": idle, each end falls asleep and has to be woken by every message; under load it is awake already."
 SLOW_CONTROL = 1.3
 
 
@@ -131,7 +132,7 @@ def bufferbloat(case: Case) -> Verdict | None:
         "warning" if bloated else "info",
         f"{case.label}: a round trip takes {format_ns(latency.p50)} (p99 {format_ns(latency.p99)}) under a load of "
         f"{load}, against {format_ns(idle)} idle: {times(ratio)} times"
-        + (", because a queue on the path is too long (bufferbloat)." if bloated else "."),
+        + (", because a queue on the path is too long (bufferbloat)." if bloated else AWAKE if ratio < 1 else "."),
         {"idle_p50_ns": idle, "loaded_p50_ns": latency.p50, "added_ns": added, "ratio": ratio},
         "Put a short or managed queue at the bottleneck (fq_codel, cake), or shape below its rate."
         if bloated

@@ -19,6 +19,12 @@ from hwdyno.findings.rule import (
 from hwdyno.units import format_ns, format_size
 from hwdyno.words import Curve, Measurement, OperatingPoint, Scalar
 
+NEIGHBOURS = 6
+"""Below this load the whole numbers next to it are the closest look that there is."""
+
+NEIGHBOURS = 6
+"""Below this load the whole numbers next to it are the closest look that there is."""
+
 
 def _ends(case: Case, curve: Curve, best: OperatingPoint) -> dict[str, float]:
     """The best operating point as a ratio to both ends of the curve."""
@@ -92,21 +98,25 @@ def knee(case: Case) -> Verdict | None:
 
 
 def _look_closer(case: Case, curve: Curve, bend: float) -> str:
-    """What measures more loads about a bend; empty where every whole load about it was measured."""
+    """What measures more loads where 90% of the ceiling comes; nothing where every whole load about it was measured."""
     measured = [as_number(case.result.points[at].parameters.get(curve.load)) or 0 for at in curve.points]
     loads = around(bend, max(measured))
     if set(loads) <= set(measured):
         return "."
-    return f"; to look closer at the bend: {case.command(**{curve.load: ','.join(map(str, loads))})}"
+    return (
+        f"; to look closer at where 90% of the ceiling comes: {case.command(**{curve.load: ','.join(map(str, loads))})}"
+    )
 
 
 def around(bend: float, most: float) -> list[int]:
     """Whole loads on both sides of a bend, none past ``most``: three at least, where there are so many."""
     bend = min(bend, most)
     middle = max(1, round(bend))
-    near = {round(bend * share) for share in (0.7, 0.85, 1, 1.2, 1.4)} | {middle - 1, middle, middle + 1}
-    near |= {middle + 2} if middle == 1 else {middle - 2} if middle + 1 > most else set()
-    return sorted(load for load in near if 1 <= load <= most)
+    near = {min(most, round(bend * share)) for share in (0.7, 0.85, 1, 1.2, 1.4)}
+    if middle < NEIGHBOURS:
+        near |= {middle - 1, middle, middle + 1}
+        near |= {middle + 2} if middle == 1 else {middle - 2} if middle + 1 > most else set()
+    return sorted(int(load) for load in near if 1 <= load <= most)
 
 
 def still_rising(case: Case) -> Verdict | None:
