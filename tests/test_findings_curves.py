@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import itertools
+import random
 import re
 from dataclasses import replace
 
