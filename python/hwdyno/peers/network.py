@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
@@ -26,7 +27,7 @@ LOOPBACK = "127.0.0.1"
 _TABLES = {"tcp": ("/proc/net/tcp", "0A"), "udp": ("/proc/net/udp", "07")}
 
 
-class NetworkPeer:
+class NetworkPeer(ABC):
     """A program on the path, or named by ``HWDYNO_<NAME>``; each tool says what to ask of it, and reads its answer."""
 
     name: ClassVar[str]
@@ -52,21 +53,21 @@ class NetworkPeer:
         program = self.program()
         return _version(program, *self.asks_version, self.calls_it or self.name) if program else None
 
+    @abstractmethod
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why it cannot measure this point; none if it can."""
-        raise NotImplementedError
 
+    @abstractmethod
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
         """What to type."""
-        raise NotImplementedError
 
+    @abstractmethod
     def server(self, program: str, parameters: Mapping[str, Any], port: int) -> list[str] | None:
         """What to start beside it at a port of loopback; none where somebody answers already."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
         """Read what it printed. Raises ``OSError`` with its own complaint, in one line, when it failed."""
-        raise NotImplementedError
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
         """Run it once on this point; see ``Peer.run`` for what it raises."""
