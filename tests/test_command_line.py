@@ -385,5 +385,5 @@ def test_the_document_on_stdout_is_json_alone(home: Path, data: Path) -> None:
     process = started("storage", "--rw", "read", "--path", str(data), "--json", *SMALL, home=home)
     out, err = process.communicate(timeout=60)
     assert process.returncode in {0, 3}, err
-    assert json.loads(out)["schema"] == "hwdyno.run/1"
+    assert json.loads(out)["schema"] == "hwdyno.run/2"
     assert "laying out 16 MiB" in err

@@ -90,8 +90,8 @@ def test_the_schema_explains_itself() -> None:
 
 
 def test_the_published_schema_is_the_one_that_is_written() -> None:
-    published = json.loads((ROOT / "docs" / "hwdyno.run-1.schema.json").read_text())
-    assert published == json_schema(), "words.py changed: `hwdyno schema > docs/hwdyno.run-1.schema.json`"
+    published = json.loads((ROOT / "docs" / "hwdyno.run-2.schema.json").read_text())
+    assert published == json_schema(), "words.py changed: `hwdyno schema > docs/hwdyno.run-2.schema.json`"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_the_published_schema_is_the_one_that_is_written() -> None:
         (b"\xff\xfe\x00", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
         ("[1, 2]", "is not a Run of hwdyno"),
-        ('{"schema": "hwdyno.run/2"}', "has schema hwdyno.run/2, this hwdyno reads hwdyno.run/1: update hwdyno"),
+        ('{"schema": "hwdyno.run/3"}', "has schema hwdyno.run/3, this hwdyno reads hwdyno.run/2: update hwdyno"),
         ('{"schema": "hwdyno.run/1"}', "is not a valid Run: id: Field required"),
     ],
 )

@@ -9,11 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-SCHEMA: Literal["hwdyno.run/1"] = "hwdyno.run/1"
+SCHEMA: Literal["hwdyno.run/2"] = "hwdyno.run/2"
 
 CeilingClass = Literal["physical", "rated", "reference"]
 Severity = Literal["info", "warning", "invalid"]
 Validity = Literal["valid", "degraded", "invalid"]
+Role = Literal["concurrency", "size", "rate", "delay", "label"]
+"""What an axis is to a queue. ``concurrency``: operations, threads or streams in flight. ``size``: bytes of one
+operation. ``rate``: operations or bytes offered per second, an open loop. ``delay``: a wait between operations, so
+that less is more load. ``label``: anything else; it names or orders points, and no model is fitted along it."""
+Trait = Literal["reads", "writes", "random", "trims", "synchronous", "synchronous_buffered", "page_cache"]
+"""What a word of a choice means: the operations that an access pattern makes; for an access engine, that it has one
+operation in flight whatever the depth (always, or unless it is direct), or that it goes through the page cache."""
 Scalar = str | int | float | bool | None
 Parameters = dict[str, Scalar]
 
@@ -220,6 +227,50 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
+class Axis:
+    """One parameter of a kernel: a dimension that a sweep can run along."""
+
+    name: str
+    unit: str = ""
+    """Of its value, such as ``B`` or ``s``; empty for a count or a word."""
+    role: Role = "label"
+    default: Scalar = None
+    """What a command takes where the axis is not given; none where it must be given, or where the profile or the
+    machine decides."""
+    means: str = ""
+    workers: bool = False
+    """Whether each step of a concurrency adds a thread or process that runs by itself, so that the Universal
+    Scalability Law (Gunther 1993) may be fitted; false for the depth of a queue."""
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+    traits: dict[str, tuple[Trait, ...]] = field(default_factory=dict)
+    """By choice: what the word means."""
+    split: str = ""
+    """The axis with the share of reads, in percent, where a choice both reads and writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a kernel states about itself, kept in the Run so that nothing is guessed from its name."""
+
+    measures: str = ""
+    operation: str = "operation"
+    """What one pass is, in the field's word: ``I/O``, ``access``, ``round trip`` …"""
+    counts: dict[str, str] = field(default_factory=dict)
+    """By unit (``operations``, ``bytes``, ``flops``): how much one pass counts, as a number or an axis's name."""
+    writes: Literal["nothing", "file", "folder", "device"] = "nothing"
+    """What it may change."""
+    consent: tuple[str, ...] = ()
+    """The axes by which a user gives away what it destroys."""
+    stateful: bool = True
+    """Whether a reading changes what the next one finds."""
+    grows: bool = False
+    """Whether a reading takes longer along an axis, whatever its runtime."""
+    axes: tuple[Axis, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ExperimentResult:
     """One experiment: its question, its points in the order of the plan, and what was read off them."""
 
@@ -239,6 +290,12 @@ class ExperimentResult:
     """Parameters that every point shares."""
     commands: tuple[str, ...] = ()
     """What to type to measure this experiment again, ours and the peers'."""
+    declaration: Declaration = field(default_factory=Declaration)
+    """What the kernel states about itself."""
+
+    def axis(self, name: str) -> Axis:
+        """The axis called ``name``; a mere label where the kernel declares none of that name."""
+        return next((axis for axis in self.declaration.axes if axis.name == name), Axis(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,4 +334,4 @@ class Run:
     study: str = ""
     imported_from: str = ""
     """Format of the foreign result that this Run was made from, such as ``fio-json``."""
-    schema: Literal["hwdyno.run/1"] = SCHEMA
+    schema: Literal["hwdyno.run/2"] = SCHEMA
