@@ -29,7 +29,6 @@ APART = 0.20
 SKEW_LEAST_COUNT = 8
 SKEW_SIGMAS = 3.0
 P999_LEAST_COUNT = 10_000
-STEADY_CV = 0.02
 SNIA_ROUNDS = 5
 SNIA_RANGE = 0.20
 SNIA_SLOPE = 0.10
@@ -196,14 +195,6 @@ def _not_the_mean(values: Sequence[float]) -> str:
     return f"the {len(values)} repeats are clearly skewed" if skew is not None and abs(skew) > SKEW_SIGMAS else ""
 
 
-def steady_cv(samples: Sequence[float], last: int = 5) -> bool | None:
-    """Whether the last ``last`` samples vary by less than 2% (coefficient of variation); none if too few."""
-    if len(samples) < last:
-        return None
-    spread = coefficient_of_variation(samples[-last:])
-    return None if spread is None else spread < STEADY_CV
-
-
 def steady_snia(rounds: Sequence[float]) -> bool | None:
     """SNIA PTS 2.0.2's window over the last five rounds; none if there are fewer.
 
@@ -263,13 +254,6 @@ def fold(samples: Sequence[float], rounds: int) -> list[float]:
     """Averages the samples into ``rounds`` equal stretches of time."""
     edges = [round(at * len(samples) / rounds) for at in range(rounds + 1)]
     return [mean(samples[low:high]) for low, high in pairwise(edges)]
-
-
-def steady(samples: Sequence[float]) -> bool | None:
-    """Whether a run was steady: its last samples by CV, or its five fifths by SNIA's window; none if too short."""
-    if len(samples) < SNIA_ROUNDS:
-        return None
-    return bool(steady_cv(samples)) or steady_snia(fold(samples, SNIA_ROUNDS))
 
 
 class Histogram:

@@ -79,11 +79,6 @@ def bound_of(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> Bound | None
     return Bound(ceiling, value, "bytes/s", formula)
 
 
-def applies(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> bool:
-    """Whether the ceiling says anything of a measurement with these parameters (its axes and what is fixed)."""
-    return bound_of(ceiling, parameters) is not None
-
-
 def bounds_for(ceilings: Iterable[Ceiling], parameters: Mapping[str, Scalar]) -> tuple[Bound, ...]:
     """Every bound of a measurement with these parameters, the tightest first."""
     found = (bound_of(ceiling, parameters) for ceiling in ceilings)

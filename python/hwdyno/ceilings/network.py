@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hwdyno.units import format_bytes_s, format_value, positive
@@ -111,8 +111,3 @@ def _copies(parameters: Parameters, point: Measurement, processors: int) -> Ceil
     source = "a copy of a few MiB (memory_bandwidth) in the same run; loopback has no link"
     metric = f"copies/{_copies_key(parameters)}"
     return Ceiling(metric, "reference", bytes_s, "bytes/s", formula, source, "memory copies")
-
-
-def best(ceilings: Iterable[Ceiling], parameters: Mapping[str, Any]) -> Ceiling | None:
-    """The ceiling of a path that bounds a measurement with these parameters."""
-    return next((one for one in ceilings if applies(one, parameters)), None)

@@ -23,11 +23,6 @@ class Logs:
     lat: str = ""
     per_job: bool = True
 
-    @property
-    def wanted(self) -> bool:
-        """Whether there is anything to write."""
-        return bool(self.bw or self.iops or self.lat)
-
 
 NO_LOGS = Logs()
 

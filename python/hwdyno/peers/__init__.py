@@ -82,8 +82,3 @@ def find(name: str) -> Peer:
     if name not in PEERS:
         raise UserError(f"no reference tool is called '{name}'; there are: {', '.join(PEERS)}")
     return cast(Peer, importlib.import_module(f"hwdyno.peers.{name}").PEER)
-
-
-def all() -> tuple[Peer, ...]:
-    """Every peer, here or not."""
-    return tuple(find(name) for name in PEERS)

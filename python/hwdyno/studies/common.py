@@ -1,11 +1,9 @@
-"""What the studies of storage share: points looked up, figures written, and how far a Run was scaled down."""
+"""What the studies share: points looked up, and figures written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hwdyno.studies import Study
-from hwdyno.units import format_duration, format_size
 from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run, Value
 
 NONE = "-"
@@ -79,57 +77,3 @@ def curve_of(result: ExperimentResult, **series: object) -> Curve | None:
     return next(
         (one for one in result.curves if all(one.series.get(name) == value for name, value in series.items())), None
     )
-
-
-def scaling(study: Study, run: Run) -> list[str]:
-    """Say in a sentence how far this Run's sizes and times are below the study's own; nothing if they are not."""
-    told = []
-    measured = {one.resource for one in run.experiments}
-    for question in study.questions:
-        result = experiment(run, question.name)
-        if question.name.partition(".")[0] not in measured:
-            continue  # Left out by --only.
-        if result is None:
-            told.append(f"{question.name} was not measured.")
-            continue
-        size = max(number(whole(result, point), "size", 0) for point in result.points)
-        runtime_s = sum(point.elapsed_s / max(1, point.repeats) for point in result.points) / len(result.points)
-        parts = []
-        if size and size < question.size_bytes:
-            parts.append(f"a file of {format_size(size)} instead of {format_size(question.size_bytes)}")
-        if runtime_s < 0.95 * question.runtime_s:
-            repeats = min(point.repeats for point in result.points)
-            parts.append(
-                f"{repeats} or more readings of {format_duration(runtime_s)} a point instead of one of "
-                f"{format_duration(question.runtime_s)}"
-            )
-        if question.startdelay_s and not any(whole(result, point).get("startdelay") for point in result.points):
-            parts.append(f"no start delay instead of {format_duration(question.startdelay_s)}")
-        largest = max((number(whole(result, point), "bs") for point in result.points), default=0)
-        asked = max(_blocks(question.blocks), default=0)
-        if 0 < largest < asked:
-            parts.append(f"blocks of at most {format_size(largest)} instead of {format_size(asked)}")
-        most = max((number(whole(result, point), "n", 0) for point in result.points), default=0)
-        most_asked = max(_values(question.blocks, "n"), default=0)
-        if 0 < most < most_asked:
-            parts.append(f"at most {most} equations instead of {most_asked}")
-        for axis in question.brief:
-            values = {whole(result, point).get(axis) for point in result.points}
-            every = set(_values(question.blocks, axis))
-            if axis != "n" and len(values) < len(every):
-                parts.append(f"{len(values)} of {len(every)} values of {axis}")
-        if parts:
-            told.append(f"{question.name} is scaled down (profile {run.profile}): {', '.join(parts)}.")
-    return told
-
-
-def _blocks(blocks: Iterable[object]) -> list[int]:
-    return _values(blocks, "bs")
-
-
-def _values(blocks: Iterable[object], axis: str) -> list[int]:
-    found: list[int] = []
-    for block in blocks:
-        values = block.get(axis, ()) if isinstance(block, dict) else ()
-        found += [value for value in (values if isinstance(values, tuple) else (values,)) if isinstance(value, int)]
-    return found
