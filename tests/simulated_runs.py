@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from hwdyno.ceilings import ceilings_of
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.measurement import measurement_of
 from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, Run
+from simulation.host import SimulatedHost, SimulatedMachine
 
 MACHINES = range(20_000, 20_200)
 """Drawn afresh: no rule and no tolerance was tuned on these machines."""

@@ -17,11 +17,11 @@ from hwdyno.experiments import Experiment
 from hwdyno.findings import explain
 from hwdyno.findings.rule import Case
 from hwdyno.hosts.local import Local
-from hwdyno.hosts.simulated import SimulatedMachine
 from hwdyno.plan import Plan, Planned, build
 from hwdyno.statistics import interval
 from hwdyno.words import ExperimentResult, Fault, Latency, Measurement, Note, Parameters, Run, Samples
 from simulated_runs import experiment, run_of
+from simulation.host import SimulatedMachine
 
 KERNELS = Local().kernels()
 COMMAND = re.compile(r"hwdyno (\w+(?: \w+)?)((?: --[\w-]+(?: [^-\s;`]\S*)?)+)")

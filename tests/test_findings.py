@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from hwdyno.findings import RULES, explain, why_not_double
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, PeerResult, Run, Value
 from simulated_runs import FIXED, MACHINES, experiment, measured, rules_of, run_of, the
 from simulated_runs import at as _at
+from simulation.host import SimulatedHost, SimulatedMachine
 
 DESCRIBES = {"knee", "still_rising", "saturated", "best_block_size", "spinning_or_solid", "best_combination"}
 """Rules that say what a healthy machine is like."""

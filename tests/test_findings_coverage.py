@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hwdyno.findings import explain
 from hwdyno.hosts import cgroups
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
 from simulated_runs import measured
+from simulation.host import SimulatedHost, SimulatedMachine
 
 POINT: Parameters = {"rw": "randread", "bs": 4096, "iodepth": 1, "numjobs": 1}
 

@@ -12,9 +12,9 @@ from hwdyno.findings import explain
 from hwdyno.findings.commands import MOST
 from hwdyno.findings.queue import around
 from hwdyno.hosts.local import Local
-from hwdyno.hosts.simulated import SimulatedMachine
 from simulated_runs import FIXED, MACHINES, experiment, rules_of, run_of, the
 from simulated_runs import at as _at
+from simulation.host import SimulatedMachine
 
 
 @pytest.mark.slow  # 200 machines, each swept and fitted

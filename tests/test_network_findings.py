@@ -12,9 +12,9 @@ import pytest
 from hwdyno.cli import network, resource
 from hwdyno.cli.main import Parser
 from hwdyno.findings import explain
-from hwdyno.hosts.simulated_network import SimulatedNetwork, SimulatedPath
 from hwdyno.measurement import measurement_of
 from hwdyno.words import ExperimentResult, Finding, Parameters, Run
+from simulation.network import SimulatedNetwork, SimulatedPath
 
 FIXED: Parameters = {"runtime": 1.0, "interval_s": 0.1, "server": "10.0.0.2"}
 TCP: list[Parameters] = [{"protocol": "tcp", "direction": "up", "streams": n} for n in (1, 2, 4)]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from hwdyno import experiments, plan
-from hwdyno.hosts.simulated import SimulatedHost
 from hwdyno.words import UserError
+from simulation.host import SimulatedHost
 
 KERNELS = SimulatedHost().kernels()
 

@@ -12,13 +12,13 @@ import pytest
 from hwdyno import experiments, runner
 from hwdyno.findings import explain
 from hwdyno.hosts.local import Local
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
-from hwdyno.hosts.simulated_core import Core
 from hwdyno.plan import build
 from hwdyno.repeatability import with_earlier
 from hwdyno.runner import in_turn
 from hwdyno.runner.in_turn import blocks
 from hwdyno.words import Run
+from simulation.core import Core
+from simulation.host import SimulatedHost, SimulatedMachine
 from test_runner import Memory
 
 ASKED = ("memory.grid", "memory.threads", "memory.levels", "memory.latency", "memory.loaded")

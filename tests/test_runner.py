@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from hwdyno import experiments, plan, runner
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.sweep import Sweep
 from hwdyno.words import Measurement, PeerResult, Run, UserError
+from simulation.host import SimulatedHost, SimulatedMachine
 
 
 class Memory:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.statistics import Histogram
 from hwdyno.words import UserError
+from simulation.host import SimulatedHost, SimulatedMachine
 
 
 def blocks(machine: SimulatedMachine, **parameters: Any) -> dict[str, Any]:

@@ -9,11 +9,11 @@ import pytest
 from hwdyno import studies
 from hwdyno.cli.two_nodes import PORT, second_node
 from hwdyno.findings import explain
-from hwdyno.hosts.simulated_network import SimulatedNetwork, SimulatedPath
 from hwdyno.measurement import measurement_of
 from hwdyno.studies import cloud_vm_network as study
 from hwdyno.sweep import Sweep
 from hwdyno.words import ExperimentResult, PeerResult, Run, UserError, Value
+from simulation.network import SimulatedNetwork, SimulatedPath
 
 FIXED = {"runtime": 1.0, "interval_s": 0.1}
 

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hwdyno.hosts.simulated_core import Core
+from simulation.core import Core
 
 
 @dataclass(frozen=True)

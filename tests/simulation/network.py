@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
-from hwdyno.hosts.simulated_reading import noisy, parameter, reading, stream
 from hwdyno.statistics import Histogram
+
+from simulation.host import SimulatedHost, SimulatedMachine
+from simulation.reading import noisy, parameter, reading, stream
 
 HEADERS_BYTES, FRAME_BYTES = 52, 38
 CPU_IDLE_NS = 500.0

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.hosts.simulated_reading import latencies, noisy, parameter, reading, stream
+from simulation.reading import latencies, noisy, parameter, reading, stream
 
 LINE_BYTES = 64
 PAGE_BYTES = {"4k": 4096, "2m": 2 << 20, "1g": 1 << 30}
