@@ -74,7 +74,7 @@ def run_of(machine: SimulatedMachine, *experiments: ExperimentResult) -> Run:
         id="simulated",
         started="2026-01-01T00:00:00+00:00",
         finished="2026-01-01T00:01:00+00:00",
-        machine=machine.survey(),
+        machines=(machine.survey(),),
         profile="quick",
         command="hwdyno run",
         experiments=experiments,

@@ -162,7 +162,9 @@ def test_spinning_disks_are_told_from_solid_ones() -> None:
         assert finding.evidence["verdict"] == ("spinning" if spins else "solid state")
         assert "the kernel says" in finding.says and "although" not in finding.says
         lies = run_of(machine, *run.experiments)
-        lies.machine["storage"]["disks"][0]["rotational"] = not spins
+        storage = lies.machine.storage
+        storage = replace(storage, disks=(replace(storage.disk, rotational=not spins),))
+        lies = replace(lies, machines=(replace(lies.machine, storage=storage),))
         assert "although the kernel says" in the(explain(lies), "spinning_or_solid").says
 
 

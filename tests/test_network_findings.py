@@ -35,7 +35,7 @@ def measured(path: SimulatedPath, points: Iterable[Parameters], kernel: str = "n
     load = "load_streams" if kernel == "network_latency" else "streams"
     result = ExperimentResult("network.streams", "network", "?", load, kernel, tuple(made), fixed=FIXED)
     machine = host.survey()
-    return explain(Run("id", "2026-01-01T00:00:00+00:00", None, machine, "quick", "hwdyno", (result,)))
+    return explain(Run("id", "2026-01-01T00:00:00+00:00", None, (machine,), "quick", "hwdyno", (result,)))
 
 
 def of_the_path(run: Run) -> dict[str, Finding]:

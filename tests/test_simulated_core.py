@@ -50,7 +50,7 @@ def asked(core: Core, kernel: str, load: str, points: Sequence[Parameters], **fi
 
 def explained(core: Core, *results: ExperimentResult) -> dict[str, Finding]:
     machine = SimulatedMachine(seed=7, threads=core.threads, core=core)
-    return {one.rule: one for one in explain(Run("r", "", None, machine.survey(), "quick", "", results)).findings}
+    return {one.rule: one for one in explain(Run("r", "", None, (machine.survey(),), "quick", "", results)).findings}
 
 
 def bandwidths(core: Core, points: Sequence[Parameters] = OPERATIONS, **fixed: Any) -> ExperimentResult:
@@ -208,7 +208,7 @@ def test_the_knee_of_loaded_latency_is_where_the_channels_are_full(seed: int) ->
     fixed = {"working_set": SET, "block": 4096, "threads": core.threads, "operation": "read"}
     result = asked(core, "memory_loaded_latency", "delay", delays, **fixed)
     machine = SimulatedMachine(seed=7, threads=core.threads, core=core)
-    run = explain(Run("r", "", None, machine.survey(), "quick", "", (result,)))
+    run = explain(Run("r", "", None, (machine.survey(),), "quick", "", (result,)))
     (curve,) = run.experiments[0].curves
     assert curve.state == "knee" and curve.ceiling is not None
     assert curve.ceiling.value == pytest.approx(core.channels_bytes_s, rel=0.08)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import random
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hwdyno.machine import Machine
 from hwdyno.words import UserError
 
 from simulation import core, storage
@@ -41,12 +43,10 @@ class SimulatedHost:
         self._user_s = 0.0
         self._swapped = 0.0
 
-    def survey(self, path: Path | None = None) -> dict[str, Any]:
+    def survey(self, path: Path | None = None) -> Machine:
         """Describe the simulated machine; ``path`` changes nothing but its own name."""
         found = self.machine.survey()
-        if path is not None:
-            found["storage"]["path"] = str(path)
-        return found
+        return found if path is None else replace(found, storage=replace(found.storage, path=str(path)))
 
     def kernels(self) -> dict[str, dict[str, Any]]:
         """The declarations of the kernels that it simulates."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hwdyno.machine import Machine, Nic
 from hwdyno.statistics import Histogram
 
 from simulation.host import SimulatedHost, SimulatedMachine
@@ -98,12 +99,11 @@ class SimulatedNetwork(SimulatedHost):
         self.path = path or SimulatedPath()
         super().__init__(SimulatedMachine(seed=self.path.seed, threads=self.path.processors))
 
-    def survey(self, path: Path | None = None) -> dict[str, Any]:
+    def survey(self, path: Path | None = None) -> Machine:
         """The simulated machine with its interface."""
-        found = super().survey(path)
-        nic = {"name": "eth0", "driver": "simulated", "virtual": self.path.virtual, "bits_s": int(self.path.bits_s)}
-        found["nics"] = [{**nic, "mtu": self.path.mtu, "up": True, "link": None}]
-        return found
+        bits_s, mtu = int(self.path.bits_s), self.path.mtu
+        nic = Nic("eth0", driver="simulated", virtual=self.path.virtual, bits_s=bits_s, mtu=mtu, up=True)
+        return replace(super().survey(path), nics=(nic,))
 
     def kernels(self) -> dict[str, dict[str, Any]]:
         """The declarations of the kernels that it simulates."""

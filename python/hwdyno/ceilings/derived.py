@@ -35,7 +35,7 @@ def with_derived(run: Run) -> Run:
         elif result.kernel in BANDWIDTH and not any(one.kind == "physical" for one in kept):
             kept += memory
         elif result.kernel == network.KERNEL:
-            processors = int(_number((run.machine.get("cpu") or {}).get("threads")))
+            processors = run.machine.cpu.threads or 0
             made = network.of_result(result, processors)
             kept += tuple(replace(one, source=DERIVED + one.source) for one in made)
         results.append(replace(result, ceilings=kept))
@@ -66,7 +66,7 @@ def _number(value: Any) -> float:
 def _arithmetic(run: Run) -> Iterable[Ceiling]:
     """One ceiling for each loop and number of cores that was measured: cores x clock x operations a cycle."""
     points = _points(run, {FLOPS})
-    cores = int(_number((run.machine.get("cpu") or {}).get("cores"))) or 1
+    cores = run.machine.cpu.cores or 1
     # The clock under no load but the chain bounds that under any: it only falls.
     clock_hz = max((_number(point.details.get("clock_hz_best")) for _, point in points), default=0.0)
     if not clock_hz:

@@ -191,6 +191,5 @@ def _fitting(block: object, size: int, largest: int) -> dict[str, object]:
 
 
 def _largest_buffers(host: Host) -> int:
-    memory = host.survey(None).get("memory") or {}
-    available = memory.get("available_bytes")
-    return int(available * BUFFER_SHARE) if isinstance(available, int | float) and available else 1 << 30
+    available = host.survey(None).memory.available_bytes
+    return int(available * BUFFER_SHARE) if available else 1 << 30

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from hwdyno.machine import Machine
 from hwdyno.words import ExperimentResult, Latency, Measurement, Parameters, Run, UserError, Value
 
 MOST_POINTS = 10_000
@@ -70,7 +71,7 @@ def run(form: str, tool: str, text: str, name: str, experiments: Sequence[Experi
         id=f"{form}-undated-{digest}",
         started="",
         finished=None,
-        machine={"hostname": None, "cpu": None, "memory": None, "unknown": dict.fromkeys(("cpu", "memory"), WHY)},
+        machines=(Machine(unknown=dict.fromkeys(("cpu", "memory"), WHY)),),
         profile="imported",
         command=f"{tool} ({name})",
         experiments=found,

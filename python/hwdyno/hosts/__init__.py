@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+from hwdyno.machine import Machine
+
 
 class Host(Protocol):
     """A machine that can be described and measured.
@@ -12,7 +14,7 @@ class Host(Protocol):
     ``local`` is this one, ``simulated`` one with a known truth, and ``simulated_network`` one with a path besides.
     """
 
-    def survey(self, path: Path | None = None) -> dict[str, Any]:
+    def survey(self, path: Path | None = None) -> Machine:
         """Describe the machine, with the storage behind ``path``."""
         ...
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from hwdyno import engine, workloads
 from hwdyno.hosts import cgroups, smbios
+from hwdyno.machine import Machine
 
 
 class Local:
@@ -16,7 +17,7 @@ class Local:
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
 
-    def survey(self, path: Path | None = None) -> dict[str, Any]:
+    def survey(self, path: Path | None = None) -> Machine:
         """Describe this machine, with the storage behind ``path``."""
         found = engine.survey(path)
         modules, why = smbios.modules(self._root)
@@ -26,7 +27,7 @@ class Local:
             found["storage"] = {**storage, "limits": limits} if limits else storage
         if why:
             found["unknown"] = {**(found.get("unknown") or {}), "memory.modules": why}
-        return found
+        return Machine.of_survey(found)
 
     def kernels(self) -> dict[str, dict[str, Any]]:
         """Every kernel's and every workload's declaration by its name."""
