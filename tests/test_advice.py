@@ -24,7 +24,8 @@ from hwdyno.words import ExperimentResult, Fault, Latency, Measurement, Note, Pa
 from simulated_runs import experiment, run_of
 from simulation.host import SimulatedMachine
 
-KERNELS = Local().kernels()
+HOST = Local()
+KERNELS = HOST.kernels()
 COMMAND = re.compile(r"hwdyno (\w+(?: \w+)?)((?: --[\w-]+(?: [^-\s;`]\S*)?)+)")
 OF_RESULTS = {"report", "compare", "audit", "machine"}
 
@@ -50,7 +51,7 @@ def taken(line: str, path: Path) -> Plan | None:
 
 
 def planned(one: Experiment, profile: str) -> Planned:
-    (found,) = build([(one, {})], KERNELS, profile=profile).experiments
+    (found,) = build([(one, {})], HOST, profile=profile).experiments
     return found
 
 

@@ -61,7 +61,7 @@ def test_the_catalogue_can_be_asked_of_it() -> None:
     host = SimulatedHost()
     for one in experiments.all():
         if one.kernel in {"memory_bandwidth", "memory_latency", "memory_loaded_latency", "compute_flops"}:
-            (found,) = build([(one, {})], host.kernels(), profile="quick").experiments
+            (found,) = build([(one, {})], host, profile="quick").experiments
             reading = host.run(one.kernel, {**found.fixed, **found.points[0]})
             assert reading["streams"][0]["operations"] > 0
 

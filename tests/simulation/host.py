@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.machine import Machine
+from hwdyno.topology import Topology
 from hwdyno.words import UserError
 
 from simulation import core, storage
@@ -47,6 +48,10 @@ class SimulatedHost:
         """Describe the simulated machine; ``path`` changes nothing but its own name."""
         found = self.machine.survey()
         return found if path is None else replace(found, storage=replace(found.storage, path=str(path)))
+
+    def topology(self) -> Topology:
+        """The simulated machine's processors."""
+        return Topology.of_machine(self.machine.survey())
 
     def kernels(self) -> dict[str, dict[str, Any]]:
         """The declarations of the kernels that it simulates."""

@@ -120,7 +120,7 @@ def plan_of(study: Study, args: argparse.Namespace, host: Host, second: tuple[st
     budget_s = parse_duration(args.budget) if args.budget else plans.budget_of(profile, bool(args.peers))
     plan = plans.build(
         [(experiment, {}) for experiment in experiments],
-        host.kernels(),
+        host,
         profile=profile,
         path=args.path,
         peers=bool(args.peers),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hwdyno.machine import Machine
+from hwdyno.topology import Topology
 
 
 class Host(Protocol):
@@ -16,6 +17,10 @@ class Host(Protocol):
 
     def survey(self, path: Path | None = None) -> Machine:
         """Describe the machine, with the storage behind ``path``."""
+        ...
+
+    def topology(self) -> Topology:
+        """The processors and NUMA nodes that a sweep may use."""
         ...
 
     def kernels(self) -> dict[str, dict[str, Any]]:
