@@ -15,16 +15,16 @@ from hwdyno.words import Parameters, Scalar, UserError
 Axes = dict[str, tuple[Scalar, ...]]
 
 MOST_POINTS = 100_000
-"""A sweep with more points is a slip of the keyboard."""
+"""A sweep with more points is refused as a mistake."""
 
-# An axis whose words take a share after a colon, such as randrw:70, and the parameter that the share is.
+# Axes whose words take a share after a colon, such as randrw:70: the share's parameter, and those words.
 _SHARES = {"rw": ("rwmixread", ("rw", "randrw"))}
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
 
 
 def powers(first: int, last: int) -> tuple[int, ...]:
-    """``first`` and its doublings, up to and with ``last``."""
+    """``first`` and its doublings up to ``last``, inclusive."""
     if not 0 < first <= last:
         raise UserError(f"{first}..{last} is no range: give the lower end first, and from 1 on")
     values = [first << k for k in range(int(math.log2(last / first)) + 2) if first << k < last]
@@ -32,7 +32,7 @@ def powers(first: int, last: int) -> tuple[int, ...]:
 
 
 def octaves(first: int, last: int, each: int) -> tuple[int, ...]:
-    """``each`` sizes an octave, evenly in the logarithm, whole multiples of 4 KiB from there on and of 64 below."""
+    """``each`` sizes per octave, evenly spaced in the logarithm; multiples of 64, and of 4 KiB from 4 KiB on."""
     count = round(math.log2(last / first) * each)
     sizes = (first * 2 ** (k / each) for k in range(count + 1))
     grain = [(4096 if size >= 64 << 10 else 64, size) for size in sizes]
@@ -42,7 +42,7 @@ def octaves(first: int, last: int, each: int) -> tuple[int, ...]:
 def parse_axis(text: str, parameter: Mapping[str, Any] | None = None, name: str = "value") -> tuple[Scalar, ...]:
     """Values of ``4k,16k,1M``, ``1..1024`` (powers of two), ``10..50+10`` (steps) or ``randread,randrw:70``.
 
-    ``parameter`` is the kernel's declaration of the axis: with it, values are typed and held within its
+    ``parameter`` is the kernel's declaration of the axis: it gives the values' type and
     bounds. Raises ``UserError`` in one line that names the axis and what it takes.
     """
     values: list[Scalar] = []
@@ -81,7 +81,7 @@ def _parse_range(part: str, parameter: Mapping[str, Any] | None, name: str) -> l
 
 
 def parse_value(value: Scalar, parameter: Mapping[str, Any] | None = None, name: str = "value") -> Scalar:
-    """One value of an axis, typed by its declaration and held within its bounds; raises ``UserError``."""
+    """Parse one value of an axis, with the type and bounds of its declaration. Raises ``UserError``."""
     if parameter is None:
         return _guess(value)
     try:
@@ -95,7 +95,7 @@ def parse_value(value: Scalar, parameter: Mapping[str, Any] | None = None, name:
 
 
 def _option(name: str) -> str:
-    """An axis as it is typed on the command line."""
+    """The command line option of an axis."""
     return "--" + name.replace("_", "-")
 
 
@@ -137,7 +137,7 @@ def _typed(value: Scalar, parameter: Mapping[str, Any], name: str) -> Scalar:
 def _choice(text: str, parameter: Mapping[str, Any], name: str) -> str:
     word, colon, share = text.partition(":")
     choices = [str(choice) for choice in parameter.get("choices", ())]
-    if text in choices:  # a word may hold a colon itself, such as the mix 2:1
+    if text in choices:  # a word may contain a colon, such as the mix 2:1
         return text
     takes_share = _SHARES.get(name, ("", ()))[1]
     if word not in choices:
@@ -151,7 +151,7 @@ def _choice(text: str, parameter: Mapping[str, Any], name: str) -> str:
 
 @dataclass(frozen=True, init=False)
 class Sweep:
-    """Axes, and the points that their values make: every combination, block by block.
+    """Axes and their points: all combinations of the values, block by block.
 
     ``Sweep(iodepth=powers(1, 64), rw="randread", bs="4KiB")`` has one block; ``+`` puts the blocks of two
     sweeps one after the other, for questions that are not a full grid. A value may be ``FromSite``, until ``at``.
@@ -165,7 +165,7 @@ class Sweep:
 
     @classmethod
     def of_blocks(cls, blocks: tuple[Axes, ...]) -> Sweep:
-        """The sweep that has these blocks."""
+        """A sweep of these blocks."""
         sweep = cls()
         object.__setattr__(sweep, "blocks", blocks)
         return sweep
@@ -175,7 +175,7 @@ class Sweep:
 
     @property
     def axes(self) -> Axes:
-        """Each axis with all its values, over all blocks."""
+        """All values of each axis, over all blocks."""
         merged: Axes = {}
         for block in self.blocks:
             for name, values in block.items():
@@ -183,18 +183,18 @@ class Sweep:
         return merged
 
     def replace(self, axes: Mapping[str, Any]) -> Sweep:
-        """This sweep with the values of some axes exchanged, or axes added, in every block."""
+        """A copy with other values of some axes, or with more axes, in every block."""
         chosen = {name: _values(value) for name, value in axes.items()}
         return Sweep.of_blocks(tuple({**block, **chosen} for block in self.blocks))
 
     def at(self, site: Topology) -> Sweep:
-        """This sweep with the values that depend on the site it is made for."""
+        """A copy in which the values that depend on the site are resolved."""
         return Sweep.of_blocks(
             tuple({name: _at(values, site) for name, values in block.items()} for block in self.blocks)
         )
 
     def points(self) -> list[Parameters]:
-        """Every combination once, in the order written; a share such as ``randrw:70`` stands apart."""
+        """Every combination once, in the order written; a share such as ``randrw:70`` is a separate parameter."""
         total = sum(math.prod(len(values) for values in block.values()) for block in self.blocks)
         if total > MOST_POINTS:
             raise UserError(f"the sweep has {total} points; give fewer values (at most {MOST_POINTS} points)")
@@ -206,7 +206,7 @@ class Sweep:
         return list(unique.values())
 
     def load_axis(self, preferred: str = "iodepth") -> str:
-        """The axis that a curve runs along: the one with most numbers, ``preferred`` where it has as many."""
+        """The load axis: the one with the most numeric values, or ``preferred`` if it has as many."""
         numbers = {
             name: sum(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
             for name, values in self.axes.items()
@@ -227,7 +227,7 @@ def _at(values: tuple[Any, ...], site: Topology) -> tuple[Scalar, ...]:
 
 
 def split_shares(point: Parameters) -> Parameters:
-    """``point`` with ``rw="randrw:70"`` as ``rw="randrw"`` and ``rwmixread=70``; a share that is moot is left out."""
+    """``point`` with ``rw="randrw:70"`` as ``rw="randrw"`` and ``rwmixread=70``; a share without effect is left out."""
     split = dict(point)
     for axis, (share_name, words) in _SHARES.items():
         if axis not in split:
