@@ -1,7 +1,7 @@
-"""Published characterizations, one file each: what they asked, what they found, and their tables made of a Run.
+"""Published characterizations, one file each: their sweeps, their figures, and their tables made from a Run.
 
-A study is data, and right of the wall: its questions are plain axes, from which the command line makes
-experiments, and its tables and observations come from any Run that answers them.
+A study is data: its questions are plain axes, from which experiments are made, and its tables and observations
+are made from any Run that has those experiments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Block = Mapping[str, Scalar | tuple[Scalar, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One sweep of a study, at the study's own sizes; it becomes an experiment."""
+    """One sweep of a study, at the study's sizes; it becomes an experiment."""
 
     name: str
     """``resource.question``."""
@@ -34,8 +34,7 @@ class Question:
     """Axes with their values; each block is a full combination."""
     fixed: Parameters = field(default_factory=dict)
     brief: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
-    """Axes of which fewer values are asked where the study is not done at full length: what those leave out takes
-    long, or tells little more."""
+    """Axes with fewer values for a run that is shorter than the study: the others take long or add little."""
     size_bytes: int = 1 << 30
     runtime_s: float = 30.0
     startdelay_s: float = 0.0
@@ -43,7 +42,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with its title; units stand in the columns' names."""
+    """A table with its title; units are in the column names."""
 
     title: str
     columns: tuple[str, ...]
@@ -61,9 +60,9 @@ class Study:
     tables: Callable[[Run], list[Table]]
     observations: Callable[[Run], list[str]]
     mistakes: tuple[str, ...]
-    """What is wrong in the published study, a sentence each."""
+    """Errors in the published study, a sentence each."""
     method: bool = False
-    """Not a published characterization but a method of testing, with a command of its own."""
+    """Whether it is a test method with a separate command instead of a published characterization."""
 
 
 def all() -> tuple[Study, ...]:
@@ -79,7 +78,7 @@ def _every() -> tuple[Study, ...]:
 
 
 def find(name: str) -> Study:
-    """The study called so. Raises ``UserError``."""
+    """Look up a study by name. Raises ``UserError``."""
     for study in _every():
         if study.name == name:
             return study
@@ -87,12 +86,12 @@ def find(name: str) -> Study:
 
 
 def tables(run: Run) -> list[Table]:
-    """The tables of the Run's study; none for a Run of no study."""
+    """The tables of the Run's study; empty without one."""
     return find(run.study).tables(run) if run.study else []
 
 
 def observations(run: Run) -> list[str]:
-    """What the study's readers would ask, answered by this Run in sentences: scaling first, mistakes last."""
+    """The study's conclusions for this Run, a sentence each: scaling first, the study's errors last."""
     if not run.study:
         return []
     study = find(run.study)
@@ -102,13 +101,13 @@ def observations(run: Run) -> list[str]:
 
 @cache
 def published(table: str, study: str) -> tuple[dict[str, str], ...]:
-    """The rows of a study in a published table, such as ``storage-fio``."""
+    """A study's rows of a published table, such as ``storage-fio``."""
     text = (resources.files("hwdyno") / "data" / "published" / f"{table}.csv").read_text(encoding="utf-8")
     return tuple(row for row in csv.DictReader(text.splitlines()) if row["study"] == study)
 
 
 def _scaling(study: Study, run: Run) -> list[str]:
-    """Say in a sentence how far this Run's sizes and times are below the study's own; nothing if they are not."""
+    """Sentences on how far this Run's sizes and times are below the study's."""
     sentences = []
     measured = {one.resource for one in run.experiments}
     for question in study.questions:

@@ -12,7 +12,7 @@ SAME = 0.05
 
 
 def experiment(run: Run, name: str) -> ExperimentResult | None:
-    """The answer to a question, if any point of it was measured."""
+    """The experiment of a question, if any point was measured."""
     return next((one for one in run.experiments if one.name == name and one.points), None)
 
 
@@ -22,16 +22,16 @@ def whole(result: ExperimentResult, point: Measurement) -> Parameters:
 
 
 def pattern(parameters: Parameters) -> str:
-    """A point's direction as it is written: ``randread``, ``randrw 70/30``."""
+    """A point's access pattern: ``randread``, ``randrw 70/30``."""
     rw = str(parameters.get("rw", ""))
     share = parameters.get("rwmixread")
     return f"{rw} {share}/{100 - share}" if rw in {"rw", "randrw"} and isinstance(share, int) else rw
 
 
-def number(parameters: Parameters, name: str, otherwise: int = 1) -> int:
-    """A parameter that is a whole number."""
+def number(parameters: Parameters, name: str, default: int = 1) -> int:
+    """An integer parameter."""
     value = parameters.get(name)
-    return value if isinstance(value, int) else otherwise
+    return value if isinstance(value, int) else default
 
 
 def mb_s(value: float | None) -> str:
@@ -45,7 +45,7 @@ def micros(ns: float | None) -> str:
 
 
 def samples(point: Measurement) -> tuple[str, str, str]:
-    """Least, average and greatest bandwidth over the samples, MB/s."""
+    """Minimum, average and maximum bandwidth of the samples, MB/s."""
     if point.samples is None:
         return NONE, mb_s(point.throughput.value), NONE
     return mb_s(point.samples.min), mb_s(point.samples.avg), mb_s(point.samples.max)
@@ -57,14 +57,14 @@ def sound(points: Iterable[Measurement]) -> list[Measurement]:
 
 
 def busy(result: ExperimentResult, point: Measurement) -> float | None:
-    """The share of its threads' time that the tool itself spent on a processor."""
+    """CPU time of the measuring threads as a share of their run time."""
     if point.cpu_user_s is None or point.cpu_system_s is None or not point.elapsed_s:
         return None
     return (point.cpu_user_s + point.cpu_system_s) / point.elapsed_s / number(whole(result, point), "numjobs")
 
 
 def same(one: Value, other: Value) -> bool | None:
-    """Whether two throughputs are within ``SAME`` of each other; none where their intervals are too wide to tell."""
+    """Whether two throughputs are within ``SAME`` of each other; none if their intervals are too wide to tell."""
     if abs(one.value / other.value - 1) <= SAME:
         return True
     if one.low is None or one.high is None or other.low is None or other.high is None:
@@ -73,7 +73,7 @@ def same(one: Value, other: Value) -> bool | None:
 
 
 def curve_of(result: ExperimentResult, **series: object) -> Curve | None:
-    """The curve whose series has these values."""
+    """The curve of the series with these values."""
     return next(
         (one for one in result.curves if all(one.series.get(name) == value for name, value in series.items())), None
     )
