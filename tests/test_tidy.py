@@ -148,8 +148,15 @@ UNSAFE = {
 }
 """Modules that may say ``unsafe``, each with its reason."""
 
-VAGUE_NAMES = {"python/hwdyno": 214, "crates": 114, "tests": 130, "benchmarks": 7}
-"""How many names with a word that stands for nothing are left where: a number here only ever gets smaller."""
+VAGUE_NAMES = {"python/hwdyno": 144, "crates": 114, "tests": 84} | dict.fromkeys(
+    (
+        *(f"python/hwdyno/{room}" for room in ("formats", "peers", "store")),
+        *(f"python/hwdyno/{room}.py" for room in ("statistics", "units", "comparison", "repeatability")),
+        *(f"python/hwdyno/{room}.py" for room in ("measurement", "workspace", "sweep")),
+    ),
+    0,
+)
+"""How many names with a word that stands for nothing may be left, by the longest path; a number may only go down."""
 
 
 def assert_none(violations: list[str]) -> None:

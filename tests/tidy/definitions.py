@@ -1,4 +1,4 @@
-"""Rules on definitions: none that the package itself does not use, and no function over 100 lines without a reason."""
+"""Rules on definitions: no dead one, and no function over 100 lines without a reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidy.sources import Module, Tree, dynamic_imports
 
 MOST_LINES = 100
 REASON = "long because"
-"""A comment with these words right above a function, or in its first line, excuses its length."""
+"""A comment with these words above a function or in its first lines excuses its length."""
 
 _Key = tuple[str, str]
 """A definition: its module and its name; the module's code outside of all definitions has the name ``""``."""
@@ -19,7 +19,7 @@ _Key = tuple[str, str]
 
 @dataclass
 class _Scope:
-    """What the names of a module stand for."""
+    """The names of a module: definitions and imports."""
 
     module: Module
     definitions: dict[str, list[ast.AST]] = field(default_factory=dict)
@@ -30,31 +30,28 @@ class _Scope:
 def dead_definitions(tree: Tree, live: Set[str], allowed: Mapping[str, str]) -> list[str]:
     """Functions, classes and constants of live modules that no code of the package reaches, tests left out.
 
-    ``allowed`` names those that stand for another reason (``hwdyno.store.json_schema``: why); one that is used, or that
-    is no more, is a violation too.
+    ``allowed`` maps exceptions to their reasons; an exception that is used or gone is a violation too.
     """
     scopes = {name: _scope_of(tree.modules[name], tree) for name in live & tree.modules.keys()}
     scopes = {name: scope for name, scope in scopes.items() if scope.module.path.suffix == ".py"}
     dynamic = set().union(*(dynamic_imports(scope.module, tree) for scope in scopes.values()))
-    attributes = {
-        node.attr for scope in scopes.values() for node in scope.module.nodes if isinstance(node, ast.Attribute)
-    }
+    attributes = {node.attr for scope in scopes.values() for node in scope.module.nodes(ast.Attribute)}
     waiting: list[_Key] = [(name, "") for name in scopes]
-    # What is fetched by a table is asked for its attributes, and nobody says of which module.
+    # A module that a table imports is used through its attributes.
     waiting += [
         (name, word) for name in dynamic & scopes.keys() for word in scopes[name].definitions if word in attributes
     ]
-    # What is walked is searched for all its values.
+    # A walked module is searched for its values.
     walked = {name for scope in scopes.values() if scope.module.walks for name in tree.children(scope.module.name)}
     waiting += [(name, word) for name in walked & scopes.keys() for word in _values(scopes[name])]
     excused = [(name.rpartition(".")[0], name.rpartition(".")[2]) for name in allowed]
-    reached = _reach(waiting, scopes)
+    reached = _reach(waiting, scopes, set())
     needless = [
         f"{'.'.join(key)}: it is used, or gone: drop its excuse"
         for key in excused
         if not _is_dead(key, scopes, reached)
     ]
-    reached = _reach([*reached, *excused], scopes)
+    reached = _reach(excused, scopes, reached)
     dead = [
         f"{name}.{word}: nothing uses it"
         for name, scope in scopes.items()
@@ -68,8 +65,9 @@ def _is_dead(key: _Key, scopes: Mapping[str, _Scope], reached: Set[_Key]) -> boo
     return key[0] in scopes and key[1] in scopes[key[0]].definitions and key not in reached
 
 
-def _reach(start: list[_Key], scopes: Mapping[str, _Scope]) -> set[_Key]:
-    found: set[_Key] = set()
+def _reach(start: list[_Key], scopes: Mapping[str, _Scope], reached: Set[_Key]) -> set[_Key]:
+    """The reached definitions and all that these need, directly or through others."""
+    found = set(reached)
     waiting = list(start)
     while waiting:
         key = waiting.pop()
@@ -80,10 +78,10 @@ def _reach(start: list[_Key], scopes: Mapping[str, _Scope]) -> set[_Key]:
 
 
 def _uses(key: _Key, scopes: Mapping[str, _Scope]) -> Iterator[_Key]:
-    """The definitions that a definition's code mentions."""
+    """The definitions that a definition's code uses."""
     scope = scopes[key[0]]
-    own = scope.definitions.get(key[1], []) if key[1] else _loose(scope)
-    for root in own:
+    roots = scope.definitions.get(key[1], []) if key[1] else _loose(scope)
+    for root in roots:
         for node in ast.walk(root):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 yield from _meant(scope, node.id, scopes)
@@ -99,7 +97,7 @@ def _meant(scope: _Scope, name: str, scopes: Mapping[str, _Scope]) -> Iterator[_
 
 
 def _origin(key: _Key, scopes: Mapping[str, _Scope]) -> Iterator[_Key]:
-    """Where a name that may be passed on by a package was defined."""
+    """The definition of a name that packages may re-export."""
     for _ in range(9):
         scope = scopes.get(key[0])
         if scope is None or not key[1]:
@@ -137,16 +135,15 @@ def _scope_of(module: Module, tree: Tree) -> _Scope:
     for node in module.tree.body:
         for name in _defines(node):
             scope.definitions.setdefault(name, []).append(node)
-    for node in module.nodes:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                bound = alias.asname or alias.name.partition(".")[0]
-                scope.imported[bound] = (alias.name if alias.asname else bound, "")
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                key = (whole, "") if whole in tree.modules else (node.module or "", alias.name)
-                scope.imported[alias.asname or alias.name] = key
+    for plain in module.nodes(ast.Import):
+        for alias in plain.names:
+            bound = alias.asname or alias.name.partition(".")[0]
+            scope.imported[bound] = (alias.name if alias.asname else bound, "")
+    for node in module.nodes(ast.ImportFrom):
+        for alias in [] if node.level else node.names:
+            whole = f"{node.module}.{alias.name}"
+            key = (whole, "") if whole in tree.modules else (node.module or "", alias.name)
+            scope.imported[alias.asname or alias.name] = key
     return scope
 
 
@@ -159,7 +156,7 @@ def _defines(node: ast.stmt) -> list[str]:
 
 
 def _loose(scope: _Scope) -> list[ast.AST]:
-    """The module's code that runs when it is imported and defines nothing, with the definitions' decorators."""
+    """The module's statements that define nothing."""
     return [
         node
         for node in scope.module.tree.body
@@ -183,18 +180,17 @@ def dead_methods(tree: Tree, live: Set[str], allowed: Mapping[str, str]) -> list
     read: set[str] = set()
     prefixes: set[str] = set()
     for module in modules:
-        for node in module.nodes:
-            if isinstance(node, ast.Attribute):
-                read.add(node.attr)
-            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr" and len(node.args) > 1:
-                first = next(iter(getattr(node.args[1], "values", [node.args[1]])), None)
+        read |= {node.attr for node in module.nodes(ast.Attribute)}
+        for call in module.nodes(ast.Call):
+            if getattr(call.func, "id", "") == "getattr" and len(call.args) > 1:
+                first = next(iter(getattr(call.args[1], "values", [call.args[1]])), None)
                 prefixes.add(str(getattr(first, "value", "")))
     read |= set(re.findall(r"\.(\w+)", "".join(path.read_text() for path in tree.root.rglob("*.j2"))))
     dead = {
         f"{module.name}.{node.name}.{part.name}"
         for module in modules
-        for node in module.nodes
-        if isinstance(node, ast.ClassDef) and not _overrides(node)
+        for node in module.nodes(ast.ClassDef)
+        if not _overrides(node)
         for part in node.body
         if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
         and part.name not in read
@@ -205,7 +201,7 @@ def dead_methods(tree: Tree, live: Set[str], allowed: Mapping[str, str]) -> list
 
 
 def _overrides(node: ast.ClassDef) -> bool:
-    """Whether a class has a base of another package, which calls methods by names of its own."""
+    """Whether a class has a base from another package, which may call its methods."""
     return any(isinstance(base, ast.Attribute) for base in node.bases)
 
 
@@ -214,11 +210,10 @@ def long_functions(tree: Tree, excused: Mapping[str, str]) -> list[str]:
     found = {}
     for module in tree.modules.values():
         lines = module.text.splitlines()
-        for node in module.nodes:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                near = lines[max(0, node.lineno - 2) : node.lineno + 1]
-                if not any(REASON in line and "#" in line for line in near):
-                    found[f"{module.name}.{node.name}"] = (node.end_lineno or 0) - node.lineno + 1
+        for node in module.functions:
+            near = lines[max(0, node.lineno - 2) : node.lineno + 1]
+            if not any(REASON in line and "#" in line for line in near):
+                found[f"{module.name}.{node.name}"] = (node.end_lineno or 0) - node.lineno + 1
     return too_long(found, excused)
 
 

@@ -1,4 +1,4 @@
-"""Rules on modules: which may import which, none dead, no circle, one sentence and one thing a file."""
+"""Rules on modules: allowed imports, no dead one, no circle, a docstring and a limited length."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ MOST_LINES = 600
 
 
 def rooms_of(module: Module, tree: Tree) -> set[str]:
-    """The rooms that a module imports, its own left out."""
+    """The other rooms that a module imports."""
     return {tree.modules[name].room for name in imports_of(module, tree)} - {module.room, "__init__"}
 
 
 def forbidden_imports(tree: Tree, allowed: Mapping[str, Set[str]]) -> list[str]:
-    """Imports of a room that the table does not allow to the module's room, and rooms that it does not know."""
+    """Imports that the table does not allow, and rooms that it does not have."""
     found = []
     for module in tree.modules.values():
         if module.room in {"__init__", "__main__"}:
@@ -31,7 +31,7 @@ def forbidden_imports(tree: Tree, allowed: Mapping[str, Set[str]]) -> list[str]:
 
 
 def unused_permissions(tree: Tree, allowed: Mapping[str, Set[str]]) -> list[str]:
-    """Permissions of the table that no module uses, and rooms of it that are not there."""
+    """Permissions that no module uses, and rooms in the table that do not exist."""
     used: dict[str, set[str]] = {}
     for module in tree.modules.values():
         used.setdefault(module.room, set()).update(rooms_of(module, tree))
@@ -42,7 +42,7 @@ def unused_permissions(tree: Tree, allowed: Mapping[str, Set[str]]) -> list[str]
 
 
 def circles(needs: Mapping[str, Set[str]]) -> list[list[str]]:
-    """The sets of nodes that need each other, each sorted: strongly connected components of more than one node."""
+    """The strongly connected components of more than one node, each sorted."""
     reached = {node: _reachable(node, needs) for node in needs}
     found = {
         tuple(sorted({node} | {other for other in reached[node] if node in reached.get(other, ())}))
@@ -53,7 +53,7 @@ def circles(needs: Mapping[str, Set[str]]) -> list[list[str]]:
 
 
 def _reachable(start: str, needs: Mapping[str, Set[str]]) -> set[str]:
-    """What a node needs, directly or through others; the node itself only by a circle."""
+    """What a node needs, directly or through others; the node itself only in a circle."""
     found: set[str] = set()
     waiting = list(needs.get(start, ()))
     while waiting:
@@ -65,7 +65,7 @@ def _reachable(start: str, needs: Mapping[str, Set[str]]) -> set[str]:
 
 
 def reached_modules(tree: Tree, entries: Iterable[str]) -> set[str]:
-    """The modules that are imported when these are, with the packages that they lie in."""
+    """The modules that these import, directly or through others, with their packages."""
     found: set[str] = set()
     waiting = [name for name in entries if name in tree.modules]
     while waiting:
@@ -77,9 +77,9 @@ def reached_modules(tree: Tree, entries: Iterable[str]) -> set[str]:
 
 
 def dead_modules(tree: Tree, entries: Iterable[str], outside: Tree, for_tests: Mapping[str, str]) -> list[str]:
-    """Modules that no entry point reaches; those of ``for_tests`` (with a reason each) live by the files outside.
+    """Modules that no entry point reaches, except those of ``for_tests`` (each with a reason) that tests import.
 
-    A module of ``for_tests`` that an entry point reaches, or that nothing outside imports, is a violation too.
+    A module of ``for_tests`` that an entry point reaches, or that no test imports, is a violation too.
     """
     reached = reached_modules(tree, entries)
     wide = Tree(tree.root, {**outside.modules, **tree.modules})
@@ -92,7 +92,7 @@ def dead_modules(tree: Tree, entries: Iterable[str], outside: Tree, for_tests: M
 
 
 def dead_data(tree: Tree, suffixes: Set[str]) -> list[str]:
-    """Data files of the package that no module and no other data file names, and whose folder none walks."""
+    """Data files that no module or template names, and whose folder no module lists."""
     files = [path for path in sorted(tree.root.rglob("*")) if path.suffix in suffixes]
     strings = set().union(*(module.strings for module in tree.modules.values()))
     walked = set().union(*(m.strings for m in tree.modules.values() if ".glob(" in m.text or ".iterdir(" in m.text))
@@ -106,7 +106,7 @@ def dead_data(tree: Tree, suffixes: Set[str]) -> list[str]:
 
 
 def unopened(tree: Tree) -> list[str]:
-    """Modules that do not open with one sentence that says what they are for."""
+    """Modules without a first sentence that says what they are for."""
     found = []
     for module in tree.modules.values():
         first = (ast.get_docstring(module.tree) or "").split("\n\n")[0]

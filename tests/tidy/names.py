@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from tidy.rust import Source
 from tidy.sources import Module
 
-# Verbs of speech and of handing on say who talks to whom, and not what the thing is; `own`, `beside` and `otherwise`
-# say how two things lie to each other, and not which they are.
+# Verbs of speech and of giving do not say what a value is; `own`, `beside` and `otherwise` only say how it relates to
+# another one.
 WORDS = frozenset(
     {
         *("told", "tell", "tells", "said", "say", "asked", "ask", "spoken", "speak", "speaks", "speech", "heard"),
@@ -26,7 +26,7 @@ _RUST_TYPED = re.compile(r"\b([a-z_]\w*)\s*:(?!:)")
 
 def vague(names: Iterator[str] | set[str]) -> list[str]:
     """The identifiers of which a part is one of these words."""
-    return sorted({name for name in names if {part.lower() for part in _PART.findall(name)} & WORDS})
+    return sorted(name for name in set(names) if {part.lower() for part in _PART.findall(name)} & WORDS)
 
 
 def python_names(module: Module) -> Iterator[str]:
@@ -35,18 +35,12 @@ def python_names(module: Module) -> Iterator[str]:
     The name of a test is a sentence, and none of them.
     """
     yield module.name.rpartition(".")[2]
-    for node in module.nodes:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            if not node.name.startswith("test_"):
-                yield node.name
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr
-        elif isinstance(node, ast.alias) and node.asname:
-            yield node.asname
+    yield from (node.name for node in module.functions if not node.name.startswith("test_"))
+    yield from (node.name for node in module.nodes(ast.ClassDef))
+    yield from (node.arg for node in module.nodes(ast.arg))
+    yield from (node.id for node in module.nodes(ast.Name) if isinstance(node.ctx, ast.Store))
+    yield from (node.attr for node in module.nodes(ast.Attribute) if isinstance(node.ctx, ast.Store))
+    yield from (node.asname for node in module.nodes(ast.alias) if node.asname)
 
 
 def rust_names(source: Source) -> Iterator[str]:

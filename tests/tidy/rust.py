@@ -1,4 +1,4 @@
-"""Rules on Rust sources: no circle of files, no dead public item, no long function, unsafe only where it may be."""
+"""Rules on Rust sources: no circle of files, no dead public item, no long function, no unsafe outside its modules."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Source:
     """One Rust file."""
 
     name: str
-    """Its path of modules: ``crate::storage::job``; ``crate`` for ``lib.rs``."""
+    """Its module path: ``crate::storage::job``; ``crate`` for ``lib.rs``."""
     path: Path
     text: str
 
     @cached_property
     def code(self) -> str:
-        """The text without comments, literals and items for tests, each replaced by as many lines."""
+        """The text without comments, literals and test items; line numbers stay the same."""
         bare = _COMMENT_OR_TEXT.sub(lambda found: "\n" * found[0].count("\n") or " ", self.text)
         while found := _TEST.search(bare):
             brace, semicolon = bare.find("{", found.end()), bare.find(";", found.end())
@@ -47,7 +47,7 @@ class Source:
 
     @cached_property
     def children(self) -> dict[str, list[str]]:
-        """The modules that it declares, each with the files of other names that ``#[path]`` gives it."""
+        """The modules that it declares, each with the files that ``#[path]`` gives it."""
         found: dict[str, list[str]] = {name: [] for name in _CHILD.findall(self.code)}
         # The file's path is that from the folder of this one.
         folder = self.name.split("::")[: None if self.path.name in {"lib.rs", "mod.rs"} else -1]
@@ -57,7 +57,7 @@ class Source:
 
 
 def read_crate(source: Path) -> dict[str, Source]:
-    """The files of a crate's ``src`` by their modules; a program below ``bin`` is no module."""
+    """The files of a crate's ``src`` by module path; a program below ``bin`` is no module."""
     found = {}
     for path in sorted(source.rglob("*.rs")):
         parts = list(path.relative_to(source).with_suffix("").parts)
@@ -70,22 +70,22 @@ def read_crate(source: Path) -> dict[str, Source]:
 
 
 def uses_of(source: Source, crate: Mapping[str, Source]) -> set[str]:
-    """The files of a crate whose items a file names, in ``use`` or in a path; its ``mod`` lines are no use.
+    """The files whose items a file uses, in ``use`` or in a path; a ``mod`` declaration is no use.
 
-    The crate's root is none of them: what it passes on is everybody's.
+    The crate's root is left out, because everything may use its re-exports.
     """
     paths = [path for found in _USE.finditer(source.code) for path in _spread(found[1])]
     rest = _USE.sub("", source.code)
     paths += [found[0].split("::") for found in _PATH.finditer(rest)]
     for child in source.children:
-        own = re.findall(rf"(?<![\w:]){child}((?:::\w+)+|::\{{[^;]*\}})", rest)
-        paths += [["self", *path] for found in own for path in _spread(child + found)]
+        paths_of_child = re.findall(rf"(?<![\w:]){child}((?:::\w+)+|::\{{[^;]*\}})", rest)
+        paths += [["self", *path] for found in paths_of_child for path in _spread(child + found)]
     files = {file for path in paths for file in _files_of(path, source, crate)}
     return files - {source.name, "crate"}
 
 
 def _spread(text: str) -> Iterator[list[str]]:
-    """The paths of a tree: ``a::{b, c::{d, e}}`` as a::b, a::c::d and a::c::e."""
+    """Expand a use tree: ``a::{b, c::{d, e}}`` gives a::b, a::c::d and a::c::e."""
     text = re.sub(r"\s+as\s+\w+|\s", "", text)
     head, brace, rest = text.partition("{")
     start = [part for part in head.split("::") if part]
@@ -104,7 +104,7 @@ def _spread(text: str) -> Iterator[list[str]]:
 
 
 def _files_of(path: list[str], source: Source, crate: Mapping[str, Source]) -> list[str]:
-    """The file that a path leads into: the longest part of it that is a module, or the files that it stands for."""
+    """The file of a path's longest prefix that is a module, or the files that ``#[path]`` gives that module."""
     at = ["crate"] if path[0] == "crate" else source.name.split("::")
     for word in path:
         here = crate.get("::".join(at))
@@ -120,7 +120,7 @@ def _files_of(path: list[str], source: Source, crate: Mapping[str, Source]) -> l
 
 
 def dead_public(crates: Iterable[Mapping[str, Source]]) -> list[str]:
-    """Public items whose name no code mentions but their definition: neither their crate nor another's, tests aside."""
+    """Public items whose name no code of these crates uses outside of tests."""
     sources = [source for crate in crates for source in crate.values()]
     words: Counter[str] = Counter()
     for source in sources:
@@ -147,9 +147,9 @@ def long_functions(crate: Mapping[str, Source], excused: Mapping[str, str]) -> l
 
 
 def unsafe_outside(crate: Mapping[str, Source], homes: Mapping[str, str]) -> list[str]:
-    """Files that say ``unsafe`` though neither they nor a module above them is a home of it, and homes without any.
+    """Files with ``unsafe`` outside of ``homes``, and homes without any.
 
-    ``homes`` says of each why it may.
+    ``homes`` maps modules, with all modules below them, to the reason.
     """
     unsafe = {source.name for source in crate.values() if re.search(r"\bunsafe\b", source.code)}
     inside = {home: {name for name in unsafe if name == home or name.startswith(f"{home}::")} for home in homes}
@@ -159,7 +159,7 @@ def unsafe_outside(crate: Mapping[str, Source], homes: Mapping[str, str]) -> lis
 
 
 def _closing(code: str, brace: int) -> int:
-    """The place behind the brace that closes the one at ``brace``."""
+    """The position after the brace that closes the one at ``brace``."""
     depth = 0
     for found in re.compile(r"[{}]").finditer(code, brace):
         depth += 1 if found[0] == "{" else -1

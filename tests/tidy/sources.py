@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar, cast
+
+_Node = TypeVar("_Node", bound=ast.AST)
 
 
 @dataclass(frozen=True)
@@ -24,21 +27,30 @@ class Module:
         return ast.parse(self.text)
 
     @cached_property
-    def nodes(self) -> tuple[ast.AST, ...]:
-        """All nodes of the tree."""
-        return tuple(ast.walk(self.tree))
+    def _by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
+        found: dict[type[ast.AST], list[ast.AST]] = {}
+        for node in ast.walk(self.tree):
+            found.setdefault(type(node), []).append(node)
+        return found
+
+    def nodes(self, *kinds: type[_Node]) -> list[_Node]:
+        """All nodes of these kinds."""
+        return [cast(_Node, node) for kind in kinds for node in self._by_kind.get(kind, ())]
+
+    @property
+    def functions(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+        """All functions and methods."""
+        return [*self.nodes(ast.FunctionDef), *self.nodes(ast.AsyncFunctionDef)]
 
     @cached_property
     def strings(self) -> frozenset[str]:
         """All string constants, the fixed parts of f-strings too."""
-        return frozenset(
-            node.value for node in self.nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        )
+        return frozenset(node.value for node in self.nodes(ast.Constant) if isinstance(node.value, str))
 
     @cached_property
     def walks(self) -> bool:
-        """Whether it lists the modules of a folder, its own."""
-        return any(isinstance(node, ast.Attribute) and node.attr == "iter_modules" for node in self.nodes)
+        """Whether it lists the modules of its folder."""
+        return any(node.attr == "iter_modules" for node in self.nodes(ast.Attribute))
 
     @property
     def is_package(self) -> bool:
@@ -81,15 +93,12 @@ def imports_of(module: Module, tree: Tree) -> set[str]:
 
 def static_imports(module: Module, tree: Tree) -> set[str]:
     """The tree's modules that its import statements name."""
-    found: set[str] = set()
-    for node in module.nodes:
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            package = _absolute(module, node)
-            wholes = {f"{package}.{alias.name}" for alias in node.names}
-            # `from package import module` wants nothing that the package itself defines.
-            found |= wholes if wholes <= tree.modules.keys() else {package, *wholes}
+    found = {alias.name for node in module.nodes(ast.Import) for alias in node.names}
+    for node in module.nodes(ast.ImportFrom):
+        package = _absolute(module, node)
+        wholes = {f"{package}.{alias.name}" for alias in node.names}
+        # `from package import module` wants nothing that the package itself defines.
+        found |= wholes if wholes <= tree.modules.keys() else {package, *wholes}
     return (found & tree.modules.keys()) - {module.name}
 
 
@@ -97,11 +106,12 @@ def dynamic_imports(module: Module, tree: Tree) -> set[str]:
     """The tree's modules that ``import_module`` gives it, or that it starts: ``-m NAME``, a neighbour's file name."""
     folder = module.name if module.is_package else module.name.rpartition(".")[0]
     found = {f"{folder}.{text.removesuffix('.py')}" for text in module.strings if text.endswith(".py")}
-    for node in module.nodes:
-        if isinstance(node, ast.Call) and _is_import_module(node.func) and node.args:
-            found |= _named(node.args[0], module, tree)
-        elif isinstance(node, ast.List | ast.Tuple):
-            found |= set(_programs(node.elts))
+    for call in module.nodes(ast.Call):
+        if _is_import_module(call.func) and call.args:
+            found |= _named(call.args[0], module, tree)
+    literals: list[ast.List | ast.Tuple] = [*module.nodes(ast.List), *module.nodes(ast.Tuple)]
+    for words in literals:
+        found |= set(_programs(words.elts))
     return (found & tree.modules.keys()) - {module.name}
 
 
