@@ -6,10 +6,11 @@ import importlib
 import math
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hwdyno import experiments as catalogue
 from hwdyno.experiments import Experiment
@@ -19,6 +20,7 @@ from hwdyno.words import Parameters, Scalar, UserError
 
 Kernels = Mapping[str, Mapping[str, Any]]
 Given = Mapping[str, Any]
+Made = TypeVar("Made")
 
 # What a reading costs beside its timed region: threads, buffers, opening, and reading the counters.
 OVERHEAD_S = 0.06
@@ -255,9 +257,8 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
             once = reading_s(planned, point, chosen, plan.given)
             takes = chosen.repeats_min * (once + (once + PEER_OVERHEAD_S if plan.peers else 0.0))
             share = write_share(parameters)
-            if "checkpoint_bytes" in parameters:
-                times = chosen.repeats_min * float(parameters.get("writes") or 0)
-                writes = times * float(parameters["checkpoint_bytes"] or 0)
+            if planned.experiment.writes is not None:
+                writes = chosen.repeats_min * planned.experiment.writes(parameters, write_bytes_s * once)
             elif planned.experiment.kernel == "storage_patterns":
                 # A pass, or as much of it as there is time for.
                 once_bytes = min(float(parameters.get("size") or 0), write_bytes_s * once)
@@ -398,11 +399,18 @@ _TOP = {
     "ceilings": list,
 }
 _TOP_TABLES = {"experiment"}
-_ENTRY = {"name": str, "axes": dict, "kernel": str, "asks": str, "load": str}
+_ENTRY = {"name": str, "axes": dict, "options": dict, "kernel": str, "asks": str, "load": str}
 
 
 def from_toml(path: Path, kernels: Kernels, overrides: Given | None = None, command: str = "hwdyno run") -> Plan:
     """The plan that a TOML file describes; options given beside it win. Raises ``UserError`` in one line."""
+    return read_toml(path, partial(build, kernels=kernels), overrides, command)
+
+
+def read_toml(
+    path: Path, make: Callable[..., Made], overrides: Given | None = None, command: str = "hwdyno run"
+) -> Made:
+    """What ``make`` makes of the experiments that a TOML file names, called as ``build`` is, without the kernels."""
     tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -417,9 +425,8 @@ def from_toml(path: Path, kernels: Kernels, overrides: Given | None = None, comm
         raise UserError(f"{path}: give either 'only' or [[experiment]] entries, not both")
     chosen = [one for entry in entries for one in _entry(entry, path)] if entries else select(told.get("only"))
     try:
-        return build(
+        return make(
             chosen,
-            kernels,
             profile=told.get("profile", "quick"),
             path=None if told.get("path") is None else Path(told["path"]),
             peers=told.get("peers", False),
@@ -449,8 +456,8 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
     if "kernel" not in entry:
         if "name" not in entry:
             raise UserError(f"{where} needs a name, such as storage.iodepth")
-        found = catalogue.find(entry["name"])
-        return [(replace(one, load=entry.get("load", one.load)), axes) for one in found]
+        found, options = catalogue.find(entry["name"]), entry.get("options", {})
+        return [(replace(one, load=entry.get("load", one.load), options=options), axes) for one in found]
     missing = [key for key in ("name", "load") if key not in entry]
     if missing:
         raise UserError(f"{where} with a kernel of its own also needs {' and '.join(missing)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from hwdyno.cli import common
@@ -19,11 +20,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build the plan and perform it."""
+    """Build the plan, with the scenarios that prepare for its experiments, and perform it."""
     from hwdyno import plan as plans
+    from hwdyno import scenarios
     from hwdyno.units import parse_duration
 
     host = common.this_machine()
+    make = partial(scenarios.of_experiments, kernels=host.kernels(), host=host)
     command = common.command_line("hwdyno run")
     only = [name.strip() for name in args.only.split(",") if name.strip()] if args.only is not None else None
     if args.plan is not None:
@@ -37,18 +40,16 @@ def run(args: argparse.Namespace) -> int:
             "budget": args.budget,
             "ceilings": args.ceiling or None,
         }
-        return common.perform(plans.from_toml(args.plan, host.kernels(), overrides, command), args, host)
+        return common.perform(plans.read_toml(args.plan, make, overrides, command), args, host)
     profile = args.profile or "quick"
-    budget_s = parse_duration(args.budget) if args.budget else plans.budget_of(profile, bool(args.peers))
-    plan = plans.build(
+    scenario = make(
         plans.select(only),
-        host.kernels(),
         profile=profile,
         path=args.path,
         peers=bool(args.peers),
         ceilings=args.ceiling,
         seed=args.seed,
-        budget_s=budget_s,
+        budget_s=parse_duration(args.budget) if args.budget else plans.budget_of(profile, bool(args.peers)),
         command=command,
     )
-    return common.perform(plan, args, host)
+    return common.perform(scenario, args, host)

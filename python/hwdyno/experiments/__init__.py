@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from hwdyno.sweep import Sweep
 from hwdyno.words import CeilingClass, Parameters, UserError
@@ -48,12 +49,24 @@ class Experiment:
     check: Callable[[Parameters], str | None] | None = None
     """What is wrong with a point, and what mends it; nothing for a sound one."""
     default: bool = True
-    """Whether ``hwdyno run`` asks it without being told to."""
+    """Whether ``hwdyno run`` measures it without being given its name."""
+    group: str = ""
+    """The word that names it together with others, where that is not its resource."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Those of the scenario that prepares for it, as a plan file gives them."""
+    writes: Callable[[Parameters, float], float] | None = None
+    """Bytes that one reading writes at most, of its parameters and what the storage takes in its time; none where
+    its ``rw`` says it."""
 
     @property
     def resource(self) -> str:
         """What it measures: ``storage``, ``memory`` …"""
         return self.name.partition(".")[0]
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """What it is chosen by: its name, and that of its group or resource."""
+        return self.name, self.group or self.resource
 
 
 def processors() -> int:
@@ -87,10 +100,10 @@ def all() -> tuple[Experiment, ...]:
 
 
 def find(name: str) -> tuple[Experiment, ...]:
-    """The experiment called ``name``, or all of the resource called so; raises ``UserError``."""
-    found = tuple(one for one in all() if name in {one.name, one.resource})
+    """The experiment called ``name``, or all of the resource or group called so; raises ``UserError``."""
+    found = tuple(one for one in all() if name in one.words)
     if not found:
-        resources = dict.fromkeys(one.resource for one in all())
+        resources = dict.fromkeys(one.words[-1] for one in all())
         known = ", ".join([*resources, *(one.name for one in all())])
         raise UserError(f"no experiment or resource is called '{name}'; there are: {known}")
     return found
