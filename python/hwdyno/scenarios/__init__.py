@@ -134,7 +134,12 @@ def of_experiments(
             is_brief=True,
         )
         made = kind.make(part, host)
-        parts.append(replace(made, plan=replace(made.plan, path=place), preparations=(own, *made.preparations)))
+        # Its directory has another name each time.
+        shown = [
+            replace(one, what=one.what.replace(str(scratch.folder), f"{place}/hwdyno-scratch-…"))
+            for one in made.preparations
+        ]
+        parts.append(replace(made, plan=replace(made.plan, path=place), preparations=(own, *shown)))
     return together(parts)
 
 

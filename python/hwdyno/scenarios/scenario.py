@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from hwdyno.plan import Line, Plan, listing
+from hwdyno.scenarios import data_file
 from hwdyno.scenarios.preparation import Preparation, Says
-from hwdyno.units import format_bytes
 from hwdyno.words import Run, UserError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Scenario:
 
     def prepares(self) -> tuple[Preparation, ...]:
         """All that it makes, the data file that the runner lays out included."""
-        return (*self.preparations, *_data_file(self.plan))
+        return (*self.preparations, *data_file.of(self.plan))
 
     def points(self, write_bytes_s: float) -> list[Line]:
         """Every point with the bytes that it writes and the time that it takes."""
@@ -112,22 +112,6 @@ def together(scenarios: Sequence[Scenario]) -> Scenario:
         remarks=tuple(text for one in scenarios for text in one.remarks),
         summary=lambda run: [line for one in scenarios for line in one.summary(run)],
     )
-
-
-def _data_file(plan: Plan) -> tuple[Preparation, ...]:
-    """The data file, or the part of a raw device, that the runner makes ready."""
-    from hwdyno.workspace import check_place
-
-    if not plan.needs_data_file:
-        return ()
-    place = check_place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial)
-    if place.device_bytes is None:
-        what = f"data file: {format_bytes(plan.data_bytes)} in {plan.path}, removed after"
-        return (Preparation(what=what, where=plan.path, bytes=plan.data_bytes),)
-    size = min(place.device_bytes, plan.data_bytes)
-    fate = "is written over: all data on it is lost" if plan.writes else "is only read"
-    what = f"raw device: {format_bytes(size)} of {plan.path}, which {fate}"
-    return (Preparation(what=what, where=plan.path, bytes=size if plan.writes else 0),)
 
 
 def _undisturbed(

@@ -25,7 +25,7 @@ KERNEL = "training_loader"
 DEFAULT_ACCELERATORS = "1,2,4"
 QUICK_BYTES = 16 << 30
 """At most what a quick run generates."""
-BRIEF_BYTES = 256 << 20
+BRIEF_BYTES = 512 << 20
 """The same of ``hwdyno run``, whose time generating takes its part of."""
 BRIEF_RUNTIME_SHARE, BRIEF_CLIENT_SHARE = 3.0, 1.0
 ROOM_SHARE = 0.25
@@ -204,7 +204,10 @@ def _sized(kind: Workload, samples: int | None, path: Path, request: Request, mo
     least = 2 * kind.batch_size * most * kind.record_bytes
     most_bytes = BRIEF_BYTES if request.is_brief else care.most_bytes
     size = max(min(wanted, most_bytes, ROOM_SHARE * free_bytes(path), kind.bytes), least)
-    return kind.with_samples(min(kind.samples, max(1, int(size / kind.record_bytes))))
+    found = min(kind.samples, max(1, int(size / kind.record_bytes)))
+    shared = most * kind.batch_size
+    # So small a set is worth most where its samples are shared evenly.
+    return kind.with_samples(found // shared * shared if request.is_brief and found > shared else found)
 
 
 def _accelerators(target: Target, request: Request, given: Mapping[str, Any], many: bool) -> Iterator[Chosen]:
@@ -215,6 +218,8 @@ def _accelerators(target: Target, request: Request, given: Mapping[str, Any], ma
         label = ".".join(filter(None, [kind.name, kind.accelerator, str(kind.samples) if many else ""]))
         where = f"@{target.storage}" if many else ""
         fixed: Parameters = {**ACCELERATORS.fixed, **kind.parameters, "path": str(target.folder)}
+        if request.is_brief:
+            fixed["epochs"] = 1  # A second one would read so small a set from the page cache.
         one = replace(ACCELERATORS, name=f"training.{label}{where}", fixed={**fixed, "storage": target.storage})
         yield request.as_part(one, BRIEF_RUNTIME_SHARE), given
 
