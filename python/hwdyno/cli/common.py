@@ -30,8 +30,8 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
         "--profile", type=_named, metavar="NAME", help="quick, standard or full: how much care to take (default quick)"
     )
     if many_paths:
-        told = "where the storage is (default: here); several times to compare, each DIR or NAME=DIR"
-        how.add_argument("--path", action="append", default=[], metavar="[NAME=]DIR", help=told)
+        help_text = "where the storage is (default: here); several times to compare, each DIR or NAME=DIR"
+        how.add_argument("--path", action="append", default=[], metavar="[NAME=]DIR", help=help_text)
     else:
         how.add_argument("--path", type=Path, metavar="DIR", help="where the storage is measured (default: here)")
     how.add_argument("--peers", action="store_true", default=None, help="run the reference tools in turn with ours")

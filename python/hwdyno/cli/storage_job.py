@@ -68,7 +68,7 @@ def list_keys() -> int:
 
 
 def show(run: Run, args: argparse.Namespace) -> None:
-    """Print the Run in the format that was asked for."""
+    """Print the Run in the format that ``--output-format`` names."""
     if args.fio_dir is not None:
         from hwdyno.formats.fio_write import write_directory
 

@@ -144,7 +144,7 @@ def groups_of(job_file: JobFile, path: Path) -> list[list[Work]]:
 
 
 def unique_names(job_file: JobFile) -> list[str]:
-    """Each job's name in order of the groups, told apart where two are alike."""
+    """Each job's name in order of the groups; names that are alike get a number."""
     from hwdyno.runner.jobs import names
 
     return list(names([job.name for job in job_file.jobs]))

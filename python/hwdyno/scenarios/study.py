@@ -47,7 +47,7 @@ def make(request: Request, host: Host) -> Scenario:
 def plan_of(study: Study, request: Request, host: Host, second: tuple[str, int] | None = None) -> Plan:
     """The study's plan: at its own sizes and times with the profile ``full``, scaled down otherwise.
 
-    What it asks of the network is asked over loopback, and again of the server at ``second``.
+    Its questions about the network are measured over loopback, and again to the server at ``second``.
     """
     from hwdyno import plan as plans
 
@@ -115,7 +115,7 @@ def _chosen(study: Study, only: str | None) -> list[Question]:
 
 
 def _on_two_nodes(questions: list[Question], second: tuple[str, int]) -> list[Question]:
-    """The questions about the network, asked of a server on another node."""
+    """The questions about the network, measured to a server on another node."""
     place: Parameters = {"server": second[0], "port": second[1]}
     return [
         replace(
@@ -148,7 +148,7 @@ def _at_full_length(plan: Plan, questions: Sequence[Question]) -> Plan:
 
 
 def _brief(block: Block, question: Question) -> Block:
-    """The axes with those values alone that are asked where the study is not done at full length."""
+    """The axes with fewer values, for a study that is not done at full length."""
     return {**block, **{name: values for name, values in question.brief.items() if name in block}}
 
 

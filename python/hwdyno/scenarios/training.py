@@ -26,7 +26,8 @@ DEFAULT_ACCELERATORS = "1,2,4"
 QUICK_BYTES = 16 << 30
 """At most what a quick run generates."""
 BRIEF_BYTES = 512 << 20
-"""The same of ``hwdyno run``, whose time generating takes its part of."""
+"""The same of ``hwdyno run``, whose budget pays for generating it."""
+BRIEF_PLAIN_BYTES = 256 << 20
 BRIEF_RUNTIME_SHARE, BRIEF_CLIENT_SHARE = 3.0, 1.0
 ROOM_SHARE = 0.25
 """The share of the free room that a data set takes, where its size is not given."""
@@ -99,7 +100,7 @@ def make(request: Request, host: Host) -> Scenario:
     chosen = [(one, {**timed, **axes}) for one, axes in chosen]
     if request.wants("training.accelerators") and not options["no_plain"] and not options["generate"]:
         chosen += [] if "compute" in given else _plain_reads(targets, request, given)
-    plan = replace(request, budget_s=request.budget_s if request.is_brief else None).plan(chosen, host.kernels())
+    plan = request.plan(chosen, host.kernels())
     if not request.is_brief:
         low, high = care.repeats
         plan = replace(plan, profile=replace(plan.profile, runtime_s=runtime_s, repeats_min=low, repeats_max=high))
@@ -242,7 +243,7 @@ def _client(target: Target, request: Request, given: Mapping[str, Any], many: bo
 def _plain_reads(targets: list[Target], request: Request, given: Mapping[str, Any]) -> list[Chosen]:
     """Plain reads on each storage, with each workload's size and threads."""
     numbers, readers = _accelerator_counts(given), given.get("read_threads")
-    most_bytes = BRIEF_BYTES if request.is_brief else plain_reads.FILE_BYTES
+    most_bytes = BRIEF_PLAIN_BYTES if request.is_brief else plain_reads.FILE_BYTES
     found: list[Chosen] = []
     for target in {(one.storage, one.workload.name): one for one in targets}.values():
         threads = _numbers(readers, "read-threads", 0) if readers else [target.workload.read_threads]

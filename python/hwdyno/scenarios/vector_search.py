@@ -134,9 +134,9 @@ class Index(Preparation):
 def index_of(fixed: Parameters, kernels: Mapping[str, Mapping[str, Any]], *, keeps: bool) -> Index:
     """The index that an experiment with these parameters searches."""
     declared = {one["name"]: one["default"] for one in kernels[BUILDER]["parameters"]}
-    told = {name: value for name, value in fixed.items() if name in declared and name != "threads"}
+    given = {name: value for name, value in fixed.items() if name in declared and name != "threads"}
     folder = Path(str(fixed["path"]))
-    whole = {**declared, **told}
+    whole = {**declared, **given}
     is_there = (folder / FILE).exists()
     size = file_bytes(whole)
     fate = "as it is there" if is_there else "built and kept" if keeps else "built and removed"
@@ -148,7 +148,7 @@ def index_of(fixed: Parameters, kernels: Mapping[str, Mapping[str, Any]], *, kee
         where=folder,
         bytes=0 if is_there else size,
         compute_s=0.0 if is_there else _build_s(whole),
-        parameters=told,
+        parameters=given,
         keeps=keeps,
     )
 
