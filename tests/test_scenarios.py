@@ -23,12 +23,12 @@ from hwdyno.cli.main import Parser, main
 from hwdyno.formats import data_set, workload
 from hwdyno.hosts import Host
 from hwdyno.hosts.local import Local
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.scenarios import Interrupted, Preparation, Scenario
 from hwdyno.scenarios.preparation import FolderOfPoints, Says
 from hwdyno.scenarios.request import bytes_below
 from hwdyno.store import Store
 from hwdyno.words import UserError
+from simulation.host import SimulatedHost, SimulatedMachine
 
 HOST = SimulatedHost(SimulatedMachine())
 
@@ -55,7 +55,7 @@ class Noted(Preparation):
 
 def planned(tmp_path: Path, names: Sequence[str] = ("memory.threads",), **how: Any) -> plan.Plan:
     chosen = [(one, {}) for name in names for one in experiments.find(name)]
-    return plan.build(chosen, HOST.kernels(), path=tmp_path, seed=1, **how)
+    return plan.build(chosen, HOST, path=tmp_path, seed=1, **how)
 
 
 def scenario_of(tmp_path: Path, notes: list[str], **second: Any) -> Scenario:
@@ -199,12 +199,12 @@ def test_every_scenario_declares_itself_once() -> None:
 
 
 def test_a_groups_word_chooses_its_experiments() -> None:
-    assert [one.name for one, _ in plan.select(["inference"])] == ["training.kv_cache", "training.vector_search"]
-    assert [one.name for one, _ in plan.select(["training"])] == [
+    assert [one.name for one, _ in plan.select(["inference"], HOST)] == ["training.kv_cache", "training.vector_search"]
+    assert [one.name for one, _ in plan.select(["training"], HOST)] == [
         "training.accelerators", "training.client", "training.checkpoint",
     ]  # fmt: skip
-    assert all(one.default for one, _ in plan.select(["network"]))
-    assert not any(one.resource == "training" for one, _ in plan.select(None))
+    assert all(one.default for one, _ in plan.select(["network"], HOST))
+    assert not any(one.resource == "training" for one, _ in plan.select(None, HOST))
 
 
 @pytest.mark.parametrize(

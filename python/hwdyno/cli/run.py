@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from pathlib import Path
 
 from hwdyno.cli import common
@@ -26,7 +25,6 @@ def run(args: argparse.Namespace) -> int:
     from hwdyno.units import parse_duration
 
     host = common.this_machine()
-    make = partial(scenarios.of_experiments, kernels=host.kernels(), host=host)
     command = common.command_line("hwdyno run")
     only = [name.strip() for name in args.only.split(",") if name.strip()] if args.only is not None else None
     if args.plan is not None:
@@ -40,10 +38,13 @@ def run(args: argparse.Namespace) -> int:
             "budget": args.budget,
             "ceilings": args.ceiling or None,
         }
-        return common.perform(plans.read_toml(args.plan, make, overrides, command), args, host)
+        return common.perform(
+            plans.read_toml(args.plan, host, scenarios.of_experiments, overrides, command), args, host
+        )
     profile = args.profile or "quick"
-    scenario = make(
-        plans.select(only),
+    scenario = scenarios.of_experiments(
+        plans.select(only, host),
+        host,
         profile=profile,
         path=args.path,
         peers=bool(args.peers),

@@ -6,8 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 
-from hwdyno.findings.rule import Case, Verdict, percent, read_share_of, told
-from hwdyno.units import format_count, format_ns
+from hwdyno.findings.rule import Case, Verdict, percent, read_share_of
+from hwdyno.units import format_ns, format_ratio
 from hwdyno.words import Measurement, Parameters
 
 LEAST_PENALTY = 0.05
@@ -111,11 +111,11 @@ def spinning_or_solid(case: Case) -> Verdict | None:
         return None
     median_ns, label, at, one = alone
     ratio = sequential / one.point.throughput.value if sequential and one.point.throughput.value else None
-    claims = told(case.run.machine, "storage", "disks", 0, "rotational")
+    claims = case.run.machine.storage.disk.rotational
     kind = "spinning" if median_ns >= SPINNING_NS else "solid state" if median_ns <= SOLID_NS else "undecided"
     if kind == "undecided":
         return None
-    compared = f", and sequential reads are {format_count(float(f'{ratio:.2g}'))} times as fast" if ratio else ""
+    compared = f", and sequential reads are {format_ratio(ratio)} times as fast" if ratio else ""
     agrees = ""
     if isinstance(claims, bool):
         word = "spinning" if claims else "solid state"

@@ -22,7 +22,6 @@ from hwdyno.words import UserError
 
 if TYPE_CHECKING:
     from hwdyno.hosts import Host
-    from hwdyno.plan import Kernels
 
 __all__ = [
     "Interrupted",
@@ -84,9 +83,8 @@ def chosen_by(command: str, options: Mapping[str, Any]) -> Kind:
 
 def of_experiments(
     chosen: Sequence[Chosen],
-    kernels: Kernels,
-    *,
     host: Host,
+    *,
     path: Path | None = None,
     load: str | None = None,
     seed: int | None = None,
@@ -122,7 +120,7 @@ def of_experiments(
         if kind is None:
             if strange := next((one.name for one, _ in members if one.options), None):
                 raise UserError(f"{strange} takes no options; leave them out")
-            parts.append(Scenario(plan=request.plan(members, kernels)))
+            parts.append(Scenario(plan=request.plan(members, host)))
             continue
         experiment, axes = members[0]
         part = replace(

@@ -11,7 +11,7 @@ from hwdyno.scenarios import Kind, Option
 from hwdyno.scenarios.preparation import FolderOfPoints
 from hwdyno.scenarios.request import Request, free_bytes
 from hwdyno.scenarios.scenario import Scenario
-from hwdyno.units import format_bytes_s, format_ns, format_size
+from hwdyno.units import format_bytes_s, format_ns, format_size, number_at
 from hwdyno.words import Latency, Measurement, Parameters, Run, UserError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def make(request: Request, host: Host) -> Scenario:
     request.check_places()
     many = len(request.places) > 1
     chosen = [(experiment(request, place, many=many), request.axes) for place in request.places]
-    plan = request.plan(chosen, host.kernels())
+    plan = request.plan(chosen, host)
     if not request.is_brief:
         runtime = RUNTIME_S[request.profile]
         plan = replace(plan, profile=replace(plan.profile, runtime_s=runtime, repeats_min=1, repeats_max=1))
@@ -68,7 +68,7 @@ def experiment(request: Request, place: tuple[str, Path], *, many: bool) -> Expe
 
 def _folder(planned: Planned, path: Path) -> FolderOfPoints:
     """Where the entries are; refuses a capacity that the engine would refuse, before anything is begun."""
-    capacity = max(_number({**planned.fixed, **point}["capacity"]) for point in planned.points)
+    capacity = max(number_at({**planned.fixed, **point}, "capacity") for point in planned.points)
     free = free_bytes(path)
     if capacity > MOST_OF_ROOM * free:
         raise UserError(
@@ -83,18 +83,14 @@ def _folder(planned: Planned, path: Path) -> FolderOfPoints:
 def _memory(plan: Plan) -> str:
     """The memory and the room that it takes, in a sentence."""
     fixed = {**plan.experiments[0].fixed}
-    users = max(_number(point.get("users", fixed.get("users"))) for point in plan.experiments[0].points)
-    buffers = 2 * users * _number(fixed.get("transfer_size", 1 << 20))
+    users = max(number_at({**fixed, **point}, "users") for point in plan.experiments[0].points)
+    buffers = 2 * users * number_at(fixed, "transfer_size", 1 << 20)
     shortened = "" if fixed["scale"] == 1 else f" (contexts shortened to {fixed['scale']:g} of their tokens)"
     return (
-        f"{fixed['model']}: {_number(fixed['bytes_per_token']):.0f} bytes a token{shortened}; at most "
-        f"{format_size(_number(fixed['capacity']))} on storage, {format_size(_number(fixed.get('memory', 0)))} in the "
+        f"{fixed['model']}: {number_at(fixed, 'bytes_per_token'):.0f} bytes a token{shortened}; at most "
+        f"{format_size(number_at(fixed, 'capacity'))} on storage, {format_size(number_at(fixed, 'memory'))} in the "
         f"memory tier, {format_size(buffers)} of buffers"
     )
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _summary(run: Run) -> Iterator[str]:

@@ -13,7 +13,8 @@ from hwdyno.words import UserError
 
 if TYPE_CHECKING:
     from hwdyno.experiments import Experiment
-    from hwdyno.plan import Kernels, Plan
+    from hwdyno.hosts import Host
+    from hwdyno.plan import Plan
     from hwdyno.sweep import Sweep
 
 Chosen = tuple["Experiment", Mapping[str, Any]]
@@ -80,13 +81,13 @@ class Request:
             if not self.is_brief and not path.is_dir():
                 raise UserError(f"--path {path} is no directory; make it, or give another")
 
-    def plan(self, chosen: Sequence[Chosen], kernels: Kernels) -> Plan:
+    def plan(self, chosen: Sequence[Chosen], host: Host) -> Plan:
         """The plan of these experiments, measured as this request says."""
         from hwdyno import plan as plans
 
         return plans.build(
             chosen,
-            kernels,
+            host,
             profile=self.profile,
             path=self.places[0][1],
             load=self.load,

@@ -79,7 +79,7 @@ def plan_of(test: SniaTest, request: Request, host: Host) -> Plan:
         # The specification is about the whole device.
         given["size"] = str(check_place(path, writes=True, **consent).device_bytes)
     budget_s = budget_of(request.profile, False) if request.budget_s is None else request.budget_s
-    plan = replace(request, load=None, peers=False, budget_s=budget_s).plan([(test.experiment, given)], host.kernels())
+    plan = replace(request, load=None, peers=False, budget_s=budget_s).plan([(test.experiment, given)], host)
     return replace(plan, **consent)
 
 

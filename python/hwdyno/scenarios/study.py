@@ -56,7 +56,7 @@ def plan_of(study: Study, request: Request, host: Host, second: tuple[str, int] 
     questions = [*chosen, *(_on_two_nodes(chosen, second) if second else ())]
     budget_s = plans.budget_of(request.profile, request.peers) if request.budget_s is None else request.budget_s
     made = replace(request, load=None, budget_s=budget_s, study=study.name)
-    plan = made.plan([(_experiment(one, request.profile, largest), {}) for one in questions], host.kernels())
+    plan = made.plan([(_experiment(one, request.profile, largest), {}) for one in questions], host)
     return _at_full_length(plan, questions) if is_full else plan
 
 
@@ -165,9 +165,8 @@ def _fitting(block: object, size: int, largest: int) -> dict[str, object]:
 
 
 def _largest_buffers(host: Host) -> int:
-    memory = host.survey(None).get("memory") or {}
-    available = memory.get("available_bytes")
-    return int(available * BUFFER_SHARE) if isinstance(available, int | float) and available else 1 << 30
+    available = host.survey(None).memory.available_bytes
+    return int(available * BUFFER_SHARE) if available else 1 << 30
 
 
 KIND = Kind(

@@ -100,7 +100,7 @@ def make(request: Request, host: Host) -> Scenario:
     chosen = [(one, {**timed, **axes}) for one, axes in chosen]
     if request.wants("training.accelerators") and not options["no_plain"] and not options["generate"]:
         chosen += [] if "compute" in given else _plain_reads(targets, request, given)
-    plan = request.plan(chosen, host.kernels())
+    plan = request.plan(chosen, host)
     if not request.is_brief:
         low, high = care.repeats
         plan = replace(plan, profile=replace(plan.profile, runtime_s=runtime_s, repeats_min=low, repeats_max=high))

@@ -58,13 +58,13 @@ def make(request: Request, host: Host) -> Scenario:
         for kind in kinds
         for shape in _shapes(own)
     ]
-    plan = replace(request, peers=False).plan(chosen, kernels)
+    plan = replace(request, peers=False).plan(chosen, host)
     if "runtime" not in given and not request.is_brief:
         plan = replace(plan, profile=replace(plan.profile, runtime_s=RUNTIME_S[request.profile]))
     keeps = bool(request.options.get("keep") or request.options.get("generate"))
     return Scenario(
         plan=plan,
-        preparations=tuple(index_of(planned.fixed, kernels, keeps=keeps) for planned in plan.experiments),
+        preparations=tuple(index_of(planned.fixed, host, keeps=keeps) for planned in plan.experiments),
         summary=_summary,
         is_prepared_only=bool(request.options.get("generate")),
     )
@@ -131,9 +131,9 @@ class Index(Preparation):
                 remove_if_empty(folder)
 
 
-def index_of(fixed: Parameters, kernels: Mapping[str, Mapping[str, Any]], *, keeps: bool) -> Index:
+def index_of(fixed: Parameters, host: Host, *, keeps: bool) -> Index:
     """The index that an experiment with these parameters searches."""
-    declared = {one["name"]: one["default"] for one in kernels[BUILDER]["parameters"]}
+    declared = {one["name"]: one["default"] for one in host.kernels()[BUILDER]["parameters"]}
     given = {name: value for name, value in fixed.items() if name in declared and name != "threads"}
     folder = Path(str(fixed["path"]))
     whole = {**declared, **given}
@@ -147,7 +147,7 @@ def index_of(fixed: Parameters, kernels: Mapping[str, Mapping[str, Any]], *, kee
         what=f"{what} {folder} ({fate})",
         where=folder,
         bytes=0 if is_there else size,
-        compute_s=0.0 if is_there else _build_s(whole),
+        compute_s=0.0 if is_there else _build_s(whole, host.topology().processors),
         parameters=given,
         keeps=keeps,
     )
@@ -180,18 +180,16 @@ def _lists(parameters: Mapping[str, Any]) -> int:
     return min(vectors, int(parameters["lists"])) or math.ceil(math.sqrt(vectors))
 
 
-def _build_s(parameters: Mapping[str, Any]) -> float:
-    """About how long this machine's processors build it."""
-    from hwdyno.experiments import processors
-
+def _build_s(parameters: Mapping[str, Any], processors: int) -> float:
+    """About how long so many processors build it."""
     vectors, dim = int(parameters["vectors"]), int(parameters["dim"])
     exact_s = int(parameters["queries"]) * vectors * dim * _CUT_S
     if parameters["index"] == "ivf":
         cut_s = vectors * _lists(parameters) * _IVF_ROUNDS * dim * _CUT_S
-        return (exact_s + cut_s) / processors()
+        return (exact_s + cut_s) / processors
     comparisons = vectors * int(parameters["build_list"]) * int(parameters["degree"])
     graph_s = comparisons * (_COMPARISON_S + dim * _DIMENSION_S)
-    return (exact_s + graph_s * (_HNSW_SHARE if parameters["index"] == "hnsw" else 1.0)) / processors()
+    return (exact_s + graph_s * (_HNSW_SHARE if parameters["index"] == "hnsw" else 1.0)) / processors
 
 
 def _summary(run: Run) -> Iterator[str]:

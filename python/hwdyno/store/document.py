@@ -11,10 +11,11 @@ from datetime import datetime, timezone
 from functools import cache
 from typing import Any, TypeVar
 
+from hwdyno.machine import Machine, survey_of
 from hwdyno.store.files import StoreError
 from hwdyno.words import SCHEMA, Run
 
-SCHEMA_ID = "urn:hwdyno:schema:run:1"
+SCHEMA_ID = "urn:hwdyno:schema:run:2"
 
 T = TypeVar("T")
 
@@ -88,7 +89,10 @@ def from_json(text: str | bytes, name: str = "this document") -> Run:
             f"{name} is not JSON ({_one_line(error)}): it was cut off or is another kind of file"
         ) from None
     schema = plain.get("schema") if isinstance(plain, dict) else None
-    if schema != SCHEMA:
+    upgrade = _UPGRADES.get(schema) if isinstance(schema, str) else None
+    if upgrade is not None:
+        plain = upgrade(plain)
+    elif schema != SCHEMA:
         if isinstance(schema, str) and schema.startswith("hwdyno.run/"):
             raise StoreError(f"{name} has schema {schema}, this hwdyno reads {SCHEMA}: update hwdyno to read it")
         raise StoreError(f"{name} is not a Run of hwdyno: it has no schema {SCHEMA}")
@@ -98,6 +102,18 @@ def from_json(text: str | bytes, name: str = "this document") -> Run:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise StoreError(f"{name} is not a valid Run: {where}: {_one_line(first['msg'])}") from None
+
+
+def _from_1(plain: dict[str, Any]) -> dict[str, Any]:
+    """A document of schema 1 in the form of schema 2."""
+    survey = plain.get("machine")
+    machines = [survey_of(Machine.of_survey(survey))] if isinstance(survey, dict) and survey else []
+    rest = {key: value for key, value in plain.items() if key != "machine"}
+    return {**rest, "machines": machines, "schema": SCHEMA}
+
+
+_UPGRADES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"hwdyno.run/1": _from_1}
+"""By the schema of an older document: what makes it one of today."""
 
 
 def json_schema() -> dict[str, Any]:
@@ -113,9 +129,10 @@ def json_schema() -> dict[str, Any]:
 
 
 def _words() -> dict[str, type]:
-    from hwdyno import words
+    from hwdyno import machine, words
 
-    return {name: kind for name, kind in vars(words).items() if isinstance(kind, type) and is_dataclass(kind)}
+    known = vars(machine) | vars(words)
+    return {name: kind for name, kind in known.items() if isinstance(kind, type) and is_dataclass(kind)}
 
 
 def _describe(schema: dict[str, Any], kind: type) -> None:
