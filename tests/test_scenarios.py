@@ -130,7 +130,7 @@ def test_a_scenario_is_measured_and_reported_as_any_plan(
     common.add_options(parser)
     assert common.perform(made, parser.parse_args(["--dry-run"]), HOST) == 0
     told = capsys.readouterr()
-    assert "thing: a: writes 1 kB in" in told.out and "up to 1.5 kB written" in told.out.splitlines()[-1]
+    assert "thing: a: writes 1 kB, at least 0.1 s" in told.out and "up to 1.5 kB written" in told.out.splitlines()[-1]
     assert told.err == "it takes memory\n" and not notes
     assert common.perform(made, parser.parse_args(["--no-page"]), HOST) in {0, 3}
     assert "1 done" in capsys.readouterr().out
@@ -205,6 +205,61 @@ def test_a_groups_word_chooses_its_experiments() -> None:
     ]  # fmt: skip
     assert all(one.default for one, _ in plan.select(["network"], HOST))
     assert not any(one.resource == "training" for one, _ in plan.select(None, HOST))
+
+
+ONE_MORE = '''
+"""Spins for a while beside a file."""
+import contextlib
+from dataclasses import dataclass
+from hwdyno.experiments import Experiment
+from hwdyno.scenarios import Kind, Option, Preparation, Scenario
+from hwdyno.sweep import Sweep
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class File(Preparation):
+    @contextlib.contextmanager
+    def made(self, host, says):
+        self.where.write_bytes(bytes(self.bytes))
+        try:
+            yield True
+        finally:
+            self.where.unlink()
+
+
+def make(request, host):
+    times = tuple(float(text) for text in request.options["spin"].split(","))
+    one = Experiment(name="training.spin", asks="How fast?", kernel="idle", load="runtime", sweep=Sweep(runtime=times))
+    file = File(what="file: to spin beside", where=request.places[0][1] / "spin", bytes=4096)
+    return Scenario(plan=request.plan([(one, {})], host), preparations=(file,), summary=lambda run: ["spun"])
+
+
+SPIN = Option("--spin", "how long", "TIMES")
+KIND = Kind(name="spin", command="training", make=make, options=(SPIN,), chosen_by="spin")
+'''
+
+
+@pytest.mark.machine
+def test_one_more_scenario_is_one_file(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = place.parent / "more"
+    folder.mkdir()
+    (folder / "spin.py").write_text(ONE_MORE)
+    monkeypatch.setattr(scenarios, "__path__", [*scenarios.__path__, str(folder)])
+    scenarios.all_kinds.cache_clear()
+    try:
+        assert main(["training", "--help"]) == 0
+        assert "--spin TIMES" in capsys.readouterr().out
+        words = ["training", "--spin", "0.01,0.02", "--path", str(place)]
+        assert main([*words, "--dry-run"]) == 0
+        assert "file: to spin beside: writes 4.1 kB" in capsys.readouterr().out
+        assert main([*words, "--no-page", "--quiet"]) in {0, 3}
+        assert "spun" in capsys.readouterr().out.splitlines()
+        assert not list(place.iterdir())
+    finally:
+        scenarios.all_kinds.cache_clear()
+        sys.modules.pop("hwdyno.scenarios.spin", None)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +361,7 @@ def test_a_dry_run_names_the_bytes_that_the_run_then_writes(
     made = prepared(*words)
     assert main(["training", *words, "--dry-run"]) == 0
     (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{name}:"))
-    assert ": writes " in line and not list(place.iterdir())
+    assert common.format_bytes(made[name].bytes) in line and not list(place.iterdir())
     total = sum(one.bytes for one in made.values())
     assert total >= made[name].bytes > 0 and made[name].seconds(1e9) >= 0
     with Watched(place) as watched:
@@ -349,7 +404,7 @@ def test_a_journal_is_named_with_its_bytes(place: Path, capsys: pytest.CaptureFi
     assert str(journal) in line and not journal.exists()
     assert main(["storage", *words, "--no-page", "--quiet"]) in {0, 3}
     size = (1024 + 2 * 8 + 2 * (4 << 20) // 4096) * 8
-    assert journal.stat().st_size == size and f"journal: {common.format_bytes(size)} in" in line
+    assert journal.stat().st_size == size and f"writes {common.format_bytes(size)}" in line
 
 
 # --- as a part of ``hwdyno run``
@@ -388,7 +443,7 @@ def test_a_plan_file_measures_scenarios_beside_plain_experiments(
     assert main(["run", str(file), "--dry-run", "--quiet"]) == 0
     out = capsys.readouterr().out
     assert "data: 8 samples of cosmoflow" in out and "index: diskann of 500 vectors" in out
-    assert "checkpoints: 3 of" in out and "KV cache: entries of at most 16 MiB" in out
+    assert "checkpoints: 3 side by side" in out and "at most 16.8 MB at a time, written by its points" in out
     assert [path.name for path in place.iterdir()] == ["mine"]
     assert main(["run", str(file), "--quiet", "--json", "--no-page"]) in {0, 3}
     run = json.loads(capsys.readouterr().out)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from hwdyno.store import Store
 
 
+SHORTEST_SHOWN_S = 0.1
+
+
 def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) -> None:
     """The options that say how to measure and what to do with it; ``--path`` may come several times, as text."""
     how = parser.add_argument_group("how to measure")
@@ -343,11 +346,18 @@ def dry_run(scenario: Scenario, host: Host) -> int:
 def list_preparations(preparations: Sequence[Preparation], write_bytes_s: float) -> None:
     """Say of each preparation what it is, the bytes that are written for it, and the time that this takes."""
     for one in preparations:
-        if not one.what:
-            continue
-        takes = "by its points" if one.by_points else f"in {format_duration(one.seconds(write_bytes_s))} at least"
-        writes = f": writes {'at most ' if one.is_limit else ''}{format_bytes(one.bytes)} {takes}" if one.bytes else ""
-        sys.stdout.write(f"{one.what}{writes}\n")
+        if one.what:
+            sys.stdout.write(": ".join(filter(None, [one.what, _cost(one, write_bytes_s)])) + "\n")
+
+
+def _cost(one: Preparation, write_bytes_s: float) -> str:
+    if one.by_points:
+        return f"{'at most ' if one.is_limit else ''}{format_bytes(one.bytes)} at a time, written by its points"
+    seconds = one.seconds(write_bytes_s)
+    takes = f"{'about' if one.compute_s else 'at least'} {format_duration(max(SHORTEST_SHOWN_S, seconds))}"
+    if one.bytes:
+        return f"writes {format_bytes(one.bytes)}, {takes}"
+    return f"takes {takes}" if seconds else ""
 
 
 def write_speed(scenario: Scenario, host: Host) -> float:

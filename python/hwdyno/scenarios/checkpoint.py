@@ -69,7 +69,7 @@ def make(request: Request, host: Host) -> Scenario:
 
 
 def _folder(folder: Path, slots: int, each: int) -> FolderOfPoints:
-    what = f"checkpoints: {slots} of {format_size(each)} side by side in {folder}, removed after"
+    what = f"checkpoints: {slots} side by side in {folder}, removed after"
     return FolderOfPoints(what=what, where=folder, bytes=slots * each, pattern="checkpoint-*.hwdyno")
 
 

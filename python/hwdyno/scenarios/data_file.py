@@ -19,7 +19,7 @@ def of(plan: Plan) -> tuple[Preparation, ...]:
         return ()
     place = check_place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial)
     if place.device_bytes is None:
-        what = f"data file: {format_bytes(plan.data_bytes)} in {plan.path}, removed after"
+        what = f"data file: in {plan.path}, removed after"
         return (Preparation(what=what, where=plan.path, bytes=plan.data_bytes), *_journals(plan))
     size = min(place.device_bytes, plan.data_bytes)
     fate = "is written over: all data on it is lost" if plan.writes else "is only read"
@@ -37,7 +37,4 @@ def _journals(plan: Plan) -> tuple[Preparation, ...]:
             blocks = int(parameters.get("size") or 0) // int(parameters.get("bs") or 4096)
             words = _HEADER_WORDS + _JOB_WORDS * jobs + _BLOCK_WORDS * blocks
             sizes[path] = max(sizes.get(path, 0), words * _WORD_BYTES)
-    return tuple(
-        Preparation(what=f"journal: {format_bytes(size)} in {path}, kept", where=path, bytes=size)
-        for path, size in sizes.items()
-    )
+    return tuple(Preparation(what=f"journal: {path}, kept", where=path, bytes=size) for path, size in sizes.items())

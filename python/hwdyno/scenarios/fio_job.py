@@ -14,7 +14,6 @@ from hwdyno.scenarios import Kind, Option
 from hwdyno.scenarios.preparation import Preparation
 from hwdyno.scenarios.request import Request
 from hwdyno.scenarios.scenario import Scenario
-from hwdyno.units import format_bytes
 from hwdyno.words import Note, Run, UserError
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def _files(groups: Sequence[Sequence[Work]]) -> tuple[Preparation, ...]:
         if work.touches_files and not work.files and work.size is not None:
             needed[work.directory] = needed.get(work.directory, 0) + own_bytes(work)
     return tuple(
-        Preparation(what=f"files of the jobs: {format_bytes(size)} in {path}, removed after", where=path, bytes=size)
+        Preparation(what=f"files of the jobs: in {path}, removed after", where=path, bytes=size)
         for path, size in needed.items()
     )
 

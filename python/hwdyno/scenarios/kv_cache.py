@@ -76,7 +76,7 @@ def _folder(planned: Planned, path: Path) -> FolderOfPoints:
             f"--capacity {int(MOST_OF_ROOM * free) >> 20}M or less"
         )
     folder = Path(str(planned.fixed["path"]))
-    what = f"KV cache: entries of at most {format_size(capacity)} in {folder}, removed after"
+    what = f"KV cache: entries in {folder}, removed after"
     return FolderOfPoints(what=what, where=folder, bytes=int(capacity), is_limit=True, pattern="kv-*.hwdyno")
 
 

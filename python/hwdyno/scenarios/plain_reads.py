@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hwdyno.formats.workload import Workload
 from hwdyno.scenarios.preparation import Interrupted, Preparation, Says, refused
 from hwdyno.scenarios.request import free_bytes
-from hwdyno.units import format_size, parse_size
+from hwdyno.units import parse_size
 from hwdyno.words import Parameters, UserError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def files_of(plan: Plan) -> tuple[PlainFile, ...]:
     sizes = {Path(str(one.fixed["path"])): int(one.fixed["size"] or 0) for one in mine}
     return tuple(
         PlainFile(
-            what=f"plain reads: {format_size(size)} in {path} (written and removed)",
+            what=f"plain reads: {path} (written and removed)",
             where=path,
             bytes=size,
             seed=plan.seed,

@@ -10,7 +10,6 @@ from hwdyno.scenarios import Kind
 from hwdyno.scenarios.preparation import Preparation
 from hwdyno.scenarios.request import Request
 from hwdyno.scenarios.scenario import Scenario
-from hwdyno.units import format_bytes
 from hwdyno.words import Run, UserError
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class SniaScenario(Scenario):
         from hwdyno.experiments.storage_snia import PRECONDITION_TIMES
 
         size = PRECONDITION_TIMES * self.plan.data_bytes
-        what = f"preconditioning: {format_bytes(size)} in sequence, in blocks of 128 KiB"
+        what = "preconditioning: in sequence, in blocks of 128 KiB"
         return (*super().prepares(), Preparation(what=what, where=self.plan.path, bytes=size))
 
     def measure(

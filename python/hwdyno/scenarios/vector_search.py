@@ -140,9 +140,7 @@ def index_of(fixed: Parameters, host: Host, *, keeps: bool) -> Index:
     is_there = (folder / FILE).exists()
     size = file_bytes(whole)
     fate = "as it is there" if is_there else "built and kept" if keeps else "built and removed"
-    what = (
-        f"index: {whole['index']} of {whole['vectors']} vectors of {whole['dim']} dimensions, {format_size(size)}, in"
-    )
+    what = f"index: {whole['index']} of {whole['vectors']} vectors of {whole['dim']} dimensions in"
     return Index(
         what=f"{what} {folder} ({fate})",
         where=folder,
