@@ -463,6 +463,9 @@ def test_a_plan_file_measures_scenarios_beside_plain_experiments(
         ('name = "training.accelerators"\noptions = { samplez = 3 }', "training has no option 'samplez'"),
         ('name = "storage.grid"\noptions = { samples = 3 }', "storage.grid takes no options"),
         ('name = "training.checkpoint"\noptions = { checkpoint = "llama" }', "no checkpoint is called 'llama'"),
+        ('name = "training.checkpoint"\noptions = { scale = "much" }', "scale = 'much' is of the wrong type"),
+        ('name = "training.client"\noptions = { keep = 1 }', "keep = 1 is of the wrong type"),
+        ('name = "training.client"\noptions = { samples = [4, "x"] }', "samples"),
         ('name = "training.kv_cache"\naxes = { epochs = 3 }', "has no parameter 'epochs'"),
     ],
 )

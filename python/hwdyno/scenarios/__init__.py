@@ -96,60 +96,64 @@ def of_experiments(
     """
     from hwdyno.workspace import Scratch, check_place
 
-    seed = secrets.randbelow(2**31) if seed is None else seed
     place = (path or Path()).absolute()
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    request = Request(places=((place.name, place),), load=load, seed=seed, **how)
+    groups = _grouped(chosen)
+    if any(kind is not None for kind, _ in groups):
+        check_place(place, writes=True)
+    scratch = Scratch(place)
+    own = ScratchFolder(where=place, scratch=scratch)
+    parts = []
+    for kind, members in groups:
+        if kind is None:
+            parts.append(Scenario(plan=request.plan(members, host)))
+            continue
+        part = kind.make(_brief(kind, members, request, scratch.folder), host)
+        # That directory has another name each time.
+        shown = [
+            replace(one, what=one.what.replace(str(scratch.folder), f"{place}/hwdyno-scratch-…"))
+            for one in part.preparations
+        ]
+        parts.append(replace(part, plan=replace(part.plan, path=place), preparations=(own, *shown)))
+    return together(parts)
+
+
+def _grouped(chosen: Sequence[Chosen]) -> list[tuple[Kind | None, list[Chosen]]]:
+    """Experiments that share their preparations, by the same scenario, options and axes; plain ones all in one."""
     mine = {name: kind for kind in all_kinds() for name in kind.experiments}
     groups: list[tuple[Kind | None, list[Chosen]]] = []
     for experiment, axes in chosen:
         kind = mine.get(experiment.name)
-        alike = (
-            group for group in groups if group[0] is kind and (kind is None or _alike(group[1][0], experiment, axes))
-        )
-        group = next(alike, None)
-        if group is None:
-            groups.append((kind, [(experiment, axes)]))
+        if kind is None and experiment.options:
+            raise UserError(f"{experiment.name} takes no options; leave them out")
+        for other, members in groups:
+            first, its_axes = members[0]
+            if other is kind and (kind is None or (first.options, its_axes) == (experiment.options, axes)):
+                members.append((experiment, axes))
+                break
         else:
-            group[1].append((experiment, axes))
-    scratch = Scratch(place)
-    own = ScratchFolder(where=place, scratch=scratch)
-    request = Request(places=((place.name, place),), load=load, seed=seed, **how)
-    if any(kind for kind, _ in groups):
-        check_place(place, writes=True)
-    parts = []
-    for kind, members in groups or [(None, [])]:
-        if kind is None:
-            if strange := next((one.name for one, _ in members if one.options), None):
-                raise UserError(f"{strange} takes no options; leave them out")
-            parts.append(Scenario(plan=request.plan(members, host)))
-            continue
-        experiment, axes = members[0]
-        part = replace(
-            request,
-            places=((place.name, scratch.folder),),
-            axes=axes,
-            options=_options(kind, experiment.options),
-            only=frozenset(one.name for one, _ in members),
-            is_brief=True,
-        )
-        made = kind.make(part, host)
-        # Its directory has another name each time.
-        shown = [
-            replace(one, what=one.what.replace(str(scratch.folder), f"{place}/hwdyno-scratch-…"))
-            for one in made.preparations
-        ]
-        parts.append(replace(made, plan=replace(made.plan, path=place), preparations=(own, *shown)))
-    return together(parts)
+            groups.append((kind, [(experiment, axes)]))
+    return groups or [(None, [])]
 
 
-def _alike(first: Chosen, experiment: Any, axes: Mapping[str, Any]) -> bool:
-    """Whether an experiment can share another's preparations: by the same options and axes."""
-    return dict(first[1]) == dict(axes) and dict(first[0].options) == dict(experiment.options)
+def _brief(kind: Kind, members: Sequence[Chosen], request: Request, folder: Path) -> Request:
+    """What ``hwdyno run`` wants of a scenario: what it makes goes into a directory of the run."""
+    (_, place), (first, axes) = request.places[0], members[0]
+    return replace(
+        request,
+        places=((place.name, folder),),
+        axes=axes,
+        options=_options(kind, first.options),
+        only=frozenset(one.name for one, _ in members),
+        is_brief=True,
+    )
 
 
 def _options(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of the kind's command, those given as text as the command line has it."""
+    """All options of the kind's command, those that are given as the command line has them."""
     known = {one.name: one for other in of_command(kind.command) for one in other.options}
     if unknown := sorted(set(given) - set(known)):
         raise UserError(f"{kind.name} has no option '{unknown[0]}'; it has: {', '.join(known)}")
-    typed = {name: str(value) if known[name].kind is str else value for name, value in given.items()}
+    typed = {name: known[name].typed(value) for name, value in given.items()}
     return {name: one.default for name, one in known.items()} | dict(kind.brief) | typed

@@ -42,6 +42,18 @@ class Option:
         """Its name in a request."""
         return self.keyword or self.flag.lstrip("-").replace("-", "_")
 
+    def typed(self, value: Any) -> Any:
+        """A plan file's value as the command line would have it; raises ``UserError``."""
+        values = [str(one) for one in value] if isinstance(value, list) else None
+        if self.is_list or not self.flag.startswith("-"):
+            return values or [str(value)]
+        if self.kind is str:
+            return ",".join(values) if values else str(value)
+        is_right = isinstance(value, bool) if self.kind is bool else isinstance(value, int | float)
+        if not is_right or (self.kind is not bool and isinstance(value, bool)):
+            raise UserError(f"{self.name} = {value!r} is of the wrong type")
+        return value
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
