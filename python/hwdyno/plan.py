@@ -97,6 +97,8 @@ class Plan:
     ceilings: tuple[str, ...] = ()
     """Bounds that the user knows, as ``rated read 400 MB/s``."""
     budget_s: float | None = None
+    prepared_s: float = 0.0
+    """Of the budget, what was spent on preparing."""
     command: str = "hwdyno"
     study: str = ""
     destroy: str = ""

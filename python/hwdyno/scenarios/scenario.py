@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from hwdyno.peers import Peer
     from hwdyno.runner.progress import Keeper, Progress
 
-LEAST_LEFT = 0.2
-"""Of a budget: what is left for the points, however long the preparations took."""
-
 
 def _nothing(_: Run) -> Iterable[str]:
     return ()
@@ -72,10 +69,7 @@ class Scenario:
                 if not made.enter_context(one.made(host, says)):
                     kept = (each for each in plan.experiments if each.experiment.name not in one.experiments)
                     plan = replace(plan, experiments=tuple(kept))
-            if plan.budget_s is not None:
-                left_s = plan.budget_s - (time.monotonic() - began)
-                plan = replace(plan, budget_s=max(LEAST_LEFT * plan.budget_s, left_s))
-            yield plan
+            yield replace(plan, prepared_s=time.monotonic() - began)
 
     def measure(
         self,
