@@ -228,7 +228,10 @@ class Together(Site):
         return {**made, "interrupted": True} if interrupted else made
 
     def _why(self, name: str, part: _Part) -> str:
-        return str(part.event.error) if isinstance(part.event, Refused) else self.lost.get(name, part.failure)
+        if not isinstance(part.event, Refused):
+            return self.lost.get(name, part.failure)
+        error = part.event.error
+        return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
     def _own(self, parameters: dict[str, Any], name: str, number: int) -> dict[str, Any]:
         """The parameters of one host: its own data file, and a random order of its own."""
@@ -288,11 +291,14 @@ class Together(Site):
         return _DataFiles(self, replace(place, room_bytes=room), Path(next(iter(self._scratch.values())).data))
 
     def laid_out_bytes(self) -> int:
-        """The length of the shortest data file."""
-        lengths = [
-            member.size_of(self._scratch[name].data) for name, member in self._members.items() if name in self._scratch
-        ]
-        return min(lengths, default=0)
+        """The length of the shortest data file; raises ``OSError`` where one is gone."""
+        lengths = []
+        for name, member in list(self._members.items()):
+            with self._losing(name):
+                lengths.append(member.size_of(self._scratch[name].data))
+        if not lengths:
+            raise self._nobody()
+        return min(lengths)
 
     def release(self) -> None:
         """Remove every data file; a host that is gone removes its own."""

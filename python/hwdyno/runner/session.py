@@ -13,7 +13,7 @@ from typing import Any
 
 from hwdyno import __version__
 from hwdyno.ceilings import ceilings_of_site, parse_given
-from hwdyno.hosts import Host
+from hwdyno.hosts import Host, HostLostError
 from hwdyno.hosts.site import Site, site_of
 from hwdyno.measurement import Reading, operations_of
 from hwdyno.peers import Peer
@@ -331,7 +331,7 @@ class Session:
                 point.done = True
                 self.absent[name] += 1
                 return
-            hurt = self._hurt(planned)
+            hurt = "" if isinstance(error, HostLostError) else self._hurt(planned)
             if not hurt:
                 self._failed(faults.said(error))
                 self._degrade(f"{name} at {faults.at(point.parameters)}: {faults.said(error)}")
