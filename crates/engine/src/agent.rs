@@ -33,12 +33,15 @@ type Output = Arc<Mutex<Box<dyn Write + Send>>>;
 
 /// Serves `input` until its end; `output` gets a greeting first.
 pub fn serve(mut input: impl BufRead, output: impl Write + Send + 'static) {
-    let mut agent = Agent { output: Arc::new(Mutex::new(Box::new(output))), run: None, scratch: scratch::All::default() };
+    let mut agent =
+        Agent { output: Arc::new(Mutex::new(Box::new(output))), run: None, scratch: scratch::All::default() };
     agent.send(&json!({"agent": "hwdyno-engine", "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION")}));
     loop {
         match read_line(&mut input) {
             Line::Text(bytes) => agent.request(&bytes),
-            Line::TooLong => agent.refuse(&Value::Null, &Error::usage(format!("a request is over {LONGEST_LINE} bytes"))),
+            Line::TooLong => {
+                agent.refuse(&Value::Null, &Error::usage(format!("a request is over {LONGEST_LINE} bytes")))
+            }
             Line::End => break,
         }
     }

@@ -15,9 +15,8 @@ pub fn read(root: &Path) -> Value {
     for (directory, start, rest) in [(CPUS, "cpu", "cpufreq/scaling_cur_freq"), (ZONES, "thermal_zone", "temp")] {
         let entries = std::fs::read_dir(root.join(directory)).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let numbered = names.filter(|name| {
-            name.strip_prefix(start).is_some_and(|number| number.parse::<u32>().is_ok())
-        });
+        let numbered =
+            names.filter(|name| name.strip_prefix(start).is_some_and(|number| number.parse::<u32>().is_ok()));
         paths.extend(numbered.map(|name| format!("{directory}/{name}/{rest}")));
     }
     let texts = paths.into_iter().filter_map(|path| {
