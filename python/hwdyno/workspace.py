@@ -18,12 +18,13 @@ import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from hwdyno.units import format_bytes, format_size
 from hwdyno.words import UserError
 
 _NAME = re.compile(r"hwdyno-scratch-[0-9a-f]{16}")
-_LOCK, _DATA = "lock", "data"
+_LOCK, _DATA, _MADE = "lock", "data", "made"
 _SIGNATURE = b"hwdyno scratch directory: removed by its run, or by the next one if that run died\n"
 # Space to leave free for other programs and for the Run: a full disk breaks more than a benchmark.
 RESERVE_BYTES = 1 << 30
@@ -40,6 +41,8 @@ class Place:
     """Size of a raw block device; none for a directory."""
     written: bool = False
     """Whether it is a raw device whose data may be overwritten."""
+    room_bytes: int | None = None
+    """Space for a data file, where the filesystem is on another machine."""
 
     @property
     def is_device(self) -> bool:
@@ -121,10 +124,15 @@ def room(place: Place) -> int:
     """Bytes that a data file may take here, after a reserve for other programs."""
     if place.device_bytes is not None:
         return place.device_bytes
-    status = os.statvfs(place.path)
-    free = status.f_bavail * status.f_frsize
-    reserve = min(RESERVE_BYTES, int(status.f_blocks * status.f_frsize * RESERVE_SHARE))
-    return max(0, free - reserve)
+    if place.room_bytes is not None:
+        return place.room_bytes
+    filesystem = os.statvfs(place.path)
+    return room_of(filesystem.f_blocks * filesystem.f_frsize, filesystem.f_bavail * filesystem.f_frsize)
+
+
+def room_of(size_bytes: int, free_bytes: int) -> int:
+    """Usable bytes of a filesystem of this size, after a reserve for other programs."""
+    return max(0, free_bytes - min(RESERVE_BYTES, int(size_bytes * RESERVE_SHARE)))
 
 
 def fit(place: Place, wanted_bytes: int, least_bytes: int, *, may_shrink: bool) -> tuple[int, str]:
@@ -149,15 +157,38 @@ def fit(place: Place, wanted_bytes: int, least_bytes: int, *, may_shrink: bool) 
     )
 
 
+class DataFile(Protocol):
+    """The data file that the storage points of a run share, on one host or on each."""
+
+    @property
+    def place(self) -> Place:
+        """Its directory or device."""
+        ...
+
+    @property
+    def data(self) -> Path:
+        """The file's path."""
+        ...
+
+    @property
+    def laid_out_bytes(self) -> int:
+        """The file's current length; raises ``OSError`` if it is gone."""
+        ...
+
+    def close(self) -> None:
+        """Remove the file; a second call does nothing."""
+        ...
+
+
 class Workspace:
     """A run's directory with its data file; removed however the run ends."""
 
     def __init__(self, place: Place) -> None:
-        self.place = place
+        self.place: Place = place
+        self.data: Path = place.path
         self._lock: int | None = None
         self._directory: Path | None = None
         if place.is_device:
-            self.data = place.path
             return
         clean_stale(place.path)
         try:
@@ -197,13 +228,54 @@ class Workspace:
         self.close()
 
 
-def _claim(parent: Path) -> tuple[Path, int]:
-    """Create a directory with a lock file that this process locks."""
+class Scratch:
+    """A run's directory for data sets and indices; removed however the run ends.
+
+    It is created on entry, but its name is known before, so that a plan can state the paths.
+    """
+
+    def __init__(self, parent: Path) -> None:
+        self.parent = parent
+        self._directory = _new_name(parent)
+        self.folder = self._directory / _MADE
+        """The folder for the scenario's files, removed with the directory."""
+        self._lock: int | None = None
+
+    def close(self) -> None:
+        """Remove the directory with all its content; a second call does nothing."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            _remove(self._directory, lock)
+            atexit.unregister(self.close)
+
+    def __enter__(self) -> Scratch:
+        clean_stale(self.parent)
+        try:
+            _, self._lock = _claim(self.parent, self._directory)
+            atexit.register(self.close)
+            self.folder.mkdir()
+        except OSError as error:
+            self.close()
+            raise UserError(f"--path {self.parent}: {error.strerror}; give a directory that you can write to") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _new_name(parent: Path) -> Path:
+    return parent / f"hwdyno-scratch-{secrets.token_hex(8)}"
+
+
+def _claim(parent: Path, named: Path | None = None) -> tuple[Path, int]:
+    """Create a directory, ``named`` or with a new name, with a lock file that this process locks."""
     while True:
-        directory = parent / f"hwdyno-scratch-{secrets.token_hex(8)}"
+        directory = named or _new_name(parent)
         try:
             directory.mkdir(mode=0o700)
         except FileExistsError:
+            if named:
+                raise
             continue
         path = directory / _LOCK
         lock = -1
@@ -228,7 +300,8 @@ def _remove(directory: Path, lock: int) -> None:
     for path in [*directory.glob(f"{_DATA}.*"), directory / _DATA]:
         with contextlib.suppress(OSError):
             path.unlink()
-    for path in directory.glob("names-*"):  # the directory tree of a killed metadata reading
+    # The directory tree of a killed metadata reading, and a scenario's files.
+    for path in (*directory.glob("names-*"), directory / _MADE):
         shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(OSError):
         (directory / _LOCK).unlink()

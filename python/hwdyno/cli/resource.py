@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from hwdyno.plan import Plan
     from hwdyno.sweep import Sweep
 
-_PREFIX = "axis_"
-
 
 Kernels = str | tuple[str, ...]
 
@@ -64,7 +62,7 @@ def _declare(
             continue
         spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
         says = _help(parameter, defaults.get(name, parameter.get("default")))
-        group.add_argument(*spellings, dest=_PREFIX + name, metavar="VALUES", help=says)
+        group.add_argument(*spellings, dest=common.AXIS_PREFIX + name, metavar="VALUES", help=says)
 
 
 def _each(kernel: Kernels) -> tuple[str, ...]:
@@ -120,22 +118,13 @@ def _like(resource: str, kernel: str) -> Experiment | None:
     return next((one for one in same if one.base is not None), same[0] if same else None)
 
 
-def given_axes(args: argparse.Namespace) -> dict[str, str]:
-    """The axes that were given, as they were typed."""
-    return {
-        name.removeprefix(_PREFIX): value
-        for name, value in vars(args).items()
-        if name.startswith(_PREFIX) and value is not None
-    }
-
-
 def plan_of(resource: str, kernel: Kernels, args: argparse.Namespace, host: Host) -> Plan:
     """The plan of a resource's command: the questions named, the sweep given, or every question of the resource."""
     from hwdyno import experiments
     from hwdyno import plan as plans
     from hwdyno.units import parse_duration
 
-    given = given_axes(args)
+    given = common.given_axes(args)
     chosen: list[tuple[Experiment, Any]]
     if args.question:
         chosen = [(one, given) for word in args.question for one in experiments.find(f"{resource}.{word}")]

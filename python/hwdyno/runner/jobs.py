@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import __version__
-from hwdyno.ceilings import ceilings_of
+from hwdyno.ceilings import ceilings_of_site
 from hwdyno.hosts import Host
+from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, measurement_of
 from hwdyno.runner.progress import Journal, Keeper, Progress, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
@@ -81,9 +82,12 @@ def run(
     Raises ``UserError`` before anything is written where a job cannot be. No file of the user's is written to.
     ``logged`` is given what the threads of a job tell of their course, where it was asked for.
     """
+    site = site_of(host)
+    if site.several:
+        raise UserError("a job file names files of one machine, and this site has several; run it on each")
     begun = _now()
     works = [work for group in groups for work in group]
-    machine = host.survey(works[0].directory)
+    machines = site.machines(works[0].directory)
     empty = ExperimentResult(
         name=EXPERIMENT,
         resource="storage",
@@ -91,7 +95,7 @@ def run(
         load="iodepth",
         kernel=KERNEL,
         points=(),
-        ceilings=tuple(ceilings_of(machine, "storage")),
+        ceilings=tuple(ceilings_of_site(machines)),
         planned=len(works),
         fixed={"seed": seed},
         commands=(command,),
@@ -100,7 +104,7 @@ def run(
         id=run_id,
         started=begun,
         finished=None,
-        machines=(machine,),
+        machines=machines,
         profile="job file",
         command=command,
         experiments=(empty,),
@@ -211,7 +215,7 @@ def _files(
     by_directory: dict[Path, int] = {}
     for work in works:
         if not work.files and work.touches_files:
-            by_directory[work.directory] = by_directory.get(work.directory, 0) + _own_bytes(work)
+            by_directory[work.directory] = by_directory.get(work.directory, 0) + own_bytes(work)
     for path, end in needed.items():
         missing = end - (path.stat().st_size if path.exists() else 0)
         by_directory[path.parent] = by_directory.get(path.parent, 0) + max(0, missing)
@@ -235,12 +239,12 @@ def _files(
         paths: tuple[Path, ...]
         size: int
         if not work.touches_files:
-            paths, size = (Path("null"),), _own_bytes(work)
+            paths, size = (Path("null"),), own_bytes(work)
         elif not work.files:
             workspace = stack.enter_context(Workspace(check_place(work.directory, writes=True)))
             offset = int(work.parameters.get("offset") or 0)
             paths = (workspace.data,)
-            size = _own_bytes(work) - offset
+            size = own_bytes(work) - offset
             if work.several:
                 threads = int(work.parameters.get("numjobs") or 1)
                 paths, size = workspace.files(work.count * threads), work.each or 0
@@ -256,7 +260,7 @@ def _files(
     return told
 
 
-def _own_bytes(work: Work) -> int:
+def own_bytes(work: Work) -> int:
     """Length of a job's own files together: of one, each thread's region after the other."""
     offset, threads = int(work.parameters.get("offset") or 0), int(work.parameters.get("numjobs") or 1)
     if work.several:
