@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from hwdyno import statistics
 from hwdyno.statistics import Histogram
-from hwdyno.units import format_duration
+from hwdyno.units import format_duration, is_number
 from hwdyno.words import (
     Concurrency,
     Fault,
@@ -323,10 +323,7 @@ def _details(readings: Sequence[Reading]) -> dict[str, Any]:
         for name, value in one.get("details", {}).items():
             found.setdefault(name, []).append(value)
     return {
-        name: statistics.mean(values)
-        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-        else values[-1]
-        for name, values in found.items()
+        name: statistics.mean(values) if all(map(is_number, values)) else values[-1] for name, values in found.items()
     }
 
 

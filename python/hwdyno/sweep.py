@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwdyno.topology import FromSite, Topology
-from hwdyno.units import parse_duration, parse_size
+from hwdyno.units import is_number, parse_duration, parse_size
 from hwdyno.words import Parameters, Scalar, UserError
 
 Axes = dict[str, tuple[Scalar, ...]]
@@ -207,10 +207,7 @@ class Sweep:
 
     def load_axis(self, preferred: str = "iodepth") -> str:
         """The load axis: the one with the most numeric values, or ``preferred`` if it has as many."""
-        numbers = {
-            name: sum(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-            for name, values in self.axes.items()
-        }
+        numbers = {name: sum(map(is_number, values)) for name, values in self.axes.items()}
         most = max(numbers.values(), default=0)
         if numbers.get(preferred, 0) == most or most <= 1:
             return preferred

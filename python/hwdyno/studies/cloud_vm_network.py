@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwdyno.studies import Question, Table, published
 from hwdyno.studies.common import NONE, experiment, number, sound, whole
-from hwdyno.units import format_ns, format_percent, format_quantity
+from hwdyno.units import as_number, format_ns, format_percent, format_quantity
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, PeerResult, Run
 
 TCP, UDP, TRIPS, PING = "network.tcp", "network.udp", "network.round_trip", "network.echo"
@@ -96,8 +96,7 @@ def _gbit_s(bytes_s: float) -> str:
 
 
 def _detail(details: object, name: str) -> float | None:
-    value = details.get(name) if isinstance(details, dict) else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return as_number(details.get(name)) if isinstance(details, dict) else None
 
 
 def _rows(result: ExperimentResult | None, protocol: str) -> list[tuple[str, ...]]:
