@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "experiments": {"words", "units", "sweep", "topology"},
     "plan": {"words", "units", "sweep", "topology", "experiments", "formats"},
     "workloads": {"words", "units", "statistics"},
-    "hosts": {"words", "machine", "topology", "units", "statistics", "engine", "workloads"},
+    "hosts": {"words", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace"},
     "peers": {"words", "units", "statistics", "formats"},
     "measurement": {"words", "units", "statistics"},
     "workspace": {"words", "units"},

@@ -14,6 +14,7 @@ from dataclasses import replace
 from hwdyno.experiments import Experiment
 from hwdyno.experiments.storage_snia import CELL_S, PRECONDITION_BYTES, PRECONDITION_TIMES, ROUNDS, SniaTest, matches
 from hwdyno.hosts import Host
+from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, measurement_of
 from hwdyno.plan import Plan, Planned
 from hwdyno.runner.faults import StopError, said
@@ -66,7 +67,7 @@ def run(
 
 class _Rounds(Session):
     def __init__(self, plan: Plan, test: SniaTest, host: Host, progress: Progress) -> None:
-        super().__init__(plan, host, progress, ())
+        super().__init__(plan, site_of(host), progress, ())
         self.test = test
         self.allowance.may_add = dict.fromkeys(self.allowance.may_add, 0)
         self.history: dict[int, list[Took]] = {}
@@ -114,7 +115,7 @@ class _Rounds(Session):
         depth = 1 if told.get("ioengine") in {"psync", "mmap"} else 32
         told |= {"rw": "write", "bs": PRECONDITION_BYTES, "iodepth": depth, "numjobs": 1, "time_based": False}
         told |= {"io_size": PRECONDITION_TIMES * size, "runtime": 0.0, "ramp_time": 0.0}
-        if any(one["name"] == "purge" for one in self.host.kernels()[planned.experiment.kernel]["parameters"]):
+        if any(one["name"] == "purge" for one in self.site.kernels()[planned.experiment.kernel]["parameters"]):
             told["purge"] = True
         told.pop("rwmixread", None)
         left = self.allowance.left_s
@@ -122,7 +123,7 @@ class _Rounds(Session):
             told["runtime"] = max(1.0, PRECONDITION_SHARE * left)
         self.progress.says(f"preconditioning: {format_size(told['io_size'])} in sequence, in blocks of 128 KiB")
         try:
-            reading = self.host.run(planned.experiment.kernel, told)
+            reading = self.site.run(planned.experiment.kernel, told)
         except OSError as error:
             raise StopError(f"{planned.experiment.name}: {said(error)}") from None
         if reading.get("interrupted"):
@@ -153,9 +154,9 @@ class _Rounds(Session):
         left = max(0, total - self.readings) * (self.runtime_s + OVERHEAD_S)
         shown = {**point.parameters, "round": number} if number else point.parameters
         self.progress.begins(Step(planned.experiment.name, shown, max(1, number), self.readings, total, left))
-        before = self.host.snapshot()
+        before = self.site.snapshot()
         try:
-            reading = self.host.run(planned.experiment.kernel, told)
+            reading = self.site.run(planned.experiment.kernel, told)
         except (OSError, ValueError) as error:
             if isinstance(error, ValueError) and not self.readings:
                 raise
@@ -164,7 +165,7 @@ class _Rounds(Session):
         if self.interrupted:
             return
         self.readings += 1
-        took = (reading, (before, self.host.snapshot()))
+        took = (reading, (before, self.site.snapshot()))
         self.history.setdefault(point.index, []).append(took)
         if number and matches(point.parameters, self.test.shown):
             self._keep_round(point, number, took, journal)
