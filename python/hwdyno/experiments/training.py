@@ -37,6 +37,7 @@ CHECKPOINT = Experiment(
     kernel="training_checkpoint",
     load="ranks",
     sweep=Sweep(ranks=8),
+    options={"model": "checkpoint"},
     default=False,
 )
 
@@ -49,6 +50,7 @@ KV_CACHE = Experiment(
     sweep=Sweep(users=(1, 2, 4, 8, 16)),
     base=Sweep(users=(1, 2, 4, 8, 16)),
     fixed={"model": "llama3.1-8b", "scale": 0.01, "seed": 1},
+    options={"model": "kv-cache"},
     peers=("mlperf_kv",),
     default=False,
 )
@@ -62,5 +64,6 @@ VECTOR_SEARCH = Experiment(
     sweep=Sweep(threads=(1, 2, 4, 8)),
     base=Sweep(threads=(1, 2, 4, 8)),
     fixed={"index": "diskann", "seed": 1},
+    options={"index": "vector-search"},
     default=False,
 )

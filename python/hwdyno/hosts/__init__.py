@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+from hwdyno.words import Declaration
+
 
 class Host(Protocol):
     """A machine that can be described and measured.
@@ -16,8 +18,8 @@ class Host(Protocol):
         """Describe the machine, with the storage behind ``path``."""
         ...
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
-        """Every kernel's declaration by its name: ``measures``, ``parameters``, ``pass``."""
+    def kernels(self) -> dict[str, Declaration]:
+        """Every kernel's declaration by its name."""
         ...
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:

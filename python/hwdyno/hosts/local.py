@@ -8,6 +8,7 @@ from typing import Any
 
 from hwdyno import engine, workloads
 from hwdyno.hosts import cgroups, smbios
+from hwdyno.words import Declaration
 
 
 class Local:
@@ -28,7 +29,7 @@ class Local:
             found["unknown"] = {**(found.get("unknown") or {}), "memory.modules": why}
         return found
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
+    def kernels(self) -> dict[str, Declaration]:
         """Every kernel's and every workload's declaration by its name."""
         return engine.kernels() | workloads.all()
 
