@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hwdyno.units import format_bytes_s
+from hwdyno.units import format_bytes_s, positive
 from hwdyno.words import Ceiling
 
 PCIE_GT_S = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
@@ -42,11 +42,7 @@ def of_link(link: Mapping[str, Any]) -> Rate | None:
     """The rate of a disk's ``link`` as the survey describes it; none where its standard or rate is not known."""
     makers = {"pcie": _pcie, "sata": _sata, "sas": _sas, "usb": _usb, "mmc": _mmc, "network": _network}
     maker = makers.get(str(link.get("type")))
-    return maker(link) if maker and _number(link.get("bits_s")) else None
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
+    return maker(link) if maker and positive(link.get("bits_s")) else None
 
 
 def _equals(bytes_s: float) -> str:
@@ -126,7 +122,7 @@ def _usb(link: Mapping[str, Any]) -> Rate | None:
 
 def _mmc(link: Mapping[str, Any]) -> Rate:
     bits_s, width = float(link["bits_s"]), int(link.get("lanes") or 1)
-    clock = _number(link.get("clock_hz"))
+    clock = positive(link.get("clock_hz"))
     bytes_s = bits_s / 8
     edges = f"{bits_s / clock / width:g} × " if clock else ""
     of = f"{edges}{clock / 1e6:g} MHz × {width} bits" if clock else f"{bits_s / 1e9:g} Gbit/s"

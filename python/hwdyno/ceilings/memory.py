@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from hwdyno.units import format_bytes_s
+from hwdyno.units import format_bytes_s, positive
 from hwdyno.words import Ceiling
 
 CHANNEL_BYTES = 8
@@ -21,8 +21,8 @@ UNKNOWN = "unknown, no DIMM table here"
 
 def of_modules(memory: Mapping[str, Any]) -> tuple[Ceiling, ...]:
     """The bound of all traffic together; none where the modules or their channels are not told."""
-    modules = [one for one in memory.get("modules") or () if _positive(one.get("size_bytes"))]
-    rates = {_positive(one.get("configured_mt_s")) for one in modules}
+    modules = [one for one in memory.get("modules") or () if positive(one.get("size_bytes"))]
+    rates = {positive(one.get("configured_mt_s")) or 0.0 for one in modules}
     channels = {_channel(one) for one in modules}
     if not modules or None in channels or 0.0 in rates:
         return ()
@@ -42,10 +42,6 @@ def why_none(memory: Mapping[str, Any], unknown: Mapping[str, Any]) -> str:
         return "memory: the DIMM table names no channels, so its theoretical bandwidth is unknown"
     why = unknown.get("memory.modules")
     return f"memory: theoretical bandwidth {UNKNOWN}" + (f" ({why})" if why else "")
-
-
-def _positive(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0.0
 
 
 def _channel(module: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hwdyno.cli import common
 from hwdyno.cli.resource import given_axes
-from hwdyno.units import format_bytes_s, format_ns, format_size
+from hwdyno.units import format_bytes_s, format_ns, format_size, number_at
 from hwdyno.words import Latency, Measurement, Parameters, Run, UserError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def plan_of(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: 
         ceilings=args.ceiling,
     )
     for planned, (_, path) in zip(plan.experiments, places, strict=True):
-        _check_room(max(_number({**planned.fixed, **point}["capacity"]) for point in planned.points), path)
+        _check_room(max(number_at({**planned.fixed, **point}, "capacity") for point in planned.points), path)
     runtime = RUNTIME_S[profile]
     return replace(plan, profile=replace(plan.profile, runtime_s=runtime, repeats_min=1, repeats_max=1))
 
@@ -131,18 +131,14 @@ def _check_room(capacity: float, path: Path) -> None:
 def _memory(plan: Plan) -> str:
     """The memory and the room that it takes, in a sentence."""
     fixed = {**plan.experiments[0].fixed}
-    users = max(_number(point.get("users", fixed.get("users"))) for point in plan.experiments[0].points)
-    buffers = 2 * users * _number(fixed.get("transfer_size", 1 << 20))
+    users = max(number_at({**fixed, **point}, "users") for point in plan.experiments[0].points)
+    buffers = 2 * users * number_at(fixed, "transfer_size", 1 << 20)
     shortened = "" if fixed["scale"] == 1 else f" (contexts shortened to {fixed['scale']:g} of their tokens)"
     return (
-        f"{fixed['model']}: {_number(fixed['bytes_per_token']):.0f} bytes a token{shortened}; at most "
-        f"{format_size(_number(fixed['capacity']))} on storage, {format_size(_number(fixed.get('memory', 0)))} in the "
+        f"{fixed['model']}: {number_at(fixed, 'bytes_per_token'):.0f} bytes a token{shortened}; at most "
+        f"{format_size(number_at(fixed, 'capacity'))} on storage, {format_size(number_at(fixed, 'memory'))} in the "
         f"memory tier, {format_size(buffers)} of buffers"
     )
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _say(found: Run) -> None:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Knee, Scalability, fit_knee, fit_scalability
 from hwdyno.curves.open_loop import fit_open_loop
+from hwdyno.units import format_load, format_ratio
 from hwdyno.words import Curve, ExperimentResult, Measurement, OperatingPoint, Parameters, Scalar, Value
 
 __all__ = [
@@ -20,7 +21,6 @@ __all__ = [
     "REACHED_SHARE",
     "SIZE_LOADS",
     "curves_of",
-    "plain_load",
     "suggest_load",
 ]
 
@@ -299,21 +299,12 @@ def _best(series: _Series, knee: Knee, state: State, top: float) -> OperatingPoi
     words = [f"{place.throughput / found:.0%} of the {'most measured' if state == 'still rising' else 'ceiling'}"]
     first, last = series.told(series.loads[0]), series.told(series.loads[-1])
     if first != place.load:
-        words.append(f"{_times(place.throughput / series.amounts[0])} {plain_load(first)}'s throughput")
+        words.append(f"{format_ratio(place.throughput / series.amounts[0], 3)} times {format_load(first)}'s throughput")
         if place.latency_ns and series.latencies[0]:
-            words[-1] += f" at {_times(place.latency_ns / series.latencies[0])} its latency"
+            words[-1] += f" at {format_ratio(place.latency_ns / series.latencies[0], 3)} times its latency"
     if place.load != last and place.latency_ns and series.latencies[-1]:
-        words.append(f"{place.latency_ns / series.latencies[-1]:.0%} of the latency at {plain_load(last)}")
+        words.append(f"{place.latency_ns / series.latencies[-1]:.0%} of the latency at {format_load(last)}")
     return OperatingPoint(place.load, place.throughput, place.latency_ns, place.measured, "; ".join(words))
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
-
-
-def plain_load(load: float) -> str:
-    """A load as people type it."""
-    return f"{load:.0f}" if load >= 10 or load == round(load) else f"{load:.1f}"
 
 
 def _parameters(plain: Curve, series: _Series, knee: Knee, usl: Scalability | None) -> dict[str, Value]:

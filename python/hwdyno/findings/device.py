@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from hwdyno.findings.rule import Case, Verdict, percent, read_share_of, told
-from hwdyno.units import format_count, format_ns
+from hwdyno.units import format_ns, format_ratio
 from hwdyno.words import Measurement, Parameters
 
 LEAST_PENALTY = 0.05
@@ -115,7 +115,7 @@ def spinning_or_solid(case: Case) -> Verdict | None:
     kind = "spinning" if median_ns >= SPINNING_NS else "solid state" if median_ns <= SOLID_NS else "undecided"
     if kind == "undecided":
         return None
-    compared = f", and sequential reads are {format_count(float(f'{ratio:.2g}'))} times as fast" if ratio else ""
+    compared = f", and sequential reads are {format_ratio(ratio)} times as fast" if ratio else ""
     agrees = ""
     if isinstance(claims, bool):
         word = "spinning" if claims else "solid state"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from hwdyno.curves import BEST_SHARE, QUEUE_LOADS, SIZE_LOADS, plain_load
+from hwdyno.curves import BEST_SHARE, QUEUE_LOADS, SIZE_LOADS
 from hwdyno.findings.commands import MOST, typed
 from hwdyno.findings.rule import (
     Case,
@@ -16,7 +16,7 @@ from hwdyno.findings.rule import (
     percent,
     times,
 )
-from hwdyno.units import format_ns, format_size
+from hwdyno.units import format_load, format_ns, format_size
 from hwdyno.words import Curve, Measurement, OperatingPoint, Scalar
 
 NEIGHBOURS = 6
@@ -81,9 +81,9 @@ def knee(case: Case) -> Verdict | None:
     crossing = curve.parameters.get("N*")
     bends = f"the knee lies at {load_words(axis, crossing.value)}" if crossing else "there is a knee"
     if crossing and crossing.low is not None and crossing.high is not None:
-        bends += f" ({plain_load(crossing.low)} to {plain_load(crossing.high)})"
+        bends += f" ({format_load(crossing.low)} to {format_load(crossing.high)})"
         if crossing.high > WIDE * crossing.low:
-            bends = f"the knee lies somewhere from {load_words(axis, crossing.low)} to {plain_load(crossing.high)}"
+            bends = f"the knee lies somewhere from {load_words(axis, crossing.low)} to {format_load(crossing.high)}"
     ends = _ends(case, curve, best)
     compared = _against_ends(ends, best.load, axis)
     modelled = "" if best.measured else " (read off the model)"
@@ -167,7 +167,7 @@ def saturated(case: Case) -> Verdict | None:
         f"{case.label}: {load_words(curve.load, first.load)} already reaches the ceiling of {ceiling}; more only adds "
         f"latency{grown}.",
         _evidence(case, curve),
-        f"Keep to {load_words(curve.load, first.load)}: {case.command(**{curve.load: plain_load(first.load)})}",
+        f"Keep to {load_words(curve.load, first.load)}: {case.command(**{curve.load: format_load(first.load)})}",
     )
 
 
@@ -182,7 +182,7 @@ def load_without_effect(case: Case) -> Verdict | None:
     ceiling = case.said(curve.ceiling) if curve.ceiling else ""
     return Verdict(
         "info",
-        f"{case.label}: from {load_words(curve.load, first)} to {plain_load(last)} neither throughput ({ceiling}) nor "
+        f"{case.label}: from {load_words(curve.load, first)} to {format_load(last)} neither throughput ({ceiling}) nor "
         f"latency moves, so the load never arrives: something before the device lets one operation through at a time.",
         _evidence(case, curve),
         f"Compare with jobs instead of depth: {case.command(iodepth=1, numjobs='1..16')}"

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hwdyno.findings.commands import command_of, takes, told_of, typed
-from hwdyno.units import format_count, format_ns, format_size, format_value, parse_size, rate_unit
-from hwdyno.words import Curve, ExperimentResult, Measurement, OperatingPoint, Run, Scalar, Severity, UserError, Value
+from hwdyno.units import as_number as as_number
+from hwdyno.units import format_load, format_ns, format_percent, format_quantity, format_ratio, format_size, plural
+from hwdyno.words import Curve, ExperimentResult, Measurement, OperatingPoint, Run, Scalar, Severity, Value
 
 OTHERS_USER = 0.1
 Scope = Literal["point", "curve", "experiment", "run"]
@@ -19,6 +20,9 @@ OTHERWISE_PACED = (
     *("latency_target", "flow", "thinktime"),
 )
 """Parameters by which something else than the depth says how many operations are in flight."""
+
+# The numbers of a finding's sentences, under short names.
+percent, quantity, times = format_percent, format_quantity, format_ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,18 +226,6 @@ def told(machine: Mapping[str, Any], *path: str | int) -> Any:
     return found
 
 
-def as_number(value: Scalar) -> float | None:
-    """A number as it is or as people type a size; none for anything else."""
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, int | float):
-        return float(value)
-    try:
-        return float(parse_size(value))
-    except UserError:
-        return None
-
-
 def as_flag(value: Scalar) -> bool:
     """Whether a flag is set, however it is written."""
     return str(value).lower() in {"1", "true", "yes", "on"}
@@ -273,35 +265,9 @@ def cpu_share_of(point: Measurement, jobs: float, threads: int | None) -> float 
     return (point.cpu_user_s + point.cpu_system_s) / (point.elapsed_s * max(1.0, cores))
 
 
-def quantity(value: Value | float, unit: str = "", resource: str = "") -> str:
-    """A quantity with its interval, if it has one: ``1.34 GB/s (1.30 to 1.38)``."""
-    if not isinstance(value, Value):
-        return _said(value, unit, resource)
-    alone = _said(value.value, value.unit, resource)
-    if value.low is None or value.high is None:
-        return alone
-    return f"{alone} ({_said(value.low, value.unit, resource)} to {_said(value.high, value.unit, resource)})"
-
-
-def _said(value: float, unit: str, resource: str) -> str:
-    if unit == "operations/s" and rate_unit(resource):
-        return f"{format_count(value)} {rate_unit(resource)}"
-    return format_value(value, unit)
-
-
 def apart(less: Value, more: Value) -> bool:
     """Whether one figure is beyond the other's interval and its own: what noise alone could part is no difference."""
     return (more.low if more.low is not None else more.value) > (less.high if less.high is not None else less.value)
-
-
-def percent(share: float) -> str:
-    """A share in whole percent, or with a digit more below ten."""
-    return f"{share:.0%}" if abs(share) >= 0.0995 or share == 0 else f"{share:.1%}"
-
-
-def times(ratio: float) -> str:
-    """A ratio in two digits, without an exponent: ``2.1``, ``120``, ``4.5 k``."""
-    return format_count(float(f"{ratio:.2g}"))
 
 
 def load_words(axis: str, load: float) -> str:
@@ -312,12 +278,11 @@ def load_words(axis: str, load: float) -> str:
         return f"a set of {format_size(load)}"
     if axis == "delay":
         return f"a delay of {load:.0f} cycles"
-    number = f"{load:.0f}" if load >= 10 or load == round(load) else f"{load:.1f}"
     if axis == "numjobs":
-        return f"{number} job{'' if load == 1 else 's'}"
+        return plural(load, "job")
     if axis in {"threads", "streams"}:
-        return f"{number} {axis.removesuffix('s') if load == 1 else axis}"
-    return f"{axis} {number}"
+        return plural(load, axis.removesuffix("s"))
+    return f"{axis} {format_load(load)}"
 
 
 def label_of(parameters: Mapping[str, Scalar], left_out: set[str] | frozenset[str] = frozenset()) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hwdyno.units import number_at
 from hwdyno.words import Parameters, Scalar
 
 # What fio takes where nothing was said (fio's manual, 3.33).
@@ -38,14 +38,8 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i?)b?)?", re.IGNORECASE)
 
 def number(record: Mapping[str, Any], key: str, default: float = 0.0) -> float:
     """Give a count or rate of a record: finite and not negative, else ``default``."""
-    value = record.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return default
-    try:
-        value = float(value)
-    except OverflowError:
-        return default
-    return value if math.isfinite(value) and value >= 0 else default
+    value = number_at(record, key, default)
+    return value if value >= 0 else default
 
 
 def size(text: object, kb_base: int = 1024) -> Scalar:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from typing import Any
 
+from hwdyno.units import positive, printed_number
 from hwdyno.words import ExperimentResult, Latency, Measurement, Parameters, Run, UserError, Value
 
 MOST_POINTS = 10_000
 WHY = "the printed result does not tell"
 
 
-def figure(text: str) -> float | None:
+def figure(text: str | None) -> float | None:
     """A positive, finite number; none for anything else."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and value > 0 else None
+    return positive(printed_number(text))
 
 
 def point(

@@ -27,7 +27,7 @@ class Scale:
 
     def number(self, value: float | None) -> str:
         """The value in this unit, without the unit's name."""
-        return NONE if value is None else number(value / self.divisor)
+        return NONE if value is None else units.format_number(value / self.divisor)
 
     def said(self, value: float | None) -> str:
         """The value with the unit's name."""
@@ -38,18 +38,6 @@ class Scale:
         if value.low is None or value.high is None:
             return ""
         return f"{self.number(value.low)} … {self.number(value.high)}"
-
-
-def number(value: float) -> str:
-    """Three to four significant digits, thousands parted by commas."""
-    size = abs(value)
-    if size >= 100 or value == 0:
-        return f"{value:,.0f}"
-    if size >= 10:
-        return f"{value:.1f}"
-    if size >= 1:
-        return f"{value:.2f}"
-    return f"{value:.3g}"
 
 
 def scale_for(values: Iterable[float | None], unit: str, resource: str = "") -> Scale:
@@ -111,10 +99,8 @@ def parameter(name: str, value: Scalar, *, short: bool = False) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share as whole percent, one digit below 10%."""
-    if share is None:
-        return NONE
-    return f"{share * 100:.0f}%" if share >= 0.0995 else f"{share * 100:.1f}%"
+    """A share of one as a percentage."""
+    return NONE if share is None else units.format_percent(share)
 
 
 def printable(text: str) -> str:

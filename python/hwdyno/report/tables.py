@@ -12,6 +12,7 @@ from hwdyno.report import figures, study
 from hwdyno.report.plotdata import quantiles_of
 from hwdyno.report.rows import Row, parameters_of, point_label, rows_of, series_of, unit_of, varying
 from hwdyno.report.verdict import ranked, verdict_of
+from hwdyno.units import format_number
 from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Run, Value
 
 
@@ -77,13 +78,13 @@ def _latencies(latency: Latency | None) -> tuple[float | None, ...]:
 def _effective(point: Measurement) -> str:
     if point.concurrency is None or point.concurrency.effective is None:
         return figures.NONE
-    return figures.number(point.concurrency.effective)
+    return format_number(point.concurrency.effective)
 
 
 def _cpu(point: Measurement) -> str:
     if point.cpu_user_s is None or point.cpu_system_s is None or not point.operations:
         return figures.NONE
-    return figures.number((point.cpu_user_s + point.cpu_system_s) / point.operations * 1e6)
+    return format_number((point.cpu_user_s + point.cpu_system_s) / point.operations * 1e6)
 
 
 def distribution_table(experiment: ExperimentResult, points: Sequence[int]) -> Table:

@@ -21,6 +21,7 @@ from hwdyno.report.rows import (
     unit_of,
 )
 from hwdyno.report.verdict import ranked, verdict_of
+from hwdyno.units import format_number
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _grid(experiment: ExperimentResult, console: Console) -> RenderableType:
             latency = figures.Scale(1e3, "µs").number(point.latency_ns.mean if point.latency_ns else None)
             said.append(_flagged(scale.number(point.throughput.value), point))
             if wide:
-                rate = figures.number(point.rate.value) if point.rate else figures.NONE
+                rate = format_number(point.rate.value) if point.rate else figures.NONE
                 said += [rate, latency, figures.percent(tightest(experiment, at)[1])]
             else:
                 said.append(latency)

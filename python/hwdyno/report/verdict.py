@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from hwdyno.findings.snia import is_rounds
 from hwdyno.report import figures
 from hwdyno.report.rows import direction, in_unit, parameters_of, point_label, unit_of
+from hwdyno.store import Status, status_of
+from hwdyno.units import plural
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Value
-
-Status = Literal["valid", "degraded", "invalid", "partial", "empty"]
 
 SEVERITIES = {"invalid": 0, "warning": 1, "info": 2}
 """Order in which findings are told."""
@@ -45,28 +44,17 @@ def verdict_of(run: Run) -> Verdict:
         why = " ".join(run.degraded) or "The run ended before its first point."
         return Verdict("empty", "Nothing was measured.", why, "0 points")
     findings = ranked(run.findings)
-    status: Status = "valid"
-    if invalid or (findings and findings[0].severity == "invalid"):
-        status = "invalid"
-    elif run.interrupted or planned > len(points):
-        status = "partial"
-    elif degraded or run.degraded:
-        status = "degraded"
     more = [finding.says for finding in findings[:2] if finding.severity == findings[0].severity]
     if run.degraded:
         more.append(" ".join(run.degraded))
-    tally = f"{len(points)} of {planned} points" if planned > len(points) else _count(len(points), "point")
+    tally = f"{len(points)} of {planned} points" if planned > len(points) else plural(len(points), "point")
     trouble = [f"{count} {word}" for count, word in ((invalid, "invalid"), (degraded, "degraded")) if count]
     return Verdict(
-        status,
+        status_of(run),
         _reached(run) or "No figure of this run is valid.",
         " ".join(more),
         f"{tally}, {' and '.join(trouble) or 'all valid'}",
     )
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _reached(run: Run) -> str:
@@ -108,7 +96,7 @@ def _fed(run: Run, resource: str) -> str:
     told = [one for one in run.findings if one.rule in _CARRIES and one.resource == resource]
     said = [f"{one.says.partition('; ')[0]}." for one in told[:MOST_CARRIED]]
     if more := len(told) - len(said):
-        said.append(f"{_count(more, 'more load')} {'is' if more == 1 else 'are'} told of below.")
+        said.append(f"{plural(more, 'more load')} {'is' if more == 1 else 'are'} told of below.")
     return " ".join(said)
 
 
