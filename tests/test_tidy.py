@@ -15,35 +15,36 @@ MODULES = sorted(HOUSE.rglob("*.py"))
 # What each room may import of the house, besides itself. A room is a module or package below hwdyno.
 ALLOWED: dict[str, set[str]] = {
     "words": set(),
+    "axes": {"words"},
     "units": {"words"},
     "_engine": set(),
     # left of the wall
     "statistics": {"words"},
-    "engine": {"_engine"},
-    "sweep": {"words", "units"},
-    "experiments": {"words", "units", "sweep"},
-    "plan": {"words", "units", "sweep", "experiments", "formats"},
+    "engine": {"_engine", "axes", "words"},
+    "sweep": {"words", "axes", "units"},
+    "experiments": {"words", "axes", "units", "sweep"},
+    "plan": {"words", "axes", "units", "sweep", "experiments", "formats"},
     "workloads": {"words", "units", "statistics"},
-    "hosts": {"words", "units", "statistics", "engine", "workloads"},
+    "hosts": {"words", "axes", "units", "statistics", "engine", "workloads"},
     "peers": {"words", "units", "statistics", "formats"},
     "measurement": {"words", "units", "statistics"},
     "workspace": {"words", "units"},
     "runner": {
-        *("words", "units", "statistics", "measurement", "workspace", "sweep", "plan", "experiments"),
+        *("words", "axes", "units", "statistics", "measurement", "workspace", "sweep", "plan", "experiments"),
         # curves are pure: one more point is measured where a curve bends
         *("hosts", "peers", "store", "ceilings", "curves"),
     },
     # at the wall and right of it: a Run file is all they need
-    "store": {"words", "units", "statistics"},
-    "ceilings": {"words", "units"},
+    "store": {"words", "axes", "units", "statistics"},
+    "ceilings": {"words", "axes", "units"},
     "curves": {"words", "units", "statistics"},
-    "formats": {"words", "units", "statistics"},
+    "formats": {"words", "axes", "units", "statistics"},
     "comparison": {"words", "statistics"},
     "repeatability": {"words", "units", "statistics"},
-    "findings": {"words", "units", "statistics", "curves", "ceilings", "repeatability"},
-    "report": {"words", "units", "statistics", "curves", "findings", "store", "ceilings", "formats", "studies"},
+    "findings": {"words", "axes", "units", "statistics", "curves", "ceilings", "repeatability"},
+    "report": {"words", "axes", "units", "statistics", "curves", "findings", "store", "ceilings", "formats", "studies"},
     # published studies are data: their questions are plain axes, and their tables come from any Run
-    "studies": {"words", "units", "statistics"},
+    "studies": {"words", "axes", "units", "statistics"},
 }
 
 

@@ -56,7 +56,10 @@ FIELD: dict[str, Axis] = {
         _count("ranks", 4096),
         _count("concurrency", 1024, "requests in flight"),
         Axis("rate", role="rate"),
+        Axis("rate_iops", "operations/s", "rate"),
+        Axis("rate_bytes", "B", "rate", kind="integer"),
         Axis("delay", "cycles", "delay", kind="integer", least=0),
+        Axis("thinktime", "s", "delay", title="think time"),
         Axis("ioengine", kind="choice", title="engine", traits=_ENGINES, default="io_uring"),
         Axis("direct", kind="flag", title="direct I/O", default=True),
         Axis("size", "B", title="file size", kind="integer"),
@@ -64,10 +67,16 @@ FIELD: dict[str, Axis] = {
         Axis("working_set", "B", kind="integer"),
         Axis("stride", "B", kind="integer"),
         Axis("n", kind="integer", title="equations"),
+        Axis("operation", kind="choice"),
+        Axis("locality", kind="choice"),
+        Axis("protocol", kind="choice"),
     )
 }
 """The field's axes by the name that its tools give them. What a kernel declares of such an axis is the same
 (``tests/test_axes.py``), so that a foreign result reads as one of ours; the titles serve both."""
+_SETTLED = {"size"}
+"""Of the field's axes, what a command settles by itself."""
+FIELD_AXES = tuple(FIELD.values())
 
 
 def declaration_of(plain: Mapping[str, Any]) -> Declaration:
@@ -84,7 +93,12 @@ def declaration_of(plain: Mapping[str, Any]) -> Declaration:
 
 
 def _interim(name: str) -> dict[str, Any]:
-    writes = {"storage_blocks": "device", "storage_patterns": "file", "storage_metadata": "folder", "storage_layout": "file"}
+    writes = {
+        "storage_blocks": "device",
+        "storage_patterns": "file",
+        "storage_metadata": "folder",
+        "storage_layout": "file",
+    }
     consent = ["destroy", "serial"] if name == "storage_blocks" else []
     return {"writes": writes.get(name, "folder" if name.startswith("training") else "nothing"), "consent": consent}
 
@@ -118,9 +132,15 @@ def with_field_axes(result: ExperimentResult) -> ExperimentResult:
     """The result with the field's axes that its points name, if it carries no declaration."""
     if result.declaration.axes:
         return result
-    names = {name for parameters in (result.fixed, *(point.parameters for point in result.points)) for name in parameters}
+    names = {
+        name for parameters in (result.fixed, *(point.parameters for point in result.points)) for name in parameters
+    }
     names |= {result.load, *(FIELD[name].split for name in names & set(FIELD))}
-    axes = tuple(axis for name, axis in FIELD.items() if name in names)
+    axes = tuple(
+        replace(axis, default=result.fixed.get(name)) if name in _SETTLED else axis
+        for name, axis in FIELD.items()
+        if name in names
+    )
     return replace(result, declaration=replace(result.declaration, axes=axes))
 
 
@@ -185,7 +205,7 @@ def splits(axes: Iterable[Axis]) -> tuple[Axis, ...]:
 
 
 def shares_split(axes: Iterable[Axis], point: Parameters) -> Parameters:
-    """``point`` with ``rw="randrw:70"`` as ``rw="randrw"`` and ``rwmixread=70``; a share without meaning is left out."""
+    """``point`` with ``rw="randrw:70"`` as ``rw="randrw"`` and ``rwmixread=70``; a share that is moot is left out."""
     split = dict(point)
     for axis in splits(axes):
         if axis.name not in split:

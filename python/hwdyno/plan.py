@@ -21,6 +21,8 @@ from hwdyno.words import Axis, Declaration, Parameters, Scalar, UserError
 Kernels = Mapping[str, Declaration]
 Given = Mapping[str, Any]
 
+BY_PROFILE = ("runtime", "ramp_time", "size")
+"""Axes that a profile settles."""
 # What a reading costs beside its timed region: threads, buffers, opening, and reading the counters.
 OVERHEAD_S = 0.06
 # Buffers are touched and filled before the timed region, and the last blocks end after it: at 80 MiB a block and
@@ -328,7 +330,7 @@ def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profi
     sweep = experiment.quick if how.name == "quick" and experiment.quick is not None and not axes else experiment.sweep
     swept = {name: values for name, values in axes.items() if len(values) > 1 or name in sweep.axes}
     sweep = _typed(sweep.replace(swept), declared, experiment.kernel)
-    of_profile = {"runtime": how.runtime_s, "ramp_time": how.ramp_s, "size": how.size_bytes}
+    of_profile = dict(zip(BY_PROFILE, (how.runtime_s, how.ramp_s, how.size_bytes), strict=True))
     fixed: Parameters = {name: value for name, value in of_profile.items() if name in declared}
     for name, value in {**experiment.settled, **experiment.fixed}.items():
         fixed[name] = parse_value(value, declared.get(name), name)
@@ -356,9 +358,7 @@ def _known(name: str, declared: Mapping[str, Axis], kernel: str) -> Axis:
     return declared[name]
 
 
-def read_axis(
-    value: Any, declared: Mapping[str, Axis], name: str, kernel: str = "the kernel"
-) -> tuple[Scalar, ...]:
+def read_axis(value: Any, declared: Mapping[str, Axis], name: str, kernel: str = "the kernel") -> tuple[Scalar, ...]:
     """Values of an axis as text (``1..1024``), one value, or a list of either; typed and held within bounds."""
     axis = _known(name, declared, kernel)
     values: list[Scalar] = []

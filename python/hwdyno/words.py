@@ -319,6 +319,11 @@ class ExperimentResult:
         """The axis called ``name``; a mere label where the kernel declares none of that name."""
         return self.declaration.axis(name)
 
+    @property
+    def load_axis(self) -> Axis:
+        """The axis that its curves run along."""
+        return self.declaration.axis(self.load)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hwdyno.ceilings import memory
-from hwdyno.ceilings.bounds import Bound, Held, applies, bound_for, bound_of, bounds_for, held_against
+from hwdyno.ceilings.bounds import Bound, Held, applies, block_bytes, bound_for, bound_of, bounds_for, held_against
 from hwdyno.ceilings.derived import with_derived
 from hwdyno.ceilings.given import parse_given
 from hwdyno.ceilings.stack import Stack
@@ -21,6 +21,7 @@ __all__ = [
     "Bound",
     "Held",
     "applies",
+    "block_bytes",
     "bound_for",
     "bound_of",
     "bounds_for",

@@ -50,7 +50,7 @@ KV_CACHE = Experiment(
     sweep=Sweep(users=(1, 2, 4, 8, 16)),
     base=Sweep(users=(1, 2, 4, 8, 16)),
     fixed={"model": "llama3.1-8b", "scale": 0.01, "seed": 1},
-    options={"model": "kv-cache"},
+    options={"model": "kv-cache", "capacity": "capacity"},
     peers=("mlperf_kv",),
     default=False,
 )

@@ -81,9 +81,9 @@ def reading(
 
 def parameter(name: str, kind: Kind, default: Any, unit: str = "", **more: Any) -> Axis:
     """The declaration of one parameter; of an axis that the field knows, its role and what its words mean besides."""
-    known = FIELD.get(name, Axis(name))
-    bounds = {"least": more.get("min"), "most": more.get("max"), "choices": tuple(more.get("choices", ()))}
-    return replace(known, kind=kind, default=default, unit=unit or known.unit, means=name, **bounds)
+    known = replace(FIELD.get(name, Axis(name)), kind=kind, default=default, means=name)
+    least, most, choices = more.get("min"), more.get("max"), tuple(more.get("choices", ()))
+    return replace(known, unit=unit or known.unit, least=least, most=most, choices=choices)
 
 
 def filled(kernel: str, declaration: Declaration, given: Mapping[str, Any]) -> dict[str, Any]:

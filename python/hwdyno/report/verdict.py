@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hwdyno.axes import traits_of
 from hwdyno.findings.snia import is_rounds
 from hwdyno.report import figures
 from hwdyno.report.rows import direction, in_unit, parameters_of, point_label, unit_of
@@ -71,8 +72,8 @@ def _storage(experiments: list[ExperimentResult]) -> str:
     for experiment in experiments:
         for point in experiment.points:
             parameters = parameters_of(experiment, point)
-            way = direction(parameters)
-            random = str(parameters.get("rw", "")).startswith("rand")
+            way = direction(parameters, experiment.declaration.axes)
+            random = "random" in traits_of(experiment.declaration.axes, parameters)
             value = _figure(point, "operations/s" if random else "bytes/s")
             if way not in {"read", "write"} or value is None:
                 continue

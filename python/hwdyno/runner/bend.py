@@ -28,7 +28,7 @@ def near_the_bend(result: ExperimentResult, planned: Planned) -> list[Parameters
     for curve in curves_of(result):
         measured = [result.points[at] for at in curve.points]
         loads = [float(point.parameters[curve.load]) for point in measured]  # type: ignore[arg-type]
-        load = suggest_load(curve, loads)
+        load = suggest_load(curve, result.axis(curve.load), loads)
         if load is None or not min(loads) < load < max(loads):
             continue
         parameters: Parameters = {**measured[0].parameters, curve.load: load}
