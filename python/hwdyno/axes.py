@@ -80,46 +80,35 @@ FIELD_AXES = tuple(FIELD.values())
 
 
 def declaration_of(plain: Mapping[str, Any]) -> Declaration:
-    """A kernel's declaration, as the engine or a workload states it in JSON."""
-    plain = {**_interim(str(plain["name"])), **plain}
-    more = {name: plain[name] for name in ("operation", "writes", "stateful", "grows") if name in plain}
+    """A kernel's declaration, as the engine states it in JSON."""
     return Declaration(
-        measures=str(plain.get("measures", "")),
-        counts={str(unit): str(amount) for unit, amount in plain.get("pass", ())},
-        consent=tuple(plain.get("consent", ())),
+        measures=str(plain["measures"]),
+        operation=plain["operation"],
+        counts={str(unit): str(amount) for unit, amount in plain["pass"]},
+        writes=plain["writes"],
+        consent=tuple(plain["consent"]),
+        stateful=plain["stateful"],
+        grows=plain["grows"],
         axes=tuple(map(_axis_of, plain["parameters"])),
-        **more,
     )
-
-
-def _interim(name: str) -> dict[str, Any]:
-    writes = {
-        "storage_blocks": "device",
-        "storage_patterns": "file",
-        "storage_metadata": "folder",
-        "storage_layout": "file",
-    }
-    consent = ["destroy", "serial"] if name == "storage_blocks" else []
-    return {"writes": writes.get(name, "folder" if name.startswith("training") else "nothing"), "consent": consent}
 
 
 def _axis_of(plain: Mapping[str, Any]) -> Axis:
     name, default = str(plain["name"]), plain.get("default")
-    known = FIELD.get(name, Axis(name))
     return Axis(
         name=name,
-        unit=str(plain.get("unit") or ""),
-        role=plain.get("role") or known.role,
+        unit=plain["unit"],
+        role=plain["role"],
         default=None if isinstance(default, list) else default,
-        means=str(plain.get("means", "")),
+        means=plain["means"],
         kind=plain["type"],
-        title=known.title,
-        workers=bool(plain.get("workers", known.workers)),
+        title=FIELD[name].title if name in FIELD else "",
+        workers=plain["workers"],
         least=plain.get("min"),
         most=plain.get("max"),
-        choices=tuple(map(str, plain.get("choices") or ())),
-        traits={str(word): tuple(traits) for word, traits in plain.get("traits", known.traits).items()},
-        split=str(plain.get("split", known.split)),
+        choices=tuple(plain.get("choices", ())),
+        traits={str(word): tuple(traits) for word, traits in plain.get("traits", {}).items()},
+        split=plain.get("split", ""),
     )
 
 
@@ -132,10 +121,8 @@ def with_field_axes(result: ExperimentResult) -> ExperimentResult:
     """The result with the field's axes that its points name, if it carries no declaration."""
     if result.declaration.axes:
         return result
-    names = {
-        name for parameters in (result.fixed, *(point.parameters for point in result.points)) for name in parameters
-    }
-    names |= {result.load, *(FIELD[name].split for name in names & set(FIELD))}
+    names = {result.load, *result.fixed, *(name for point in result.points for name in point.parameters)}
+    names |= {FIELD[name].split for name in names & set(FIELD)}
     axes = tuple(
         replace(axis, default=result.fixed.get(name)) if name in _SETTLED else axis
         for name, axis in FIELD.items()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwdyno.axes import is_mixed, shares_split, split_word
+from hwdyno.topology import FromSite, Topology
 from hwdyno.units import parse_duration, parse_size
 from hwdyno.words import Axis, Parameters, Scalar, UserError
 
@@ -151,7 +152,7 @@ class Sweep:
     """Axes, and the points that their values make: every combination, block by block.
 
     ``Sweep(iodepth=powers(1, 64), rw="randread", bs="4KiB")`` has one block; ``+`` puts the blocks of two
-    sweeps one after the other, for questions that are not a full grid.
+    sweeps one after the other, for questions that are not a full grid. A value may be ``FromSite``, until ``at``.
     """
 
     blocks: tuple[Axes, ...]
@@ -184,6 +185,12 @@ class Sweep:
         chosen = {name: _values(value) for name, value in axes.items()}
         return Sweep.of_blocks(tuple({**block, **chosen} for block in self.blocks))
 
+    def at(self, site: Topology) -> Sweep:
+        """This sweep with the values that depend on the site it is made for."""
+        return Sweep.of_blocks(
+            tuple({name: _at(values, site) for name, values in block.items()} for block in self.blocks)
+        )
+
     def points(self, axes: Iterable[Axis] = ()) -> list[Parameters]:
         """Every combination once, in the order written; by ``axes``, a share such as ``randrw:70`` stands apart."""
         axes = tuple(axes)
@@ -211,3 +218,8 @@ class Sweep:
 
 def _values(value: Any) -> tuple[Scalar, ...]:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _at(values: tuple[Any, ...], site: Topology) -> tuple[Scalar, ...]:
+    found = (value.values(site) if isinstance(value, FromSite) else (value,) for value in values)
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))

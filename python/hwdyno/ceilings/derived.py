@@ -35,7 +35,7 @@ def with_derived(run: Run) -> Run:
         elif result.kernel in BANDWIDTH and not any(one.kind == "physical" for one in kept):
             kept += memory
         elif result.kernel == network.KERNEL:
-            processors = int(number_at(run.machine.get("cpu") or {}, "threads"))
+            processors = run.machine.cpu.threads or 0
             made = network.of_result(result, processors)
             kept += tuple(replace(one, source=DERIVED + one.source) for one in made)
         results.append(replace(result, ceilings=kept))
@@ -62,7 +62,7 @@ def _points(run: Run, kernels: Iterable[str]) -> list[tuple[Parameters, Measurem
 def _arithmetic(run: Run) -> Iterable[Ceiling]:
     """One ceiling for each loop and number of cores that was measured: cores x clock x operations a cycle."""
     points = _points(run, {FLOPS})
-    cores = int(number_at(run.machine.get("cpu") or {}, "cores")) or 1
+    cores = run.machine.cpu.cores or 1
     # The clock under no load but the chain bounds that under any: it only falls.
     clock_hz = max((number_at(point.details, "clock_hz_best") for _, point in points), default=0.0)
     if not clock_hz:

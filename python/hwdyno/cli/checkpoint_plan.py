@@ -71,7 +71,7 @@ def run(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: Host
         chosen.append((replace(CHECKPOINT, name=called, fixed=fixed, settled=settled), {"ranks": ranks}))
     plan = plans.build(
         chosen,
-        host.kernels(),
+        host,
         profile=args.profile or "quick",
         path=places[0][1],
         load="ranks",

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from hwdyno.axes import read_share, splits, traits_of
-from hwdyno.findings.rule import Case, Verdict, percent, told
+from hwdyno.findings.rule import Case, Verdict, percent
 from hwdyno.units import format_ns, format_ratio
 from hwdyno.words import Measurement, Parameters
 
@@ -114,7 +114,7 @@ def spinning_or_solid(case: Case) -> Verdict | None:
         return None
     median_ns, label, at, one = alone
     ratio = sequential / one.point.throughput.value if sequential and one.point.throughput.value else None
-    claims = told(case.run.machine, "storage", "disks", 0, "rotational")
+    claims = case.run.machine.storage.disk.rotational
     kind = "spinning" if median_ns >= SPINNING_NS else "solid state" if median_ns <= SOLID_NS else "undecided"
     if kind == "undecided":
         return None

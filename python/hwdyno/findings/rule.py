@@ -182,7 +182,7 @@ class Case:
     @property
     def threads(self) -> int | None:
         """Processors of the machine, if it tells."""
-        threads = told(self.run.machine, "cpu", "threads")
+        threads = self.run.machine.cpu.threads
         return threads if isinstance(threads, int) and threads > 0 else None
 
     @property
@@ -239,19 +239,6 @@ class Case:
     def said(self, value: Value | float, unit: str = "") -> str:
         """A quantity with its interval; of operations in the words of what is measured: IOPS of storage alone."""
         return quantity(value, unit, self.result.resource)
-
-
-def told(machine: Mapping[str, Any], *path: str | int) -> Any:
-    """A value of the machine's description by its path; none where any part of it is missing."""
-    found: Any = machine
-    for part in path:
-        if isinstance(part, int):
-            if not isinstance(found, list) or len(found) <= part:
-                return None
-        elif not isinstance(found, Mapping):
-            return None
-        found = found[part] if isinstance(part, int) else found.get(part)
-    return found
 
 
 def as_flag(value: Scalar) -> bool:

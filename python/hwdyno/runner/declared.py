@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import replace
+from typing import Any
 
 from hwdyno import experiments
 from hwdyno.experiments import Experiment
 from hwdyno.plan import BY_PROFILE, Planned
 from hwdyno.sweep import parse_value
+from hwdyno.topology import FromSite
 from hwdyno.words import Axis, Declaration, Parameters, Scalar
 
 _BY_RUNNER = {"path", "seed"}
@@ -60,8 +62,11 @@ def _usual(planned: Planned, axis: Axis) -> Scalar:
     like = experiments.base_of(resource, experiment.kernel)
     if axis.name in {*experiment.options, *BY_PROFILE, *_SIZED} or like is None:
         return None
-    point = {name: values[0] for name, values in like.single_point.axes.items()}
-    if axis.name not in {**like.fixed, **point}:
+    point: dict[str, Any] = {name: values[0] for name, values in like.single_point.axes.items()}
+    settled = {**like.fixed, **point}
+    if axis.name not in settled:
         return axis.default
     # By an axis that is set, the command tells a kernel from the first one of its resource.
-    return parse_value({**like.fixed, **point}[axis.name], axis) if experiment.kernel == first else None
+    if experiment.kernel != first or isinstance(settled[axis.name], FromSite):
+        return None
+    return parse_value(settled[axis.name], axis)

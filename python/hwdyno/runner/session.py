@@ -118,7 +118,7 @@ class Session:
             id=run_id,
             started=begun,
             finished=None,
-            machine=machine,
+            machines=(machine,),
             profile=self.plan.profile.name,
             command=self.plan.command,
             experiments=tuple(self._result(one, ()) for one in self.plan.experiments),
@@ -473,7 +473,7 @@ class Session:
             if name not in swept and all(one.get(name) == value for one in used):
                 same[name] = value if isinstance(value, str | int | float) or value is None else str(value)
         same["seed"] = self.plan.seed
-        for name in ("destroy", "serial"):
+        for name in planned.declaration.consent:
             same.pop(name, None)  # Typed each time, and no property of what was measured.
         if "data_file" in planned.experiment.needs:
             same["path"] = str(self.plan.path)

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from hwdyno.axes import with_field_axes
+from hwdyno.machine import Machine, survey_of
 from hwdyno.store.files import StoreError
 from hwdyno.words import SCHEMA, Axis, ExperimentResult, Run
 
@@ -113,7 +114,10 @@ _COMMANDS_1 = {"compute_clock": "compute clock", "network_ping": "network ping"}
 
 def _from_1(plain: dict[str, Any]) -> Run:
     """A document of schema 1, whose axes are the field's: it has no declarations."""
-    run: Run = word_from(Run, {**plain, "schema": SCHEMA})
+    survey = plain.get("machine")
+    machines = [survey_of(Machine.of_survey(survey))] if isinstance(survey, dict) and survey else []
+    rest = {key: value for key, value in plain.items() if key != "machine"}
+    run: Run = word_from(Run, {**rest, "machines": machines, "schema": SCHEMA})
     return replace(run, experiments=tuple(map(_declared_1, run.experiments)))
 
 
@@ -141,9 +145,10 @@ def json_schema() -> dict[str, Any]:
 
 
 def _words() -> dict[str, type]:
-    from hwdyno import words
+    from hwdyno import machine, words
 
-    return {name: kind for name, kind in vars(words).items() if isinstance(kind, type) and is_dataclass(kind)}
+    known = vars(machine) | vars(words)
+    return {name: kind for name, kind in known.items() if isinstance(kind, type) and is_dataclass(kind)}
 
 
 def _describe(schema: dict[str, Any], kind: type) -> None:

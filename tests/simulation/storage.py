@@ -8,9 +8,10 @@ import random
 from typing import Any
 
 from hwdyno.axes import traits_of, write_share
-from hwdyno.hosts.simulated_machine import SimulatedMachine
-from hwdyno.hosts.simulated_reading import LEVEL, latencies, noisy, parameter, reading, stream
 from hwdyno.words import Declaration
+
+from simulation.machine import SimulatedMachine
+from simulation.reading import LEVEL, latencies, noisy, parameter, reading, stream
 
 MEMORY_BYTES_S = 6e9
 MEMORY_OPERATIONS_S = 1.5e6
