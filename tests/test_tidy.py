@@ -40,25 +40,13 @@ ALLOWED: dict[str, set[str]] = {
     # at the wall and right of it: a Run file is all they need
     "store": {"words", "axes", "machine", "units", "statistics"},
     "ceilings": {"words", "axes", "machine", "units"},
-    "curves": {"words", "units", "statistics"},
+    "curves": {"words", "axes", "units", "statistics"},
     "formats": {"words", "axes", "machine", "units", "statistics"},
     "comparison": {"words", "machine", "statistics"},
     "repeatability": {"words", "units", "statistics"},
     "findings": {"words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability"},
     "report": {
-        *(
-            "words",
-            "axes",
-            "machine",
-            "topology",
-            "units",
-            "statistics",
-            "curves",
-            "findings",
-            "store",
-            "ceilings",
-            "formats",
-        ),
+        *("words", "axes", "machine", "units", "statistics", "curves", "findings", "store", "ceilings", "formats"),
         "studies",
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -67,6 +67,7 @@ FIELD: dict[str, Axis] = {
         Axis("working_set", "B", kind="integer"),
         Axis("stride", "B", kind="integer"),
         Axis("n", kind="integer", title="equations"),
+        Axis("seed", kind="integer", seeds=True),
         Axis("operation", kind="choice"),
         Axis("locality", kind="choice"),
         Axis("protocol", kind="choice"),
@@ -95,6 +96,7 @@ def declaration_of(plain: Mapping[str, Any]) -> Declaration:
 
 def _axis_of(plain: Mapping[str, Any]) -> Axis:
     name, default = str(plain["name"]), plain.get("default")
+    known = FIELD.get(name, Axis(name))
     return Axis(
         name=name,
         unit=plain["unit"],
@@ -102,14 +104,19 @@ def _axis_of(plain: Mapping[str, Any]) -> Axis:
         default=None if isinstance(default, list) else default,
         means=plain["means"],
         kind=plain["type"],
-        title=FIELD[name].title if name in FIELD else "",
+        title=known.title,
+        seeds=known.seeds,
         workers=plain["workers"],
-        least=plain.get("min"),
-        most=plain.get("max"),
+        least=_bound(plain.get("min")),
+        most=_bound(plain.get("max")),
         choices=tuple(plain.get("choices", ())),
         traits={str(word): tuple(traits) for word, traits in plain.get("traits", {}).items()},
         split=plain.get("split", ""),
     )
+
+
+def _bound(number: float | None) -> float | None:
+    return None if number is None else float(number)
 
 
 def declared(run: Run) -> Run:
@@ -129,6 +136,12 @@ def with_field_axes(result: ExperimentResult) -> ExperimentResult:
         if name in names
     )
     return replace(result, declaration=replace(result.declaration, axes=axes))
+
+
+def series_of(kernel: Declaration, point: Parameters, along: Collection[str]) -> tuple[tuple[str, Scalar], ...]:
+    """What tells a point from those that differ only ``along`` these axes."""
+    seeds = {axis.name for axis in kernel.axes if axis.seeds}
+    return tuple(sorted((name, value) for name, value in point.items() if name not in along and name not in seeds))
 
 
 # --- what a point's words mean

@@ -279,6 +279,8 @@ class Axis:
     """By choice: what the word means."""
     split: str = ""
     """The axis with the share of reads, in percent, where a choice both reads and writes."""
+    seeds: bool = False
+    """Whether it only draws other random numbers: points that differ in it alone are repeats of one point."""
 
     @property
     def words(self) -> str:

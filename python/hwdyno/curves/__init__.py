@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
+from hwdyno.axes import series_of
 from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Knee, Scalability, fit_knee, fit_scalability
 from hwdyno.curves.open_loop import fit_open_loop
 from hwdyno.units import format_load, format_ratio
@@ -47,8 +48,7 @@ def curves_of(result: ExperimentResult) -> tuple[Curve, ...]:
         least = 0 if axis.role == "delay" else 1e-300
         if isinstance(load, bool) or not isinstance(load, int | float) or load < least or _amount(point, result) <= 0:
             continue
-        others = sorted((name, value) for name, value in point.parameters.items() if name != result.load)
-        series[tuple(others)].append(at)
+        series[series_of(result.declaration, point.parameters, {result.load})].append(at)
     found = []
     for others_of, indices in series.items():
         indices.sort(key=lambda at: _load(result.points[at], axis))

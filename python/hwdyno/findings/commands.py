@@ -13,8 +13,8 @@ _NO_AXES = {"seed", "path", "cpus"}
 
 def shared_options(result: ExperimentResult) -> Parameters:
     """Of what all points share, what a command must name: it would take something else by itself."""
-    shared = {axis: result.fixed.get(axis.name) for axis in result.declaration.axes}
-    return {axis.name: value for axis, value in shared.items() if value not in {None, "", axis.default}}
+    shared = [(axis, result.fixed.get(axis.name)) for axis in result.declaration.axes]
+    return {axis.name: value for axis, value in shared if value not in {None, "", axis.default}}
 
 
 def takes(result: ExperimentResult, name: str) -> bool:

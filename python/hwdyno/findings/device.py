@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 
-from hwdyno.axes import read_share, splits, traits_of
+from hwdyno.axes import read_share, series_of, splits, traits_of
 from hwdyno.findings.rule import Case, Verdict, percent
 from hwdyno.units import format_ns, format_ratio
 from hwdyno.words import Measurement, Parameters
@@ -35,7 +35,7 @@ def mix_penalty(case: Case) -> list[Verdict]:
         share, traits = read_share(axes, parameters), traits_of(axes, parameters)
         if share is None or point.validity == "invalid" or point.throughput.value <= 0:
             continue
-        others = tuple(sorted((name, str(value)) for name, value in point.parameters.items() if name not in shares))
+        others = series_of(case.result.declaration, point.parameters, shares)
         groups["random" in traits, others][share] = at
     found = []
     for by_share in groups.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from hwdyno.axes import series_of
 from hwdyno.curves import BEST_SHARE
 from hwdyno.findings.commands import typed
 from hwdyno.findings.rule import (
@@ -234,8 +235,7 @@ def best_combination(case: Case) -> list[Verdict]:
     groups: dict[tuple[tuple[str, Scalar], ...], list[int]] = defaultdict(list)
     for at, point in enumerate(points):
         if point.validity != "invalid" and point.throughput.value > 0:
-            others = sorted((name, value) for name, value in point.parameters.items() if name not in names)
-            groups[tuple(others)].append(at)
+            groups[series_of(case.result.declaration, point.parameters, names)].append(at)
     return [
         verdict
         for others, group in groups.items()

@@ -233,7 +233,7 @@ class Case:
         for axis in splits(self.result.declaration.axes):
             if is_mixed(axis, named) and axis.split in self.result.fixed:
                 named.setdefault(axis.split, self.result.fixed[axis.split])
-        changes = {name: value for name, value in changes.items() if takes(self.result, name)}
+        changes = {name: value for name, value in changes.items() if self.imported or takes(self.result, name)}
         return command_of(self.result.resource, {**named, **changes}, self.result.declaration)
 
     def said(self, value: Value | float, unit: str = "") -> str:
@@ -291,7 +291,11 @@ def label_of(
 ) -> str:
     """Parameters in the field's words: the access pattern and the block size first."""
     first: list[str] = []
-    shown = {name: value for name, value in parameters.items() if value is not None and name not in {"seed", "path"}}
+    shown = {
+        name: value
+        for name, value in parameters.items()
+        if value is not None and name != "path" and not kernel.axis(name).seeds
+    }
     for axis in splits(kernel.axes):
         word, share = shown.pop(axis.name, None), shown.pop(axis.split, None)
         if word is not None:

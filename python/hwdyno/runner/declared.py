@@ -64,9 +64,7 @@ def _usual(planned: Planned, axis: Axis) -> Scalar:
         return None
     point: dict[str, Any] = {name: values[0] for name, values in like.single_point.axes.items()}
     settled = {**like.fixed, **point}
-    if axis.name not in settled:
-        return axis.default
-    # By an axis that is set, the command tells a kernel from the first one of its resource.
-    if experiment.kernel != first or isinstance(settled[axis.name], FromSite):
+    # By the axes that it names, the command tells a kernel from the first one of its resource.
+    if experiment.kernel != first or isinstance(settled.get(axis.name), FromSite):
         return None
-    return parse_value(settled[axis.name], axis)
+    return parse_value(settled[axis.name], axis) if axis.name in settled else axis.default
