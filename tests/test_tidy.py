@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "plan": {"words", "axes", "units", "sweep", "topology", "experiments", "formats"},
     "workloads": {"words", "units", "statistics"},
     "hosts": {"words", "machine", "topology", "units", "statistics", "engine", "workloads"},
-    "peers": {"words", "units", "statistics", "formats"},
+    "peers": {"words", "axes", "units", "statistics", "formats"},
     "measurement": {"words", "units", "statistics"},
     "workspace": {"words", "units"},
     "runner": {

@@ -33,7 +33,8 @@ def kept_declaration(planned: Planned, given: Set[str], fixed: Parameters) -> De
         has_unit = bool(axis.unit and value and value != axis.default)
         if axis.name in swept | named or axis.role != "label" or axis.traits or has_unit:
             usual = _usual(planned, axis) if axis.name in swept | named | _SIZED else fixed.get(axis.name, axis.default)
-            axes.append(replace(axis, default=usual, option=experiment.options.get(axis.name, "")))
+            option = experiment.options.get(axis.name, axis.name)
+            axes.append(replace(axis, default=usual, option=option if option != axis.name else ""))
     return replace(kernel, axes=tuple(axes), command=_command(experiment))
 
 
