@@ -73,7 +73,7 @@ def _evidence(case: Case, curve: Curve) -> dict[str, object]:
 def knee(case: Case) -> Verdict | None:
     """Where a queue's curve bends: its floor, its ceiling, and the least load that is enough."""
     curve, axis = case.curve, case.result.load_axis
-    if curve is None or curve.state != "knee" or axis.role != "concurrency":
+    if curve is None or curve.state != "knee" or axis.role not in {"concurrency", "delay"}:
         return None
     if curve.ceiling is None or curve.best is None:
         return None
