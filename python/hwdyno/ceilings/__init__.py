@@ -7,12 +7,13 @@ all caches, ``flop_s/OPERATION/PRECISION/ISA/CORES`` one loop of arithmetic (``f
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hwdyno.ceilings import memory
 from hwdyno.ceilings.bounds import Bound, Held, applies, block_bytes, bound_for, bound_of, bounds_for, held_against
 from hwdyno.ceilings.derived import with_derived
 from hwdyno.ceilings.given import parse_given
+from hwdyno.ceilings.site import summed
 from hwdyno.ceilings.stack import Stack
 from hwdyno.machine import Machine
 from hwdyno.words import Ceiling
@@ -26,6 +27,7 @@ __all__ = [
     "bound_of",
     "bounds_for",
     "ceilings_of",
+    "ceilings_of_site",
     "held_against",
     "parse_given",
     "why_none",
@@ -46,6 +48,11 @@ def ceilings_of(
     elif resource == "memory":
         found = memory.of_modules(machine.memory)
     return (*found, *(parse_given(one) if isinstance(one, str) else one for one in given))
+
+
+def ceilings_of_site(machines: Sequence[Machine], resource: str = "storage") -> tuple[Ceiling, ...]:
+    """The ceilings of one resource of all hosts together."""
+    return summed(machines, lambda machine: ceilings_of(machine, resource))
 
 
 def why_none(machine: Machine, resource: str = "storage") -> tuple[str, ...]:

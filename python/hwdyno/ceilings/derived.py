@@ -62,7 +62,7 @@ def _points(run: Run, kernels: Iterable[str]) -> list[tuple[Parameters, Measurem
 def _arithmetic(run: Run) -> Iterable[Ceiling]:
     """One ceiling for each loop and number of cores that was measured: cores x clock x operations a cycle."""
     points = _points(run, {FLOPS})
-    cores = run.machine.cpu.cores or 1
+    cores = [machine.cpu.cores or 1 for machine in run.machines or (run.machine,)]
     # The clock under no load but the chain bounds that under any: it only falls.
     clock_hz = max((number_at(point.details, "clock_hz_best") for _, point in points), default=0.0)
     if not clock_hz:
@@ -71,7 +71,7 @@ def _arithmetic(run: Run) -> Iterable[Ceiling]:
     for parameters, point in points:
         key = (*_loop(parameters), str(point.details.get("isa")))
         units[key] = max(units.get(key, 0.0), _units(point.details))
-    told: dict[str, Ceiling] = {}
+    found: dict[str, Ceiling] = {}
     for parameters, point in points:
         threads = int(number_at(parameters, "threads")) or 1
         isa, wide = str(point.details.get("isa")), number_at(point.details, "flop_per_instruction")
@@ -79,12 +79,14 @@ def _arithmetic(run: Run) -> Iterable[Ceiling]:
         pipes = units[operation, precision, isa]
         if not wide or not pipes:
             continue
-        made = _peak(point.throughput.unit, min(cores, threads), clock_hz, wide, pipes, isa, precision)
+        made = _peak(
+            point.throughput.unit, sum(min(one, threads) for one in cores), clock_hz, wide, pipes, isa, precision
+        )
         metric = f"flop_s/{operation}/{precision}/{parameters.get('isa', 'auto')}/{threads}"
-        told[metric] = replace(made, metric=metric)
+        found[metric] = replace(made, metric=metric)
         if (operation, precision, parameters.get("isa", "auto")) == ("fma", "double", "auto"):
-            told[f"flop_s/*/{threads}"] = replace(made, metric=f"flop_s/*/{threads}")
-    yield from told.values()
+            found[f"flop_s/*/{threads}"] = replace(made, metric=f"flop_s/*/{threads}")
+    yield from found.values()
 
 
 def _loop(parameters: Mapping[str, Any]) -> tuple[str, str]:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import __version__
-from hwdyno.ceilings import ceilings_of
+from hwdyno.ceilings import ceilings_of_site
 from hwdyno.hosts import Host
+from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, measurement_of
 from hwdyno.runner.progress import Journal, Keeper, Progress, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
@@ -85,9 +86,12 @@ def run(
     Raises ``UserError`` before anything is written where a job cannot be. No file of the user's is written to.
     ``logged`` is given what the threads of a job tell of their course, where it was asked for.
     """
+    site = site_of(host)
+    if site.several:
+        raise UserError("a job file names files of one machine, and this site has several; run it on each")
     begun = _now()
     works = [work for group in groups for work in group]
-    machine = host.survey(works[0].directory)
+    machines = site.machines(works[0].directory)
     empty = ExperimentResult(
         name=EXPERIMENT,
         resource="storage",
@@ -95,7 +99,7 @@ def run(
         load="iodepth",
         kernel=KERNEL,
         points=(),
-        ceilings=tuple(ceilings_of(machine, "storage")),
+        ceilings=tuple(ceilings_of_site(machines)),
         planned=len(works),
         fixed={"seed": seed},
         commands=(command,),
@@ -105,7 +109,7 @@ def run(
         id=run_id,
         started=begun,
         finished=None,
-        machines=(machine,),
+        machines=machines,
         profile="job file",
         command=command,
         experiments=(empty,),
