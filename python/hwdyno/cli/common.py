@@ -339,14 +339,14 @@ def dry_run(scenario: Scenario, host: Host) -> int:
     preparations, write_bytes_s = scenario.prepares(), write_speed(scenario, host)
     lines = scenario.points(write_bytes_s)
     out = sys.stdout.write
-    width = max(len(described(line.parameters)) for line in lines)
+    width = max(len(described(line.parameters, line.axes)) for line in lines)
     name_width = max(len(line.experiment) for line in lines)
     for text in scenario.needs:
         out(f"{text}\n")
     for line in lines:
         writes = f"writes up to {format_bytes(line.writes_bytes)}" if line.writes_bytes else "writes nothing"
         out(
-            f"{line.experiment:{name_width}}  {described(line.parameters):{width}}  "
+            f"{line.experiment:{name_width}}  {described(line.parameters, line.axes):{width}}  "
             f"{format_duration(line.takes_s):>8}  {writes}\n"
         )
     list_preparations(preparations, write_bytes_s)

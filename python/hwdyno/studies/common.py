@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hwdyno.axes import FIELD, is_mixed
 from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run, Value
 
 NONE = "-"
@@ -25,7 +26,7 @@ def pattern(parameters: Parameters) -> str:
     """A point's access pattern: ``randread``, ``randrw 70/30``."""
     rw = str(parameters.get("rw", ""))
     share = parameters.get("rwmixread")
-    return f"{rw} {share}/{100 - share}" if rw in {"rw", "randrw"} and isinstance(share, int) else rw
+    return f"{rw} {share}/{100 - share}" if is_mixed(FIELD["rw"], parameters) and isinstance(share, int) else rw
 
 
 def number(parameters: Parameters, name: str, default: int = 1) -> int:
