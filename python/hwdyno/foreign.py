@@ -6,7 +6,7 @@ import importlib
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -53,10 +53,9 @@ def json_of(text: str | bytes, name: str, most: float = LARGEST) -> Any:
     """A JSON document. Raises ``UserError`` in one line."""
     try:
         document = json.loads(text)
-    except RecursionError:
-        raise UserError(f"{name} is nested deeper than {DEEPEST} levels") from None
-    except ValueError as error:
-        raise UserError(f"{name} is not JSON ({error}): it was cut off or is another kind of file") from None
+    except (ValueError, RecursionError) as error:
+        why = str(error) if isinstance(error, ValueError) else "it is nested too deep"
+        raise UserError(f"{name} is not JSON ({why}): it was cut off or is another kind of file") from None
     return checked(document, name, most)
 
 
@@ -97,16 +96,13 @@ def _yaml_loader() -> Any:
         depth = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
-            event = self.peek_event()
-            if isinstance(event, yaml.AliasEvent) and not isinstance(
-                self.anchors.get(event.anchor), yaml.ScalarNode | None
-            ):
-                raise yaml.composer.ComposerError(
-                    None, None, "an alias may stand for a single value only", event.start_mark
-                )
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            known = self.anchors.get(event.anchor) if isinstance(event, yaml.AliasEvent) else None
+            if known is not None and not isinstance(known, yaml.ScalarNode):
+                raise yaml.YAMLError(f"*{event.anchor} is an alias of more than a single value; write it out")
             self.depth += 1
             if self.depth > DEEPEST:
-                raise yaml.composer.ComposerError(None, None, f"more than {DEEPEST} levels", event.start_mark)
+                raise yaml.YAMLError(f"it has more than {DEEPEST} levels")
             node = super().compose_node(parent, index)
             self.depth -= 1
             return node
@@ -118,11 +114,11 @@ def _yaml_loader() -> Any:
         except (ValueError, LookupError):
             raise yaml.constructor.ConstructorError(None, None, f"this is no {kind}", node.start_mark) from None
 
-    for kind in ("bool", "int", "float"):
-        Loader.add_constructor(f"tag:yaml.org,2002:{kind}", scalar)
-    Loader.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct_yaml_str)
-    for kind in ("binary", "set", "omap", "pairs"):
-        Loader.add_constructor(f"tag:yaml.org,2002:{kind}", yaml.SafeLoader.construct_undefined)
+    constructors: dict[str, Any] = dict.fromkeys(("bool", "int", "float"), scalar)
+    constructors["timestamp"] = yaml.SafeLoader.construct_yaml_str
+    constructors |= dict.fromkeys(("binary", "set", "omap", "pairs"), yaml.SafeLoader.construct_undefined)
+    for kind, construct in constructors.items():
+        Loader.add_constructor(f"tag:yaml.org,2002:{kind}", construct)
     return Loader
 
 
@@ -236,13 +232,18 @@ class Table:
         """All tables within it, by their names."""
         return {key: self.table(key) for key in self.values}
 
-    def made(self, kind: type[Made], **given: Any) -> Made:
+    def made(self, kind: type[Made], least: int = 0, **given: Any) -> Made:
         """A frozen dataclass of texts, whole numbers and numbers, whose fields are its keys or ``given``."""
-        takers = {"str": self.text, "int": self.count, "float": self.number}
+        takers: dict[str, Callable[[str], Any]] = {
+            "str": self.text,
+            "int": lambda key: self.count(key, least),
+            "float": self.number,
+        }
         known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
         for key in self.values:
             if key not in known or key in given:
                 raise UserError(f"{self.name}: '{key}' is not known; there are: {', '.join(known)}")
         wanted = [one for one in known.values() if one.name not in given]
-        found = {one.name: takers[str(one.type)](one.name) for one in wanted if one.name in self or one.default is MISSING}
-        return kind(**found, **given)
+        wanted = [one for one in wanted if one.name in self or one.default is MISSING]
+        values = {one.name: takers[str(one.type)](one.name) for one in wanted}
+        return kind(**values, **given)

@@ -97,6 +97,12 @@ def number_at(table: Mapping[str, object], name: str, default: float = 0.0) -> f
     return default if number is None else number
 
 
+def amount_at(table: Mapping[str, object], name: str, default: float = 0.0) -> float:
+    """The number of 0 or more that a table has under a name; ``default`` for anything else."""
+    value = number_at(table, name, default)
+    return value if value >= 0 else default
+
+
 def printed_number(text: str | None) -> float | None:
     """A finite number in range as a program prints it (``12``, ``1.5e+03``); none for anything else."""
     return as_number(float(text)) if text is not None and _PRINTED.fullmatch(text) else None

@@ -6,14 +6,16 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hwdyno import formats, plan, scenarios, sweep, units
+from hwdyno import foreign, formats, plan, scenarios, sweep, units
+from hwdyno.axes import FIELD
 from hwdyno.findings import explain
-from hwdyno.formats import dlio_yaml, fio_job
+from hwdyno.foreign import Table
+from hwdyno.formats import checkpoint, dlio_yaml, fio_job, kv_model, workload
 from hwdyno.formats.data_set import file_bytes
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
 from hwdyno.peers import (
@@ -34,11 +36,19 @@ from hwdyno.peers import (
 )
 from hwdyno.store import from_json, to_json
 from hwdyno.store.journal import from_journal
-from hwdyno.words import Run, UserError
+from hwdyno.words import Axis, Run, UserError
 from simulation.host import SimulatedHost
 
 DATA = Path(__file__).parents[1] / "data"
 CORPUS = DATA / "fuzz"
+AXES = (
+    None,
+    Axis("bs", "B", kind="integer", least=1, most=1 << 40),
+    Axis("runtime", "s", kind="number"),
+    Axis("share", kind="number"),
+    Axis("seed", kind="integer", least=-5, most=1 << 62),
+    replace(FIELD["rw"], choices=("read", "randrw")),
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,7 @@ def _imported(name: str) -> Callable[[bytes], object]:
         text = _text(data)
         for other in formats.known().values():
             other.recognizes(text)
-        run = form.read(text, f"{name}.txt")
+        run = formats.read_as(form, text, f"{name}.txt")
         assert all(point.throughput.value >= 0 for result in run.experiments for point in result.points)
         _storable(explain(run))
 
@@ -129,11 +139,11 @@ def _iolog(data: bytes) -> None:
 
 
 def _workload(data: bytes) -> None:
-    workload = dlio_yaml.read(_written(data, ".yaml"))
-    json.dumps([workload.layout, workload.parameters], allow_nan=False).encode()
-    assert workload.least_bytes(8, 1e12) > 0 and workload.need_read_bytes_s > 0
-    if workload.files < 1000:
-        file_bytes(workload)
+    found = dlio_yaml.read(_written(data, ".yaml"))
+    json.dumps([found.layout, found.parameters], allow_nan=False).encode()
+    assert found.least_bytes(8, 1e12) > 0 and found.need_read_bytes_s > 0
+    if found.files < 1000:
+        file_bytes(found)
 
 
 def _overrides(data: bytes) -> None:
@@ -146,7 +156,7 @@ def _host() -> SimulatedHost:
 
 
 def _plan(data: bytes) -> None:
-    made = plan.from_toml(_written(data, ".toml"), _host())
+    made = plan.read_toml(_written(data, ".toml"), _host(), plan.build)
     json.dumps([[one.points, one.fixed] for one in made.experiments], allow_nan=False).encode()
 
 
@@ -155,16 +165,32 @@ def _scenario_plan(data: bytes) -> None:
 
 
 def _axis(data: bytes) -> None:
-    declared = {"type": "integer", "unit": "B", "min": 1, "max": 1 << 40}
-    text = _text(data)
-    words = {"type": "choice", "choices": ["read", "randrw"]}
-    for parameter, name in ((None, "x"), (declared, "bs"), ({"type": "number", "unit": "s"}, "runtime"), (words, "rw")):
-        try:
-            sweep.parse_axis(text, parameter, name)
-        except UserError as error:
-            refused = error
-    if refused:
-        raise refused
+    refused = [error for axis in AXES if (error := _refusal(_text(data), axis))]
+    if len(refused) == len(AXES):
+        raise refused[0]
+
+
+def _refusal(text: str, axis: Axis | None) -> UserError | None:
+    try:
+        json.dumps(sweep.parse_axis(text, axis), allow_nan=False).encode()
+    except UserError as error:
+        return error
+    return None
+
+
+def _workloads(data: bytes) -> None:
+    for one in workload.workloads_of(_text(data), "x.toml").values():
+        json.dumps([one.layout, one.parameters], allow_nan=False).encode()
+
+
+def _checkpoints(data: bytes) -> None:
+    for layout in checkpoint.layouts_of(Table.of(foreign.toml_of(_text(data), "x.toml"), "x.toml")).values():
+        json.dumps(checkpoint.Checkpoint("x", layout, 1, 1, 0.5).parameters, allow_nan=False).encode()
+
+
+def _kv_models(data: bytes) -> None:
+    for model in kv_model.models_of(_text(data), "x.toml").values():
+        json.dumps(model.parameters, allow_nan=False).encode()
 
 
 def _quantities(data: bytes) -> None:
@@ -203,13 +229,20 @@ TARGETS = (
         Target(name, _imported(name), seeds={"fio": _JSON_FIO, "dlio": ("dlio",)}.get(name, ()))
         for name in formats.FORMATS
     ),
-    Target("any_format", _any_format, seeds=("dlio", *(f"fuzz/{one}" for one in ("mlc", "stream", "linpack", "iperf3")))),
+    Target(
+        "any_format", _any_format, seeds=("dlio", *(f"fuzz/{one}" for one in ("mlc", "stream", "linpack", "iperf3")))
+    ),
     Target("fio_job", _job, words=_JOB_WORDS),
     Target("iolog", _iolog, words=("add", "read", "write", "trim", "wait")),
-    Target("dlio_yaml", _workload, words=(*dlio_yaml.known_keys(), "&a", "*a", "<<: *a", "!!int", "!!timestamp x", "!!set")),
+    Target(
+        "dlio_yaml", _workload, words=(*dlio_yaml.known_keys(), "&a", "*a", "<<: *a", "!!int", "!!timestamp x", "!!set")
+    ),
     Target("override", _overrides, words=(*dlio_yaml.known_keys(), "++workload.")),
     Target("plan", _plan, words=_PLAN_WORDS),
     Target("scenario_plan", _scenario_plan, seeds=("fuzz/plan",), words=_PLAN_WORDS),
+    Target("workload", _workloads, words=tuple(one.name for one in fields(workload.Workload))),
+    Target("checkpoint", _checkpoints, words=tuple(one.name for one in fields(checkpoint.Layout))),
+    Target("kv_model", _kv_models, words=("latent", "rope", "head", "kv_heads")),
     Target("axis", _axis, words=("..", "+", "k", "MiB", "randrw:")),
     Target("size", _quantities, words=("k", "MiB", "ms", "h")),
     Target("run", _read_back),

@@ -141,7 +141,7 @@ def _version(python: str, package: str) -> str | None:
 
 
 def _answers(command: list[str], name: str) -> str:
-    """Run the script to its end and give its last line, shielded from Ctrl-C; if this process is stopped, all ranks are too."""
+    """The last line of the script, run shielded from Ctrl-C; if this process is stopped, all ranks are too."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,

@@ -12,7 +12,9 @@ from hwdyno.units import positive, printed_number
 
 LEAST_MESSAGE = 14
 """Size of sockperf's header, the smallest message."""
-_COUNTS = re.compile(r"Valid Duration\] RunTime=([\d.]+) sec; SentMessages=(\d{1,18}); ReceivedMessages=(\d{1,18})\b", re.ASCII)
+_COUNTS = re.compile(
+    r"Valid Duration\] RunTime=([\d.]+) sec; SentMessages=(\d{1,18}); ReceivedMessages=(\d{1,18})\b", re.ASCII
+)
 _MEAN = re.compile(r"Round trip is ([\d.]+) usec")
 _PERCENTILES = {"p50_ns": "50.000", "p90_ns": "90.000", "p99_ns": "99.000", "p99_9_ns": "99.900"}
 
