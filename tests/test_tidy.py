@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "words": {"machine"},
     "axes": {"words"},
     "units": {"words"},
+    "foreign": {"words", "units"},
     "_engine": set(),
     # left of the wall
     "statistics": {"words"},
@@ -31,10 +32,10 @@ ALLOWED: dict[str, set[str]] = {
     "topology": {"machine"},
     "sweep": {"words", "axes", "units", "topology"},
     "experiments": {"words", "axes", "units", "sweep", "topology"},
-    "plan": {"words", "axes", "units", "sweep", "topology", "experiments"},
+    "plan": {"foreign", "words", "axes", "units", "sweep", "topology", "experiments"},
     "workloads": {"words"},
     "hosts": {"words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace"},
-    "peers": {"words", "axes", "units", "formats"},
+    "peers": {"foreign", "words", "axes", "units", "formats"},
     "measurement": {"words", "units", "statistics"},
     "workspace": {"words", "units"},
     "runner": {
@@ -44,15 +45,15 @@ ALLOWED: dict[str, set[str]] = {
         *("hosts", "peers", "store", "ceilings", "curves"),
     },
     "scenarios": {
-        *("words", "units", "statistics", "sweep", "plan", "experiments", "formats", "studies"),
+        *("words", "units", "foreign", "statistics", "sweep", "plan", "experiments", "formats", "studies"),
         *("hosts", "runner", "workspace"),
         "peers",  # as a type
     },
     # at the wall and right of it: a Run file is all they need
-    "store": {"words", "axes", "machine"},
+    "store": {"words", "foreign", "axes", "machine"},
     "ceilings": {"words", "axes", "machine", "units"},
     "curves": {"words", "axes", "units", "statistics"},
-    "formats": {"words", "axes", "machine", "units", "statistics"},
+    "formats": {"words", "foreign", "axes", "machine", "units", "statistics"},
     "comparison": {"words", "machine", "statistics"},
     "repeatability": {"words", "units", "statistics"},
     "findings": {"words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability"},

@@ -25,8 +25,8 @@ MOST_COUNT = (1 << 63) - 1
 Made = TypeVar("Made")
 
 
-def text_of(path: Path, most_bytes: int, *, errors: str = "strict") -> str:
-    """Read a text file of at most so many bytes. Raises ``UserError``."""
+def text_of(path: Path, most_bytes: int, kind: str = "", *, errors: str = "strict") -> str:
+    """Read a text file of at most so many bytes; ``kind`` is what it should be, for messages. Raises ``UserError``."""
     try:
         with path.open("rb") as file:
             data = file.read(most_bytes + 1)
@@ -37,7 +37,8 @@ def text_of(path: Path, most_bytes: int, *, errors: str = "strict") -> str:
     try:
         return data.decode("utf-8", errors)
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is no UTF-8 text: byte {error.start} is {data[error.start]:#04x}") from None
+        why = f"byte {error.start} is {data[error.start]:#04x}, which is no UTF-8"
+        raise UserError(f"{path} is not {kind or 'a text'} that can be read: {why}") from None
 
 
 def json_at(text: str | bytes, start: int = 0) -> Any:
@@ -163,7 +164,7 @@ def _is_whole(text: str) -> bool:
 def _short(value: object) -> str:
     if isinstance(value, int) and abs(value) > LARGEST:
         return f"a whole number of {value.bit_length()} bits"
-    return ascii(value)[:60]
+    return json.dumps(value) if isinstance(value, float) else ascii(value)[:60]
 
 
 @dataclass(frozen=True)

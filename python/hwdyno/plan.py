@@ -436,7 +436,7 @@ def read_toml(
     """What ``make``, called as ``build`` is, makes of the experiments that a TOML file names."""
     if not path.exists():
         raise UserError(f"there is no plan file {path}")
-    document = foreign.toml_of(foreign.text_of(path, LARGEST_FILE), str(path))
+    document = foreign.toml_of(foreign.text_of(path, LARGEST_FILE, "a TOML file"), str(path))
     _check_keys(document, _TOP | dict.fromkeys(_TOP_TABLES, list), str(path))
     options = {**document, **{key: value for key, value in (overrides or {}).items() if value is not None}}
     entries = document.get("experiment", [])

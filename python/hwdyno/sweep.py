@@ -134,7 +134,9 @@ def _typed(value: Scalar, axis: Axis) -> Scalar:
     except UserError:
         number = None
     if number is None:
-        raise UserError(f"'{value}' is not a {'whole ' if axis.kind == 'integer' else ''}number")
+        wanted = f"a {'whole ' if axis.kind == 'integer' else ''}number"
+        bounds = "" if axis.most is None else f"; it must be {low:.16g} to {axis.most:.16g}"
+        raise UserError(f"'{value}' is not {wanted}{bounds}")
     return number
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -36,11 +37,12 @@ from hwdyno.peers import (
 )
 from hwdyno.store import from_json, to_json
 from hwdyno.store.journal import from_journal
-from hwdyno.words import Axis, Run, UserError
+from hwdyno.words import LONGEST_ERROR, Axis, Run, UserError
 from simulation.host import SimulatedHost
 
 DATA = Path(__file__).parents[1] / "data"
-CORPUS = DATA / "fuzz"
+FAILED = DATA / "fuzz-failed"
+"""By target: inputs on which a reader once failed."""
 AXES = (
     None,
     Axis("bs", "B", kind="integer", least=1, most=1 << 40),
@@ -49,6 +51,10 @@ AXES = (
     Axis("seed", kind="integer", least=-5, most=1 << 62),
     replace(FIELD["rw"], choices=("read", "randrw")),
 )
+
+
+MAY_BE_IDLE = {"fio", "dlio", "iperf3"}
+"""Formats that also say that nothing was moved."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,11 @@ class Target:
         files = [file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place])]
         return [file.read_bytes() for file in files]
 
+    def failed(self) -> list[Path]:
+        """The inputs on which it once failed."""
+        folder = FAILED / self.name
+        return sorted(folder.iterdir()) if folder.is_dir() else []
+
     def __call__(self, data: bytes) -> bool:
         """Whether an input is accepted; what it is refused by has to be one line, and nothing else may be raised."""
         try:
@@ -78,7 +89,7 @@ class Target:
             says = str(error)
             assert says.strip(), f"{error!r} says nothing"
             assert len(says.splitlines()) == 1, f"more than one line: {says!r}"
-            assert len(says) < 1500, f"{len(says)} characters: {says[:100]!r}"
+            assert len(says) <= LONGEST_ERROR, f"{len(says)} characters: {says[:100]!r}"
             says.encode()
             return False
         return True
@@ -102,8 +113,10 @@ def _imported(name: str) -> Callable[[bytes], object]:
         for other in formats.known().values():
             other.recognizes(text)
         run = formats.read_as(form, text, f"{name}.txt")
-        assert all(point.throughput.value >= 0 for result in run.experiments for point in result.points)
-        _storable(explain(run))
+        values = [point.throughput.value for result in run.experiments for point in result.points]
+        assert all(value > 0 or (value == 0 and name in MAY_BE_IDLE) for value in values)
+        # Most of the time goes into curves, which are the same for most inputs.
+        _storable(explain(run) if zlib.crc32(data) % 4 == 0 else run)
 
     return read
 
@@ -196,9 +209,10 @@ def _kv_models(data: bytes) -> None:
 def _quantities(data: bytes) -> None:
     for line in _text(data).splitlines():
         json.dumps([units.as_number(line), units.printed_number(line)], allow_nan=False)
-    for line in _text(data).splitlines():
-        json.dumps([units.parse_duration(line)], allow_nan=False)
-        json.dumps([units.parse_size(line)], allow_nan=False)
+        try:
+            json.dumps([units.parse_duration(line)], allow_nan=False)
+        except UserError:
+            json.dumps([units.parse_size(line)], allow_nan=False)
 
 
 def _read_back(data: bytes) -> None:

@@ -52,7 +52,7 @@ _FORMATS = {
 
 def read(path: Path, overrides: list[str] | None = None) -> Workload:
     """Read a workload from a DLIO file. Raises ``UserError`` in one line that names the key at fault."""
-    document = foreign.yaml_of(foreign.text_of(path, LARGEST_BYTES), str(path))
+    document = foreign.yaml_of(foreign.text_of(path, LARGEST_BYTES, "a YAML file"), str(path))
     if not isinstance(document, dict):
         raise UserError(f"{path} holds no DLIO workload: its top is no table")
     for override in overrides or []:

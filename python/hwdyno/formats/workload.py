@@ -123,8 +123,8 @@ def workloads_of(text: str, name: str) -> dict[str, Workload]:
     accelerators = shared.table("accelerators").tables()
     values = {key: value for key, value in shared.values.items() if key != "accelerators"}
     return {
-        accelerator: Table({**values, **own.values}, name).made(Workload, name=name, accelerator=accelerator)
-        for accelerator, own in accelerators.items()
+        accelerator: Table({**values, **variant.values}, name).made(Workload, name=name, accelerator=accelerator)
+        for accelerator, variant in accelerators.items()
     }
 
 
