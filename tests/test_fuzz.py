@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import zlib
 from pathlib import Path
 
 import pytest
 from fuzz.mutation import mutants
 from fuzz.targets import FAILED, TARGETS, Target
-from hwdyno import foreign, formats
+from hwdyno import foreign, formats, peers
 from hwdyno.foreign import Table
 from hwdyno.formats import fio_job, workload
 from hwdyno.words import LONGEST_ERROR, UserError
 
 INPUTS = 1000
 """A reader; `make fuzz` goes on from there, guided by coverage."""
+NAMES = {target.name for target in TARGETS}
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
@@ -31,7 +34,14 @@ def test_what_once_failed_is_accepted_or_refused_in_one_line(target: Target) -> 
 
 
 def test_what_once_failed_is_of_a_reader() -> None:
-    assert {folder.name for folder in FAILED.iterdir()} <= {target.name for target in TARGETS}
+    assert {folder.name for folder in FAILED.iterdir()} <= NAMES
+
+
+def test_each_reader_of_a_format_and_of_a_peers_output_is_fuzzed() -> None:
+    assert set(formats.FORMATS) <= NAMES
+    modules = (importlib.import_module(f"hwdyno.peers.{one.name}") for one in pkgutil.iter_modules(peers.__path__))
+    readers = {one.__name__.rpartition(".")[2] for one in modules if hasattr(one, "reading_of")}
+    assert {f"peer_{name}" for name in readers} <= NAMES
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)

@@ -27,6 +27,7 @@ from hwdyno.peers import (
     hpcc,
     iperf3,
     likwid,
+    loaders,
     mlperf_kv,
     multichase,
     netperf,
@@ -277,6 +278,7 @@ TARGETS = (
             ("sockperf", sockperf.reading_of, (), ()),
             ("netperf", netperf.reading_of, (), ()),
             ("mlperf_kv", mlperf_kv.reading_of, (), ()),
+            ("loaders", loaders.reading_of, ({"batch_size": 4, "samples_per_file": 2}, 1e6), ()),
         )
     ),
 )
