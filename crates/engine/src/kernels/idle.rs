@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use crate::declare::{choice, integer, number};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::reading::Reading;
-use crate::storage::asked::Asked;
-use crate::storage::job::{Engine, Job};
-use crate::storage::raw::Consent;
+use crate::storage::job::options::Asked;
+use crate::storage::job::run::{Engine, Job};
+use crate::storage::raw::claim::Consent;
 
 /// See the module. The loop is the one of `storage_blocks`, with an access engine that does nothing.
 pub struct Idle;

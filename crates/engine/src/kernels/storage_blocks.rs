@@ -9,12 +9,12 @@ use serde_json::{json, Value};
 
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Stop};
 use crate::reading::Reading;
-use crate::storage::asked::Asked;
-use crate::storage::declared::{asked, bytes, choice, count, courses, flag, job_files, parameter, seconds};
-use crate::storage::failing::Fail;
-use crate::storage::flow::{Flows, Share};
-use crate::storage::job::{Engine, Job};
-use crate::storage::raw::Consent;
+use crate::storage::io::fault_injection::Fail;
+use crate::storage::job::options::Asked;
+use crate::storage::job::parameters::{asked, bytes, choice, count, courses, flag, job_files, parameter, seconds};
+use crate::storage::job::run::{Engine, Job};
+use crate::storage::pace::flow::{Flows, Share};
+use crate::storage::raw::claim::Consent;
 
 /// The paths of a JSON list; none for an empty text.
 fn files_of(text: &str) -> Result<Vec<PathBuf>, Error> {

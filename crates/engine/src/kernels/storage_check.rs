@@ -6,7 +6,7 @@ use serde_json::{json, Value};
 
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
 use crate::reading::Reading;
-use crate::storage::check::{After, Check};
+use crate::storage::integrity::check::{After, Check};
 
 /// See the module.
 pub struct StorageCheck;

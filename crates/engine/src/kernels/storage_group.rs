@@ -9,7 +9,7 @@ use serde_json::{json, Value};
 use super::storage_blocks::{self, StorageBlocks};
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
 use crate::reading::Reading;
-use crate::storage::flow::Flows;
+use crate::storage::pace::flow::Flows;
 
 /// So many jobs may run at once.
 const MOST_JOBS: usize = 256;

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::declare::{choice, cpus, integer, interval_s, number, path};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::reading::Reading;
-use crate::storage::names::{Names, Operation};
+use crate::storage::metadata::{Names, Operation};
 
 const OPERATIONS: [&str; 6] = ["create", "stat", "open", "readdir", "rename", "unlink"];
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::declare::{choice, cpus, flag, integer, interval_s, number, path};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::reading::Reading;
-use crate::storage::asked::Asked;
-use crate::storage::failing::Fail;
-use crate::storage::job::{Engine, Job};
-use crate::storage::raw::Consent;
+use crate::storage::io::fault_injection::Fail;
+use crate::storage::job::options::Asked;
+use crate::storage::job::run::{Engine, Job};
+use crate::storage::raw::claim::Consent;
 
 /// What IOzone's stride read takes unless told otherwise: every 17th record.
 const STRIDE_RECORDS: u64 = 17;

@@ -9,7 +9,7 @@ use crate::clock::now_ns;
 use crate::declare::{choice, flag, integer, interval_s, number, path, text};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
 use crate::reading::{Note, Reading};
-use crate::storage::counters::{Device, Snapshot};
+use crate::storage::results::counters::{Device, Snapshot};
 use crate::sys::memory::mix;
 use crate::training::kv_files::{Buffers, Shelf, Way, BLOCK};
 use crate::training::kv_tiers::Tiers;

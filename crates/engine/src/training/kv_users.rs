@@ -13,7 +13,7 @@ use crate::clock::now_ns;
 use crate::histogram::Histogram;
 use crate::kernel::Stop;
 use crate::reading::CpuTime;
-use crate::storage::spread::Draws;
+use crate::storage::order::distribution::Draws;
 use crate::{cpu_time, sys};
 
 /// A kind of user: tokens of context and of answer, and the time to think between turns, s.

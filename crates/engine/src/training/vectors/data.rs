@@ -2,7 +2,7 @@
 
 use super::{distance, each};
 use crate::kernel::Error;
-use crate::storage::spread::Draws;
+use crate::storage::order::distribution::Draws;
 use crate::sys::memory::mix;
 
 /// Dimensions that the vectors of a `clustered` set really vary in, as learned embeddings do in a few.

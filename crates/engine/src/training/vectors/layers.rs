@@ -3,7 +3,7 @@
 use super::data::Set;
 use super::distance;
 use super::graph::Graph;
-use crate::storage::spread::Draws;
+use crate::storage::order::distribution::Draws;
 use crate::sys::memory::mix;
 use crate::training::random::Order;
 

@@ -13,8 +13,8 @@ use super::index::{Index, Kept};
 use crate::clock::now_ns;
 use crate::histogram::Histogram;
 use crate::kernel::Stop;
-use crate::storage::access::{Access, Transfer};
-use crate::storage::pool::Pool;
+use crate::storage::data::buffers::Pool;
+use crate::storage::io::access::{Access, Transfer};
 use crate::training::ledger::Ledger;
 
 /// Blocks that are named; more are only counted.

@@ -7,13 +7,13 @@ use serde_json::{json, Map};
 
 use super::journal::Journal;
 use super::ledger::{Entry, Ledger};
-use super::order::Span;
-use super::set::Set;
 use super::verify::{each_block, inspect, Damage, Findings};
 use crate::clock::Clock;
 use crate::cpu_time;
 use crate::kernel::{Error, Stop};
 use crate::reading::{Note, Reading, Stream};
+use crate::storage::data::file_set::Set;
+use crate::storage::order::blocks::Span;
 use crate::sys::files;
 use crate::sys::memory::Region;
 

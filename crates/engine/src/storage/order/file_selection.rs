@@ -1,8 +1,8 @@
 //! Which of a job's files comes next: in turn, at random, or one after the other, within a window of open ones.
 
-use super::choice::Choice;
-use super::order::Order;
-use super::spread::{Draws, Sampler, Spread};
+use super::blocks::Order;
+use super::distribution::{Draws, Sampler, Spread};
+use super::pattern::Choice;
 
 /// How the next file is chosen; fio's `file_service_type`.
 #[derive(Debug, Clone, PartialEq)]
@@ -194,8 +194,8 @@ impl Many {
 
 #[cfg(test)]
 mod tests {
-    use super::super::order::Span;
     use super::*;
+    use crate::storage::order::blocks::Span;
 
     fn visits(service: &str, files: u64, blocks: u64, open: usize, take: usize) -> Vec<u64> {
         let courses = (0..files)

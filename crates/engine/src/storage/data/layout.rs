@@ -6,11 +6,11 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::record::Record;
 use crate::clock::Clock;
 use crate::cpu_time;
 use crate::kernel::{Error, Stop};
 use crate::reading::{Note, Reading, Samples, Stream};
+use crate::storage::results::metrics::Record;
 use crate::sys::files::{self, Advice};
 use crate::sys::memory::{mark, Region};
 use crate::sys::room::free_bytes;
@@ -46,7 +46,7 @@ pub fn lay_out(path: &Path, size: u64, seed: u64, stop: &Stop) -> Result<Reading
 }
 
 fn open(path: &Path, size: u64) -> Result<(File, bool), Error> {
-    if super::raw::is_block_device(path) {
+    if crate::storage::raw::claim::is_block_device(path) {
         return Err(Error::usage(format!("{} is a raw device; a layout is made of files only", path.display())));
     }
     match OpenOptions::new().read(true).write(true).open(path) {

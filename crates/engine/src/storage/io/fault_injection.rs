@@ -144,9 +144,9 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::storage::asked::Asked;
-    use crate::storage::job::{Engine, Job};
-    use crate::storage::layout::lay_out;
+    use crate::storage::data::layout::lay_out;
+    use crate::storage::job::options::Asked;
+    use crate::storage::job::run::{Engine, Job};
     use crate::storage::scratch::Scratch;
     use crate::{Error, Reading, Stop};
 
@@ -179,7 +179,7 @@ mod tests {
             batch_complete_min: 0,
             end_fsync,
             drop_cache: false,
-            consent: crate::storage::raw::Consent::default(),
+            consent: crate::storage::raw::claim::Consent::default(),
             files: Vec::new(),
             fresh: false,
             fail: Some(fail),

@@ -3,9 +3,9 @@
 use std::io;
 
 use super::access::Transfer;
-use super::one_at_a_time::Mover;
-use super::pool::Pool;
-use super::set::Set;
+use super::synchronous::Mover;
+use crate::storage::data::buffers::Pool;
+use crate::storage::data::file_set::Set;
 use crate::sys::stdio::Stream;
 
 /// See the module.

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{json, Map, Value};
 
-use super::counters::Device;
-use super::job::{note, Engine, Job};
-use super::order::Span;
-use super::raw::{self, Claim};
+use super::run::{note, Engine, Job};
 use crate::kernel::Error;
 use crate::reading::Note;
+use crate::storage::order::blocks::Span;
+use crate::storage::raw::claim::{self, Claim};
+use crate::storage::results::counters::Device;
 use crate::sys::files::{self, Advice, Durable};
 use crate::sys::memory::Region;
 
@@ -69,11 +69,11 @@ impl Job {
         let mut details = Map::new();
         let paths: Vec<&Path> =
             if self.files.is_empty() { vec![&self.path] } else { self.files.iter().map(PathBuf::as_path).collect() };
-        let claim = match paths.iter().find(|path| self.changes() && raw::is_block_device(path)) {
+        let claim = match paths.iter().find(|path| self.changes() && claim::is_block_device(path)) {
             Some(_) if paths.len() > 1 => {
                 return Err(Error::usage("a raw device is written alone: name no other file"))
             }
-            Some(device) => Some(raw::claim(device, &self.consent)?),
+            Some(device) => Some(claim::claim(device, &self.consent)?),
             None => None,
         };
         if self.asked.purge {

@@ -7,12 +7,12 @@
 //! synchronous engine.
 
 use super::access::{Access, Transfer};
-use super::extras::{Extras, Verdict};
-use super::order::Order;
-use super::pool::Pool;
-use super::record::Record;
+use super::controls::{Extras, Verdict};
 use crate::clock::Clock;
 use crate::kernel::Stop;
+use crate::storage::data::buffers::Pool;
+use crate::storage::order::blocks::Order;
+use crate::storage::results::metrics::Record;
 use crate::sys::files::LARGEST_CALL;
 
 /// After so many faults in a row without a success, going on measures nothing.
@@ -334,9 +334,9 @@ fn go_on(slot: &mut Slot, moved: i64, record: &mut Record) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::content::Content;
-    use crate::storage::null::Null;
-    use crate::storage::order::Span;
+    use crate::storage::data::content::Content;
+    use crate::storage::io::null::Null;
+    use crate::storage::order::blocks::Span;
     use std::io;
 
     /// The null engine with a fault planted: from the `first`-th transfer on, `count` of them end in `result`.

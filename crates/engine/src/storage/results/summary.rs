@@ -2,14 +2,14 @@
 
 use serde_json::{json, Map, Value};
 
-use super::asked::Asked;
-use super::depth::Depth;
-use super::extras::Extras;
-use super::steady::Steady;
-use super::trace::Trace;
-use super::verify::Findings;
 use crate::histogram::Histogram;
 use crate::reading::{Fault, Note, Reading};
+use crate::storage::integrity::verify::Findings;
+use crate::storage::io::controls::Extras;
+use crate::storage::job::options::Asked;
+use crate::storage::pace::depth_search::Depth;
+use crate::storage::pace::steady_state::Steady;
+use crate::storage::trace::iolog::Trace;
 
 /// Below this share of the rate asked for, operations queued up.
 const RATE_MISSED: f64 = 0.98;

@@ -1,7 +1,7 @@
 //! Which block comes next where the order is no plain one: skewed, backward, striding, in zones, or of mixed lengths.
 
-use super::order::Permutation;
-use super::spread::{Draws, Sampler, Spread};
+use super::blocks::Permutation;
+use super::distribution::{Draws, Sampler, Spread};
 use crate::sys::memory::mix;
 
 /// Lengths with their cumulative share of the operations, from text such as `4k/50:64k/50`; empty for one length only.
@@ -362,8 +362,8 @@ impl Choice {
 #[cfg(test)]
 #[allow(clippy::cast_precision_loss, reason = "counts of a test are small")]
 mod tests {
-    use super::super::spread::tests::chi_square_is_likely;
     use super::*;
+    use crate::storage::order::distribution::tests::chi_square_is_likely;
 
     #[test]
     fn lengths_come_as_often_as_asked_and_stay_inside() {

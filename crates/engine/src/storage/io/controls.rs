@@ -5,21 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::access::Access;
-use super::choice::Choice;
-use super::content::Repeats;
-use super::depth::{Depth, Next};
-use super::flow::Stream;
-use super::many::Many;
-use super::order::Order;
-use super::pace::{Every, Least, Pace};
-use super::pool::Pool;
-use super::record::Record;
-use super::steady::Steady;
-use super::trace::{Replay, Step, Trace};
 use super::trim::Pairs;
-use super::verify::Verify;
 use crate::clock::Clock;
 use crate::histogram::Histogram;
+use crate::storage::data::buffers::Pool;
+use crate::storage::data::content::Repeats;
+use crate::storage::integrity::verify::Verify;
+use crate::storage::order::blocks::Order;
+use crate::storage::order::file_selection::Many;
+use crate::storage::order::pattern::Choice;
+use crate::storage::pace::depth_search::{Depth, Next};
+use crate::storage::pace::flow::Stream;
+use crate::storage::pace::rate::{Every, Least, Pace};
+use crate::storage::pace::steady_state::Steady;
+use crate::storage::results::metrics::Record;
+use crate::storage::trace::iolog::{Replay, Step, Trace};
 
 /// Below this the scheduler's wake-up is later than what is waited for: the loop spins.
 const SPIN_NS: u64 = 100_000;

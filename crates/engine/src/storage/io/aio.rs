@@ -3,8 +3,8 @@
 use std::io;
 
 use super::access::{Access, Transfer};
-use super::pool::Pool;
-use super::set::Set;
+use crate::storage::data::buffers::Pool;
+use crate::storage::data::file_set::Set;
 use crate::sys::aio::Context;
 
 /// See the module.

@@ -1,7 +1,7 @@
 //! What is written: bytes that never repeat or compress, unless zeroes, a pattern, or a share of either is asked for.
 
-use super::pool::Pool;
-use super::spread::Draws;
+use super::buffers::Pool;
+use crate::storage::order::distribution::Draws;
 use crate::sys::memory::Region;
 
 /// What buffers hold.

@@ -5,8 +5,8 @@ use std::io;
 use serde_json::{json, Map, Value};
 
 use super::access::{Access, Transfer};
-use super::pool::Pool;
-use super::set::Set;
+use crate::storage::data::buffers::Pool;
+use crate::storage::data::file_set::Set;
 use crate::sys::uring::Ring;
 
 /// See the module.

@@ -5,15 +5,15 @@ use std::path::Path;
 
 use serde_json::{json, Map, Value};
 
-use super::drive::Ending;
-use super::extras::Extras;
-use super::job::{note, Engine, Job};
-use super::order::Span;
-use super::ready::Ready;
-use super::record::{Direction, Record};
-use super::told::Told;
-use super::trace::{self, Trace};
+use super::prepare::Ready;
+use super::run::{note, Engine, Job};
 use crate::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
+use crate::storage::io::controls::Extras;
+use crate::storage::io::drive::Ending;
+use crate::storage::order::blocks::Span;
+use crate::storage::results::metrics::{Direction, Record};
+use crate::storage::results::summary::Told;
+use crate::storage::trace::iolog::{self, Trace};
 
 /// What one member of the team brings home.
 pub struct Outcome {
@@ -116,13 +116,13 @@ impl Job {
             (thread * of_each + (at / length) as usize, span.offset + at % length)
         };
         let left_out: u64 = traces.iter().map(|trace| trace.left_out).sum();
-        match trace::write_down(path, traces, self.other_way(), &names, place) {
+        match iolog::write_down(path, traces, self.other_way(), &names, place) {
             Err(error) => Some(note("trace_not_written", format!("write_iolog {}: {error}", path.display()))),
             Ok(()) if left_out > 0 => Some(note(
                 "trace_cut",
                 format!(
                     "write_iolog holds the first {} operations of each thread; {left_out} more were made",
-                    trace::MOST_WRITTEN
+                    iolog::MOST_WRITTEN
                 ),
             )),
             Ok(()) => None,

@@ -74,7 +74,7 @@ pub fn courses() -> Vec<Parameter> {
     ]
 }
 
-/// What a run may be asked beyond blocks at full speed; see [`super::asked::Asked`].
+/// What a run may be asked beyond blocks at full speed; see [`super::options::Asked`].
 #[must_use]
 pub fn asked() -> Vec<Parameter> {
     vec![

@@ -9,9 +9,9 @@ use std::io;
 use serde_json::{json, Map, Value};
 
 use super::ledger::Ledger;
-use super::order::Span;
-use super::set::Set;
 use crate::reading::Fault;
+use crate::storage::data::file_set::Set;
+use crate::storage::order::blocks::Span;
 use crate::sys::files::{self, Advice};
 use crate::sys::memory::{mark, mix, Region, SECTOR};
 

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
-use super::counters::{Device, Snapshot};
-use super::record::Record;
 use crate::clock::Clock;
 use crate::cpu_time;
 use crate::kernel::{Error, Stop};
 use crate::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
+use crate::storage::results::counters::{Device, Snapshot};
+use crate::storage::results::metrics::Record;
 use crate::sys::names;
 use crate::sys::room::free_bytes;
 use crate::team;

@@ -22,8 +22,8 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use super::ledger::Ledger;
-use super::order::Span;
 use crate::kernel::Error;
+use crate::storage::order::blocks::Span;
 use crate::sys::room::free_bytes;
 use crate::sys::words::Words;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{json, Map, Value};
 
-use super::record::Record;
+use crate::storage::results::metrics::Record;
 
 /// What is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileTypeExt;
 use serde_json::{Map, Value};
 
 use super::access::{Access, Transfer};
-use super::set::Set;
+use crate::storage::data::file_set::Set;
 use crate::sys::files::{self, Give};
 
 /// See the module.

@@ -7,10 +7,10 @@
 use std::io;
 
 use super::access::Transfer;
-use super::one_at_a_time::Mover;
-use super::order::Span;
-use super::pool::Pool;
-use super::set::Set;
+use super::synchronous::Mover;
+use crate::storage::data::buffers::Pool;
+use crate::storage::data::file_set::Set;
+use crate::storage::order::blocks::Span;
 use crate::sys::files::page_size;
 use crate::sys::mapping::FileMapping;
 
