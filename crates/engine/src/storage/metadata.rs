@@ -13,7 +13,7 @@ use crate::cpu_time;
 use crate::kernel::{Error, Stop};
 use crate::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
 use crate::storage::results::counters::{Device, Snapshot};
-use crate::storage::results::metrics::Record;
+use crate::storage::results::metrics::Metrics;
 use crate::sys::names;
 use crate::sys::room::free_bytes;
 use crate::team;
@@ -61,7 +61,7 @@ impl Operation {
 
 /// What is asked for.
 #[derive(Debug, Clone)]
-pub struct Names {
+pub struct MetadataJob {
     /// The directory that the tree is made in.
     pub path: PathBuf,
     /// What is timed.
@@ -108,8 +108,8 @@ struct Paths {
     directories: Vec<CString>,
 }
 
-struct Outcome {
-    record: Record,
+struct ThreadResult {
+    metrics: Metrics,
     cpu: CpuTime,
     stopped: bool,
     cut: bool,
@@ -122,7 +122,7 @@ fn text(path: &Path) -> Result<CString, Error> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| Error::usage("path holds a zero byte"))
 }
 
-impl Names {
+impl MetadataJob {
     /// Runs it.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ impl Names {
         let tree = Tree(root);
         let device = Device::of(&about, false);
         let gave_up = AtomicBool::new(false);
-        let outcomes = team::run(self.jobs, &self.cpus, |member| {
+        let results = team::run(self.jobs, &self.cpus, |member| {
             let made = self.make(&tree.0, member.number, stop);
             if made.is_err() {
                 gave_up.store(true, Ordering::Relaxed);
@@ -166,10 +166,10 @@ impl Names {
             if gave_up.load(Ordering::Relaxed) {
                 return Err(Error::Machine("another thread could not make its files".into(), None));
             }
-            Ok(self.go(&mut paths, clock, member.number == 0, device.as_ref(), stop))
+            Ok(self.measure(&mut paths, clock, member.number == 0, device.as_ref(), stop))
         })?;
-        let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(self.put_together(outcomes))
+        let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(self.reading_of(results))
     }
 
     /// Makes one thread's directories, and its files unless they are what is timed.
@@ -229,14 +229,21 @@ impl Names {
         Ok(1)
     }
 
-    fn go(&self, paths: &mut Paths, clock: Clock, observes: bool, device: Option<&Device>, stop: &Stop) -> Outcome {
-        let mut record = Record::new((self.interval_s * 1e9) as u64);
+    fn measure(
+        &self,
+        paths: &mut Paths,
+        clock: Clock,
+        observes: bool,
+        device: Option<&Device>,
+        stop: &Stop,
+    ) -> ThreadResult {
+        let mut metrics = Metrics::new((self.interval_s * 1e9) as u64);
         let content = vec![0xA5_u8; self.size];
         let count = if self.operation == Operation::Readdir { paths.directories.len() } else { paths.files.len() };
         let before = observes.then(|| Snapshot::take(device));
         let cpu = cpu_time::of_this_thread();
         let began = clock.now();
-        record.begin(began);
+        metrics.begin(began);
         let end = if self.runtime_s > 0.0 { began + (self.runtime_s * 1e9) as u64 } else { u64::MAX };
         let (mut now, mut listed, mut in_a_row) = (began, 0, 0);
         let (mut stopped, mut cut) = (false, false);
@@ -250,14 +257,14 @@ impl Names {
                     Ok(names) => {
                         listed += names;
                         in_a_row = 0;
-                        record.completed(false, now - then, now - then, 1);
+                        metrics.completed(false, now - then, now - then, 1);
                     }
                     Err(errno) => {
                         in_a_row += 1;
-                        record.fault(false, errno);
+                        metrics.fault(false, errno);
                     }
                 }
-                record.tick(now);
+                metrics.tick(now);
                 stopped = stop.is_set();
                 cut = now >= end && !again && at + 1 < count;
                 if stopped || now >= end || in_a_row >= FAULTS_IN_A_ROW {
@@ -268,42 +275,42 @@ impl Names {
                 break;
             }
         }
-        record.end(now);
+        metrics.end(now);
         let cpu = cpu_time::of_this_thread().since(cpu);
         let counters = before.map(|before| Snapshot::take(device).since(&before));
-        Outcome { record, cpu, stopped, cut, listed, faults_ended: in_a_row >= FAULTS_IN_A_ROW, counters }
+        ThreadResult { metrics, cpu, stopped, cut, listed, faults_ended: in_a_row >= FAULTS_IN_A_ROW, counters }
     }
 
-    fn put_together(&self, outcomes: Vec<Outcome>) -> Reading {
+    fn reading_of(&self, results: Vec<ThreadResult>) -> Reading {
         let mut reading = Reading { concurrency_asked: self.jobs as f64, ..Reading::default() };
-        let mut all: Option<Record> = None;
+        let mut all: Option<Metrics> = None;
         let (mut listed, mut cut, mut faults_ended) = (0, false, false);
-        for outcome in outcomes {
-            reading.cpu += outcome.cpu;
-            reading.interrupted |= outcome.stopped;
-            listed += outcome.listed;
-            cut |= outcome.cut;
-            faults_ended |= outcome.faults_ended;
-            if let Some(counters) = outcome.counters {
+        for result in results {
+            reading.cpu += result.cpu;
+            reading.interrupted |= result.stopped;
+            listed += result.listed;
+            cut |= result.cut;
+            faults_ended |= result.faults_ended;
+            if let Some(counters) = result.counters {
                 reading.counters = counters;
             }
             match &mut all {
-                Some(all) => all.merge(outcome.record),
-                None => all = Some(outcome.record),
+                Some(all) => all.merge(result.metrics),
+                None => all = Some(result.metrics),
             }
         }
-        let Some(record) = all else { return reading };
-        reading.elapsed_s = (record.ended_ns - record.began_ns) as f64 / 1e9;
-        let [direction, _] = &record.directions;
+        let Some(metrics) = all else { return reading };
+        reading.elapsed_s = (metrics.ended_ns - metrics.began_ns) as f64 / 1e9;
+        let [direction, _] = &metrics.directions;
         let mut stream = Stream { name: self.name.into(), operations: direction.total.count(), ..Stream::default() };
         stream.add_latency("total", &direction.total);
         reading.streams.push(stream);
         reading.samples = Samples {
-            interval_s: record.interval_ns as f64 / 1e9,
+            interval_s: metrics.interval_ns as f64 / 1e9,
             operations: vec![direction.progress.clone()],
             bytes: vec![vec![0; direction.progress.len()]],
         };
-        for fault in &record.faults {
+        for fault in &metrics.faults {
             reading.faults.push(Fault {
                 operation: self.name.into(),
                 errno: fault.errno,
@@ -342,8 +349,8 @@ mod tests {
         ("unlink", Operation::Unlink),
     ];
 
-    fn names(path: PathBuf, (name, operation): (&'static str, Operation)) -> Names {
-        Names {
+    fn names(path: PathBuf, (name, operation): (&'static str, Operation)) -> MetadataJob {
+        MetadataJob {
             path,
             operation,
             name,

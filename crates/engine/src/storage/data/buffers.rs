@@ -7,10 +7,10 @@ use crate::sys::memory::Region;
 
 /// A writing job has at least this much to write from, so that blocks that land side by side in the file
 /// come from unlike bytes (filesystems compress records of up to 1 MiB).
-const LEAST_TO_WRITE_FROM: usize = 4 << 20;
+const MIN_WRITE_BUFFER: usize = 4 << 20;
 
 /// Slots of `pieces` blocks each; a slot's next operation uses its next piece.
-pub struct Pool {
+pub struct BufferPool {
     region: Region,
     slots: usize,
     pieces: usize,
@@ -20,7 +20,7 @@ pub struct Pool {
     stamped: bool,
 }
 
-impl Pool {
+impl BufferPool {
     /// Bytes that a job needs for `slots` operations of `block` bytes at once.
     #[must_use]
     pub fn bytes(slots: usize, block: usize, write: bool, jobs: usize) -> usize {
@@ -34,7 +34,7 @@ impl Pool {
 
     fn pieces(slots: usize, stride: usize, write: bool, jobs: usize) -> usize {
         if write {
-            (LEAST_TO_WRITE_FROM / jobs.div_ceil(16) / (slots * stride)).max(1)
+            (MIN_WRITE_BUFFER / jobs.div_ceil(16) / (slots * stride)).max(1)
         } else {
             1
         }
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn no_two_slots_share_a_byte_and_a_slot_rotates() {
-        let pool = Pool::new(3, 1000, true, 1, true, &Content::default(), 1).unwrap();
+        let pool = BufferPool::new(3, 1000, true, 1, true, &Content::default(), 1).unwrap();
         let mut places: Vec<usize> = (0..3)
             .flat_map(|slot| (0..pool.pieces as u32).map(move |turn| (slot, turn)))
             .map(|(s, t)| pool.place(s, t))
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn readers_and_large_blocks_get_what_they_need_and_no_more() {
-        assert_eq!(Pool::bytes(32, 4096, false, 1), 32 * 4096);
-        assert_eq!(Pool::bytes(2, 8 << 20, true, 1), 16 << 20);
-        assert!(Pool::bytes(1, 512, true, 1024) <= 64 << 10);
+        assert_eq!(BufferPool::bytes(32, 4096, false, 1), 32 * 4096);
+        assert_eq!(BufferPool::bytes(2, 8 << 20, true, 1), 16 << 20);
+        assert!(BufferPool::bytes(1, 512, true, 1024) <= 64 << 10);
     }
 }

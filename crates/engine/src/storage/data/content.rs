@@ -1,7 +1,7 @@
 //! What is written: bytes that never repeat or compress, unless zeroes, a pattern, or a share of either is asked for.
 
-use super::buffers::Pool;
-use crate::storage::order::distribution::Draws;
+use super::buffers::BufferPool;
+use crate::rng::Rng;
 use crate::sys::memory::Region;
 
 /// What buffers hold.
@@ -12,7 +12,7 @@ pub struct Content {
     /// Length of a chunk, B; 0 for the block's.
     pub compress_chunk: u64,
     /// So many of 100 blocks are the one written before once more; fio's `dedupe_percentage`.
-    pub repeat_percent: u64,
+    pub duplicate_percent: u64,
     /// These bytes over and over, in place of all else; empty for none. Zeroes are a pattern of one zero.
     pub pattern: Vec<u8>,
 }
@@ -48,22 +48,22 @@ impl Content {
 
 /// Draws which blocks repeat the one before.
 #[derive(Debug, Clone)]
-pub struct Repeats {
+pub struct Duplicates {
     percent: u64,
-    draws: Draws,
+    rng: Rng,
     last: Option<(usize, usize)>,
 }
 
-impl Repeats {
+impl Duplicates {
     /// So many of 100; none for 0.
     #[must_use]
     pub fn new(percent: u64, seed: u64) -> Option<Self> {
-        (percent > 0).then(|| Self { percent, draws: Draws::new(seed ^ 0xD0B1E), last: None })
+        (percent > 0).then(|| Self { percent, rng: Rng::new(seed ^ 0xD0B1E), last: None })
     }
 
     /// Makes the block at `at` the same as the one before it, or says that it is to be a new one.
-    pub fn repeat(&mut self, pool: &Pool, at: usize, length: usize) -> bool {
-        let same = self.draws.below(100) < self.percent;
+    pub fn repeat(&mut self, pool: &BufferPool, at: usize, length: usize) -> bool {
+        let same = self.rng.below(100) < self.percent;
         let Some((from, _)) = self.last.filter(|&(_, before)| same && before >= length) else {
             self.last = Some((at, length));
             return false;
@@ -94,12 +94,12 @@ mod tests {
 
     #[test]
     fn as_many_blocks_repeat_as_asked() {
-        let pool = Pool::new(1, 4096, true, 1, true, &Content::default(), 1).unwrap();
-        let mut repeats = Repeats::new(40, 7).unwrap();
+        let pool = BufferPool::new(1, 4096, true, 1, true, &Content::default(), 1).unwrap();
+        let mut duplicates = Duplicates::new(40, 7).unwrap();
         let mut same = 0_u32;
         for turn in 0..10_000_u32 {
             let at = pool.place(0, turn);
-            if repeats.repeat(&pool, at, 4096) {
+            if duplicates.repeat(&pool, at, 4096) {
                 same += 1;
                 assert_eq!(pool.region().copy(at, 4096), pool.region().copy(pool.place(0, turn - 1), 4096));
             } else {

@@ -5,13 +5,13 @@ use std::io;
 
 /// See the module. With one file an offset in the region is one in the file.
 #[derive(Debug, Clone, Copy)]
-pub struct Set<'a> {
+pub struct FileSet<'a> {
     files: &'a [File],
     begin: u64,
     length: u64,
 }
 
-impl<'a> Set<'a> {
+impl<'a> FileSet<'a> {
     /// Of each of `files` the `length` bytes from `begin` on.
     #[must_use]
     pub fn new(files: &'a [File], begin: u64, length: u64) -> Self {
@@ -66,9 +66,9 @@ mod tests {
     fn an_offset_says_which_file_and_where() {
         let file = || File::open("/dev/null").unwrap();
         let one = [file()];
-        assert_eq!(Set::new(&one, 4096, 100).place(9999), (0, 9999));
+        assert_eq!(FileSet::new(&one, 4096, 100).place(9999), (0, 9999));
         let three = [file(), file(), file()];
-        let set = Set::new(&three, 4096, 1000);
-        assert_eq!([4096, 5095, 5096, 7095].map(|at| set.place(at)), [(0, 4096), (0, 5095), (1, 4096), (2, 5095)]);
+        let file_set = FileSet::new(&three, 4096, 1000);
+        assert_eq!([4096, 5095, 5096, 7095].map(|at| file_set.place(at)), [(0, 4096), (0, 5095), (1, 4096), (2, 5095)]);
     }
 }

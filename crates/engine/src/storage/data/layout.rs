@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::cpu_time;
 use crate::kernel::{Error, Stop};
 use crate::reading::{Note, Reading, Samples, Stream};
-use crate::storage::results::metrics::Record;
+use crate::storage::results::metrics::Metrics;
 use crate::sys::files::{self, Advice};
 use crate::sys::memory::{mark, Region};
 use crate::sys::room::free_bytes;
@@ -114,10 +114,10 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
     let buffers = Region::new((CHUNK * CHUNKS) as usize).map_err(|e| failed("map buffers for", &e))?;
     buffers.fill_random(seed);
 
-    let mut record = Record::new(100_000_000);
+    let mut metrics = Metrics::new(100_000_000);
     let cpu = cpu_time::of_this_thread();
     let mut now = clock.now();
-    record.begin(now);
+    metrics.begin(now);
     let mut writer = Writer { file, buffers: &buffers, seed, chunks: 0 };
     let mut written = 0_u64;
     'gaps: for &(from, to) in &gaps {
@@ -144,8 +144,8 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
                 window = at;
             }
             let then = std::mem::replace(&mut now, clock.now());
-            record.completed(true, now - then, now - then, 1);
-            record.tick(now);
+            metrics.completed(true, now - then, now - then, 1);
+            metrics.tick(now);
         }
     }
     if written > 0 {
@@ -153,16 +153,16 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
         files::advise(file, 0, size, Advice::DropCache);
     }
     let synced = clock.now();
-    record.end(synced);
+    metrics.end(synced);
     reading.cpu = cpu_time::of_this_thread().since(cpu);
-    reading.elapsed_s = (record.ended_ns - record.began_ns) as f64 / 1e9;
-    let direction = &record.directions[1];
+    reading.elapsed_s = (metrics.ended_ns - metrics.began_ns) as f64 / 1e9;
+    let direction = &metrics.directions[1];
     let mut stream =
         Stream { name: "write".into(), operations: direction.total.count(), bytes: written, ..Stream::default() };
     stream.add_latency("total", &direction.total);
     reading.streams.push(stream);
     reading.samples = Samples {
-        interval_s: record.interval_ns as f64 / 1e9,
+        interval_s: metrics.interval_ns as f64 / 1e9,
         operations: vec![direction.progress.clone()],
         bytes: vec![direction.progress.iter().map(|count| count * CHUNK).collect()],
     };

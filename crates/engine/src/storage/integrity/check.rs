@@ -7,19 +7,19 @@ use serde_json::{json, Map};
 
 use super::journal::Journal;
 use super::ledger::{Entry, Ledger};
-use super::verify::{each_block, inspect, Damage, Findings};
+use super::verify::{each_block, inspect, Damage, DamageReport};
 use crate::clock::Clock;
 use crate::cpu_time;
 use crate::kernel::{Error, Stop};
 use crate::reading::{Note, Reading, Stream};
-use crate::storage::data::file_set::Set;
+use crate::storage::data::file_set::FileSet;
 use crate::storage::order::blocks::Span;
 use crate::sys::files;
 use crate::sys::memory::Region;
 
 /// What came between the writes and this check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum After {
+pub enum Interruption {
     /// The process was killed: whatever was acknowledged has to be there.
     Kill,
     /// The power was cut: whatever a sync had covered has to be there.
@@ -33,8 +33,8 @@ pub struct Check {
     pub journal: PathBuf,
     /// The file, where it is no longer the one that the journal names.
     pub path: Option<PathBuf>,
-    /// See [`After`].
-    pub after: After,
+    /// See [`Interruption`].
+    pub interruption: Interruption,
 }
 
 /// What a block turned out to be.
@@ -50,7 +50,7 @@ enum Verdict {
     Bad(Damage),
 }
 
-impl After {
+impl Interruption {
     fn promised(self, entry: Entry) -> u32 {
         match self {
             Self::Kill => entry.acknowledged,
@@ -74,8 +74,8 @@ impl After {
 
 /// What the blocks came to.
 #[derive(Debug, Default)]
-struct Told {
-    found: Findings,
+struct BlockCounts {
+    found: DamageReport,
     acknowledged: u64,
     covered: u64,
     in_flight: u64,
@@ -85,20 +85,20 @@ struct Told {
     later: u64,
 }
 
-impl Told {
-    fn count(&mut self, after: After, offset: u64, entry: Entry, seen: Result<u32, Damage>) {
+impl BlockCounts {
+    fn count(&mut self, interruption: Interruption, offset: u64, entry: Entry, seen: Result<u32, Damage>) {
         let in_flight = entry.begun > entry.acknowledged;
         self.found.checked += 1;
         self.acknowledged += u64::from(entry.acknowledged > 0);
         self.covered += u64::from(entry.covered > 0);
         self.in_flight += u64::from(in_flight);
-        match after.judge(seen, entry) {
+        match interruption.judge(seen, entry) {
             Verdict::Good(generation) => self.in_flight_new += u64::from(in_flight && generation == entry.begun),
             Verdict::Partly => self.in_flight_torn += u64::from(in_flight && seen == Err(Damage::Torn)),
             Verdict::Later => self.later += 1,
             Verdict::Bad(damage) => {
                 self.found.count(offset, damage);
-                self.lost_after_sync += u64::from(matches!(After::PowerCut.judge(seen, entry), Verdict::Bad(_)));
+                self.lost_after_sync += u64::from(matches!(Interruption::PowerCut.judge(seen, entry), Verdict::Bad(_)));
             }
         }
     }
@@ -114,7 +114,7 @@ impl Check {
         let path = self.path.clone().unwrap_or_else(|| journal.file());
         let clock = Clock::best();
         let (began, cpu) = (clock.now(), cpu_time::of_this_thread());
-        let mut told = Told::default();
+        let mut counts = BlockCounts::default();
         let mut direct = true;
         for job in 0..journal.jobs() {
             let (span, ledger) = (journal.part(job), journal.ledger(job));
@@ -125,16 +125,16 @@ impl Check {
                 |number, offset, bytes| match bytes {
                     Some(bytes) => {
                         let seen = inspect(bytes, offset, journal.nonce());
-                        told.count(self.after, offset, ledger.entry(number), seen);
+                        counts.count(self.interruption, offset, ledger.entry(number), seen);
                     }
-                    None => told.found.unreadable += 1,
+                    None => counts.found.unreadable += 1,
                 },
                 stop,
             )?;
         }
         let elapsed_s = clock.now().saturating_sub(began) as f64 / 1e9;
-        Ok(self.put_together(
-            &told,
+        Ok(self.reading_of(
+            &counts,
             &path,
             &journal,
             direct,
@@ -148,33 +148,43 @@ impl Check {
         ))
     }
 
-    fn put_together(&self, told: &Told, path: &Path, journal: &Journal, direct: bool, reading: Reading) -> Reading {
+    fn reading_of(
+        &self,
+        counts: &BlockCounts,
+        path: &Path,
+        journal: &Journal,
+        direct: bool,
+        reading: Reading,
+    ) -> Reading {
         let mut details = Map::new();
         let mut faults = Vec::new();
-        let which = match self.after {
-            After::Kill => " whose write was acknowledged",
-            After::PowerCut => " that a sync had covered",
+        let which = match self.interruption {
+            Interruption::Kill => " whose write was acknowledged",
+            Interruption::PowerCut => " that a sync had covered",
         };
-        told.found.write(which, &mut details, &mut faults);
+        counts.found.write(which, &mut details, &mut faults);
         for (name, count) in [
-            ("acknowledged", told.acknowledged),
-            ("covered_by_sync", told.covered),
-            ("in_flight", told.in_flight),
-            ("in_flight_new", told.in_flight_new),
-            ("in_flight_torn", told.in_flight_torn),
-            ("lost_after_sync", told.lost_after_sync),
-            ("later", told.later),
+            ("acknowledged", counts.acknowledged),
+            ("covered_by_sync", counts.covered),
+            ("in_flight", counts.in_flight),
+            ("in_flight_new", counts.in_flight_new),
+            ("in_flight_torn", counts.in_flight_torn),
+            ("lost_after_sync", counts.lost_after_sync),
+            ("later", counts.later),
         ] {
             details.insert(format!("journal_{name}_blocks"), json!(count));
         }
         details.insert("journal_ended".into(), json!(journal.has_ended()));
         details.insert("direct_used".into(), json!(direct));
         details.insert("path".into(), json!(path.to_string_lossy()));
-        let notes = (told.later > 0).then(|| Note {
+        let notes = (counts.later > 0).then(|| Note {
             code: "journal_older".into(),
-            says: format!("{} blocks hold later writes than the journal knows: it is older than the file", told.later),
+            says: format!(
+                "{} blocks hold later writes than the journal knows: it is older than the file",
+                counts.later
+            ),
         });
-        let operations = told.found.checked;
+        let operations = counts.found.checked;
         let stream =
             Stream { name: "read".into(), operations, bytes: operations * journal.block(), ..Stream::default() };
         Reading { streams: vec![stream], details, faults, notes: notes.into_iter().collect(), ..reading }
@@ -200,7 +210,7 @@ fn check_part(
         None => files::open(path, false, false).map_err(|e| failed(&e))?,
     };
     let was_written = |number: usize| ledger.entry(number).begun > 0;
-    each_block(Set::one(&file), span, was_written, &|| stop.is_set(), see).map_err(|e| failed(&e))?;
+    each_block(FileSet::one(&file), span, was_written, &|| stop.is_set(), see).map_err(|e| failed(&e))?;
     Ok(direct)
 }
 
@@ -214,10 +224,10 @@ mod tests {
 
     #[test]
     fn only_what_was_not_promised_may_be_old_or_torn() {
-        use After::{Kill, PowerCut};
         use Damage::{Flipped, Lost, Misplaced, Stale, Torn};
+        use Interruption::{Kill, PowerCut};
         use Verdict::{Bad, Good, Later, Partly};
-        for (after, entry, seen, verdict) in [
+        for (interruption, entry, seen, verdict) in [
             // Acknowledged and nothing since: that very write.
             (Kill, entry(3, 3, 0), Ok(3), Good(3)),
             (Kill, entry(3, 3, 0), Ok(2), Bad(Stale)),
@@ -244,7 +254,7 @@ mod tests {
             (PowerCut, entry(5, 5, 0), Err(Lost), Partly),
             (PowerCut, entry(5, 5, 5), Err(Torn), Bad(Torn)),
         ] {
-            assert_eq!(after.judge(seen, entry), verdict, "{after:?} {entry:?} {seen:?}");
+            assert_eq!(interruption.judge(seen, entry), verdict, "{interruption:?} {entry:?} {seen:?}");
         }
     }
 }

@@ -41,7 +41,7 @@ const OFFSET: usize = 0;
 const BLOCKS: usize = 1;
 const SYNCS: usize = 2;
 const LONGEST_PATH: usize = (PARTS - PATH) * 8;
-const MOST_JOBS: u64 = 1 << 20;
+const MAX_JOBS: u64 = 1 << 20;
 /// The file is written so much at a time.
 const CHUNK: usize = 1 << 20;
 
@@ -129,7 +129,7 @@ impl Journal {
         let journal = Self { words: Arc::new(Words::of_file(&file, total, false).map_err(|e| failed(&e))?) };
         let fits = journal.at(0) == MAGIC
             && journal.at(TOTAL) == total as u64
-            && journal.at(JOBS) <= MOST_JOBS
+            && journal.at(JOBS) <= MAX_JOBS
             && journal.at(BLOCK) > 0
             && journal.at(PATH_LENGTH) as usize <= LONGEST_PATH
             && PARTS + A_PART * journal.jobs() <= total;
@@ -249,11 +249,11 @@ mod tests {
         let read = Journal::open(&path).unwrap();
         assert_eq!((read.jobs(), read.nonce(), read.file()), (2, 77, data.canonicalize().unwrap()));
         assert_eq!([read.part(0), read.part(1)], parts());
-        let told = |job: usize, number| {
+        let state = |job: usize, number| {
             let entry = read.ledger(job).entry(number);
             (entry.begun, entry.acknowledged, entry.covered)
         };
-        assert_eq!([told(0, 0), told(0, 2), told(1, 0), told(1, 1)], [(0, 0, 0), (1, 1, 0), (9, 9, 9), (9, 0, 0)]);
+        assert_eq!([state(0, 0), state(0, 2), state(1, 0), state(1, 1)], [(0, 0, 0), (1, 1, 0), (9, 9, 9), (9, 0, 0)]);
     }
 
     #[test]

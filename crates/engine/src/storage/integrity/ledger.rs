@@ -15,7 +15,7 @@ use crate::sys::words::Words;
 
 const BUSY: u64 = 1 << 63;
 /// Generations have 31 bits.
-pub const MOST_GENERATIONS: u32 = (1 << 31) - 1;
+pub const MAX_GENERATIONS: u32 = (1 << 31) - 1;
 
 /// What is known of one block; generations are 0 where there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,7 +24,7 @@ pub struct Entry {
     pub begun: u32,
     /// The last one that was acknowledged whole.
     pub acknowledged: u32,
-    /// The last one that a sync has covered; only told where syncs count.
+    /// The last one that a sync has covered; only known where syncs count.
     pub covered: u32,
     /// An operation is in flight.
     pub busy: bool,
@@ -156,7 +156,7 @@ mod tests {
         Ledger::within(Arc::new(Words::new(2 * blocks + 1)), 0..blocks, blocks, 2 * blocks)
     }
 
-    fn told(ledger: &Ledger, number: usize) -> (u32, u32, u32) {
+    fn state(ledger: &Ledger, number: usize) -> (u32, u32, u32) {
         let entry = ledger.entry(number);
         (entry.begun, entry.acknowledged, entry.covered)
     }
@@ -164,21 +164,21 @@ mod tests {
     #[test]
     fn a_write_is_handed_over_then_acknowledged_then_covered_by_the_next_sync() {
         let ledger = with_syncs(2);
-        assert_eq!(told(&ledger, 0), (0, 0, 0));
-        assert_eq!((ledger.begin_write(0, 5), told(&ledger, 0), ledger.is_busy(0)), (5, (5, 0, 0), true));
+        assert_eq!(state(&ledger, 0), (0, 0, 0));
+        assert_eq!((ledger.begin_write(0, 5), state(&ledger, 0), ledger.is_busy(0)), (5, (5, 0, 0), true));
         ledger.end(0, true);
-        assert_eq!((told(&ledger, 0), ledger.entry(0).certain()), ((5, 5, 0), Some(5)));
+        assert_eq!((state(&ledger, 0), ledger.entry(0).certain()), ((5, 5, 0), Some(5)));
         ledger.synced();
-        assert_eq!(told(&ledger, 0), (5, 5, 5));
+        assert_eq!(state(&ledger, 0), (5, 5, 5));
         assert_eq!(ledger.begin_write(0, 5), 6);
-        assert_eq!((told(&ledger, 0), ledger.entry(0).certain()), ((6, 5, 5), None));
+        assert_eq!((state(&ledger, 0), ledger.entry(0).certain()), ((6, 5, 5), None));
         ledger.end(0, true);
-        assert_eq!(told(&ledger, 0), (6, 6, 5));
+        assert_eq!(state(&ledger, 0), (6, 6, 5));
         assert_eq!(ledger.begin_write(0, 5), 7);
         ledger.end(0, true);
-        assert_eq!(told(&ledger, 0), (7, 7, 5), "no sync since the fifth");
+        assert_eq!(state(&ledger, 0), (7, 7, 5), "no sync since the fifth");
         ledger.synced();
-        assert_eq!((told(&ledger, 0), told(&ledger, 1)), ((7, 7, 7), (0, 0, 0)));
+        assert_eq!((state(&ledger, 0), state(&ledger, 1)), ((7, 7, 7), (0, 0, 0)));
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
         ledger.end(0, true);
         assert_eq!(ledger.begin_write(0, 1), 2);
         ledger.end(0, false);
-        assert_eq!((told(&ledger, 0), ledger.entry(0).certain(), ledger.is_busy(0)), ((2, 1, 0), None, false));
+        assert_eq!((state(&ledger, 0), ledger.entry(0).certain(), ledger.is_busy(0)), ((2, 1, 0), None, false));
         assert_eq!(ledger.begin_write(0, 1), 3);
         ledger.end(0, true);
         assert_eq!(ledger.entry(0).certain(), Some(3));

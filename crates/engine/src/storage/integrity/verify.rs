@@ -10,19 +10,20 @@ use serde_json::{json, Map, Value};
 
 use super::ledger::Ledger;
 use crate::reading::Fault;
-use crate::storage::data::file_set::Set;
+use crate::rng::mix;
+use crate::storage::data::file_set::FileSet;
 use crate::storage::order::blocks::Span;
 use crate::sys::files::{self, Advice};
-use crate::sys::memory::{mark, mix, Region, SECTOR};
+use crate::sys::memory::{mark, Region, SECTOR};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"hwdynoV1");
 const CRC_AT: usize = 28;
 /// The least block that holds all of it.
-pub const LEAST_BLOCK: u64 = 512;
+pub const MIN_BLOCK: u64 = 512;
 /// Blocks are read back so many bytes at a time.
 const CHUNK: u64 = 1 << 20;
 /// So many damaged blocks are told by their offset.
-const TOLD: usize = 16;
+const MAX_LISTED: usize = 16;
 
 /// What is wrong with a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub enum Damage {
     Lost,
 }
 
-/// Every damage with its name, in the order of [`Findings::counts`].
+/// Every damage with its name, in the order of [`DamageReport::counts`].
 pub const DAMAGES: [(Damage, &str); 5] = [
     (Damage::Torn, "torn"),
     (Damage::Stale, "stale"),
@@ -50,7 +51,7 @@ pub const DAMAGES: [(Damage, &str); 5] = [
 
 /// What checking came to.
 #[derive(Debug, Clone, Default)]
-pub struct Findings {
+pub struct DamageReport {
     /// Blocks that were checked.
     pub checked: u64,
     /// Damaged blocks, by kind.
@@ -61,11 +62,11 @@ pub struct Findings {
     pub unreadable: u64,
 }
 
-impl Findings {
+impl DamageReport {
     /// With room for all that is told, so that nothing is allocated while time is taken.
     #[must_use]
     pub fn roomy() -> Self {
-        Self { first: Vec::with_capacity(TOLD), ..Self::default() }
+        Self { first: Vec::with_capacity(MAX_LISTED), ..Self::default() }
     }
 
     /// Counts a damaged block.
@@ -73,7 +74,7 @@ impl Findings {
         for (at, (kind, name)) in DAMAGES.iter().enumerate() {
             if *kind == damage {
                 self.counts[at] += 1;
-                if self.first.len() < TOLD {
+                if self.first.len() < MAX_LISTED {
                     self.first.push((offset, name));
                 }
             }
@@ -86,7 +87,7 @@ impl Findings {
         self.unreadable += other.unreadable;
         self.counts.iter_mut().zip(other.counts).for_each(|(mine, theirs)| *mine += theirs);
         self.first.extend(&other.first);
-        self.first.truncate(TOLD);
+        self.first.truncate(MAX_LISTED);
     }
 
     /// Tells it in a reading: `details`, and a fault for each kind of damage, of blocks that are as `which` says.
@@ -146,10 +147,10 @@ pub fn seal(block: &mut [u8], offset: u64, nonce: u32, generation: u32) {
 /// # Errors
 /// What is wrong with it.
 pub fn inspect(block: &[u8], offset: u64, nonce: u32) -> Result<u32, Damage> {
-    let told = u32::from_le_bytes([block[CRC_AT], block[CRC_AT + 1], block[CRC_AT + 2], block[CRC_AT + 3]]);
+    let stored_sum = u32::from_le_bytes([block[CRC_AT], block[CRC_AT + 1], block[CRC_AT + 2], block[CRC_AT + 3]]);
     let first = word(block, 8);
     let headed = word(block, 16) == MAGIC && word(block, 24) as u32 == block.len() as u32;
-    if headed && told == checksum(block) {
+    if headed && stored_sum == checksum(block) {
         return if word(block, 0) != mark(offset) {
             Err(Damage::Misplaced)
         } else if (first >> 32) as u32 != nonce {
@@ -187,14 +188,14 @@ pub struct Verify {
     /// A block that was not written by this job is held against `generation` too.
     reads_only: bool,
     /// What was found so far.
-    pub found: Findings,
+    pub found: DamageReport,
 }
 
 impl Verify {
     /// For the blocks of `span`, told apart by `nonce`; what is written first has `generation`.
     #[must_use]
     pub fn new(span: Span, ledger: Ledger, nonce: u32, generation: u32, reads_only: bool) -> Self {
-        Self { span, nonce, generation, ledger, reads_only, found: Findings::roomy() }
+        Self { span, nonce, generation, ledger, reads_only, found: DamageReport::roomy() }
     }
 
     #[inline]
@@ -254,10 +255,10 @@ impl Verify {
     ///
     /// # Errors
     /// Where the memory to read into cannot be had.
-    pub fn read_back(&mut self, set: Set<'_>, is_stopped: &dyn Fn() -> bool) -> io::Result<()> {
+    pub fn read_back(&mut self, file_set: FileSet<'_>, is_stopped: &dyn Fn() -> bool) -> io::Result<()> {
         let (ledger, nonce) = (self.ledger.clone(), self.nonce);
         let wanted = |number: usize| ledger.certain(number).is_some();
-        each_block(set, self.span, wanted, is_stopped, |number, offset, bytes| match bytes {
+        each_block(file_set, self.span, wanted, is_stopped, |number, offset, bytes| match bytes {
             Some(bytes) => self.judge(offset, inspect(bytes, offset, nonce), ledger.certain(number)),
             None => self.found.unreadable += 1,
         })
@@ -270,7 +271,7 @@ impl Verify {
 /// # Errors
 /// Where the memory to read into cannot be had.
 pub fn each_block(
-    set: Set<'_>,
+    file_set: FileSet<'_>,
     span: Span,
     wanted: impl Fn(usize) -> bool,
     is_stopped: &dyn Fn() -> bool,
@@ -279,18 +280,18 @@ pub fn each_block(
     let block = span.block as usize;
     let (blocks, step) = (span.blocks as usize, (CHUNK / span.block).max(1) as usize);
     let region = Region::new(step * block)?;
-    for file in set.files() {
+    for file in file_set.files() {
         files::advise(file, 0, 0, Advice::DropCache);
     }
-    let a_file = (blocks / set.files().len().max(1)).max(1);
+    let a_file = (blocks / file_set.files().len().max(1)).max(1);
     let mut from = 0;
     while from < blocks && !is_stopped() {
         // A read ends with its file.
         let to = (from + step).min((from / a_file + 1) * a_file).min(blocks);
         if (from..to).any(&wanted) {
             let offset = span.offset + from as u64 * span.block;
-            let (file, place) = set.place(offset);
-            let moved = files::read_at(&set.files()[file], &region, 0, (to - from) * block, place);
+            let (file, place) = file_set.place(offset);
+            let moved = files::read_at(&file_set.files()[file], &region, 0, (to - from) * block, place);
             for number in (from..to).filter(|&number| wanted(number)) {
                 let at = (number - from) * block;
                 let place = offset + at as u64;

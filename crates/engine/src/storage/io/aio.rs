@@ -3,20 +3,20 @@
 use std::io;
 
 use super::access::{Access, Transfer};
-use crate::storage::data::buffers::Pool;
-use crate::storage::data::file_set::Set;
+use crate::storage::data::buffers::BufferPool;
+use crate::storage::data::file_set::FileSet;
 use crate::sys::aio::Context;
 
 /// See the module.
 pub struct Aio<'a> {
     context: Context<'a>,
-    set: Set<'a>,
+    file_set: FileSet<'a>,
 }
 
 impl<'a> Aio<'a> {
     /// A context of its own for this job.
-    pub fn new(set: Set<'a>, pool: &'a Pool) -> io::Result<Self> {
-        Ok(Self { context: Context::new(pool.slots(), set.files(), pool.region())?, set })
+    pub fn new(file_set: FileSet<'a>, pool: &'a BufferPool) -> io::Result<Self> {
+        Ok(Self { context: Context::new(pool.slots(), file_set.files(), pool.region())?, file_set })
     }
 }
 
@@ -25,7 +25,7 @@ impl Access for Aio<'_> {
 
     #[inline]
     fn prepare(&mut self, slot: usize, transfer: &Transfer) {
-        let (file, offset) = self.set.place(transfer.offset);
+        let (file, offset) = self.file_set.place(transfer.offset);
         self.context.prepare(slot, file, transfer.write, offset, transfer.at, transfer.length);
     }
 
@@ -45,11 +45,11 @@ impl Access for Aio<'_> {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.set.sync_data()
+        self.file_set.sync_data()
     }
 
     fn sync_whole(&mut self) -> io::Result<()> {
-        self.set.sync_all()
+        self.file_set.sync_all()
     }
 
     fn calls(&self) -> u64 {

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::access::Access;
-use super::trim::Pairs;
+use super::trim::TrimWrite;
 use crate::clock::Clock;
 use crate::histogram::Histogram;
-use crate::storage::data::buffers::Pool;
-use crate::storage::data::content::Repeats;
+use crate::storage::data::buffers::BufferPool;
+use crate::storage::data::content::Duplicates;
 use crate::storage::integrity::verify::Verify;
 use crate::storage::order::blocks::Order;
-use crate::storage::order::file_selection::Many;
-use crate::storage::order::pattern::Choice;
-use crate::storage::pace::depth_search::{Depth, Next};
-use crate::storage::pace::flow::Stream;
-use crate::storage::pace::rate::{Every, Least, Pace};
-use crate::storage::pace::steady_state::Steady;
-use crate::storage::results::metrics::Record;
-use crate::storage::trace::iolog::{Replay, Step, Trace};
+use crate::storage::order::file_selection::FileSelector;
+use crate::storage::order::pattern::PatternOrder;
+use crate::storage::pace::depth_search::{DepthSearch, SearchStep};
+use crate::storage::pace::flow::FlowMember;
+use crate::storage::pace::rate::{EveryNth, MinimumRate, Pace};
+use crate::storage::pace::steady_state::SteadyState;
+use crate::storage::results::metrics::Metrics;
+use crate::storage::trace::iolog::{Replay, Step, TraceRecorder};
 
 /// Below this the scheduler's wake-up is later than what is waited for: the loop spins.
 const SPIN_NS: u64 = 100_000;
@@ -32,9 +32,9 @@ const REDRAWS: u32 = 64;
 
 /// A pause after so many operations, or after so much time with them.
 #[derive(Debug, Default, Clone)]
-pub struct Think {
+pub struct ThinkTime {
     /// After so many operations; none where time counts alone.
-    pub every: Option<Every>,
+    pub every: Option<EveryNth>,
     /// After so long, ns; 0 where operations count alone.
     pub busy_ns: u64,
     /// The length of the pause, ns.
@@ -50,7 +50,7 @@ pub struct Think {
 }
 
 /// Which direction may begin now.
-enum Turn {
+enum AllowedDirection {
     None,
     Any,
     Only(bool),
@@ -58,56 +58,56 @@ enum Turn {
 
 /// What the loop does after a look at what ends a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LoopAction {
     /// It goes on.
     GoOn,
     /// It counts from here on.
     Restart,
     /// It is over.
-    Over,
+    End,
     /// It is over, and that is a fault of this number.
     Fault(i32),
 }
 
 /// See the module; what is none is not asked for.
 #[derive(Debug, Default)]
-pub struct Extras {
+pub struct Controls {
     /// Operations begin at a rate.
     pub pace: Option<Pace>,
     /// After so many operations, or so much time, a while without any.
-    pub think: Option<Think>,
+    pub think: Option<ThinkTime>,
     /// After so many writes, a sync: of the data alone, or (`true`) of all that describes the file too.
-    pub sync: Option<(Every, bool)>,
+    pub sync: Option<(EveryNth, bool)>,
     /// Offsets and lengths other than the plain order's.
-    pub choice: Option<Choice>,
-    /// Several files, each with its own order; [`Extras::choice`] is none then.
-    pub many: Option<Many>,
+    pub pattern: Option<PatternOrder>,
+    /// Several files, each with its own order; [`Controls::pattern`] is none then.
+    pub file_selector: Option<FileSelector>,
     /// Ends the run when its rate is steady.
-    pub steady: Option<Steady>,
+    pub steady: Option<SteadyState>,
     /// Bytes after which a pass ends, where the order itself does not end.
     pub limit: Option<u64>,
     /// Operations after which it ends.
-    pub most_operations: Option<u64>,
+    pub max_operations: Option<u64>,
     /// Ends the run when its rate is missed.
-    pub least: Option<Least>,
+    pub minimum_rate: Option<MinimumRate>,
     /// Searches for the depth that keeps a latency.
-    pub depth: Option<Depth>,
+    pub depth: Option<DepthSearch>,
     /// Keeps to a ratio with other jobs.
-    pub flow: Option<Stream>,
+    pub flow: Option<FlowMember>,
     /// Another job says that this one is over.
-    pub over: Option<Arc<AtomicBool>>,
+    pub cancelled: Option<Arc<AtomicBool>>,
     /// Blocks are trimmed and then written.
-    pub pairs: Option<Pairs>,
+    pub trim_write: Option<TrimWrite>,
     /// Some blocks are the one before once more.
-    pub repeats: Option<Repeats>,
+    pub duplicates: Option<Duplicates>,
     /// Operations of a trace, in place of any order.
     pub replay: Option<Replay>,
     /// What was handed over is written down.
-    pub trace: Option<Trace>,
+    pub trace: Option<TraceRecorder>,
     /// Blocks that are checked.
     pub verify: Option<Verify>,
     /// How long syncs took.
-    pub synced: Option<Histogram>,
+    pub sync_latency: Option<Histogram>,
     /// Bytes handed over since the region began.
     pub issued: u64,
     /// Operations likewise.
@@ -115,30 +115,30 @@ pub struct Extras {
     /// Operations that are not complete.
     pub in_flight: usize,
     /// Drawn, and waiting for its block to be free.
-    pub held: Option<(u64, bool, u64)>,
+    pub deferred: Option<(u64, bool, u64)>,
     /// The direction that is to come, and waits for its time.
-    pub wanted: Option<bool>,
+    pub pending_direction: Option<bool>,
 }
 
-impl Extras {
+impl Controls {
     /// Whether anything is asked for.
     #[must_use]
     pub fn any(&self) -> bool {
         self.pace.is_some()
             || self.think.is_some()
             || self.sync.is_some()
-            || self.choice.is_some()
-            || self.many.is_some()
+            || self.pattern.is_some()
+            || self.file_selector.is_some()
             || self.steady.is_some()
             || self.limit.is_some()
-            || self.most_operations.is_some()
+            || self.max_operations.is_some()
             || self.verify.is_some()
-            || self.least.is_some()
+            || self.minimum_rate.is_some()
             || self.depth.is_some()
             || self.flow.is_some()
-            || self.over.is_some()
-            || self.pairs.is_some()
-            || self.repeats.is_some()
+            || self.cancelled.is_some()
+            || self.trim_write.is_some()
+            || self.duplicates.is_some()
             || self.replay.is_some()
             || self.trace.is_some()
     }
@@ -148,11 +148,11 @@ impl Extras {
         if let Some(pace) = &mut self.pace {
             pace.restart(now_ns);
         }
-        if let Some(choice) = &mut self.choice {
-            choice.restart();
+        if let Some(pattern) = &mut self.pattern {
+            pattern.restart();
         }
-        if let Some(many) = &mut self.many {
-            many.restart();
+        if let Some(file_selector) = &mut self.file_selector {
+            file_selector.restart();
         }
         if let Some(steady) = &mut self.steady {
             steady.restart(now_ns);
@@ -160,11 +160,11 @@ impl Extras {
         if let Some(think) = &mut self.think {
             think.since_ns = now_ns;
         }
-        if let Some(synced) = &mut self.synced {
-            synced.clear();
+        if let Some(sync_latency) = &mut self.sync_latency {
+            sync_latency.clear();
         }
-        if let Some(least) = &mut self.least {
-            least.restart(now_ns);
+        if let Some(minimum_rate) = &mut self.minimum_rate {
+            minimum_rate.restart(now_ns);
         }
         if let Some(depth) = &mut self.depth {
             depth.restart(now_ns);
@@ -196,7 +196,7 @@ impl Extras {
     /// Whether no operation may begin now, because of others that did.
     #[inline]
     fn is_held_back(&mut self, now_ns: u64) -> bool {
-        if self.must_settle() || self.pairs.as_ref().is_some_and(Pairs::waits) {
+        if self.must_settle() || self.trim_write.as_ref().is_some_and(TrimWrite::waits) {
             return true;
         }
         if let Some(think) = self.think.as_mut().filter(|think| think.busy_ns > 0) {
@@ -207,24 +207,28 @@ impl Extras {
         }
         let in_flight = self.in_flight;
         self.depth.as_mut().is_some_and(|depth| !depth.allows(in_flight))
-            || self.flow.as_ref().is_some_and(Stream::is_ahead)
+            || self.flow.as_ref().is_some_and(FlowMember::is_ahead)
             || self.replay.as_ref().is_some_and(|replay| replay.is_timed() && replay.due_ns() > now_ns)
     }
 
     /// The direction that the rates of reads and of writes let begin now.
     #[inline]
-    fn turn(&mut self, order: &mut Order, now_ns: u64) -> Turn {
-        let Some(pace) = &self.pace else { return Turn::Any };
+    fn allowed_direction(&mut self, order: &mut Order, now_ns: u64) -> AllowedDirection {
+        let Some(pace) = &self.pace else { return AllowedDirection::Any };
         if !pace.is_apart() {
-            return if pace.due_ns(false).is_none_or(|due| due <= now_ns) { Turn::Any } else { Turn::None };
+            return if pace.due_ns(false).is_none_or(|due| due <= now_ns) {
+                AllowedDirection::Any
+            } else {
+                AllowedDirection::None
+            };
         }
-        let held = self.held.map(|(_, write, _)| write);
-        let wanted = held.or(self.wanted.take()).unwrap_or_else(|| order.next_direction());
-        match pace.choose(wanted, now_ns) {
-            Some(chosen) if held.is_none_or(|held| held == chosen) => Turn::Only(chosen),
+        let deferred = self.deferred.map(|(_, write, _)| write);
+        let pending_direction = deferred.or(self.pending_direction.take()).unwrap_or_else(|| order.next_direction());
+        match pace.choose(pending_direction, now_ns) {
+            Some(chosen) if deferred.is_none_or(|deferred| deferred == chosen) => AllowedDirection::Only(chosen),
             _ => {
-                self.wanted = Some(wanted);
-                Turn::None
+                self.pending_direction = Some(pending_direction);
+                AllowedDirection::None
             }
         }
     }
@@ -236,18 +240,18 @@ impl Extras {
         if self.is_held_back(now_ns) {
             return None;
         }
-        let way = match self.turn(order, now_ns) {
-            Turn::None => return None,
-            Turn::Any => None,
-            Turn::Only(write) => Some(write),
+        let direction = match self.allowed_direction(order, now_ns) {
+            AllowedDirection::None => return None,
+            AllowedDirection::Any => None,
+            AllowedDirection::Only(write) => Some(write),
         };
         let due_ns = self.replay.as_ref().filter(|replay| replay.is_timed()).map(Replay::due_ns);
-        let (offset, write, length) = match self.held.take() {
-            Some(held) => held,
-            None => self.draw(order, block, way)?,
+        let (offset, write, length) = match self.deferred.take() {
+            Some(deferred) => deferred,
+            None => self.draw(order, block, direction)?,
         };
         if self.verify.as_ref().is_some_and(|verify| verify.is_busy(offset)) {
-            self.held = Some((offset, write, length));
+            self.deferred = Some((offset, write, length));
             return None;
         }
         let begins = due_ns.or(self.pace.as_ref().and_then(|pace| pace.due_ns(write))).unwrap_or(now_ns);
@@ -259,9 +263,9 @@ impl Extras {
     #[inline]
     fn count(&mut self, offset: u64, write: bool, length: u64, now_ns: u64) {
         self.operations += 1;
-        match &mut self.pairs {
+        match &mut self.trim_write {
             // Of a block that is trimmed and written the write alone counts, as in fio.
-            Some(pairs) if !write => pairs.trim(offset, length),
+            Some(trim_write) if !write => trim_write.trim(offset, length),
             _ => self.issued += length,
         }
         if let Some(pace) = &mut self.pace {
@@ -284,36 +288,36 @@ impl Extras {
         }
     }
 
-    fn draw(&mut self, order: &mut Order, block: u64, way: Option<bool>) -> Option<(u64, bool, u64)> {
-        if let Some(write) = self.pairs.as_mut().and_then(Pairs::write) {
+    fn draw(&mut self, order: &mut Order, block: u64, direction: Option<bool>) -> Option<(u64, bool, u64)> {
+        if let Some(write) = self.trim_write.as_mut().and_then(TrimWrite::write) {
             return Some(write);
         }
         if self.limit.is_some_and(|limit| self.issued >= limit)
-            || self.most_operations.is_some_and(|most| self.operations >= most)
+            || self.max_operations.is_some_and(|most| self.operations >= most)
         {
             return None;
         }
         if self.replay.is_some() {
             return self.replayed();
         }
-        let way = if self.pairs.is_some() { Some(false) } else { way };
-        if let Some(many) = &mut self.many {
-            return many.next_operation(block, way);
+        let direction = if self.trim_write.is_some() { Some(false) } else { direction };
+        if let Some(file_selector) = &mut self.file_selector {
+            return file_selector.next_operation(block, direction);
         }
-        let Some(choice) = &mut self.choice else {
-            return order.next_operation().map(|(offset, write)| (offset, way.unwrap_or(write), block));
+        let Some(pattern) = &mut self.pattern else {
+            return order.next_operation().map(|(offset, write)| (offset, direction.unwrap_or(write), block));
         };
-        if self.limit.is_some() && choice.is_over() {
+        if self.limit.is_some() && pattern.is_over() {
             return None;
         }
-        let write = way.unwrap_or_else(|| order.next_direction());
-        let (mut offset, mut length) = choice.next_visit(write);
+        let write = direction.unwrap_or_else(|| order.next_direction());
+        let (mut offset, mut length) = pattern.next_access(write);
         if let Some(verify) = &self.verify {
             for _ in 0..REDRAWS {
                 if !verify.is_busy(offset) {
                     break;
                 }
-                (offset, length) = choice.next_visit(write);
+                (offset, length) = pattern.next_access(write);
             }
         }
         Some((offset, write, length))
@@ -323,7 +327,7 @@ impl Extras {
         match self.replay.as_mut()?.step()? {
             Step::Transfer { offset, length, write, .. } => Some((offset, write, length)),
             Step::Sync(whole) => {
-                self.sync = Some((Every::now(), whole));
+                self.sync = Some((EveryNth::now(), whole));
                 None
             }
         }
@@ -334,31 +338,31 @@ impl Extras {
     pub fn has_more(&self, order: &Order) -> bool {
         let waits = self.pace.is_some() || self.flow.is_some() || self.depth.is_some();
         self.must_settle()
-            || self.held.is_some()
-            || self.pairs.as_ref().is_some_and(Pairs::is_open)
+            || self.deferred.is_some()
+            || self.trim_write.as_ref().is_some_and(TrimWrite::is_open)
             || self.replay.as_ref().is_some_and(|replay| !replay.is_over())
             || (waits
                 && self.replay.is_none()
-                && self.most_operations.is_none_or(|most| self.operations < most)
+                && self.max_operations.is_none_or(|most| self.operations < most)
                 && match self.limit {
                     Some(limit) => self.issued < limit,
-                    None => match &self.many {
-                        Some(many) => !many.is_over(),
-                        None => self.choice.is_some() || !order.is_over(),
+                    None => match &self.file_selector {
+                        Some(file_selector) => !file_selector.is_over(),
+                        None => self.pattern.is_some() || !order.is_over(),
                     },
                 })
     }
 
     /// With nothing in flight: syncs, thinks, or waits for the next intended beginning, no longer than to `until_ns`.
-    pub fn settle<A: Access>(&mut self, access: &mut A, clock: Clock, until_ns: u64, record: &mut Record) {
+    pub fn settle<A: Access>(&mut self, access: &mut A, clock: Clock, until_ns: u64, metrics: &mut Metrics) {
         if let Some(whole) = self.sync.as_ref().and_then(|(every, whole)| every.is_due().then_some(*whole)) {
             let began = clock.now();
             match if whole { access.sync_whole() } else { access.sync() } {
-                Ok(()) => self.covered(),
-                Err(error) => record.fault(true, error.raw_os_error().unwrap_or(libc::EIO)),
+                Ok(()) => self.on_synced(),
+                Err(error) => metrics.fault(true, error.raw_os_error().unwrap_or(libc::EIO)),
             }
-            if let Some(synced) = &mut self.synced {
-                synced.record_many(clock.now().saturating_sub(began), 1);
+            if let Some(sync_latency) = &mut self.sync_latency {
+                sync_latency.record_many(clock.now().saturating_sub(began), 1);
             }
             if let Some((every, _)) = &mut self.sync {
                 every.done();
@@ -370,7 +374,7 @@ impl Extras {
             while clock.now() < spun {
                 std::hint::spin_loop();
             }
-            rest(clock, now.saturating_add(think.pause_ns).min(until_ns));
+            sleep_until(clock, now.saturating_add(think.pause_ns).min(until_ns));
             if let (true, Some(pace)) = (think.shifts_rate, &mut self.pace) {
                 pace.shift(clock.now().saturating_sub(now));
             }
@@ -382,48 +386,48 @@ impl Extras {
             std::thread::sleep(flow.rest().clamp(FLOW_REST, Duration::from_nanos(LONGEST_SLEEP_NS)));
         } else if let Some(due_ns) = self.replay.as_ref().map(Replay::due_ns).or(self.pace.as_ref().map(Pace::next_ns))
         {
-            rest(clock, due_ns.min(until_ns).min(clock.now() + LONGEST_SLEEP_NS));
+            sleep_until(clock, due_ns.min(until_ns).min(clock.now() + LONGEST_SLEEP_NS));
         }
     }
 
     /// Whether the run is over before its time.
     #[inline]
-    pub fn verdict(&mut self, now_ns: u64, record: &Record, block: u64) -> Verdict {
-        if self.steady.as_mut().is_some_and(|steady| steady.is_reached(now_ns, record))
-            || self.over.as_ref().is_some_and(|over| over.load(Ordering::Relaxed))
+    pub fn next_action(&mut self, now_ns: u64, metrics: &Metrics, block: u64) -> LoopAction {
+        if self.steady.as_mut().is_some_and(|steady| steady.is_reached(now_ns, metrics))
+            || self.cancelled.as_ref().is_some_and(|cancelled| cancelled.load(Ordering::Relaxed))
         {
-            return Verdict::Over;
+            return LoopAction::End;
         }
-        if let Some(least) = &mut self.least {
-            let done = || [0, 1].map(|way| record.directions[way].done(block));
-            if least.is_missed(now_ns, done) {
-                return Verdict::Over;
+        if let Some(minimum_rate) = &mut self.minimum_rate {
+            let done = || [0, 1].map(|direction| metrics.directions[direction].done(block));
+            if minimum_rate.is_missed(now_ns, done) {
+                return LoopAction::End;
             }
         }
-        match self.depth.as_mut().map_or(Next::GoOn, |depth| depth.next(now_ns)) {
-            Next::GoOn => Verdict::GoOn,
-            Next::Restart => Verdict::Restart,
-            Next::Found => Verdict::Over,
-            Next::Hopeless => Verdict::Fault(libc::ETIMEDOUT),
+        match self.depth.as_mut().map_or(SearchStep::GoOn, |depth| depth.next(now_ns)) {
+            SearchStep::GoOn => LoopAction::GoOn,
+            SearchStep::Restart => LoopAction::Restart,
+            SearchStep::Found => LoopAction::End,
+            SearchStep::Hopeless => LoopAction::Fault(libc::ETIMEDOUT),
         }
     }
 
     /// Whether what is to be written at `at` is the block before once more, and not one of its own.
     #[inline]
-    pub fn repeats(&mut self, pool: &Pool, at: usize, length: usize) -> bool {
-        self.repeats.as_mut().is_some_and(|repeats| repeats.repeat(pool, at, length))
+    pub fn duplicates(&mut self, pool: &BufferPool, at: usize, length: usize) -> bool {
+        self.duplicates.as_mut().is_some_and(|duplicates| duplicates.repeat(pool, at, length))
     }
 
     /// Operations were complete after so long.
     #[inline]
-    pub fn took(&mut self, latency_ns: u64, operations: u32, now_ns: u64) {
+    pub fn on_completed(&mut self, latency_ns: u64, operations: u32, now_ns: u64) {
         if let Some(depth) = &mut self.depth {
             depth.completed(latency_ns, operations, now_ns);
         }
     }
 
     /// A sync has ended well: it covers what was acknowledged.
-    pub fn covered(&self) {
+    pub fn on_synced(&self) {
         if let Some(verify) = &self.verify {
             verify.synced();
         }
@@ -431,7 +435,7 @@ impl Extras {
 
     /// An operation begins.
     #[inline]
-    pub fn begin(&mut self, pool: &Pool, at: usize, offset: u64, write: bool) {
+    pub fn begin(&mut self, pool: &BufferPool, at: usize, offset: u64, write: bool) {
         self.in_flight += 1;
         if let Some(verify) = &mut self.verify {
             verify.begin(pool.region(), at, offset, write);
@@ -440,10 +444,10 @@ impl Extras {
 
     /// An operation has ended.
     #[inline]
-    pub fn end(&mut self, pool: &Pool, at: usize, offset: u64, write: bool, whole: bool) {
+    pub fn end(&mut self, pool: &BufferPool, at: usize, offset: u64, write: bool, whole: bool) {
         self.in_flight -= 1;
-        if let Some(pairs) = &mut self.pairs {
-            pairs.ended(write);
+        if let Some(trim_write) = &mut self.trim_write {
+            trim_write.ended(write);
         }
         if let Some(verify) = &mut self.verify {
             verify.end(pool.region(), at, offset, write, whole);
@@ -452,7 +456,7 @@ impl Extras {
 }
 
 /// Waits until `until_ns`: sleeps as long as that is exact enough, then spins.
-fn rest(clock: Clock, until_ns: u64) {
+fn sleep_until(clock: Clock, until_ns: u64) {
     loop {
         let left = until_ns.saturating_sub(clock.now());
         if left == 0 {

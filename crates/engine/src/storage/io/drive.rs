@@ -7,12 +7,12 @@
 //! synchronous engine.
 
 use super::access::{Access, Transfer};
-use super::controls::{Extras, Verdict};
+use super::controls::{Controls, LoopAction};
 use crate::clock::Clock;
 use crate::kernel::Stop;
-use crate::storage::data::buffers::Pool;
+use crate::storage::data::buffers::BufferPool;
 use crate::storage::order::blocks::Order;
-use crate::storage::results::metrics::Record;
+use crate::storage::results::metrics::Metrics;
 use crate::sys::files::LARGEST_CALL;
 
 /// After so many faults in a row without a success, going on measures nothing.
@@ -62,7 +62,7 @@ struct Slot {
 
 /// Operations that began and ended together.
 #[derive(Default)]
-struct Together {
+struct CompletionGroup {
     write: bool,
     issued_ns: u64,
     submitted_ns: u64,
@@ -71,17 +71,17 @@ struct Together {
 }
 
 /// Runs operations of `order` through `access`, as many at once as `pool` has slots, and writes them down
-/// in `record`. `edge` is called when the timed region begins (`true`) and when it ends
-/// (`false`). `extras` are looked at only where `EXTRA` is set, so that a plain run does not pay for them.
+/// in `metrics`. `edge` is called when the timed region begins (`true`) and when it ends
+/// (`false`). `controls` are looked at only where `CONTROLLED` is set, so that a plain run does not pay for them.
 #[allow(clippy::too_many_lines, clippy::too_many_arguments, reason = "one loop whose parts share all their state")]
-pub fn drive<A: Access, const EXTRA: bool>(
+pub fn drive<A: Access, const CONTROLLED: bool>(
     access: &mut A,
     order: &mut Order,
-    extras: &mut Extras,
-    pool: &Pool,
+    controls: &mut Controls,
+    pool: &BufferPool,
     schedule: &Schedule,
     stop: &Stop,
-    record: &mut Record,
+    metrics: &mut Metrics,
     mut edge: impl FnMut(&A, bool),
 ) -> Ending {
     let clock = schedule.clock;
@@ -97,17 +97,17 @@ pub fn drive<A: Access, const EXTRA: bool>(
     let mut serial = order.seed() | 1;
 
     let mut now = clock.now();
-    if EXTRA {
-        extras.restart(now);
+    if CONTROLLED {
+        controls.restart(now);
     }
     let mut counting = now >= schedule.count_from_ns;
     if counting {
         edge(access, true);
         now = clock.now();
-        if EXTRA {
-            extras.restart(now);
+        if CONTROLLED {
+            controls.restart(now);
         }
-        record.begin(now);
+        metrics.begin(now);
     }
     let end = |now: u64| schedule.runtime_ns.map_or(u64::MAX, |runtime| now.saturating_add(runtime));
     let mut next_event = if counting { end(now) } else { schedule.count_from_ns };
@@ -118,24 +118,24 @@ pub fn drive<A: Access, const EXTRA: bool>(
             in_flight += 1;
         }
         while let Some(&number) = free.last() {
-            let (offset, write, length, begins) = if EXTRA {
-                let Some(next) = extras.next_operation(order, block, now) else { break };
+            let (offset, write, length, begins) = if CONTROLLED {
+                let Some(next) = controls.next_operation(order, block, now) else { break };
                 next
             } else {
                 let Some((offset, write)) = order.next_operation() else { break };
                 (offset, write, block, now)
             };
-            let piece = if EXTRA { length.min(piece) } else { piece };
+            let piece = if CONTROLLED { length.min(piece) } else { piece };
             free.pop();
             let slot = &mut slots[number as usize];
             let at = pool.place(number as usize, slot.turn);
             slot.turn = slot.turn.wrapping_add(1);
-            if write && !(EXTRA && extras.repeats(pool, at, length as usize)) {
+            if write && !(CONTROLLED && controls.duplicates(pool, at, length as usize)) {
                 serial = serial.wrapping_add(0x9E37_79B9_7F4A_7C15);
                 pool.stamp(at, length as usize, offset, serial);
             }
-            if EXTRA {
-                extras.begin(pool, at, offset, write);
+            if CONTROLLED {
+                controls.begin(pool, at, offset, write);
             }
             slot.issued_ns = begins;
             slot.length = length;
@@ -146,15 +146,15 @@ pub fn drive<A: Access, const EXTRA: bool>(
             writing = write;
             in_flight += 1;
         }
-        if in_flight == 0 && !(EXTRA && extras.has_more(order)) {
+        if in_flight == 0 && !(CONTROLLED && controls.has_more(order)) {
             break Ending::Pass;
         }
-        if EXTRA && in_flight == 0 {
-            extras.settle(access, clock, next_event, record);
+        if CONTROLLED && in_flight == 0 {
+            controls.settle(access, clock, next_event, metrics);
             now = clock.now().max(now);
         }
         if access.submit().is_err() {
-            record.fault(writing, libc::EIO);
+            metrics.fault(writing, libc::EIO);
             break Ending::Faults;
         }
         let submitted = if A::SYNCHRONOUS { now } else { clock.now() };
@@ -162,27 +162,28 @@ pub fn drive<A: Access, const EXTRA: bool>(
             slots[number as usize].submitted_ns = submitted;
         }
         // At a rate, waiting for completions must not make the next beginning late.
-        let at_least = if EXTRA && extras.is_paced() { usize::from(free.is_empty()) } else { schedule.reap_at_least };
+        let at_least =
+            if CONTROLLED && controls.is_paced() { usize::from(free.is_empty()) } else { schedule.reap_at_least };
         if access.wait(at_least.min(in_flight)).is_err() {
-            record.fault(writing, libc::EIO);
+            metrics.fault(writing, libc::EIO);
             break Ending::Faults;
         }
         now = clock.now().max(now);
-        let mut together = Together::default();
+        let mut group = CompletionGroup::default();
         access.completions(|number, moved| {
             in_flight -= 1;
             let slot = &mut slots[number];
             if moved == slot.transfer.length as i64 && slot.rest == 0 {
                 faults_in_a_row = 0;
                 free.push(number as u32);
-                if EXTRA {
+                if CONTROLLED {
                     let begin = slot.length - slot.transfer.length as u64;
                     let at = slot.transfer.at - begin as usize;
-                    extras.end(pool, at, slot.transfer.offset - begin, slot.transfer.write, true);
+                    controls.end(pool, at, slot.transfer.offset - begin, slot.transfer.write, true);
                 }
-                if slot.issued_ns != together.issued_ns || slot.transfer.write != together.write {
-                    write_down::<A, EXTRA>(record, extras, &together, now);
-                    together = Together {
+                if slot.issued_ns != group.issued_ns || slot.transfer.write != group.write {
+                    record_group::<A, CONTROLLED>(metrics, controls, &group, now);
+                    group = CompletionGroup {
                         write: slot.transfer.write,
                         issued_ns: slot.issued_ns,
                         submitted_ns: slot.submitted_ns,
@@ -190,23 +191,23 @@ pub fn drive<A: Access, const EXTRA: bool>(
                         bytes: 0,
                     };
                 }
-                together.operations += 1;
-                if EXTRA {
-                    together.bytes += slot.length;
+                group.operations += 1;
+                if CONTROLLED {
+                    group.bytes += slot.length;
                 }
-            } else if go_on(slot, moved, record) {
+            } else if go_on(slot, moved, metrics) {
                 again.push(number as u32);
             } else {
                 faults_in_a_row += 1;
                 free.push(number as u32);
-                if EXTRA {
+                if CONTROLLED {
                     let begin = slot.length - slot.rest - slot.transfer.length as u64;
-                    extras.end(pool, slot.transfer.at, slot.transfer.offset - begin, slot.transfer.write, false);
+                    controls.end(pool, slot.transfer.at, slot.transfer.offset - begin, slot.transfer.write, false);
                 }
             }
         });
-        write_down::<A, EXTRA>(record, extras, &together, now);
-        record.tick(now);
+        record_group::<A, CONTROLLED>(metrics, controls, &group, now);
+        metrics.tick(now);
         if now >= next_event {
             if counting {
                 break Ending::Time;
@@ -216,23 +217,23 @@ pub fn drive<A: Access, const EXTRA: bool>(
             edge(access, true);
             now = clock.now();
             next_event = end(now);
-            if EXTRA {
-                extras.restart(now);
+            if CONTROLLED {
+                controls.restart(now);
             }
-            record.begin(now);
+            metrics.begin(now);
         }
-        if EXTRA && counting {
-            match extras.verdict(now, record, block) {
-                Verdict::GoOn => {}
-                Verdict::Over => break Ending::Time,
-                Verdict::Fault(errno) => {
-                    record.fault(false, errno);
+        if CONTROLLED && counting {
+            match controls.next_action(now, metrics, block) {
+                LoopAction::GoOn => {}
+                LoopAction::End => break Ending::Time,
+                LoopAction::Fault(errno) => {
+                    metrics.fault(false, errno);
                     break Ending::Time;
                 }
-                Verdict::Restart => {
+                LoopAction::Restart => {
                     edge(access, true);
                     now = clock.now();
-                    record.begin(now);
+                    metrics.begin(now);
                 }
             }
         }
@@ -245,19 +246,19 @@ pub fn drive<A: Access, const EXTRA: bool>(
     };
     if !counting {
         edge(access, true);
-        record.begin(now);
+        metrics.begin(now);
     }
     // What is in flight owns its buffer: see it home before anybody frees that.
     let mut drain = |access: &mut A| {
         while in_flight > 0 && access.wait(1).is_ok() {
             access.completions(|number, moved| {
                 in_flight -= 1;
-                if EXTRA {
+                if CONTROLLED {
                     let slot = &slots[number];
                     let begin = slot.length - slot.rest - slot.transfer.length as u64;
                     let whole = slot.rest == 0 && moved == slot.transfer.length as i64;
                     let at = slot.transfer.at - begin as usize;
-                    extras.end(pool, at, slot.transfer.offset - begin, slot.transfer.write, whole);
+                    controls.end(pool, at, slot.transfer.offset - begin, slot.transfer.write, whole);
                 }
             });
         }
@@ -265,17 +266,17 @@ pub fn drive<A: Access, const EXTRA: bool>(
     if schedule.sync_at_end {
         drain(access);
         match access.sync() {
-            Ok(()) if EXTRA => extras.covered(),
+            Ok(()) if CONTROLLED => controls.on_synced(),
             Ok(()) => {}
-            Err(error) => record.fault(true, error.raw_os_error().unwrap_or(libc::EIO)),
+            Err(error) => metrics.fault(true, error.raw_os_error().unwrap_or(libc::EIO)),
         }
-        record.end(clock.now().max(now));
+        metrics.end(clock.now().max(now));
         edge(access, false);
     } else {
         if let Err(error) = access.finish() {
-            record.fault(true, error.raw_os_error().unwrap_or(libc::EIO));
+            metrics.fault(true, error.raw_os_error().unwrap_or(libc::EIO));
         }
-        record.end(now);
+        metrics.end(now);
         edge(access, false);
         drain(access);
     }
@@ -283,19 +284,24 @@ pub fn drive<A: Access, const EXTRA: bool>(
 }
 
 #[inline]
-fn write_down<A: Access, const EXTRA: bool>(record: &mut Record, extras: &mut Extras, together: &Together, now: u64) {
-    if together.operations == 0 {
+fn record_group<A: Access, const CONTROLLED: bool>(
+    metrics: &mut Metrics,
+    controls: &mut Controls,
+    group: &CompletionGroup,
+    now: u64,
+) {
+    if group.operations == 0 {
         return;
     }
-    if EXTRA {
-        record.moved(together.write, together.bytes);
-        extras.took(now.saturating_sub(together.issued_ns), together.operations, now);
+    if CONTROLLED {
+        metrics.moved(group.write, group.bytes);
+        controls.on_completed(now.saturating_sub(group.issued_ns), group.operations, now);
     }
-    let complete = now.saturating_sub(together.submitted_ns);
-    record.completed(together.write, complete, now.saturating_sub(together.issued_ns), together.operations);
+    let complete = now.saturating_sub(group.submitted_ns);
+    metrics.completed(group.write, complete, now.saturating_sub(group.issued_ns), group.operations);
     if !A::SYNCHRONOUS {
-        let submit = together.submitted_ns.saturating_sub(together.issued_ns);
-        record.submitted(together.write, submit, together.operations);
+        let submit = group.submitted_ns.saturating_sub(group.issued_ns);
+        metrics.submitted(group.write, submit, group.operations);
     }
 }
 
@@ -312,18 +318,18 @@ pub fn largest_piece(block: u64) -> u64 {
 /// What follows on a piece that did not end its operation: true if there is a next piece to move, false
 /// if the operation failed.
 #[cold]
-fn go_on(slot: &mut Slot, moved: i64, record: &mut Record) -> bool {
+fn go_on(slot: &mut Slot, moved: i64, metrics: &mut Metrics) -> bool {
     let transfer = &mut slot.transfer;
-    let asked = transfer.length as u64;
+    let length = transfer.length as u64;
     if moved <= 0 {
-        record.fault(transfer.write, (-moved) as i32);
+        metrics.fault(transfer.write, (-moved) as i32);
         return false;
     }
-    let moved = (moved as u64).min(asked);
-    if moved < asked {
-        record.fault(transfer.write, 0);
+    let moved = (moved as u64).min(length);
+    if moved < length {
+        metrics.fault(transfer.write, 0);
     }
-    let left = asked - moved + slot.rest;
+    let left = length - moved + slot.rest;
     transfer.offset += moved;
     transfer.at += moved as usize;
     transfer.length = largest_piece(left) as usize;
@@ -377,25 +383,25 @@ mod tests {
         }
     }
 
-    fn one_pass(access: &mut impl Access, blocks: u64, block: u64, depth: usize) -> (Record, Ending) {
-        let pool = Pool::new(depth, block as usize, false, 1, true, &Content::default(), 1).unwrap();
+    fn one_pass(access: &mut impl Access, blocks: u64, block: u64, depth: usize) -> (Metrics, Ending) {
+        let pool = BufferPool::new(depth, block as usize, false, 1, true, &Content::default(), 1).unwrap();
         let mut order = Order::new(Span { offset: 0, blocks, block }, true, 100, false, 1);
-        let mut record = Record::new(1_000_000);
+        let mut metrics = Metrics::new(1_000_000);
         let schedule =
             Schedule { clock: Clock::best(), count_from_ns: 0, runtime_ns: None, reap_at_least: 1, sync_at_end: false };
-        let extras = &mut Extras::default();
+        let controls = &mut Controls::default();
         let ending =
-            drive::<_, false>(access, &mut order, extras, &pool, &schedule, &Stop::new(), &mut record, |_, _| ());
-        (record, ending)
+            drive::<_, false>(access, &mut order, controls, &pool, &schedule, &Stop::new(), &mut metrics, |_, _| ());
+        (metrics, ending)
     }
 
     #[test]
     fn whichever_operation_fails_it_is_counted_and_the_rest_goes_on() {
         for nth in 1..=40 {
-            let (record, ending) = one_pass(&mut Faulty::new(nth, 1, -5), 40, 4096, 8);
+            let (metrics, ending) = one_pass(&mut Faulty::new(nth, 1, -5), 40, 4096, 8);
             assert_eq!(ending, Ending::Pass);
-            assert_eq!(record.directions[0].total.count(), 39, "the {nth}th failed");
-            assert_eq!((record.faults[0].errno, record.faults[0].count), (5, 1));
+            assert_eq!(metrics.directions[0].total.count(), 39, "the {nth}th failed");
+            assert_eq!((metrics.faults[0].errno, metrics.faults[0].count), (5, 1));
         }
     }
 
@@ -403,43 +409,43 @@ mod tests {
     fn a_short_transfer_is_finished_and_told() {
         for nth in 1..=20 {
             let mut access = Faulty::new(nth, 1, 512);
-            let (record, ending) = one_pass(&mut access, 20, 4096, 4);
-            assert_eq!((ending, record.directions[0].total.count()), (Ending::Pass, 20));
-            assert_eq!((record.faults[0].errno, record.faults[0].count), (0, 1));
+            let (metrics, ending) = one_pass(&mut access, 20, 4096, 4);
+            assert_eq!((ending, metrics.directions[0].total.count()), (Ending::Pass, 20));
+            assert_eq!((metrics.faults[0].errno, metrics.faults[0].count), (0, 1));
             assert_eq!(access.lengths.iter().filter(|(_, length)| *length == 4096 - 512).count(), 1);
         }
     }
 
     #[test]
     fn the_end_of_the_file_is_a_fault_and_no_endless_loop() {
-        let (record, ending) = one_pass(&mut Faulty::new(1, u64::MAX - 1, 0), 100, 4096, 4);
-        assert_eq!((ending, record.directions[0].total.count(), record.faults[0].count), (Ending::Pass, 0, 100));
+        let (metrics, ending) = one_pass(&mut Faulty::new(1, u64::MAX - 1, 0), 100, 4096, 4);
+        assert_eq!((ending, metrics.directions[0].total.count(), metrics.faults[0].count), (Ending::Pass, 0, 100));
     }
 
     #[test]
     fn a_file_that_only_fails_ends_the_run_early() {
-        let (record, ending) = one_pass(&mut Faulty::new(500, u64::MAX - 500, -5), 1 << 40, 512, 16);
-        assert_eq!((ending, record.directions[0].total.count()), (Ending::Faults, 499));
-        assert!(record.faults[0].count < u64::from(FAULTS_IN_A_ROW) + 16);
+        let (metrics, ending) = one_pass(&mut Faulty::new(500, u64::MAX - 500, -5), 1 << 40, 512, 16);
+        assert_eq!((ending, metrics.directions[0].total.count()), (Ending::Faults, 499));
+        assert!(metrics.faults[0].count < u64::from(FAULTS_IN_A_ROW) + 16);
     }
 
     #[test]
     fn a_block_beyond_one_system_call_goes_in_pieces_that_stay_aligned() {
         for block in [4096, LARGEST_CALL, LARGEST_CALL + 4096, 5 << 30] {
-            let (mut slot, mut record) = (Slot::default(), Record::new(1));
+            let (mut slot, mut metrics) = (Slot::default(), Metrics::new(1));
             let piece = largest_piece(block);
             slot.transfer = Transfer { length: piece as usize, ..Transfer::default() };
             slot.rest = block - piece;
             let mut moved = piece;
             while {
                 let all = slot.transfer.length as i64;
-                go_on(&mut slot, all, &mut record)
+                go_on(&mut slot, all, &mut metrics)
             } {
                 assert_eq!((slot.transfer.offset, slot.transfer.at as u64), (moved, moved));
                 assert!(slot.transfer.offset % 4096 == 0 && slot.transfer.length as u64 <= LARGEST_CALL);
                 moved += slot.transfer.length as u64;
             }
-            assert_eq!((moved, record.faults.len()), (block, 0));
+            assert_eq!((moved, metrics.faults.len()), (block, 0));
         }
     }
 }

@@ -25,7 +25,7 @@ pub enum Call {
 
 /// The fault: the `nth` call (from 1 on) of a kind answers `errno`; 0 cuts a transfer short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fail {
+pub struct PlannedFault {
     /// Of which kind.
     pub call: Call,
     /// Which one.
@@ -34,7 +34,7 @@ pub struct Fail {
     pub errno: i32,
 }
 
-impl Fail {
+impl PlannedFault {
     /// Reads `7:5`, `submit:7:5` and so on; none for anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -50,43 +50,43 @@ impl Fail {
 
     /// The fault that the environment asks for.
     #[must_use]
-    pub fn asked() -> Option<Self> {
+    pub fn from_environment() -> Option<Self> {
         std::env::var("HWDYNO_FAIL").ok().as_deref().and_then(Self::parse)
     }
 }
 
 /// See the module.
-pub struct Failing<A> {
+pub struct FaultInjector<A> {
     inner: A,
-    fail: Fail,
+    fault: PlannedFault,
     seen: u64,
     victim: Option<(usize, usize)>,
 }
 
-impl<A> Failing<A> {
+impl<A> FaultInjector<A> {
     /// The engine below, and the fault.
-    pub fn new(inner: A, fail: Fail) -> Self {
-        Self { inner, fail, seen: 0, victim: None }
+    pub fn new(inner: A, fault: PlannedFault) -> Self {
+        Self { inner, fault, seen: 0, victim: None }
     }
 
     fn call(&mut self, call: Call) -> io::Result<()> {
-        if self.fail.call == call {
+        if self.fault.call == call {
             self.seen += 1;
-            if self.seen == self.fail.nth {
-                return Err(io::Error::from_raw_os_error(self.fail.errno));
+            if self.seen == self.fault.nth {
+                return Err(io::Error::from_raw_os_error(self.fault.errno));
             }
         }
         Ok(())
     }
 }
 
-impl<A: Access> Access for Failing<A> {
+impl<A: Access> Access for FaultInjector<A> {
     const SYNCHRONOUS: bool = A::SYNCHRONOUS;
 
     fn prepare(&mut self, slot: usize, transfer: &Transfer) {
-        if self.fail.call == Call::Transfer {
+        if self.fault.call == Call::Transfer {
             self.seen += 1;
-            if self.seen == self.fail.nth {
+            if self.seen == self.fault.nth {
                 self.victim = Some((slot, transfer.length));
             }
         }
@@ -104,7 +104,7 @@ impl<A: Access> Access for Failing<A> {
     }
 
     fn completions(&mut self, mut done: impl FnMut(usize, i64)) {
-        let (victim, errno) = (&mut self.victim, i64::from(self.fail.errno));
+        let (victim, errno) = (&mut self.victim, i64::from(self.fault.errno));
         self.inner.completions(|slot, moved| match *victim {
             Some((chosen, length)) if chosen == slot => {
                 *victim = None;
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
     use crate::storage::data::layout::lay_out;
-    use crate::storage::job::options::Asked;
+    use crate::storage::job::options::JobOptions;
     use crate::storage::job::run::{Engine, Job};
     use crate::storage::scratch::Scratch;
     use crate::{Error, Reading, Stop};
@@ -154,7 +154,13 @@ mod tests {
     const ENGINES: [Engine; 5] = [Engine::Uring, Engine::Aio, Engine::Psync, Engine::Mmap, Engine::Stdio];
 
     /// One pass of 12 blocks with the fault; none where this system lacks the engine.
-    fn one_pass(path: &Path, engine: Engine, read_percent: u64, fail: Fail, end_fsync: bool) -> Option<Reading> {
+    fn one_pass(
+        path: &Path,
+        engine: Engine,
+        read_percent: u64,
+        fault: PlannedFault,
+        end_fsync: bool,
+    ) -> Option<Reading> {
         let deep = matches!(engine, Engine::Uring | Engine::Aio);
         let job = Job {
             path: path.into(),
@@ -182,8 +188,8 @@ mod tests {
             consent: crate::storage::raw::claim::Consent::default(),
             files: Vec::new(),
             fresh: false,
-            fail: Some(fail),
-            asked: Asked::default(),
+            fault: Some(fault),
+            options: JobOptions::default(),
         };
         match job.run(&Stop::new()) {
             Ok(reading) => Some(reading),
@@ -203,16 +209,17 @@ mod tests {
         for engine in ENGINES {
             for (read_percent, name, errno) in [(100, "read", libc::EIO), (0, "write", libc::ENOSPC)] {
                 for nth in 1..=BLOCKS {
-                    let fail = Fail { call: Call::Transfer, nth, errno };
-                    let Some(reading) = one_pass(&path, engine, read_percent, fail, false) else { continue };
-                    let told: Vec<_> =
+                    let fault = PlannedFault { call: Call::Transfer, nth, errno };
+                    let Some(reading) = one_pass(&path, engine, read_percent, fault, false) else { continue };
+                    let found: Vec<_> =
                         reading.faults.iter().map(|f| (f.operation.as_str(), f.errno, f.count)).collect();
-                    assert_eq!(told, [(name, errno, 1)], "{engine:?}: the {nth}th {name}");
+                    assert_eq!(found, [(name, errno, 1)], "{engine:?}: the {nth}th {name}");
                     assert_eq!(reading.streams[0].operations, BLOCKS - 1, "{engine:?}: the {nth}th {name}");
                 }
             }
             for nth in 1..=BLOCKS {
-                let Some(reading) = one_pass(&path, engine, 100, Fail { call: Call::Transfer, nth, errno: 0 }, false)
+                let Some(reading) =
+                    one_pass(&path, engine, 100, PlannedFault { call: Call::Transfer, nth, errno: 0 }, false)
                 else {
                     continue;
                 };
@@ -234,23 +241,23 @@ mod tests {
         for engine in ENGINES {
             for call in [Call::Submit, Call::Wait] {
                 for nth in 1..=3 {
-                    let fail = Fail { call, nth, errno: libc::ENOMEM };
-                    let Some(reading) = one_pass(&path, engine, 100, fail, false) else { continue };
+                    let fault = PlannedFault { call, nth, errno: libc::ENOMEM };
+                    let Some(reading) = one_pass(&path, engine, 100, fault, false) else { continue };
                     assert_eq!((reading.faults.len(), reading.faults[0].count), (1, 1), "{engine:?} {call:?} {nth}");
                     assert!(reading.notes.iter().any(|note| note.code == "faults_ended_run"), "{engine:?} {call:?}");
                     assert!(reading.streams[0].operations < BLOCKS, "{engine:?} {call:?} {nth}");
                 }
             }
-            let fail = Fail { call: Call::Sync, nth: 1, errno: libc::EIO };
-            let Some(reading) = one_pass(&path, engine, 0, fail, true) else { continue };
+            let fault = PlannedFault { call: Call::Sync, nth: 1, errno: libc::EIO };
+            let Some(reading) = one_pass(&path, engine, 0, fault, true) else { continue };
             assert_eq!((reading.faults[0].errno, reading.streams[0].operations), (libc::EIO, BLOCKS), "{engine:?}");
         }
     }
 
     #[test]
     fn a_fault_is_read_as_it_is_written() {
-        assert_eq!(Fail::parse("7:5"), Some(Fail { call: Call::Transfer, nth: 7, errno: 5 }));
-        assert_eq!(Fail::parse("sync:1:28"), Some(Fail { call: Call::Sync, nth: 1, errno: 28 }));
-        assert_eq!([Fail::parse(""), Fail::parse("x:1"), Fail::parse("wait:1")], [None; 3]);
+        assert_eq!(PlannedFault::parse("7:5"), Some(PlannedFault { call: Call::Transfer, nth: 7, errno: 5 }));
+        assert_eq!(PlannedFault::parse("sync:1:28"), Some(PlannedFault { call: Call::Sync, nth: 1, errno: 28 }));
+        assert_eq!([PlannedFault::parse(""), PlannedFault::parse("x:1"), PlannedFault::parse("wait:1")], [None; 3]);
     }
 }

@@ -7,20 +7,20 @@
 use std::io;
 
 use super::access::Transfer;
-use super::synchronous::Mover;
-use crate::storage::data::buffers::Pool;
-use crate::storage::data::file_set::Set;
+use super::synchronous::BlockingIo;
+use crate::storage::data::buffers::BufferPool;
+use crate::storage::data::file_set::FileSet;
 use crate::storage::order::blocks::Span;
 use crate::sys::files::page_size;
 use crate::sys::mapping::FileMapping;
 
 /// See the module.
 pub struct Mmap<'a> {
-    set: Set<'a>,
+    file_set: FileSet<'a>,
     mappings: Vec<FileMapping>,
     /// Where in each file the mapping begins: a multiple of the page size.
     begin: u64,
-    pool: &'a Pool,
+    pool: &'a BufferPool,
 }
 
 impl<'a> Mmap<'a> {
@@ -28,22 +28,22 @@ impl<'a> Mmap<'a> {
     ///
     /// # Errors
     /// What keeps a file from being mapped.
-    pub fn new(set: Set<'a>, pool: &'a Pool, span: Span, write: bool, random: bool) -> io::Result<Self> {
+    pub fn new(file_set: FileSet<'a>, pool: &'a BufferPool, span: Span, write: bool, random: bool) -> io::Result<Self> {
         let begin = span.offset / page_size() * page_size();
         let length = span.offset - begin + span.blocks * span.block;
         let map = |file| FileMapping::new(file, begin, length as usize, write).map(FileMapping::guarded);
-        let mappings = set.files().iter().map(map).collect::<io::Result<Vec<_>>>()?;
+        let mappings = file_set.files().iter().map(map).collect::<io::Result<Vec<_>>>()?;
         for mapping in &mappings {
             mapping.advise(random);
         }
-        Ok(Self { set, mappings, begin, pool })
+        Ok(Self { file_set, mappings, begin, pool })
     }
 }
 
-impl Mover for Mmap<'_> {
+impl BlockingIo for Mmap<'_> {
     #[inline]
     fn transfer(&mut self, transfer: &Transfer) -> i64 {
-        let (file, offset) = self.set.place(transfer.offset);
+        let (file, offset) = self.file_set.place(transfer.offset);
         let (mapping, at) = (&self.mappings[file], (offset - self.begin) as usize);
         if transfer.write {
             mapping.write(at, self.pool.region(), transfer.at, transfer.length)

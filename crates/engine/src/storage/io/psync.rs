@@ -3,40 +3,40 @@
 use std::io;
 
 use super::access::Transfer;
-use super::synchronous::Mover;
-use crate::storage::data::buffers::Pool;
-use crate::storage::data::file_set::Set;
+use super::synchronous::BlockingIo;
+use crate::storage::data::buffers::BufferPool;
+use crate::storage::data::file_set::FileSet;
 use crate::sys::files;
 
 /// See the module.
 pub struct Psync<'a> {
-    set: Set<'a>,
-    pool: &'a Pool,
+    file_set: FileSet<'a>,
+    pool: &'a BufferPool,
 }
 
 impl<'a> Psync<'a> {
     /// Between the files and the pool's memory.
     #[must_use]
-    pub fn new(set: Set<'a>, pool: &'a Pool) -> Self {
-        Self { set, pool }
+    pub fn new(file_set: FileSet<'a>, pool: &'a BufferPool) -> Self {
+        Self { file_set, pool }
     }
 }
 
-impl Mover for Psync<'_> {
+impl BlockingIo for Psync<'_> {
     const CALLS_EACH: u64 = 1;
 
     #[inline]
     fn transfer(&mut self, transfer: &Transfer) -> i64 {
         let call = if transfer.write { files::write_at } else { files::read_at };
-        let (file, offset) = self.set.place(transfer.offset);
-        call(&self.set.files()[file], self.pool.region(), transfer.at, transfer.length, offset)
+        let (file, offset) = self.file_set.place(transfer.offset);
+        call(&self.file_set.files()[file], self.pool.region(), transfer.at, transfer.length, offset)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.set.sync_data()
+        self.file_set.sync_data()
     }
 
     fn sync_whole(&mut self) -> io::Result<()> {
-        self.set.sync_all()
+        self.file_set.sync_all()
     }
 }

@@ -3,16 +3,16 @@
 use std::io;
 
 use super::access::Transfer;
-use super::synchronous::Mover;
-use crate::storage::data::buffers::Pool;
-use crate::storage::data::file_set::Set;
+use super::synchronous::BlockingIo;
+use crate::storage::data::buffers::BufferPool;
+use crate::storage::data::file_set::FileSet;
 use crate::sys::stdio::Stream;
 
 /// See the module.
 pub struct Stdio<'a> {
-    set: Set<'a>,
+    file_set: FileSet<'a>,
     streams: Vec<Stream>,
-    pool: &'a Pool,
+    pool: &'a BufferPool,
 }
 
 impl<'a> Stdio<'a> {
@@ -20,16 +20,16 @@ impl<'a> Stdio<'a> {
     ///
     /// # Errors
     /// What keeps a stream from being opened.
-    pub fn new(set: Set<'a>, pool: &'a Pool, write: bool) -> io::Result<Self> {
-        let streams = set.files().iter().map(|file| Stream::over(file, write)).collect::<io::Result<_>>()?;
-        Ok(Self { set, streams, pool })
+    pub fn new(file_set: FileSet<'a>, pool: &'a BufferPool, write: bool) -> io::Result<Self> {
+        let streams = file_set.files().iter().map(|file| Stream::over(file, write)).collect::<io::Result<_>>()?;
+        Ok(Self { file_set, streams, pool })
     }
 }
 
-impl Mover for Stdio<'_> {
+impl BlockingIo for Stdio<'_> {
     #[inline]
     fn transfer(&mut self, transfer: &Transfer) -> i64 {
-        let (file, offset) = self.set.place(transfer.offset);
+        let (file, offset) = self.file_set.place(transfer.offset);
         let (stream, region) = (&mut self.streams[file], self.pool.region());
         if transfer.write {
             stream.write(region, transfer.at, transfer.length, offset)
@@ -40,12 +40,12 @@ impl Mover for Stdio<'_> {
 
     fn sync(&mut self) -> io::Result<()> {
         self.finish()?;
-        self.set.sync_data()
+        self.file_set.sync_data()
     }
 
     fn sync_whole(&mut self) -> io::Result<()> {
         self.finish()?;
-        self.set.sync_all()
+        self.file_set.sync_all()
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::io;
 use super::access::{Access, Transfer};
 
 /// How one transfer is made, and what was written made durable.
-pub trait Mover {
+pub trait BlockingIo {
     /// System calls that one transfer makes.
     const CALLS_EACH: u64 = 0;
 
@@ -24,14 +24,14 @@ pub trait Mover {
 }
 
 /// An access engine for one operation at a time.
-pub struct OneAtATime<M> {
+pub struct Synchronous<M> {
     mover: M,
     next: Option<(usize, Transfer)>,
     complete: Option<(usize, i64)>,
     calls: u64,
 }
 
-impl<M: Mover> OneAtATime<M> {
+impl<M: BlockingIo> Synchronous<M> {
     /// Of what makes its transfers.
     #[must_use]
     pub fn new(mover: M) -> Self {
@@ -39,7 +39,7 @@ impl<M: Mover> OneAtATime<M> {
     }
 }
 
-impl<M: Mover> Access for OneAtATime<M> {
+impl<M: BlockingIo> Access for Synchronous<M> {
     const SYNCHRONOUS: bool = true;
 
     #[inline]

@@ -9,13 +9,13 @@ use std::os::unix::fs::FileTypeExt;
 use serde_json::{Map, Value};
 
 use super::access::{Access, Transfer};
-use crate::storage::data::file_set::Set;
+use crate::storage::data::file_set::FileSet;
 use crate::sys::files::{self, Give};
 
 /// See the module.
 pub struct Trimming<'a, A> {
     inner: A,
-    set: Set<'a>,
+    file_set: FileSet<'a>,
     give: Give,
     done: Vec<(usize, i64)>,
     calls: u64,
@@ -23,10 +23,10 @@ pub struct Trimming<'a, A> {
 
 impl<'a, A: Access> Trimming<'a, A> {
     /// Beside the writes of `inner`; with no files nothing is given back.
-    pub fn new(set: Set<'a>, inner: A) -> Self {
+    pub fn new(file_set: FileSet<'a>, inner: A) -> Self {
         let device = |file: &std::fs::File| file.metadata().is_ok_and(|found| found.file_type().is_block_device());
-        let give = if set.files().first().is_some_and(device) { Give::Discard } else { Give::Hole };
-        Self { inner, set, give, done: Vec::with_capacity(1024), calls: 0 }
+        let give = if file_set.files().first().is_some_and(device) { Give::Discard } else { Give::Hole };
+        Self { inner, file_set, give, done: Vec::with_capacity(1024), calls: 0 }
     }
 }
 
@@ -37,8 +37,8 @@ impl<A: Access> Access for Trimming<'_, A> {
         if transfer.write {
             return self.inner.prepare(slot, transfer);
         }
-        let (file, offset) = self.set.place(transfer.offset);
-        let answer = match self.set.files().get(file) {
+        let (file, offset) = self.file_set.place(transfer.offset);
+        let answer = match self.file_set.files().get(file) {
             Some(file) => files::give_back(file, self.give, offset, transfer.length as u64),
             None => 0,
         };
@@ -82,14 +82,14 @@ impl<A: Access> Access for Trimming<'_, A> {
 
 /// Blocks that are given back and then written, one after the other; fio's `trimwrite`.
 #[derive(Debug, Default)]
-pub struct Pairs {
+pub struct TrimWrite {
     /// The block whose write follows.
     trimmed: Option<(u64, u64)>,
     /// Its trim is not complete yet.
     out: bool,
 }
 
-impl Pairs {
+impl TrimWrite {
     /// The write that follows on the last trim, if there is one.
     pub fn write(&mut self) -> Option<(u64, bool, u64)> {
         self.trimmed.take().map(|(offset, length)| (offset, true, length))

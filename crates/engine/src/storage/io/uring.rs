@@ -5,22 +5,23 @@ use std::io;
 use serde_json::{json, Map, Value};
 
 use super::access::{Access, Transfer};
-use crate::storage::data::buffers::Pool;
-use crate::storage::data::file_set::Set;
+use crate::storage::data::buffers::BufferPool;
+use crate::storage::data::file_set::FileSet;
 use crate::sys::uring::Ring;
 
 /// See the module.
 pub struct Uring<'a> {
     ring: Ring<'a>,
-    set: Set<'a>,
+    file_set: FileSet<'a>,
 }
 
 impl<'a> Uring<'a> {
     /// Must be made and used by one thread.
     /// Hands over at most `batch` transfers a call, and polls for them if `hipri`.
-    pub fn new(set: Set<'a>, pool: &'a Pool, batch: usize, hipri: bool) -> io::Result<Self> {
-        let ring = Ring::new(pool.slots() as u32, set.files(), pool.region(), pool.slot_length(), batch as u32, hipri)?;
-        Ok(Self { ring, set })
+    pub fn new(file_set: FileSet<'a>, pool: &'a BufferPool, batch: usize, hipri: bool) -> io::Result<Self> {
+        let ring =
+            Ring::new(pool.slots() as u32, file_set.files(), pool.region(), pool.slot_length(), batch as u32, hipri)?;
+        Ok(Self { ring, file_set })
     }
 }
 
@@ -29,7 +30,7 @@ impl Access for Uring<'_> {
 
     #[inline]
     fn prepare(&mut self, slot: usize, transfer: &Transfer) {
-        let (file, offset) = self.set.place(transfer.offset);
+        let (file, offset) = self.file_set.place(transfer.offset);
         self.ring.prepare(slot as u32, file, transfer.write, offset, transfer.at, transfer.length as u32);
     }
 
@@ -49,11 +50,11 @@ impl Access for Uring<'_> {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.set.sync_data()
+        self.file_set.sync_data()
     }
 
     fn sync_whole(&mut self) -> io::Result<()> {
-        self.set.sync_all()
+        self.file_set.sync_all()
     }
 
     fn calls(&self) -> u64 {

@@ -5,20 +5,20 @@ use std::path::Path;
 
 use serde_json::{json, Map, Value};
 
-use super::prepare::Ready;
+use super::prepare::Prepared;
 use super::run::{note, Engine, Job};
 use crate::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
-use crate::storage::io::controls::Extras;
+use crate::storage::io::controls::Controls;
 use crate::storage::io::drive::Ending;
 use crate::storage::order::blocks::Span;
-use crate::storage::results::metrics::{Direction, Record};
-use crate::storage::results::summary::Told;
-use crate::storage::trace::iolog::{self, Trace};
+use crate::storage::results::metrics::{Direction, Metrics};
+use crate::storage::results::summary::Summary;
+use crate::storage::trace::iolog::{self, TraceRecorder};
 
 /// What one member of the team brings home.
-pub struct Outcome {
+pub struct ThreadResult {
     /// What it wrote down.
-    pub record: Record,
+    pub metrics: Metrics,
     /// Why it ended.
     pub ending: Ending,
     /// CPU time inside the timed region.
@@ -34,17 +34,17 @@ pub struct Outcome {
     /// How long filling its buffers took, s.
     pub fill_s: f64,
     /// What was asked beyond blocks at full speed, with what came of it.
-    pub extras: Extras,
+    pub controls: Controls,
 }
 
 /// What each thread moved, and how long it took over it: beside the whole's throughput, which is the parent's.
 #[derive(Default)]
-struct Children(Vec<(u64, f64)>);
+struct ThreadRates(Vec<(u64, f64)>);
 
-impl Children {
-    fn add(&mut self, record: &Record, block: u64, varied: bool) {
-        let bytes = record.directions.iter().map(|direction| bytes_of(direction, block, varied)).sum::<u64>();
-        let took_s = record.ended_ns.saturating_sub(record.began_ns) as f64 / 1e9;
+impl ThreadRates {
+    fn add(&mut self, metrics: &Metrics, block: u64, variable_length: bool) {
+        let bytes = metrics.directions.iter().map(|direction| bytes_of(direction, block, variable_length)).sum::<u64>();
+        let took_s = metrics.ended_ns.saturating_sub(metrics.began_ns) as f64 / 1e9;
         if took_s > 0.0 {
             self.0.push((bytes, took_s));
         }
@@ -70,8 +70,8 @@ impl Children {
     }
 }
 
-fn bytes_of(direction: &Direction, block: u64, varied: bool) -> u64 {
-    if varied {
+fn bytes_of(direction: &Direction, block: u64, variable_length: bool) -> u64 {
+    if variable_length {
         direction.bytes
     } else {
         direction.total.count() * block
@@ -79,23 +79,24 @@ fn bytes_of(direction: &Direction, block: u64, varied: bool) -> u64 {
 }
 
 /// One thread's progress, by direction: operations, bytes and sums of latency an interval.
-fn log_of(record: &Record, block: u64, varied: bool) -> Value {
+fn log_of(metrics: &Metrics, block: u64, variable_length: bool) -> Value {
     let direction = |of: &Direction| {
         let [submit, complete, total] = &of.latency_progress;
-        let bytes = if varied { of.bytes_progress.clone() } else { of.progress.iter().map(|n| n * block).collect() };
+        let bytes =
+            if variable_length { of.bytes_progress.clone() } else { of.progress.iter().map(|n| n * block).collect() };
         json!({"operations": of.progress, "bytes": bytes, "submit_ns": submit, "complete_ns": complete, "total_ns": total})
     };
     json!({
-        "interval_s": record.interval_ns as f64 / 1e9,
-        "read": direction(&record.directions[0]),
-        "write": direction(&record.directions[1]),
+        "interval_s": metrics.interval_ns as f64 / 1e9,
+        "read": direction(&metrics.directions[0]),
+        "write": direction(&metrics.directions[1]),
     })
 }
 
 impl Job {
     /// The direction beside writing.
     fn other_way(&self) -> &'static str {
-        if self.asked.trims {
+        if self.options.trims {
             "trim"
         } else {
             "read"
@@ -103,7 +104,7 @@ impl Job {
     }
 
     /// Writes down the operations of all threads; a note where that is not the whole of it.
-    fn write_trace(&self, path: &Path, traces: &[Trace], span: Span, file_blocks: u64) -> Option<Note> {
+    fn write_trace(&self, path: &Path, traces: &[TraceRecorder], span: Span, file_blocks: u64) -> Option<Note> {
         let paths = if self.files.is_empty() { std::slice::from_ref(&self.path) } else { &self.files };
         let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let length = (file_blocks * span.block).max(1);
@@ -115,81 +116,81 @@ impl Job {
             let at = offset - span.offset;
             (thread * of_each + (at / length) as usize, span.offset + at % length)
         };
-        let left_out: u64 = traces.iter().map(|trace| trace.left_out).sum();
-        match iolog::write_down(path, traces, self.other_way(), &names, place) {
+        let dropped: u64 = traces.iter().map(|trace| trace.dropped).sum();
+        match iolog::write_iolog(path, traces, self.other_way(), &names, place) {
             Err(error) => Some(note("trace_not_written", format!("write_iolog {}: {error}", path.display()))),
-            Ok(()) if left_out > 0 => Some(note(
+            Ok(()) if dropped > 0 => Some(note(
                 "trace_cut",
                 format!(
-                    "write_iolog holds the first {} operations of each thread; {left_out} more were made",
-                    iolog::MOST_WRITTEN
+                    "write_iolog holds the first {} operations of each thread; {dropped} more were made",
+                    iolog::MAX_RECORDED
                 ),
             )),
             Ok(()) => None,
         }
     }
 
-    pub(super) fn put_together(&self, outcomes: Vec<Outcome>, ready: Ready) -> Reading {
-        let Ready { span, mut notes, mut details, file_blocks: ready_blocks, .. } = ready;
+    pub(super) fn reading_of(&self, results: Vec<ThreadResult>, prepared: Prepared) -> Reading {
+        let Prepared { span, mut notes, mut details, file_blocks: ready_blocks, .. } = prepared;
         let mut reading = Reading { concurrency_asked: (self.depth * self.jobs) as f64, ..Reading::default() };
-        let mut all: Option<Record> = None;
+        let mut all: Option<Metrics> = None;
         let (mut calls, mut touched, mut fill_s) = (0_u64, 0_u64, 0.0_f64);
-        let mut told = Told::default();
-        let varied = self.asked.varied();
-        let mut children = Children::default();
+        let mut summary = Summary::default();
+        let variable_length = self.options.variable_length();
+        let mut threads = ThreadRates::default();
         let mut logs = Vec::new();
-        for outcome in outcomes {
-            told.add(outcome.extras);
-            reading.cpu += outcome.cpu;
-            reading.interrupted |= outcome.ending == Ending::Stopped;
-            calls += outcome.calls;
-            touched += outcome.touched;
-            fill_s = fill_s.max(outcome.fill_s);
-            if let Some(counters) = outcome.counters {
+        for result in results {
+            summary.add(result.controls);
+            reading.cpu += result.cpu;
+            reading.interrupted |= result.ending == Ending::Stopped;
+            calls += result.calls;
+            touched += result.touched;
+            fill_s = fill_s.max(result.fill_s);
+            if let Some(counters) = result.counters {
                 reading.counters = counters;
             }
-            details.extend(outcome.facts);
-            if outcome.ending == Ending::Faults && !notes.iter().any(|note| note.code == "faults_ended_run") {
+            details.extend(result.facts);
+            if result.ending == Ending::Faults && !notes.iter().any(|note| note.code == "faults_ended_run") {
                 notes.push(note("faults_ended_run", "so many operations failed in a row that the run was ended early"));
             }
-            children.add(&outcome.record, self.block, varied);
-            if self.asked.log {
-                logs.push(log_of(&outcome.record, self.block, varied));
+            threads.add(&result.metrics, self.block, variable_length);
+            if self.options.log {
+                logs.push(log_of(&result.metrics, self.block, variable_length));
             }
             match &mut all {
-                Some(all) => all.merge(outcome.record),
-                None => all = Some(outcome.record),
+                Some(all) => all.merge(result.metrics),
+                None => all = Some(result.metrics),
             }
         }
-        let Some(record) = all else { return reading };
-        if let Some(path) = &self.asked.trace {
-            notes.extend(self.write_trace(path, &told.traces, span, ready_blocks));
+        let Some(metrics) = all else { return reading };
+        if let Some(path) = &self.options.trace {
+            notes.extend(self.write_trace(path, &summary.traces, span, ready_blocks));
         }
-        reading.elapsed_s = (record.ended_ns - record.began_ns) as f64 / 1e9;
-        reading.samples = Samples { interval_s: record.interval_ns as f64 / 1e9, ..Samples::default() };
+        reading.elapsed_s = (metrics.ended_ns - metrics.began_ns) as f64 / 1e9;
+        reading.samples = Samples { interval_s: metrics.interval_ns as f64 / 1e9, ..Samples::default() };
         let mut in_flight_ns = 0.0;
-        for (name, asked, direction) in
-            [(self.other_way(), self.reads(), &record.directions[0]), ("write", self.writes(), &record.directions[1])]
+        for (name, used, direction) in
+            [(self.other_way(), self.reads(), &metrics.directions[0]), ("write", self.writes(), &metrics.directions[1])]
         {
-            if !asked {
+            if !used {
                 continue;
             }
             let operations = direction.total.count();
             in_flight_ns += direction.total.mean() * operations as f64;
-            let bytes = if varied { direction.bytes } else { operations * self.block };
+            let bytes = if variable_length { direction.bytes } else { operations * self.block };
             let mut stream = Stream { name: name.into(), operations, bytes, ..Stream::default() };
             stream.add_latency("submit", &direction.submit);
             stream.add_latency("complete", &direction.complete);
             stream.add_latency("total", &direction.total);
             reading.streams.push(stream);
-            reading.samples.bytes.push(if varied {
+            reading.samples.bytes.push(if variable_length {
                 direction.bytes_progress.clone()
             } else {
                 direction.progress.iter().map(|count| count * self.block).collect()
             });
             reading.samples.operations.push(direction.progress.clone());
         }
-        for fault in &record.faults {
+        for fault in &metrics.faults {
             reading.faults.push(Fault {
                 operation: if fault.write { "write" } else { self.other_way() }.into(),
                 errno: fault.errno,
@@ -201,13 +202,13 @@ impl Job {
                 count: fault.count,
             });
         }
-        children.write(reading.elapsed_s, &mut details);
+        threads.write(reading.elapsed_s, &mut details);
         if !logs.is_empty() {
             details.insert("logs".into(), json!(logs));
         }
-        told.write(&mut details, &mut reading.faults);
-        notes.extend(self.asked.tell_rate(&mut reading, &mut details));
-        if self.asked.is_held_back() {
+        summary.write(&mut details, &mut reading.faults);
+        notes.extend(self.options.note_missed_rate(&mut reading, &mut details));
+        if self.options.is_throttled() {
             // Something else than the depth says how many are in flight.
             reading.concurrency_asked = 0.0;
         }
@@ -232,35 +233,35 @@ mod tests {
     use super::*;
 
     /// So many blocks of 1000 B written from 1 s on for so long.
-    fn record(blocks: u32, took_s: u64) -> Record {
-        let mut record = Record::new(1_000_000_000);
-        record.begin(1_000_000_000);
-        record.completed(true, 1, 1, blocks);
-        record.end((1 + took_s) * 1_000_000_000);
-        record
+    fn metrics(blocks: u32, took_s: u64) -> Metrics {
+        let mut metrics = Metrics::new(1_000_000_000);
+        metrics.begin(1_000_000_000);
+        metrics.completed(true, 1, 1, blocks);
+        metrics.end((1 + took_s) * 1_000_000_000);
+        metrics
     }
 
-    fn told(records: &[Record], elapsed_s: f64) -> Map<String, Value> {
-        let (mut children, mut details) = (Children::default(), Map::new());
-        for record in records {
-            children.add(record, 1000, false);
+    fn rates_of(threads_metrics: &[Metrics], elapsed_s: f64) -> Map<String, Value> {
+        let (mut threads, mut details) = (ThreadRates::default(), Map::new());
+        for metrics in threads_metrics {
+            threads.add(metrics, 1000, false);
         }
-        children.write(elapsed_s, &mut details);
+        threads.write(elapsed_s, &mut details);
         details
     }
 
     #[test]
     fn threads_that_end_together_add_up_to_the_whole() {
-        let details = told(&[record(100, 4), record(300, 4)], 4.0);
+        let details = rates_of(&[metrics(100, 4), metrics(300, 4)], 4.0);
         assert_eq!(details["children_sum_bytes_s"], json!(100_000.0));
         assert_eq!(details["children_sum_over_parent"], json!(1.0));
         assert_eq!(details["children_shortest_share"], json!(1.0));
-        assert!(told(&[record(100, 4)], 4.0).is_empty());
+        assert!(rates_of(&[metrics(100, 4)], 4.0).is_empty());
     }
 
     #[test]
     fn one_that_is_done_early_makes_the_sum_more_than_was_ever_moved() {
-        let details = told(&[record(100, 1), record(100, 4)], 4.0);
+        let details = rates_of(&[metrics(100, 1), metrics(100, 4)], 4.0);
         // 100 000 + 25 000 B/s of its own each; 200 000 B in 4 s all together.
         assert_eq!(details["children_sum_bytes_s"], json!(125_000.0));
         assert_eq!(details["children_sum_over_parent"], json!(2.5));

@@ -48,7 +48,7 @@ pub fn text(name: &'static str, means: &'static str) -> Parameter {
 
 /// Several files, passes, and an early end.
 #[must_use]
-pub fn courses() -> Vec<Parameter> {
+pub fn multi_file_parameters() -> Vec<Parameter> {
     vec![
         count("loops", "passes, where time does not end the run", 1, 1 << 30, 1),
         text(
@@ -74,9 +74,9 @@ pub fn courses() -> Vec<Parameter> {
     ]
 }
 
-/// What a run may be asked beyond blocks at full speed; see [`super::options::Asked`].
+/// What a run may be asked beyond blocks at full speed; see [`super::options::JobOptions`].
 #[must_use]
-pub fn asked() -> Vec<Parameter> {
+pub fn load_parameters() -> Vec<Parameter> {
     vec![
         parameter(
             "rate",
@@ -133,7 +133,7 @@ fn rate(name: &'static str, means: &'static str) -> Parameter {
 
 /// What job files ask beside those: rates apart, other orders, other contents, traces.
 #[must_use]
-pub fn job_files() -> Vec<Parameter> {
+pub fn job_file_parameters() -> Vec<Parameter> {
     vec![
         rate("rate_iops_read", "begin so many reads/s, all jobs together, in place of rate; 0 for no rate"),
         rate("rate_iops_write", "likewise writes/s; in a mix the direction that is due goes first"),

@@ -17,7 +17,7 @@ use crate::sys::files::{self, Advice, Durable};
 use crate::sys::memory::Region;
 
 /// A job made ready: files open, region known.
-pub(super) struct Ready {
+pub(super) struct Prepared {
     /// Holds a raw device that is written against everybody else, for as long as the run lasts.
     _claim: Option<Claim>,
     /// Of each thread.
@@ -32,14 +32,14 @@ pub(super) struct Ready {
     pub notes: Vec<Note>,
     /// Likewise, as figures.
     pub details: Map<String, Value>,
-    _made: Made,
+    _made: TemporaryFiles,
 }
 
 /// Files that were made for this run alone.
 #[derive(Default)]
-struct Made(Vec<PathBuf>);
+struct TemporaryFiles(Vec<PathBuf>);
 
-impl Drop for Made {
+impl Drop for TemporaryFiles {
     fn drop(&mut self) {
         for path in &self.0 {
             let _ = fs::remove_file(path); // gone is gone
@@ -49,10 +49,10 @@ impl Drop for Made {
 
 impl Job {
     /// For the engine that touches no file.
-    pub(super) fn nothing(&self) -> Ready {
+    pub(super) fn without_files(&self) -> Prepared {
         let span = Span { offset: 0, blocks: (self.size / self.block).max(1), block: self.block };
         let (notes, details) = (Vec::new(), Map::new());
-        Ready {
+        Prepared {
             _claim: None,
             files: Vec::new(),
             span,
@@ -60,11 +60,11 @@ impl Job {
             device: None,
             notes,
             details,
-            _made: Made::default(),
+            _made: TemporaryFiles::default(),
         }
     }
 
-    pub(super) fn make_ready(&self) -> Result<Ready, Error> {
+    pub(super) fn prepare(&self) -> Result<Prepared, Error> {
         let mut notes = Vec::new();
         let mut details = Map::new();
         let paths: Vec<&Path> =
@@ -76,10 +76,10 @@ impl Job {
             Some(device) => Some(claim::claim(device, &self.consent)?),
             None => None,
         };
-        if self.asked.purge {
+        if self.options.purge {
             notes.push(purged(claim.as_ref()));
         }
-        let made = if self.fresh { make(&paths)? } else { Made::default() };
+        let made = if self.fresh { make(&paths)? } else { TemporaryFiles::default() };
         let (mut size, mut device, mut raw) = (u64::MAX, None, false);
         for path in &paths {
             let (own, metadata, is_device) = self.region_of(path, claim.as_ref())?;
@@ -110,8 +110,8 @@ impl Job {
             ));
         }
         let covered = file_blocks * span.block;
-        if let Some((recorded, _)) = &self.asked.replay {
-            recorded.check(paths.len(), if count > 1 { covered } else { self.offset + size }, self.block)?;
+        if let Some((iolog, _)) = &self.options.replay {
+            iolog.check(paths.len(), if count > 1 { covered } else { self.offset + size }, self.block)?;
             if self.engine == Engine::Mmap || self.jobs > 1 {
                 return Err(Error::usage("a trace is run by one job, through another engine than mmap"));
             }
@@ -140,7 +140,7 @@ impl Job {
                 if self.drop_cache {
                     files::advise(&file, span.offset, covered, Advice::DropCache);
                 }
-                if self.asked.pre_read && number == 0 {
+                if self.options.pre_read && number == 0 {
                     files::read_ahead(&open(path, false, false)?, span.offset, covered);
                 }
                 own.push(file);
@@ -162,8 +162,8 @@ impl Job {
             let before = self.cached_share(&all, span.offset, file_blocks);
             details.insert("cached_share_before".into(), json!(before));
         }
-        self.asked.check_polling(self.engine == Engine::Uring, direct, device.as_ref())?;
-        Ok(Ready { _claim: claim, files: all, span, file_blocks, device, notes, details, _made: made })
+        self.options.check_polling(self.engine == Engine::Uring, direct, device.as_ref())?;
+        Ok(Prepared { _claim: claim, files: all, span, file_blocks, device, notes, details, _made: made })
     }
 
     /// The length of the region of one file, what the system says of it, and whether it is a block device.
@@ -193,9 +193,9 @@ impl Job {
     /// Opens a file as this job needs it; a device for writing by its claim alone.
     fn open(&self, path: &Path, claim: Option<&Claim>, direct: bool) -> Result<File, Error> {
         if let Some(claim) = claim {
-            return claim.open(path, direct, self.asked.durable);
+            return claim.open(path, direct, self.options.durable);
         }
-        let file = open_as(path, self.changes(), direct, self.asked.durable)?;
+        let file = open_as(path, self.changes(), direct, self.options.durable)?;
         // The path may lead elsewhere than a moment ago.
         if self.changes() && file.metadata().is_ok_and(|now| now.file_type().is_block_device()) {
             return Err(Error::usage(format!("{} became a block device while it was opened", path.display())));
@@ -231,7 +231,7 @@ impl Job {
             Err(error) => return Some(format!("O_DIRECT was refused ({error})")),
         };
         // A read of one block shows whether its alignment will do; a longer one adds nothing.
-        let block = self.asked.shortest(self.block);
+        let block = self.options.shortest(self.block);
         let length = if block <= 1 << 20 { block as usize } else { 4096 + block as usize % 4096 };
         let probe = Region::new(length).ok()?;
         if self.fresh {
@@ -254,8 +254,8 @@ fn purged(claim: Option<&Claim>) -> Note {
 }
 
 /// Makes the files of a run that wants fresh ones; none of them may be there.
-fn make(paths: &[&Path]) -> Result<Made, Error> {
-    let mut made = Made::default();
+fn make(paths: &[&Path]) -> Result<TemporaryFiles, Error> {
+    let mut made = TemporaryFiles::default();
     for path in paths {
         fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
             Error::machine(format!("create {}; choose a path that you may write to", path.display()), &error)

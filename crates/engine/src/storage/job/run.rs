@@ -8,35 +8,35 @@ use std::time::Duration;
 
 use serde_json::{json, Map};
 
-use super::options::{Asked, Part};
-use super::outcome::Outcome;
-use super::prepare::Ready;
+use super::options::{JobOptions, ThreadPart};
+use super::outcome::ThreadResult;
+use super::prepare::Prepared;
 use crate::clock::Clock;
 use crate::cpu_time;
 use crate::kernel::{Error, Stop};
 use crate::reading::{CpuTime, Note, Reading};
-use crate::storage::data::buffers::Pool;
-use crate::storage::data::file_set::Set;
+use crate::rng::mix;
+use crate::storage::data::buffers::BufferPool;
+use crate::storage::data::file_set::FileSet;
 use crate::storage::integrity::journal::Journal;
 use crate::storage::integrity::verify;
 use crate::storage::io::access::Access;
 use crate::storage::io::aio::Aio;
 use crate::storage::io::drive::{drive, Schedule};
-use crate::storage::io::fault_injection::{Fail, Failing};
+use crate::storage::io::fault_injection::{FaultInjector, PlannedFault};
 use crate::storage::io::mmap::Mmap;
 use crate::storage::io::null::Null;
 use crate::storage::io::psync::Psync;
 use crate::storage::io::setup_error::{aio_refused, uring_refused};
 use crate::storage::io::stdio::Stdio;
-use crate::storage::io::synchronous::OneAtATime;
+use crate::storage::io::synchronous::Synchronous;
 use crate::storage::io::trim::Trimming;
 use crate::storage::io::uring::Uring;
 use crate::storage::order::blocks::{Order, Span};
-use crate::storage::pace::steady_state::Shared;
+use crate::storage::pace::steady_state::SharedProgress;
 use crate::storage::raw::claim::Consent;
 use crate::storage::results::counters::Snapshot;
-use crate::storage::results::metrics::Record;
-use crate::sys::memory::mix;
+use crate::storage::results::metrics::Metrics;
 use crate::team;
 
 /// How operations reach the file.
@@ -130,9 +130,9 @@ pub struct Job {
     /// The files are made for this run, empty, and removed after it: every write is a first one.
     pub fresh: bool,
     /// A fault to plant, for tests.
-    pub fail: Option<Fail>,
+    pub fault: Option<PlannedFault>,
     /// What is asked beyond blocks at full speed.
-    pub asked: Asked,
+    pub options: JobOptions,
 }
 
 impl Job {
@@ -146,7 +146,7 @@ impl Job {
 
     /// Whether what lies there will not be the same after it.
     pub(super) fn changes(&self) -> bool {
-        self.writes() || self.asked.trims
+        self.writes() || self.options.trims
     }
 
     /// Runs it.
@@ -155,25 +155,25 @@ impl Job {
     /// Anything that can be known before the timed region; faults inside it are counted in the reading.
     pub fn run(&self, stop: &Stop) -> Result<Reading, Error> {
         self.check()?;
-        let mut ready = if self.engine == Engine::Null { self.nothing() } else { self.make_ready()? };
+        let mut prepared = if self.engine == Engine::Null { self.without_files() } else { self.prepare()? };
         let clock = Clock::best();
         let watch = clock.watch();
-        let together = Together {
+        let team_state = TeamState {
             start: OnceLock::new(),
             failed: AtomicBool::new(false),
-            steady: Arc::new(Shared::new(self.jobs)),
-            journal: self.journal(&ready)?,
+            steady: Arc::new(SharedProgress::new(self.jobs)),
+            journal: self.journal(&prepared)?,
         };
-        let outcomes = team::run(self.jobs, &self.cpus, |member| {
-            self.member(member, &ready, clock, &together, stop)
-                .inspect_err(|_| together.failed.store(true, Ordering::Relaxed))
+        let results = team::run(self.jobs, &self.cpus, |member| {
+            self.member(member, &prepared, clock, &team_state, stop)
+                .inspect_err(|_| team_state.failed.store(true, Ordering::Relaxed))
         })?;
-        let outcomes = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
-        if let Some(journal) = &together.journal {
+        let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+        if let Some(journal) = &team_state.journal {
             journal.end();
         }
         if let Some(share) = watch.disagreement() {
-            ready.notes.push(note(
+            prepared.notes.push(note(
                 "clock_disagrees",
                 format!(
                     "the processor's counter ran {:+.2}% against the system's clock, which is used from now on",
@@ -181,12 +181,12 @@ impl Job {
                 ),
             ));
         }
-        let after = self.cached_share(&ready.files, ready.span.offset, ready.file_blocks);
+        let after = self.cached_share(&prepared.files, prepared.span.offset, prepared.file_blocks);
         if let (Some(after), false) = (after, self.engine == Engine::Null) {
-            ready.details.insert("cached_share_after".into(), json!(after));
+            prepared.details.insert("cached_share_after".into(), json!(after));
         }
-        ready.details.insert("clock".into(), json!(clock.name()));
-        Ok(self.put_together(outcomes, ready))
+        prepared.details.insert("clock".into(), json!(clock.name()));
+        Ok(self.reading_of(results, prepared))
     }
 
     /// How many completions to wait for at a time: one in 16 of the depth unless asked otherwise.
@@ -211,7 +211,7 @@ impl Job {
         match (self.batch_submit, self.direct && self.batch_complete_min == 0) {
             (0, true) => 2,
             (0, false) => self.depth,
-            (asked, _) => asked,
+            (given, _) => given,
         }
     }
 
@@ -225,7 +225,7 @@ impl Job {
         if self.time_based && self.runtime_s <= 0.0 {
             return Err(Error::usage("a time_based run needs a runtime above 0 s"));
         }
-        self.asked.check(self.random, self.share_whole && self.jobs > 1, self.block)?;
+        self.options.check(self.random, self.share_whole && self.jobs > 1, self.block)?;
         if self.files.len() > 1 && !self.share_whole && self.files.len() % self.jobs != 0 {
             return Err(Error::usage(format!(
                 "{} files cannot be shared out among {} jobs: give each as many, or use share=whole",
@@ -236,7 +236,8 @@ impl Job {
         if self.fresh && (self.engine == Engine::Mmap || self.reads() || self.size == 0) {
             return Err(Error::usage("a fresh file is written only, not by mmap, and needs a size"));
         }
-        let needed = Pool::bytes(self.depth, self.block as usize, self.writes(), self.jobs) as u128 * self.jobs as u128;
+        let needed =
+            BufferPool::bytes(self.depth, self.block as usize, self.writes(), self.jobs) as u128 * self.jobs as u128;
         let limit = available_memory().map_or(u128::MAX, |bytes| u128::from(bytes) * 4 / 5);
         if needed > limit {
             return Err(Error::usage(format!(
@@ -249,134 +250,136 @@ impl Job {
     }
 
     /// What of the region is the job's `number`.
-    fn span_of(&self, number: usize, ready: &Ready) -> Span {
+    fn span_of(&self, number: usize, prepared: &Prepared) -> Span {
         match (self.share_whole, self.files.len() > 1) {
-            (true, _) => ready.span,
+            (true, _) => prepared.span,
             (false, true) => {
-                let files = ready.files.get(number).map_or(0, Vec::len);
-                Span { blocks: ready.file_blocks * files as u64, ..ready.span }
+                let files = prepared.files.get(number).map_or(0, Vec::len);
+                Span { blocks: prepared.file_blocks * files as u64, ..prepared.span }
             }
-            (false, false) => ready.span.part(number as u64, self.jobs as u64),
+            (false, false) => prepared.span.part(number as u64, self.jobs as u64),
         }
     }
 
     /// The journal that is asked for, of all jobs; each of them keeps its own part.
-    fn journal(&self, ready: &Ready) -> Result<Option<Journal>, Error> {
-        if !self.asked.keeps_journal() {
+    fn journal(&self, prepared: &Prepared) -> Result<Option<Journal>, Error> {
+        if !self.options.keeps_journal() {
             return Ok(None);
         }
         if !self.writes() || self.files.len() > 1 {
             return Err(Error::usage("a journal tells of writes to one file: take an rw that writes, and no files"));
         }
-        let parts: Vec<Span> = (0..self.jobs).map(|number| self.span_of(number, ready)).collect();
+        let parts: Vec<Span> = (0..self.jobs).map(|number| self.span_of(number, prepared)).collect();
         // No other run's blocks may pass for this one's.
-        let nonce = verify::nonce(self.asked.verify_seed ^ Clock::best().now() ^ u64::from(std::process::id()));
-        Journal::create(&self.asked.journal, &self.path, nonce, &parts).map(Some)
+        let nonce = verify::nonce(self.options.verify_seed ^ Clock::best().now() ^ u64::from(std::process::id()));
+        Journal::create(&self.options.journal, &self.path, nonce, &parts).map(Some)
     }
 
     /// One member's part: set up, wait for all, run, bring home.
     fn member(
         &self,
         member: &team::Member<'_>,
-        ready: &Ready,
+        prepared: &Prepared,
         clock: Clock,
-        together: &Together,
+        team_state: &TeamState,
         stop: &Stop,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<ThreadResult, Error> {
         let seed = mix(self.seed ^ mix(member.number as u64));
-        let files = ready.files.get(member.number).map_or(&[][..], Vec::as_slice);
-        let span = self.span_of(member.number, ready);
+        let files = prepared.files.get(member.number).map_or(&[][..], Vec::as_slice);
+        let span = self.span_of(member.number, prepared);
         let filling = clock.now();
-        let pool = Pool::new(
+        let pool = BufferPool::new(
             self.depth,
             self.block as usize,
             self.writes(),
             self.jobs,
-            self.asked.huge,
-            &self.asked.content,
+            self.options.huge,
+            &self.options.content,
             seed,
         );
         let fill_s = clock.now().saturating_sub(filling) as f64 / 1e9;
         let result = pool.map_err(|e| Error::machine("map the buffers", &e)).and_then(|pool| {
-            let go = Go { job: self, ready, clock, together, stop, member, span, seed, pool: &pool };
-            let set = match files {
+            let context =
+                ThreadContext { job: self, prepared, clock, team_state, stop, member, span, seed, pool: &pool };
+            let file_set = match files {
                 // A trace says where in the file, and its last operation may end with no whole block.
-                [only] if self.asked.replay.is_some() => Set::one(only),
-                _ => Set::new(files, span.offset, ready.file_blocks * span.block),
+                [only] if self.options.replay.is_some() => FileSet::one(only),
+                _ => FileSet::new(files, span.offset, prepared.file_blocks * span.block),
             };
-            let of_each = if files.len() > 1 { Span { blocks: ready.file_blocks, ..span } } else { span };
+            let of_each = if files.len() > 1 { Span { blocks: prepared.file_blocks, ..span } } else { span };
             match self.engine {
-                _ if files.is_empty() => go.with(set, Ok(Null::new(self.depth))),
-                Engine::Uring => go.with(
-                    set,
-                    Uring::new(set, &pool, self.submit_at_most(), self.asked.hipri).map_err(|e| uring_refused(&e)),
+                _ if files.is_empty() => context.run_with(file_set, Ok(Null::new(self.depth))),
+                Engine::Uring => context.run_with(
+                    file_set,
+                    Uring::new(file_set, &pool, self.submit_at_most(), self.options.hipri)
+                        .map_err(|e| uring_refused(&e)),
                 ),
-                Engine::Aio => go.with(set, Aio::new(set, &pool).map_err(|e| aio_refused(&e))),
-                Engine::Psync => go.with(set, Ok(OneAtATime::new(Psync::new(set, &pool)))),
-                Engine::Mmap => go.with(
-                    set,
-                    Mmap::new(set, &pool, of_each, self.changes(), self.random)
-                        .map(OneAtATime::new)
+                Engine::Aio => context.run_with(file_set, Aio::new(file_set, &pool).map_err(|e| aio_refused(&e))),
+                Engine::Psync => context.run_with(file_set, Ok(Synchronous::new(Psync::new(file_set, &pool)))),
+                Engine::Mmap => context.run_with(
+                    file_set,
+                    Mmap::new(file_set, &pool, of_each, self.changes(), self.random)
+                        .map(Synchronous::new)
                         .map_err(|e| Error::machine(format!("map {}", self.path.display()), &e)),
                 ),
-                Engine::Stdio => go.with(
-                    set,
-                    Stdio::new(set, &pool, self.writes())
-                        .map(OneAtATime::new)
+                Engine::Stdio => context.run_with(
+                    file_set,
+                    Stdio::new(file_set, &pool, self.writes())
+                        .map(Synchronous::new)
                         .map_err(|e| Error::machine("open a stream", &e)),
                 ),
-                Engine::Null => go.with(set, Ok(Null::new(self.depth))),
+                Engine::Null => context.run_with(file_set, Ok(Null::new(self.depth))),
             }
         });
         if result.is_err() {
-            together.failed.store(true, Ordering::Relaxed);
+            team_state.failed.store(true, Ordering::Relaxed);
             member.wait_for_start(); // does nothing if this member was there before
         }
-        result.map(|outcome| Outcome { fill_s, ..outcome })
+        result.map(|result| ThreadResult { fill_s, ..result })
     }
 }
 
 /// What the members of a team share.
-struct Together {
+struct TeamState {
     /// When the first of them began.
     start: OnceLock<u64>,
     /// One of them could not be made ready.
     failed: AtomicBool,
-    steady: Arc<Shared>,
+    steady: Arc<SharedProgress>,
     journal: Option<Journal>,
 }
 
 /// What a member needs to run once its engine stands.
-struct Go<'a> {
+struct ThreadContext<'a> {
     job: &'a Job,
-    ready: &'a Ready,
+    prepared: &'a Prepared,
     clock: Clock,
-    together: &'a Together,
+    team_state: &'a TeamState,
     stop: &'a Stop,
     member: &'a team::Member<'a>,
     span: Span,
     seed: u64,
-    pool: &'a Pool,
+    pool: &'a BufferPool,
 }
 
-impl Go<'_> {
-    fn with<A: Access>(self, set: Set<'_>, access: Result<A, Error>) -> Result<Outcome, Error> {
-        match (self.job.fail, self.job.asked.trims) {
-            (Some(fail), true) => self.go(set, Failing::new(Trimming::new(set, access?), fail)),
-            (Some(fail), false) => self.go(set, Failing::new(access?, fail)),
-            (None, true) => self.go(set, Trimming::new(set, access?)),
-            (None, false) => self.go(set, access?),
+impl ThreadContext<'_> {
+    fn run_with<A: Access>(self, file_set: FileSet<'_>, access: Result<A, Error>) -> Result<ThreadResult, Error> {
+        match (self.job.fault, self.job.options.trims) {
+            (Some(fault), true) => self.run(file_set, FaultInjector::new(Trimming::new(file_set, access?), fault)),
+            (Some(fault), false) => self.run(file_set, FaultInjector::new(access?, fault)),
+            (None, true) => self.run(file_set, Trimming::new(file_set, access?)),
+            (None, false) => self.run(file_set, access?),
         }
     }
 
-    fn go<A: Access>(self, set: Set<'_>, mut access: A) -> Result<Outcome, Error> {
+    fn run<A: Access>(self, file_set: FileSet<'_>, mut access: A) -> Result<ThreadResult, Error> {
         let job = self.job;
-        let endless = job.asked.endless(job.time_based);
+        let endless = job.options.endless(job.time_based);
         let mut order = Order::new(self.span, job.random, job.read_percent, endless, self.seed);
-        let mut record = Record::new((job.interval_s * 1e9) as u64);
-        let mut extras = job.asked.extras(&Part {
+        let mut metrics = Metrics::new((job.interval_s * 1e9) as u64);
+        let mut controls = job.options.controls(&ThreadPart {
             span: self.span,
-            files: set.files().len().max(1) as u64,
+            files: file_set.files().len().max(1) as u64,
             number: self.member.number,
             jobs: job.jobs as u64,
             depth: job.depth,
@@ -384,20 +387,20 @@ impl Go<'_> {
             endless: job.time_based,
             read_percent: job.read_percent,
             seed: self.seed,
-            shared: &self.together.steady,
-            journal: self.together.journal.as_ref(),
+            shared: &self.team_state.steady,
+            journal: self.team_state.journal.as_ref(),
         });
-        if job.asked.varied() {
-            record.weigh();
+        if job.options.variable_length() {
+            metrics.count_bytes();
         }
-        if job.asked.log {
-            record.follow();
+        if job.options.log {
+            metrics.sum_latencies();
         }
         self.member.wait_for_start();
-        if self.together.failed.load(Ordering::Relaxed) {
+        if self.team_state.failed.load(Ordering::Relaxed) {
             return Err(Error::Machine("another job could not be set up".into(), None));
         }
-        let start_ns = *self.together.start.get_or_init(|| self.clock.now());
+        let start_ns = *self.team_state.start.get_or_init(|| self.clock.now());
         let ns = |seconds: f64| (seconds * 1e9) as u64;
         let begin_ns = start_ns + ns(job.delay_s);
         let mut stopped = false;
@@ -420,7 +423,7 @@ impl Go<'_> {
         let edge = |access: &A, begins: bool| {
             if begins {
                 if observes {
-                    before = Snapshot::take(self.ready.device.as_ref());
+                    before = Snapshot::take(self.prepared.device.as_ref());
                 }
                 calls = access.calls();
                 cpu = cpu_time::of_this_thread();
@@ -428,38 +431,38 @@ impl Go<'_> {
                 cpu = cpu_time::of_this_thread().since(cpu);
                 calls = access.calls() - calls;
                 if observes {
-                    counters = Some(Snapshot::take(self.ready.device.as_ref()).since(&before));
+                    counters = Some(Snapshot::take(self.prepared.device.as_ref()).since(&before));
                 }
             }
         };
-        let (order, record_) = (&mut order, &mut record);
-        let ending = if extras.any() || job.fail.is_some() {
-            drive::<A, true>(&mut access, order, &mut extras, self.pool, &schedule, self.stop, record_, edge)
+        let (order, recorded) = (&mut order, &mut metrics);
+        let ending = if controls.any() || job.fault.is_some() {
+            drive::<A, true>(&mut access, order, &mut controls, self.pool, &schedule, self.stop, recorded, edge)
         } else {
-            drive::<A, false>(&mut access, order, &mut extras, self.pool, &schedule, self.stop, record_, edge)
+            drive::<A, false>(&mut access, order, &mut controls, self.pool, &schedule, self.stop, recorded, edge)
         };
-        if let (Some(verify), true) = (&mut extras.verify, job.writes()) {
+        if let (Some(verify), true) = (&mut controls.verify, job.writes()) {
             access
                 .sync()
                 .inspect(|()| verify.synced())
-                .and_then(|()| verify.read_back(set, &|| self.stop.is_set()))
+                .and_then(|()| verify.read_back(file_set, &|| self.stop.is_set()))
                 .map_err(|error| Error::machine("read back what was written", &error))?;
         }
         // Those who stay in a flow do not wait for one that has ended.
-        extras.flow = None;
-        let operations = record.directions.iter().map(|direction| direction.total.count()).sum::<u64>();
+        controls.flow = None;
+        let operations = metrics.directions.iter().map(|direction| direction.total.count()).sum::<u64>();
         let mut facts = Map::new();
         access.facts(&mut facts);
-        Ok(Outcome {
+        Ok(ThreadResult {
             touched: operations.min(self.span.blocks) * self.span.block,
-            record,
+            metrics,
             ending,
             cpu,
             calls,
             facts,
             counters,
             fill_s: 0.0,
-            extras,
+            controls,
         })
     }
 }

@@ -1,43 +1,10 @@
 //! How often each unit of a region is visited where the order is random: evenly, skewed, around the middle, by zones.
 
-use crate::sys::memory::mix;
-
-/// A small generator for draws that must be cheap and the same on every machine (splitmix64, Steele et al. 2014).
-#[derive(Debug, Clone)]
-pub struct Draws(u64);
-
-impl Draws {
-    /// The sequence that `seed` decides.
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// 64 random bits.
-    #[inline]
-    pub fn bits(&mut self) -> u64 {
-        let value = mix(self.0);
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        value
-    }
-
-    /// Uniform in (0, 1].
-    #[inline]
-    #[allow(clippy::cast_precision_loss, reason = "53 bits are kept")]
-    pub fn share(&mut self) -> f64 {
-        ((self.bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// Uniform in `0..below`.
-    #[inline]
-    pub fn below(&mut self, below: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(below)) >> 64) as u64
-    }
-}
+use crate::rng::{mix, Rng};
 
 /// How often each unit of the region is visited.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub enum Spread {
+pub enum Distribution {
     /// All alike.
     #[default]
     Even,
@@ -51,7 +18,7 @@ pub enum Spread {
     Zoned(Vec<(f64, f64)>),
 }
 
-impl Spread {
+impl Distribution {
     /// Reads `random`, `zipf:1.2`, `pareto:0.2`, `normal:20` or `zoned:60/10:30/20:10/70`, as fio spells them.
     ///
     /// # Errors
@@ -76,7 +43,7 @@ impl Spread {
     }
 }
 
-fn zones(text: &str, value: &str) -> Result<Spread, String> {
+fn zones(text: &str, value: &str) -> Result<Distribution, String> {
     let wrong = || format!("random_distribution {text}: zones are SHARE/SIZE:SHARE/SIZE…, each in percent, 100 in all");
     let mut found = Vec::new();
     for zone in value.split(':') {
@@ -92,7 +59,7 @@ fn zones(text: &str, value: &str) -> Result<Spread, String> {
     {
         return Err(wrong());
     }
-    Ok(Spread::Zoned(found))
+    Ok(Distribution::Zoned(found))
 }
 
 /// Draws units by a spread, O(1) in time and memory however many there are.
@@ -116,18 +83,18 @@ enum Kind {
 impl Sampler {
     /// For `units` of them; `key` decides where the popular ones lie.
     #[must_use]
-    pub fn new(spread: &Spread, units: u64, key: u64) -> Self {
-        let kind = match spread {
-            Spread::Even => Kind::Even,
-            &Spread::Zipf(theta) => Kind::Zipf {
+    pub fn new(distribution: &Distribution, units: u64, key: u64) -> Self {
+        let kind = match distribution {
+            Distribution::Even => Kind::Even,
+            &Distribution::Zipf(theta) => Kind::Zipf {
                 theta,
                 low: integral(1.5, theta) - 1.0,
                 high: integral(units as f64 + 0.5, theta),
                 sure: 2.0 - inverse(integral(2.5, theta) - 2.0_f64.powf(-theta), theta),
             },
-            &Spread::Pareto(h) => Kind::Pareto { power: h.ln() / (1.0 - h).ln() },
-            &Spread::Normal(share) => Kind::Normal { deviation: share * units as f64 },
-            Spread::Zoned(zones) => {
+            &Distribution::Pareto(h) => Kind::Pareto { power: h.ln() / (1.0 - h).ln() },
+            &Distribution::Normal(share) => Kind::Normal { deviation: share * units as f64 },
+            Distribution::Zoned(zones) => {
                 let (mut visits, mut size) = (0.0, 0.0);
                 let mut edges = Vec::with_capacity(zones.len());
                 for zone in zones {
@@ -145,13 +112,13 @@ impl Sampler {
 
     /// The next unit.
     #[inline]
-    pub fn draw(&self, draws: &mut Draws) -> u64 {
+    pub fn draw(&self, rng: &mut Rng) -> u64 {
         match &self.kind {
-            Kind::Even => draws.below(self.units),
+            Kind::Even => rng.below(self.units),
             &Kind::Zipf { theta, low, high, sure } => {
                 // Rejection-inversion (Hörmann & Derflinger 1996): exact for any exponent, about 1.1 draws each.
                 let rank = loop {
-                    let u = high + draws.share() * (low - high);
+                    let u = high + rng.share() * (low - high);
                     let x = inverse(u, theta);
                     let k = x.round().clamp(1.0, self.units as f64);
                     if k - x <= sure || u >= integral(k + 0.5, theta) - k.powf(-theta) {
@@ -161,12 +128,12 @@ impl Sampler {
                 self.scatter(rank)
             }
             &Kind::Pareto { power } => {
-                let rank = (self.units as f64 * draws.share().powf(power)) as u64;
+                let rank = (self.units as f64 * rng.share().powf(power)) as u64;
                 self.scatter(rank.min(self.units - 1))
             }
             &Kind::Normal { deviation } => loop {
                 // Box & Muller 1958; what falls outside is drawn again.
-                let (u, v) = (draws.share(), draws.share());
+                let (u, v) = (rng.share(), rng.share());
                 let z = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
                 let at = (self.units as f64 / 2.0 + z * deviation).floor();
                 if at >= 0.0 && at < self.units as f64 {
@@ -174,9 +141,9 @@ impl Sampler {
                 }
             },
             Kind::Zoned(edges) => {
-                let draw = draws.share();
+                let draw = rng.share();
                 let zone = edges.iter().find(|zone| draw <= zone.0).or(edges.last());
-                zone.map_or(0, |&(_, from, to)| from + draws.below(to - from))
+                zone.map_or(0, |&(_, from, to)| from + rng.below(to - from))
             }
         }
     }
@@ -227,11 +194,11 @@ pub(crate) mod tests {
 
     const VISITS: u64 = 200_000;
 
-    fn counts(spread: &Spread, units: u64) -> Vec<u64> {
-        let (sampler, mut draws) = (Sampler::new(spread, units, 42), Draws::new(42));
+    fn counts(distribution: &Distribution, units: u64) -> Vec<u64> {
+        let (sampler, mut rng) = (Sampler::new(distribution, units, 42), Rng::new(42));
         let mut counts = vec![0; units as usize];
         for _ in 0..VISITS {
-            counts[sampler.draw(&mut draws) as usize] += 1;
+            counts[sampler.draw(&mut rng) as usize] += 1;
         }
         counts
     }
@@ -257,7 +224,7 @@ pub(crate) mod tests {
     #[test]
     fn zipf_is_exact_and_scattered() {
         for theta in [0.5, 0.99, 1.0, 1.2] {
-            let mut counts = counts(&Spread::Zipf(theta), 100);
+            let mut counts = counts(&Distribution::Zipf(theta), 100);
             assert_ne!(counts.iter().position(|count| count == counts.iter().max().unwrap()), Some(0));
             counts.sort_unstable_by(|a, b| b.cmp(a));
             let shares: Vec<f64> = (1..=100).map(|k| f64::from(k).powf(-theta)).collect();
@@ -275,12 +242,12 @@ pub(crate) mod tests {
 
     #[test]
     fn an_even_spread_is_even() {
-        chi_square_is_likely(&counts(&Spread::Even, 333), &vec![1.0; 333]);
+        chi_square_is_likely(&counts(&Distribution::Even, 333), &vec![1.0; 333]);
     }
 
     #[test]
     fn pareto_gives_the_share_that_its_name_promises() {
-        let mut counts = counts(&Spread::Pareto(0.2), 1000);
+        let mut counts = counts(&Distribution::Pareto(0.2), 1000);
         counts.sort_unstable_by(|a, b| b.cmp(a));
         let top: u64 = counts[..200].iter().sum();
         assert!((top as f64 / VISITS as f64 - 0.8).abs() < 0.01, "{top}");
@@ -288,7 +255,7 @@ pub(crate) mod tests {
 
     #[test]
     fn normal_has_its_mean_and_deviation() {
-        let counts = counts(&Spread::Normal(0.1), 1000);
+        let counts = counts(&Distribution::Normal(0.1), 1000);
         let mean = counts.iter().enumerate().map(|(at, &c)| (at as f64 + 0.5) * c as f64).sum::<f64>() / VISITS as f64;
         let variance =
             counts.iter().enumerate().map(|(at, &c)| (at as f64 + 0.5 - mean).powi(2) * c as f64).sum::<f64>()
@@ -298,7 +265,7 @@ pub(crate) mod tests {
 
     #[test]
     fn zones_get_their_visits() {
-        let counts = counts(&Spread::parse("zoned:60/10:30/20:8/30:2/40").unwrap(), 1000);
+        let counts = counts(&Distribution::parse("zoned:60/10:30/20:8/30:2/40").unwrap(), 1000);
         let sums: Vec<u64> = [0..100, 100..300, 300..600, 600..1000].map(|zone| counts[zone].iter().sum()).to_vec();
         chi_square_is_likely(&sums, &[0.6, 0.3, 0.08, 0.02]);
     }

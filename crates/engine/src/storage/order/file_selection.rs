@@ -1,21 +1,22 @@
 //! Which of a job's files comes next: in turn, at random, or one after the other, within a window of open ones.
 
 use super::blocks::Order;
-use super::distribution::{Draws, Sampler, Spread};
-use super::pattern::Choice;
+use super::distribution::{Distribution, Sampler};
+use super::pattern::PatternOrder;
+use crate::rng::Rng;
 
 /// How the next file is chosen; fio's `file_service_type`.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Service {
+pub enum FileService {
     /// Each in turn.
     RoundRobin,
     /// One after the other, each to its end.
     Sequential,
     /// By a spread.
-    Random(Spread),
+    Random(Distribution),
 }
 
-impl Service {
+impl FileService {
     /// Reads `roundrobin`, `sequential`, `random`, `zipf:1.2`, `pareto:0.2` or `normal:20`, and behind a last
     /// colon how many operations a file gets before the next is chosen.
     ///
@@ -27,8 +28,8 @@ impl Service {
         };
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or("");
-        let spread = matches!(name, "zipf" | "pareto" | "normal" | "gauss");
-        let value = if spread { parts.next() } else { None };
+        let has_distribution = matches!(name, "zipf" | "pareto" | "normal" | "gauss");
+        let value = if has_distribution { parts.next() } else { None };
         let count = parts.next().map_or(Ok(1), str::parse::<u32>).ok().filter(|&count| count > 0).ok_or_else(wrong)?;
         if parts.next().is_some() {
             return Err(wrong());
@@ -36,8 +37,10 @@ impl Service {
         let service = match name {
             "roundrobin" | "" => Self::RoundRobin,
             "sequential" => Self::Sequential,
-            "random" => Self::Random(Spread::Even),
-            _ if spread => Self::Random(Spread::parse(&value.map_or(name.into(), |v| format!("{name}:{v}")))?),
+            "random" => Self::Random(Distribution::Even),
+            _ if has_distribution => {
+                Self::Random(Distribution::parse(&value.map_or(name.into(), |v| format!("{name}:{v}")))?)
+            }
             _ => return Err(wrong()),
         };
         Ok((service, count))
@@ -46,19 +49,19 @@ impl Service {
 
 /// One file's own course.
 #[derive(Debug)]
-struct Course {
+struct FileOrder {
     order: Order,
-    choice: Option<Choice>,
-    /// Bytes until this file is done with, where `choice` itself never ends.
+    pattern: Option<PatternOrder>,
+    /// Bytes until this file is done with, where `pattern` itself never ends.
     left: u64,
 }
 
 /// The files of one job.
 #[derive(Debug)]
-pub struct Many {
-    courses: Vec<Course>,
+pub struct FileSelector {
+    orders: Vec<FileOrder>,
     bytes: u64,
-    service: Service,
+    service: FileService,
     /// So many operations before the next file is chosen.
     count: u32,
     since: u32,
@@ -69,28 +72,29 @@ pub struct Many {
     at: usize,
     endless: bool,
     files: Sampler,
-    draws: Draws,
+    rng: Rng,
 }
 
-impl Many {
-    /// `courses` are each file's order and, where that is no plain one, its choice; `bytes` is a file's region.
+impl FileSelector {
+    /// `orders` are each file's order and, where that is no plain one, its pattern; `bytes` is a file's region.
     /// Of the files, `open` are in use at a time; 0 for all.
     #[must_use]
     pub fn new(
-        courses: Vec<(Order, Option<Choice>)>,
+        orders: Vec<(Order, Option<PatternOrder>)>,
         bytes: u64,
-        (service, count): (Service, u32),
+        (service, count): (FileService, u32),
         open: usize,
         endless: bool,
         seed: u64,
     ) -> Self {
-        let all = courses.len().max(1);
-        let spread = if let Service::Random(spread) = &service { spread.clone() } else { Spread::Even };
-        let courses: Vec<_> =
-            courses.into_iter().map(|(order, choice)| Course { order, choice, left: bytes }).collect();
+        let all = orders.len().max(1);
+        let distribution =
+            if let FileService::Random(distribution) = &service { distribution.clone() } else { Distribution::Even };
+        let orders: Vec<_> =
+            orders.into_iter().map(|(order, pattern)| FileOrder { order, pattern, left: bytes }).collect();
         let open = if open == 0 { all } else { open.min(all) };
-        let mut many = Self {
-            courses,
+        let mut selector = Self {
+            orders,
             bytes,
             service,
             count,
@@ -100,24 +104,24 @@ impl Many {
             next: 0,
             at: 0,
             endless,
-            files: Sampler::new(&spread, open as u64, seed ^ 0xF11E),
-            draws: Draws::new(seed ^ 0xF11F),
+            files: Sampler::new(&distribution, open as u64, seed ^ 0xF11E),
+            rng: Rng::new(seed ^ 0xF11F),
         };
-        many.restart();
-        many
+        selector.restart();
+        selector
     }
 
     /// Begins anew.
     pub fn restart(&mut self) {
-        for course in &mut self.courses {
-            course.order.restart();
-            course.left = self.bytes;
-            if let Some(choice) = &mut course.choice {
-                choice.restart();
+        for file in &mut self.orders {
+            file.order.restart();
+            file.left = self.bytes;
+            if let Some(pattern) = &mut file.pattern {
+                pattern.restart();
             }
         }
         self.window.clear();
-        self.window.extend(0..self.open.min(self.courses.len()));
+        self.window.extend(0..self.open.min(self.orders.len()));
         (self.next, self.at, self.since) = (self.window.len(), 0, 0);
     }
 
@@ -127,10 +131,10 @@ impl Many {
         !self.endless && self.window.is_empty()
     }
 
-    /// The next operation: offset in the region of all files, whether it writes (`way`, or as its order has it),
+    /// The next operation: offset in the region of all files, whether it writes (`direction`, or as its order has it),
     /// length. None at the end.
     #[inline]
-    pub fn next_operation(&mut self, block: u64, way: Option<bool>) -> Option<(u64, bool, u64)> {
+    pub fn next_operation(&mut self, block: u64, direction: Option<bool>) -> Option<(u64, bool, u64)> {
         loop {
             if self.window.is_empty() {
                 if !self.endless {
@@ -140,16 +144,16 @@ impl Many {
             }
             let place = self.turn();
             let number = self.window[place];
-            let course = &mut self.courses[number];
-            let drawn = match &mut course.choice {
-                Some(_) if course.left == 0 => None,
-                Some(choice) => {
-                    let write = way.unwrap_or_else(|| course.order.next_direction());
-                    let (offset, length) = choice.next_visit(write);
-                    course.left = course.left.saturating_sub(length);
+            let file = &mut self.orders[number];
+            let drawn = match &mut file.pattern {
+                Some(_) if file.left == 0 => None,
+                Some(pattern) => {
+                    let write = direction.unwrap_or_else(|| file.order.next_direction());
+                    let (offset, length) = pattern.next_access(write);
+                    file.left = file.left.saturating_sub(length);
                     Some((offset, write, length))
                 }
-                None => course.order.next_operation().map(|(offset, write)| (offset, way.unwrap_or(write), block)),
+                None => file.order.next_operation().map(|(offset, write)| (offset, direction.unwrap_or(write), block)),
             };
             if let Some(drawn) = drawn {
                 self.since += 1;
@@ -162,17 +166,17 @@ impl Many {
     /// The place in the window of the file whose turn it is.
     #[inline]
     fn turn(&mut self) -> usize {
-        if self.since >= self.count && self.service != Service::Sequential {
+        if self.since >= self.count && self.service != FileService::Sequential {
             self.since = 0;
             self.at = match self.service {
-                Service::RoundRobin => self.at + 1,
-                _ => self.files.draw(&mut self.draws) as usize,
+                FileService::RoundRobin => self.at + 1,
+                _ => self.files.draw(&mut self.rng) as usize,
             };
         }
         if self.at >= self.window.len() {
             // Of a spread over more files than are left, the rest fall evenly on those that are.
             self.at = match self.service {
-                Service::Random(_) => self.draws.below(self.window.len() as u64) as usize,
+                FileService::Random(_) => self.rng.below(self.window.len() as u64) as usize,
                 _ => 0,
             };
         }
@@ -183,7 +187,7 @@ impl Many {
     #[cold]
     fn done(&mut self, place: usize) {
         self.since = 0;
-        if self.next < self.courses.len() {
+        if self.next < self.orders.len() {
             self.window[place] = self.next;
             self.next += 1;
         } else {
@@ -197,19 +201,20 @@ mod tests {
     use super::*;
     use crate::storage::order::blocks::Span;
 
-    fn visits(service: &str, files: u64, blocks: u64, open: usize, take: usize) -> Vec<u64> {
-        let courses = (0..files)
+    fn accesses(service: &str, files: u64, blocks: u64, open: usize, take: usize) -> Vec<u64> {
+        let orders = (0..files)
             .map(|n| (Order::new(Span { offset: n * blocks * 512, blocks, block: 512 }, false, 100, false, n), None))
             .collect();
-        let mut many = Many::new(courses, blocks * 512, Service::parse(service).unwrap(), open, false, 3);
-        std::iter::from_fn(|| many.next_operation(512, None)).take(take).map(|(at, _, _)| at / 512).collect()
+        let mut selector =
+            FileSelector::new(orders, blocks * 512, FileService::parse(service).unwrap(), open, false, 3);
+        std::iter::from_fn(|| selector.next_operation(512, None)).take(take).map(|(at, _, _)| at / 512).collect()
     }
 
     #[test]
     fn every_service_visits_every_block_of_every_file_once() {
         for service in ["roundrobin", "sequential", "random", "roundrobin:3", "random:4", "zipf:1.2", "normal:20:2"] {
             for open in [0, 1, 2, 5] {
-                let mut seen = visits(service, 5, 7, open, 1000);
+                let mut seen = accesses(service, 5, 7, open, 1000);
                 seen.sort_unstable();
                 assert_eq!(seen, (0..35).collect::<Vec<_>>(), "{service} with {open} open");
             }
@@ -218,10 +223,10 @@ mod tests {
 
     #[test]
     fn files_come_as_the_service_says() {
-        assert_eq!(visits("roundrobin", 3, 4, 0, 5), [0, 4, 8, 1, 5]);
-        assert_eq!(visits("roundrobin:2", 3, 4, 0, 5), [0, 1, 4, 5, 8]);
-        assert_eq!(visits("sequential", 3, 4, 0, 6), [0, 1, 2, 3, 4, 5]);
-        assert_eq!(visits("roundrobin", 3, 2, 2, 6), [0, 2, 1, 3, 4, 5]);
-        assert!(Service::parse("random:0").is_err() && Service::parse("tea").is_err());
+        assert_eq!(accesses("roundrobin", 3, 4, 0, 5), [0, 4, 8, 1, 5]);
+        assert_eq!(accesses("roundrobin:2", 3, 4, 0, 5), [0, 1, 4, 5, 8]);
+        assert_eq!(accesses("sequential", 3, 4, 0, 6), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(accesses("roundrobin", 3, 2, 2, 6), [0, 2, 1, 3, 4, 5]);
+        assert!(FileService::parse("random:0").is_err() && FileService::parse("tea").is_err());
     }
 }

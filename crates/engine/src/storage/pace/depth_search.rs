@@ -10,7 +10,7 @@ const STABLE: u32 = 3;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Target {
+pub struct LatencyTarget {
     /// Longest latency, ns.
     pub latency_ns: u64,
     /// How long each depth is tried, ns; 0 for one operation's.
@@ -23,7 +23,7 @@ pub struct Target {
 
 /// What the loop has to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum SearchStep {
     /// Nothing.
     GoOn,
     /// Count from here on: this is the depth.
@@ -37,9 +37,9 @@ pub enum Next {
 /// The search of one thread.
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "states that are independent of each other")]
-pub struct Depth {
-    target: Target,
-    most: usize,
+pub struct DepthSearch {
+    target: LatencyTarget,
+    max_depth: usize,
     now: usize,
     low: usize,
     high: usize,
@@ -56,14 +56,14 @@ pub struct Depth {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts of a window are small")]
-impl Depth {
-    /// Up to `most`.
+impl DepthSearch {
+    /// Up to `max_depth`.
     #[must_use]
-    pub fn new(target: Target, most: usize) -> Self {
-        let high = most.max(1);
+    pub fn new(target: LatencyTarget, max_depth: usize) -> Self {
+        let high = max_depth.max(1);
         Self {
             target,
-            most: high,
+            max_depth: high,
             now: 1,
             low: 1,
             high,
@@ -81,7 +81,7 @@ impl Depth {
     /// The timed region begins.
     pub fn restart(&mut self, now_ns: u64) {
         if !self.last {
-            *self = Self { begun_ns: now_ns, ..Self::new(self.target, self.most) };
+            *self = Self { begun_ns: now_ns, ..Self::new(self.target, self.max_depth) };
         }
     }
 
@@ -111,12 +111,12 @@ impl Depth {
 
     /// Judges the window once it is over.
     #[inline]
-    pub fn next(&mut self, now_ns: u64) -> Next {
+    pub fn next(&mut self, now_ns: u64) -> SearchStep {
         if self.hopeless {
-            return Next::Hopeless;
+            return SearchStep::Hopeless;
         }
         if self.operations == 0 || now_ns.saturating_sub(self.begun_ns) < self.target.window_ns {
-            return Next::GoOn;
+            return SearchStep::GoOn;
         }
         let kept = 100.0 * (self.operations - self.failed) as f64 / self.operations as f64;
         if kept >= self.target.percentile {
@@ -127,7 +127,7 @@ impl Depth {
         } else {
             self.begin(now_ns);
         }
-        Next::GoOn
+        SearchStep::GoOn
     }
 
     fn begin(&mut self, now_ns: u64) {
@@ -144,7 +144,7 @@ impl Depth {
         self.begin(now_ns);
     }
 
-    fn up(&mut self, now_ns: u64) -> Next {
+    fn up(&mut self, now_ns: u64) -> SearchStep {
         let before = self.now;
         self.low = before;
         if before + 1 == self.high {
@@ -153,21 +153,21 @@ impl Depth {
                 (self.high, self.stable) = (self.high + 1, 0);
             }
         }
-        self.now = if self.failed_once { usize::midpoint(before, self.high) } else { before * 2 }.min(self.most);
+        self.now = if self.failed_once { usize::midpoint(before, self.high) } else { before * 2 }.min(self.max_depth);
         self.begin(now_ns);
         if self.target.run || self.now != before {
-            return Next::GoOn;
+            return SearchStep::GoOn;
         }
         if std::mem::replace(&mut self.last, true) {
-            return Next::Found;
+            return SearchStep::Found;
         }
         self.drains = true;
-        Next::Restart
+        SearchStep::Restart
     }
 
     /// What it came to.
     #[must_use]
-    pub fn told(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         json!({
             "depth": self.now,
             "found": self.last,
@@ -189,9 +189,9 @@ mod tests {
     use super::*;
 
     /// A device that serves one operation a microsecond: at depth n each takes n us.
-    fn search(latency_ns: u64, percentile: f64, most: usize) -> (Next, usize) {
-        let target = Target { latency_ns, window_ns: 1_000_000, percentile, run: false };
-        let mut depth = Depth::new(target, most);
+    fn search(latency_ns: u64, percentile: f64, max_depth: usize) -> (SearchStep, usize) {
+        let target = LatencyTarget { latency_ns, window_ns: 1_000_000, percentile, run: false };
+        let mut depth = DepthSearch::new(target, max_depth);
         depth.restart(0);
         let mut now = 0;
         for _ in 0..1_000_000 {
@@ -199,7 +199,7 @@ mod tests {
             now += 1000;
             depth.completed(depth.depth() as u64 * 1000, 1, now);
             match depth.next(now) {
-                Next::GoOn | Next::Restart => {}
+                SearchStep::GoOn | SearchStep::Restart => {}
                 ended => return (ended, depth.depth()),
             }
         }
@@ -209,20 +209,20 @@ mod tests {
     #[test]
     fn the_greatest_depth_within_the_target_is_found() {
         for percentile in [99.0, 100.0] {
-            assert_eq!(search(24_500, percentile, 128), (Next::Found, 24), "{percentile}");
-            assert_eq!(search(1_000_000, percentile, 64), (Next::Found, 64), "{percentile}");
-            assert_eq!(search(63_500, percentile, 64), (Next::Found, 63), "{percentile}");
+            assert_eq!(search(24_500, percentile, 128), (SearchStep::Found, 24), "{percentile}");
+            assert_eq!(search(1_000_000, percentile, 64), (SearchStep::Found, 64), "{percentile}");
+            assert_eq!(search(63_500, percentile, 64), (SearchStep::Found, 63), "{percentile}");
         }
-        assert_eq!(search(900, 100.0, 64).0, Next::Hopeless);
+        assert_eq!(search(900, 100.0, 64).0, SearchStep::Hopeless);
     }
 
     #[test]
     fn no_more_begin_than_the_depth_and_none_while_it_sinks() {
-        let target = Target { latency_ns: 100, window_ns: 1000, percentile: 100.0, run: true };
-        let mut depth = Depth::new(target, 8);
+        let target = LatencyTarget { latency_ns: 100, window_ns: 1000, percentile: 100.0, run: true };
+        let mut depth = DepthSearch::new(target, 8);
         depth.restart(0);
         depth.completed(50, 10, 500);
-        assert_eq!((depth.next(1000), depth.depth()), (Next::GoOn, 2));
+        assert_eq!((depth.next(1000), depth.depth()), (SearchStep::GoOn, 2));
         assert!(depth.allows(1) && !depth.allows(2));
         depth.completed(500, 1, 1100);
         assert_eq!(depth.depth(), 1);

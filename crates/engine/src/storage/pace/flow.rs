@@ -28,7 +28,7 @@ impl Flows {
 
 /// What a job asks of its flow.
 #[derive(Debug, Clone)]
-pub struct Share {
+pub struct FlowShare {
     /// Which flow.
     pub flow: Arc<Flow>,
     /// Its threads' part each, of the sum of all parts.
@@ -39,15 +39,15 @@ pub struct Share {
 
 /// One thread's part in a flow; leaves it when dropped.
 #[derive(Debug)]
-pub struct Stream {
-    share: Share,
+pub struct FlowMember {
+    share: FlowShare,
     own: u64,
 }
 
-impl Stream {
+impl FlowMember {
     /// Joins.
     #[must_use]
-    pub fn new(share: &Share) -> Self {
+    pub fn new(share: &FlowShare) -> Self {
         share.flow.weight.fetch_add(share.weight, Ordering::Relaxed);
         Self { share: share.clone(), own: 0 }
     }
@@ -75,7 +75,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for FlowMember {
     fn drop(&mut self) {
         // Those that stay are measured against each other alone.
         self.share.flow.operations.fetch_sub(self.own, Ordering::Relaxed);
@@ -90,8 +90,8 @@ mod tests {
     #[test]
     fn operations_go_by_weight_and_who_is_left_alone_goes_on() {
         let flows = Flows::default();
-        let share = |weight| Share { flow: flows.numbered(7), weight, rest: Duration::ZERO };
-        let (mut slow, mut fast) = (Stream::new(&share(1)), Stream::new(&share(8)));
+        let share = |weight| FlowShare { flow: flows.numbered(7), weight, rest: Duration::ZERO };
+        let (mut slow, mut fast) = (FlowMember::new(&share(1)), FlowMember::new(&share(8)));
         let mut counts = [0_u64; 2];
         for _ in 0..9000 {
             // The one with the small part would be eight times as fast.

@@ -1,11 +1,11 @@
 //! When the next operation may begin: at a rate (open loop), after time to think, or after a sync.
 
-use crate::storage::order::distribution::Draws;
+use crate::rng::Rng;
 
 /// One direction's schedule, or that of both together.
 #[derive(Debug, Clone, Copy)]
 #[allow(clippy::struct_field_names, reason = "the unit stands in the name")]
-struct Beat {
+struct DirectionRate {
     /// ns between two operations; 0 where bytes count.
     operation_ns: f64,
     /// ns a byte; 0 where operations count.
@@ -13,7 +13,7 @@ struct Beat {
     next_ns: f64,
 }
 
-impl Beat {
+impl DirectionRate {
     #[allow(clippy::cast_precision_loss, reason = "rates have few digits")]
     fn new(operations_s: f64, bytes_s: u64) -> Option<Self> {
         let (operation_ns, byte_ns) = match (operations_s > 0.0, bytes_s) {
@@ -30,13 +30,13 @@ impl Beat {
 #[derive(Debug, Clone)]
 pub struct Pace {
     /// Of reads and of writes, or, in the first place, of both together.
-    beats: [Option<Beat>; 2],
-    together: bool,
+    rates: [Option<DirectionRate>; 2],
+    combined: bool,
     /// Reads and writes are mixed, so that one direction may go where the other is ahead of its time.
     mixed: bool,
     /// Gaps are exponential with the same mean, not even: arrivals of a Poisson process.
     poisson: bool,
-    draws: Draws,
+    rng: Rng,
     begin_ns: u64,
 }
 
@@ -44,28 +44,28 @@ impl Pace {
     /// All at `operations_s`, or `bytes_s` where that is 0.
     #[must_use]
     pub fn new(operations_s: f64, bytes_s: u64, poisson: bool, seed: u64) -> Self {
-        let draws = Draws::new(seed ^ 0xACE);
-        let beats = [Beat::new(operations_s, bytes_s.max(1)), None];
-        Self { beats, together: true, mixed: false, poisson, draws, begin_ns: 0 }
+        let rng = Rng::new(seed ^ 0xACE);
+        let rates = [DirectionRate::new(operations_s, bytes_s.max(1)), None];
+        Self { rates, combined: true, mixed: false, poisson, rng, begin_ns: 0 }
     }
 
     /// Reads and writes each at a rate of their own, operations/s and B/s; 0 and 0 for none.
     #[must_use]
     pub fn apart(rates: [(f64, u64); 2], mixed: bool, poisson: bool, seed: u64) -> Self {
-        let beats = rates.map(|(operations_s, bytes_s)| Beat::new(operations_s, bytes_s));
-        Self { beats, together: false, mixed, poisson, draws: Draws::new(seed ^ 0xACE), begin_ns: 0 }
+        let rates = rates.map(|(operations_s, bytes_s)| DirectionRate::new(operations_s, bytes_s));
+        Self { rates, combined: false, mixed, poisson, rng: Rng::new(seed ^ 0xACE), begin_ns: 0 }
     }
 
     /// Whether reads and writes each have their own.
     #[must_use]
     pub fn is_apart(&self) -> bool {
-        !self.together
+        !self.combined
     }
 
     /// The schedule begins now.
     pub fn restart(&mut self, now_ns: u64) {
         self.begin_ns = now_ns;
-        self.beats.iter_mut().flatten().for_each(|beat| beat.next_ns = 0.0);
+        self.rates.iter_mut().flatten().for_each(|rate| rate.next_ns = 0.0);
     }
 
     /// So much later than it was meant, and nothing is made up for.
@@ -74,14 +74,14 @@ impl Pace {
     }
 
     fn place(&self, write: bool) -> usize {
-        usize::from(write && !self.together)
+        usize::from(write && !self.combined)
     }
 
     /// When the next operation of this direction is meant to begin; none if at any time.
     #[inline]
     #[must_use]
     pub fn due_ns(&self, write: bool) -> Option<u64> {
-        self.beats[self.place(write)].map(|beat| self.begin_ns + beat.next_ns as u64)
+        self.rates[self.place(write)].map(|rate| self.begin_ns + rate.next_ns as u64)
     }
 
     /// When the next of either direction is.
@@ -99,7 +99,7 @@ impl Pace {
         if may(wanted) {
             return Some(wanted);
         }
-        (self.mixed && !self.together && may(!wanted)).then_some(!wanted)
+        (self.mixed && !self.combined && may(!wanted)).then_some(!wanted)
     }
 
     /// An operation of `length` bytes was handed over.
@@ -107,20 +107,20 @@ impl Pace {
     #[allow(clippy::cast_precision_loss, reason = "lengths fit into 53 bits")]
     pub fn issued(&mut self, write: bool, length: u64) {
         let place = self.place(write);
-        let Some(beat) = &mut self.beats[place] else { return };
-        let mean = beat.operation_ns + beat.byte_ns * length as f64;
-        beat.next_ns += if self.poisson { -self.draws.share().ln() * mean } else { mean };
+        let Some(rate) = &mut self.rates[place] else { return };
+        let mean = rate.operation_ns + rate.byte_ns * length as f64;
+        rate.next_ns += if self.poisson { -self.rng.share().ln() * mean } else { mean };
     }
 }
 
 /// After every so many operations handed over, all of them are seen home and something else happens.
 #[derive(Debug, Clone, Copy)]
-pub struct Every {
+pub struct EveryNth {
     every: u32,
     since: u32,
 }
 
-impl Every {
+impl EveryNth {
     /// After every `every`-th; none for 0.
     #[must_use]
     pub fn new(every: u32) -> Option<Self> {
@@ -154,7 +154,7 @@ impl Every {
 
 /// A rate below which the run ends; fio's `rate_min` and `rate_iops_min`.
 #[derive(Debug, Clone)]
-pub struct Least {
+pub struct MinimumRate {
     /// Operations/s and B/s of reads and of writes; 0 for none.
     rates: [(f64, u64); 2],
     /// Between two looks, ns.
@@ -169,13 +169,13 @@ pub struct Least {
 const SETTLE_NS: u64 = 2_000_000_000;
 
 #[allow(clippy::cast_precision_loss, reason = "rates have few digits")]
-impl Least {
+impl MinimumRate {
     /// Looked at every `cycle_s`; none where nothing is asked.
     #[must_use]
     pub fn new(rates: [(f64, u64); 2], cycle_s: f64) -> Option<Self> {
-        let asked = rates.iter().any(|&(operations_s, bytes_s)| operations_s > 0.0 || bytes_s > 0);
+        let limited = rates.iter().any(|&(operations_s, bytes_s)| operations_s > 0.0 || bytes_s > 0);
         let between_ns = ((cycle_s * 1e9) as u64).max(1_000_000);
-        asked.then_some(Self { rates, cycle_ns: between_ns, settled_ns: u64::MAX, before: [None; 2], missed: None })
+        limited.then_some(Self { rates, cycle_ns: between_ns, settled_ns: u64::MAX, before: [None; 2], missed: None })
     }
 
     /// The timed region begins.
@@ -190,13 +190,13 @@ impl Least {
         if now_ns < self.settled_ns || self.before.iter().any(waits) {
             return false;
         }
-        for (way, (operations, bytes)) in done().into_iter().enumerate() {
-            let (least_operations, least_bytes) = self.rates[way];
+        for (direction, (operations, bytes)) in done().into_iter().enumerate() {
+            let (least_operations, least_bytes) = self.rates[direction];
             // A direction that has not begun is not asked.
             if (least_operations <= 0.0 && least_bytes == 0) || operations == 0 {
                 continue;
             }
-            if let Some((at, operations_before, bytes_before)) = self.before[way] {
+            if let Some((at, operations_before, bytes_before)) = self.before[direction] {
                 let took_s = now_ns.saturating_sub(at) as f64 / 1e9;
                 let operations_s = (operations - operations_before) as f64 / took_s;
                 let bytes_s = (bytes - bytes_before) as f64 / took_s;
@@ -208,7 +208,7 @@ impl Least {
                     ));
                 }
             }
-            self.before[way] = Some((now_ns, operations, bytes));
+            self.before[direction] = Some((now_ns, operations, bytes));
         }
         self.missed.is_some()
     }
@@ -257,17 +257,17 @@ mod tests {
 
     #[test]
     fn a_rate_is_missed_after_the_time_to_settle_and_not_before() {
-        assert!(Least::new([(0.0, 0); 2], 1.0).is_none());
-        let mut least = Least::new([(100.0, 0), (0.0, 0)], 1.0).unwrap();
-        least.restart(0);
+        assert!(MinimumRate::new([(0.0, 0); 2], 1.0).is_none());
+        let mut minimum = MinimumRate::new([(100.0, 0), (0.0, 0)], 1.0).unwrap();
+        minimum.restart(0);
         let s = 1_000_000_000;
-        assert!(!least.is_missed(s, || panic!("it settles")));
-        assert!(!least.is_missed(2 * s, || [(10, 0), (0, 0)]));
-        assert!(!least.is_missed(3 * s - 1, || panic!("the cycle is not over")));
-        assert!(!least.is_missed(3 * s, || [(110, 0), (0, 0)]));
-        assert!(least.is_missed(4 * s, || [(209, 0), (0, 0)]));
-        assert!(least.missed.unwrap().starts_with("99 operations/s"));
-        let mut bytes = Least::new([(0.0, 0), (0.0, 1000)], 1.0).unwrap();
+        assert!(!minimum.is_missed(s, || panic!("it settles")));
+        assert!(!minimum.is_missed(2 * s, || [(10, 0), (0, 0)]));
+        assert!(!minimum.is_missed(3 * s - 1, || panic!("the cycle is not over")));
+        assert!(!minimum.is_missed(3 * s, || [(110, 0), (0, 0)]));
+        assert!(minimum.is_missed(4 * s, || [(209, 0), (0, 0)]));
+        assert!(minimum.missed.unwrap().starts_with("99 operations/s"));
+        let mut bytes = MinimumRate::new([(0.0, 0), (0.0, 1000)], 1.0).unwrap();
         bytes.restart(0);
         assert!(!bytes.is_missed(2 * s, || [(0, 0), (1, 500)]));
         assert!(bytes.is_missed(4 * s, || [(0, 0), (2, 2000)]));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{json, Map, Value};
 
-use crate::storage::results::metrics::Record;
+use crate::storage::results::metrics::Metrics;
 
 /// What is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,13 +73,13 @@ impl Criterion {
 
 /// What all jobs of a run share about it.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedProgress {
     /// Operations, bytes and ns of latency so far, a job each.
     counts: Vec<[AtomicU64; 3]>,
     reached: AtomicBool,
 }
 
-impl Shared {
+impl SharedProgress {
     /// For so many jobs.
     #[must_use]
     pub fn new(jobs: usize) -> Self {
@@ -89,9 +89,9 @@ impl Shared {
 
 /// What one job does about it; the first one judges.
 #[derive(Debug)]
-pub struct Steady {
+pub struct SteadyState {
     criterion: Criterion,
-    shared: Arc<Shared>,
+    shared: Arc<SharedProgress>,
     number: usize,
     block: u64,
     last_ns: u64,
@@ -106,10 +106,10 @@ pub struct Steady {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "rates have few digits")]
-impl Steady {
+impl SteadyState {
     /// Of job `number`, in blocks of `block` bytes.
     #[must_use]
-    pub fn new(criterion: &Criterion, shared: &Arc<Shared>, number: usize, block: u64) -> Self {
+    pub fn new(criterion: &Criterion, shared: &Arc<SharedProgress>, number: usize, block: u64) -> Self {
         Self {
             criterion: criterion.clone(),
             shared: shared.clone(),
@@ -135,16 +135,16 @@ impl Steady {
 
     /// Whether the run has come to its end.
     #[inline]
-    pub fn is_reached(&mut self, now_ns: u64, record: &Record) -> bool {
+    pub fn is_reached(&mut self, now_ns: u64, metrics: &Metrics) -> bool {
         if now_ns >= self.next_ns {
-            self.look(now_ns, record);
+            self.look(now_ns, metrics);
         }
         self.shared.reached.load(Ordering::Relaxed)
     }
 
     #[cold]
-    fn look(&mut self, now_ns: u64, record: &Record) {
-        let [reads, writes] = &record.directions;
+    fn look(&mut self, now_ns: u64, metrics: &Metrics) {
+        let [reads, writes] = &metrics.directions;
         let operations = reads.total.count() + writes.total.count();
         let bytes = if reads.bytes_progress.is_empty() { operations * self.block } else { reads.bytes + writes.bytes };
         let latency = reads.total.sum().wrapping_add(writes.total.sum());
@@ -230,18 +230,19 @@ mod tests {
     /// Feeds `rates` (operations an interval of 1 s) of two jobs, and says after how many it was steady.
     fn steady_after(text: &str, rates: &[u32]) -> Option<usize> {
         let criterion = Criterion::parse(text, 5.0, 0.0, 1.0).unwrap().unwrap();
-        let shared = Arc::new(Shared::new(2));
-        let mut jobs = [0, 1].map(|number| (Steady::new(&criterion, &shared, number, 512), Record::new(1_000_000_000)));
-        for (steady, record) in &mut jobs {
-            record.begin(0);
+        let shared = Arc::new(SharedProgress::new(2));
+        let mut jobs =
+            [0, 1].map(|number| (SteadyState::new(&criterion, &shared, number, 512), Metrics::new(1_000_000_000)));
+        for (steady, metrics) in &mut jobs {
+            metrics.begin(0);
             steady.restart(0);
-            steady.is_reached(0, record);
+            steady.is_reached(0, metrics);
         }
         for (at, &rate) in rates.iter().enumerate() {
             let now = (at as u64 + 1) * 1_000_000_000;
-            for (steady, record) in jobs.iter_mut().rev() {
-                record.completed(false, 10, 10, rate);
-                if steady.is_reached(now, record) {
+            for (steady, metrics) in jobs.iter_mut().rev() {
+                metrics.completed(false, 10, 10, rate);
+                if steady.is_reached(now, metrics) {
                     return Some(at + 1);
                 }
             }

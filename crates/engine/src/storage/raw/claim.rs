@@ -30,7 +30,7 @@ pub struct Consent {
 #[derive(Debug)]
 pub struct Claim {
     /// Opened exclusively, for reading and writing.
-    held: File,
+    exclusive: File,
     number: u64,
 }
 
@@ -51,13 +51,13 @@ impl Claim {
     /// # Errors
     /// Why it cannot be.
     pub fn purge(&self) -> io::Result<()> {
-        discard(&self.held, self.size())
+        discard(&self.exclusive, self.size())
     }
 
     /// The size of the device, B.
     #[must_use]
     pub fn size(&self) -> u64 {
-        device_size(&self.held).unwrap_or(0)
+        device_size(&self.exclusive).unwrap_or(0)
     }
 }
 
@@ -80,35 +80,34 @@ pub fn claim(path: &Path, consent: &Consent) -> Result<Claim, Error> {
     }
     let before = fs::metadata(&real).map_err(|e| Error::machine(format!("stat {shown}"), &e))?;
     let tree = Tree::open(Path::new("/"));
-    let device = Found::of(&tree, before.rdev()).ok_or_else(|| refused(path, "/sys does not tell what it is"))?;
+    let device = DeviceFacts::of(&tree, before.rdev()).ok_or_else(|| refused(path, "/sys does not tell what it is"))?;
     let judge = |why: Option<String>| why.map_or(Ok(()), |why| Err(refused(path, &why)));
     judge(device.unfit())?;
     judge(device.used().or_else(|| written_by_others(&real, before.rdev())))?;
     judge(device.not_meant(&consent.serial, &real.display().to_string()))?;
-    let held =
-        OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(&real).map_err(
-            |error| match error.raw_os_error() {
-                Some(libc::EBUSY) => refused(
-                    path,
-                    &format!("somebody holds it exclusively (a mount, swap, RAID, or another run); see lsblk {shown}"),
+    let exclusive = OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(&real).map_err(
+        |error| match error.raw_os_error() {
+            Some(libc::EBUSY) => refused(
+                path,
+                &format!("somebody holds it exclusively (a mount, swap, RAID, or another run); see lsblk {shown}"),
+            ),
+            Some(libc::EROFS | libc::EACCES | libc::EPERM) => refused(
+                path,
+                &format!(
+                    "it cannot be opened for writing ({error}); that needs root and a device that is not read-only"
                 ),
-                Some(libc::EROFS | libc::EACCES | libc::EPERM) => refused(
-                    path,
-                    &format!(
-                        "it cannot be opened for writing ({error}); that needs root and a device that is not read-only"
-                    ),
-                ),
-                _ => Error::machine(format!("open {shown} for writing"), &error),
-            },
-        )?;
-    let now = held.metadata().map_err(|e| Error::machine(format!("stat {shown}"), &e))?;
+            ),
+            _ => Error::machine(format!("open {shown} for writing"), &error),
+        },
+    )?;
+    let now = exclusive.metadata().map_err(|e| Error::machine(format!("stat {shown}"), &e))?;
     if !now.file_type().is_block_device() || now.rdev() != before.rdev() {
         return Err(refused(path, "it became another device while it was checked"));
     }
     // From here on nobody new can come; who came in between is seen now.
     judge(device.used())?;
-    let claim = Claim { held, number: now.rdev() };
-    let found = signatures::find(claim.size(), |buffer, at| claim.held.read_exact_at(buffer, at))
+    let claim = Claim { exclusive, number: now.rdev() };
+    let found = signatures::find(claim.size(), |buffer, at| claim.exclusive.read_exact_at(buffer, at))
         .map_err(|e| refused(path, &format!("what is on it cannot be read ({e})")))?;
     judge(found.map(|what| {
         format!(
@@ -121,7 +120,7 @@ pub fn claim(path: &Path, consent: &Consent) -> Result<Claim, Error> {
 /// Whether a path is a block device, links followed.
 #[must_use]
 pub fn is_block_device(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|told| told.file_type().is_block_device())
+    fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
 }
 
 fn refused(path: &Path, why: &str) -> Error {
@@ -129,7 +128,7 @@ fn refused(path: &Path, why: &str) -> Error {
 }
 
 /// A block device as `/sys` and `/proc` of a tree tell of it.
-struct Found<'a> {
+struct DeviceFacts<'a> {
     tree: &'a Tree,
     /// Its directory below `/sys/devices`.
     path: String,
@@ -137,7 +136,7 @@ struct Found<'a> {
     parts: Vec<(String, String, String)>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> DeviceFacts<'a> {
     fn of(tree: &'a Tree, number: u64) -> Option<Self> {
         let (major, minor) = major_minor(number);
         Self::numbered(tree, &format!("{major}:{minor}"))
@@ -220,8 +219,8 @@ impl<'a> Found<'a> {
             }
             (None, None) => format!("it has no serial number; type its size in bytes (blockdev --getsize64 {file})"),
         };
-        let said = if typed.is_empty() { "--serial is missing" } else { "--serial is not that of this device" };
-        (!meant).then(|| format!("{said}: {where_to_read}"))
+        let problem = if typed.is_empty() { "--serial is missing" } else { "--serial is not that of this device" };
+        (!meant).then(|| format!("{problem}: {where_to_read}"))
     }
 }
 
@@ -235,11 +234,11 @@ fn written_by_others(real: &Path, number: u64) -> Option<String> {
         }
         for entry in fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
             let open_here = fs::read_link(entry.path()).is_ok_and(|target| target == real)
-                && fs::metadata(entry.path()).is_ok_and(|told| told.rdev() == number);
-            let told = open_here
+                && fs::metadata(entry.path()).is_ok_and(|found| found.rdev() == number);
+            let found = open_here
                 .then(|| fs::read_to_string(process.path().join("fdinfo").join(entry.file_name())))
                 .and_then(io::Result::ok);
-            let flags = told.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("flags:")));
+            let flags = found.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("flags:")));
             let flags = flags.and_then(|octal| i32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0);
             if flags & libc::O_ACCMODE != libc::O_RDONLY {
                 let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
@@ -262,7 +261,7 @@ mod tests {
 
     fn used(more: &str) -> Option<String> {
         let tree = Tree::of_record(&format!("{DISK}{more}"));
-        Found::numbered(&tree, "8:16").unwrap().used()
+        DeviceFacts::numbered(&tree, "8:16").unwrap().used()
     }
 
     #[test]
@@ -290,15 +289,15 @@ mod tests {
     #[test]
     fn a_partition_or_a_read_only_disk_is_unfit() {
         let tree = Tree::of_record(&format!("{DISK}{PARTITION}"));
-        assert!(Found::numbered(&tree, "8:17").unwrap().unfit().unwrap().contains("partition of sdb"));
-        assert_eq!(Found::numbered(&tree, "8:16").unwrap().unfit(), None);
+        assert!(DeviceFacts::numbered(&tree, "8:17").unwrap().unfit().unwrap().contains("partition of sdb"));
+        assert_eq!(DeviceFacts::numbered(&tree, "8:16").unwrap().unfit(), None);
         let tree = Tree::of_record(&DISK.replace("ro: 0", "ro: 1"));
-        assert!(Found::numbered(&tree, "8:16").unwrap().unfit().unwrap().contains("read-only"));
+        assert!(DeviceFacts::numbered(&tree, "8:16").unwrap().unfit().unwrap().contains("read-only"));
     }
 
     #[test]
     fn the_serial_is_typed_and_nothing_else_will_do() {
-        let why = |tree: &Tree, typed: &str| Found::numbered(tree, "8:16").unwrap().not_meant(typed, "/dev/sdb");
+        let why = |tree: &Tree, typed: &str| DeviceFacts::numbered(tree, "8:16").unwrap().not_meant(typed, "/dev/sdb");
         let tree = Tree::of_record(DISK);
         assert_eq!(why(&tree, "S4EVNX0N"), None);
         assert!(why(&tree, "").unwrap().starts_with("--serial is missing"));

@@ -19,7 +19,7 @@ pub struct Direction {
     pub total: Histogram,
     /// Operations complete in each interval.
     pub progress: Vec<u64>,
-    /// Bytes moved, where operations are not all of one length; see [`Record::weigh`].
+    /// Bytes moved, where operations are not all of one length; see [`Metrics::count_bytes`].
     pub bytes: u64,
     /// Bytes moved in each interval, likewise; empty where the operations tell them.
     pub bytes_progress: Vec<u64>,
@@ -43,7 +43,7 @@ pub struct FaultCount {
 
 /// See the module.
 #[derive(Debug, Clone)]
-pub struct Record {
+pub struct Metrics {
     /// Reads, then writes.
     pub directions: [Direction; 2],
     /// Faults by kind.
@@ -58,7 +58,7 @@ pub struct Record {
     row: usize,
 }
 
-impl Record {
+impl Metrics {
     /// An empty one; allocates all that it will ever need.
     #[must_use]
     pub fn new(interval_ns: u64) -> Self {
@@ -75,14 +75,14 @@ impl Record {
     }
 
     /// Counts bytes too, because operations differ in length. Allocates.
-    pub fn weigh(&mut self) {
+    pub fn count_bytes(&mut self) {
         for direction in &mut self.directions {
             direction.bytes_progress = vec![0; ROWS];
         }
     }
 
     /// Sums latencies by interval too, for logs. Allocates.
-    pub fn follow(&mut self) {
+    pub fn sum_latencies(&mut self) {
         for direction in &mut self.directions {
             direction.latency_progress = std::array::from_fn(|_| vec![0; ROWS]);
         }
@@ -252,61 +252,61 @@ mod tests {
 
     #[test]
     fn progress_adds_up_however_long_it_runs() {
-        let mut record = Record::new(10);
-        record.begin(1000);
+        let mut metrics = Metrics::new(10);
+        metrics.begin(1000);
         for step in 1..=100_000_u64 {
-            record.completed(step % 4 == 0, 5, 7, 2);
-            record.tick(1000 + step * 5);
+            metrics.completed(step % 4 == 0, 5, 7, 2);
+            metrics.tick(1000 + step * 5);
         }
-        record.end(1000 + 500_000);
-        assert_eq!(record.interval_ns, 160);
-        let reads: u64 = record.directions[0].progress.iter().sum();
-        let writes: u64 = record.directions[1].progress.iter().sum();
-        assert_eq!((record.directions[0].total.count(), record.directions[1].total.count()), (150_000, 50_000));
+        metrics.end(1000 + 500_000);
+        assert_eq!(metrics.interval_ns, 160);
+        let reads: u64 = metrics.directions[0].progress.iter().sum();
+        let writes: u64 = metrics.directions[1].progress.iter().sum();
+        assert_eq!((metrics.directions[0].total.count(), metrics.directions[1].total.count()), (150_000, 50_000));
         // Only what was complete in the last, cut interval may be missing.
         assert!(200_000 - (reads + writes) < 70, "{reads} + {writes}");
-        let rows = &record.directions[0].progress;
+        let rows = &metrics.directions[0].progress;
         assert!(rows[1..rows.len() - 1].iter().all(|&row| (46..=50).contains(&row)), "{rows:?}");
     }
 
     #[test]
     fn a_day_of_intervals_takes_no_more_room_than_a_minute() {
         let second = 1_000_000_000;
-        let room = |record: &Record| {
+        let room = |metrics: &Metrics| {
             let rows = |one: &Direction| {
                 let sums: usize = one.latency_progress.iter().map(Vec::capacity).sum();
                 sums + one.progress.capacity() + one.bytes_progress.capacity()
             };
-            record.directions.iter().map(rows).sum::<usize>() + record.faults.capacity()
+            metrics.directions.iter().map(rows).sum::<usize>() + metrics.faults.capacity()
         };
-        let mut record = Record::new(second / 10);
-        record.weigh();
-        record.follow();
-        let before = room(&record);
-        record.begin(0);
+        let mut metrics = Metrics::new(second / 10);
+        metrics.count_bytes();
+        metrics.sum_latencies();
+        let before = room(&metrics);
+        metrics.begin(0);
         for interval in 1..=24 * 3600 * 10_u64 {
-            record.completed(interval % 2 == 0, 1000, 1500, 1);
-            record.moved(interval % 2 == 0, 4096);
-            record.fault(interval % 2 == 0, (interval % 8) as i32);
-            record.tick(interval * second / 10);
+            metrics.completed(interval % 2 == 0, 1000, 1500, 1);
+            metrics.moved(interval % 2 == 0, 4096);
+            metrics.fault(interval % 2 == 0, (interval % 8) as i32);
+            metrics.tick(interval * second / 10);
         }
-        record.end(24 * 3600 * second);
-        assert_eq!(room(&record), before);
+        metrics.end(24 * 3600 * second);
+        assert_eq!(room(&metrics), before);
         // 864 000 intervals of 0.1 s, folded eight times into rows of 25.6 s.
-        assert_eq!((record.interval_ns, record.directions[0].progress.len()), (256 * second / 10, 3375));
-        for one in &record.directions {
+        assert_eq!((metrics.interval_ns, metrics.directions[0].progress.len()), (256 * second / 10, 3375));
+        for one in &metrics.directions {
             assert_eq!((one.progress.iter().sum::<u64>(), one.bytes), (432_000, 432_000 * 4096));
             assert_eq!((one.bytes_progress.iter().sum::<u64>(), one.total.count()), (432_000 * 4096, 432_000));
             assert_eq!(one.latency_progress[2].iter().sum::<u64>(), 432_000 * 1500);
         }
-        assert_eq!(record.faults.iter().map(|fault| fault.count).sum::<u64>(), 864_000);
+        assert_eq!(metrics.faults.iter().map(|fault| fault.count).sum::<u64>(), 864_000);
     }
 
     #[test]
     fn merging_folds_the_finer_intervals() {
-        let (mut short, mut long) = (Record::new(10), Record::new(10));
-        for record in [&mut short, &mut long] {
-            record.begin(0);
+        let (mut short, mut long) = (Metrics::new(10), Metrics::new(10));
+        for metrics in [&mut short, &mut long] {
+            metrics.begin(0);
         }
         for step in 1..=40_u64 {
             short.completed(false, 1, 1, 1);
@@ -327,12 +327,12 @@ mod tests {
 
     #[test]
     fn faults_are_counted_by_kind() {
-        let mut record = Record::new(10);
-        record.begin(0);
-        record.fault(false, 5);
-        record.fault(false, 5);
-        record.fault(true, 28);
-        let counts: Vec<_> = record.faults.iter().map(|fault| (fault.write, fault.errno, fault.count)).collect();
+        let mut metrics = Metrics::new(10);
+        metrics.begin(0);
+        metrics.fault(false, 5);
+        metrics.fault(false, 5);
+        metrics.fault(true, 28);
+        let counts: Vec<_> = metrics.faults.iter().map(|fault| (fault.write, fault.errno, fault.count)).collect();
         assert_eq!(counts, [(false, 5, 2), (true, 28, 1)]);
     }
 }

@@ -4,21 +4,21 @@ use serde_json::{json, Map, Value};
 
 use crate::histogram::Histogram;
 use crate::reading::{Fault, Note, Reading};
-use crate::storage::integrity::verify::Findings;
-use crate::storage::io::controls::Extras;
-use crate::storage::job::options::Asked;
-use crate::storage::pace::depth_search::Depth;
-use crate::storage::pace::steady_state::Steady;
-use crate::storage::trace::iolog::Trace;
+use crate::storage::integrity::verify::DamageReport;
+use crate::storage::io::controls::Controls;
+use crate::storage::job::options::JobOptions;
+use crate::storage::pace::depth_search::DepthSearch;
+use crate::storage::pace::steady_state::SteadyState;
+use crate::storage::trace::iolog::TraceRecorder;
 
 /// Below this share of the rate asked for, operations queued up.
 const RATE_MISSED: f64 = 0.98;
 /// With fewer operations the share is chance.
-const LEAST_TO_JUDGE: u64 = 1000;
+const MIN_OPERATIONS: u64 = 1000;
 
-impl Asked {
+impl JobOptions {
     /// Tells how much of its rate an open loop reached, with a note where operations queued up.
-    pub fn tell_rate(&self, reading: &mut Reading, details: &mut Map<String, Value>) -> Option<Note> {
+    pub fn note_missed_rate(&self, reading: &mut Reading, details: &mut Map<String, Value>) -> Option<Note> {
         if !self.open_loop() {
             return None;
         }
@@ -44,7 +44,7 @@ impl Asked {
             None => bytes as f64 / elapsed_s / self.rate_bytes as f64,
         };
         details.insert("rate_reached_share".into(), json!(reached));
-        (reached < RATE_MISSED && operations > LEAST_TO_JUDGE).then(|| Note {
+        (reached < RATE_MISSED && operations > MIN_OPERATIONS).then(|| Note {
             code: "rate_not_reached".into(),
             says: format!(
                 "{:.0}% of the rate asked for was reached, so operations queued up and their latency grows with the runtime",
@@ -56,44 +56,44 @@ impl Asked {
 
 /// What all threads' extras came to.
 #[derive(Debug, Default)]
-pub struct Told {
-    verified: Option<Findings>,
-    synced: Option<Histogram>,
-    steady: Option<Steady>,
-    depth: Option<Depth>,
+pub struct Summary {
+    verified: Option<DamageReport>,
+    sync_latency: Option<Histogram>,
+    steady: Option<SteadyState>,
+    depth: Option<DepthSearch>,
     missed: Vec<String>,
     /// Of each thread, where operations were written down.
-    pub traces: Vec<Trace>,
+    pub traces: Vec<TraceRecorder>,
 }
 
-impl Told {
+impl Summary {
     /// Adds one thread's.
-    pub fn add(&mut self, extras: Extras) {
+    pub fn add(&mut self, controls: Controls) {
         // The first thread judges for all.
-        self.steady = self.steady.take().or(extras.steady);
-        self.depth = self.depth.take().or(extras.depth);
-        self.missed.extend(extras.least.and_then(|least| least.missed));
-        self.traces.extend(extras.trace);
-        if let Some(verify) = extras.verify {
-            self.verified.get_or_insert_with(Findings::default).merge(&verify.found);
+        self.steady = self.steady.take().or(controls.steady);
+        self.depth = self.depth.take().or(controls.depth);
+        self.missed.extend(controls.minimum_rate.and_then(|minimum_rate| minimum_rate.missed));
+        self.traces.extend(controls.trace);
+        if let Some(verify) = controls.verify {
+            self.verified.get_or_insert_with(DamageReport::default).merge(&verify.found);
         }
-        if let Some(synced) = extras.synced {
-            self.synced.get_or_insert_with(Histogram::new).merge(&synced);
+        if let Some(sync_latency) = controls.sync_latency {
+            self.sync_latency.get_or_insert_with(Histogram::new).merge(&sync_latency);
         }
     }
 
     /// Tells it in a reading: `details`, and a fault for each kind of damage.
     pub fn write(&self, details: &mut Map<String, Value>, faults: &mut Vec<Fault>) {
-        if let Some(synced) = &self.synced {
-            details.insert("sync_count".into(), json!(synced.count()));
-            details.insert("sync_latency_ns".into(), synced.to_json());
-            details.insert("sync_latency_ns_mean".into(), json!(synced.mean()));
+        if let Some(sync_latency) = &self.sync_latency {
+            details.insert("sync_count".into(), json!(sync_latency.count()));
+            details.insert("sync_latency_ns".into(), sync_latency.to_json());
+            details.insert("sync_latency_ns_mean".into(), json!(sync_latency.mean()));
         }
         if let Some(steady) = &self.steady {
             steady.write(details);
         }
         if let Some(depth) = &self.depth {
-            details.insert("latency_target".into(), depth.told());
+            details.insert("latency_target".into(), depth.to_json());
         }
         for says in &self.missed {
             let says = format!("the run was ended: {says}");

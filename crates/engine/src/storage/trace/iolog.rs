@@ -12,13 +12,13 @@ use std::sync::Arc;
 use crate::kernel::Error;
 
 /// So many operations of a thread are written down; beyond it only their number.
-pub const MOST_WRITTEN: usize = 1 << 20;
+pub const MAX_RECORDED: usize = 1 << 20;
 /// A trace that is read has so many lines at most: they are held in memory.
-const MOST_READ: usize = 1 << 24;
+const MAX_STEPS: usize = 1 << 24;
 
 /// One operation that was handed over.
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct RecordedTransfer {
     at_ns: u64,
     offset: u64,
     length: u64,
@@ -27,38 +27,38 @@ struct Line {
 
 /// What one thread writes down.
 #[derive(Debug)]
-pub struct Trace {
+pub struct TraceRecorder {
     begun_ns: u64,
-    lines: Vec<Line>,
+    lines: Vec<RecordedTransfer>,
     /// Those for which there was no room.
-    pub left_out: u64,
+    pub dropped: u64,
 }
 
-impl Trace {
+impl TraceRecorder {
     /// Empty; allocates all that it will ever need.
     #[must_use]
     pub fn new() -> Self {
-        Self { begun_ns: 0, lines: Vec::with_capacity(MOST_WRITTEN), left_out: 0 }
+        Self { begun_ns: 0, lines: Vec::with_capacity(MAX_RECORDED), dropped: 0 }
     }
 
     /// The timed region begins.
     pub fn restart(&mut self, now_ns: u64) {
         self.lines.clear();
-        (self.begun_ns, self.left_out) = (now_ns, 0);
+        (self.begun_ns, self.dropped) = (now_ns, 0);
     }
 
     /// An operation is handed over.
     #[inline]
     pub fn add(&mut self, now_ns: u64, offset: u64, write: bool, length: u64) {
-        if self.lines.len() < MOST_WRITTEN {
-            self.lines.push(Line { at_ns: now_ns - self.begun_ns, offset, length, write });
+        if self.lines.len() < MAX_RECORDED {
+            self.lines.push(RecordedTransfer { at_ns: now_ns - self.begun_ns, offset, length, write });
         } else {
-            self.left_out += 1;
+            self.dropped += 1;
         }
     }
 }
 
-impl Default for Trace {
+impl Default for TraceRecorder {
     fn default() -> Self {
         Self::new()
     }
@@ -69,9 +69,9 @@ impl Default for Trace {
 ///
 /// # Errors
 /// What the system says to writing the file.
-pub fn write_down(
+pub fn write_iolog(
     path: &Path,
-    traces: &[Trace],
+    traces: &[TraceRecorder],
     other: &str,
     names: &[String],
     place: impl Fn(usize, u64) -> (usize, u64),
@@ -82,7 +82,7 @@ pub fn write_down(
         let _ = writeln!(text, "0 {name} add"); // into memory: cannot fail
         let _ = writeln!(text, "0 {name} open");
     }
-    let mut all: Vec<(usize, &Line)> = traces
+    let mut all: Vec<(usize, &RecordedTransfer)> = traces
         .iter()
         .enumerate()
         .flat_map(|(thread, trace)| trace.lines.iter().map(move |line| (thread, line)))
@@ -91,9 +91,9 @@ pub fn write_down(
     let mut last_us = 0;
     for (thread, line) in all {
         let (file, offset) = place(thread, line.offset);
-        let (name, way) = (names.get(file).unwrap_or(&none), if line.write { "write" } else { other });
+        let (name, direction) = (names.get(file).unwrap_or(&none), if line.write { "write" } else { other });
         last_us = line.at_ns / 1000;
-        let _ = writeln!(text, "{last_us} {name} {way} {offset} {}", line.length);
+        let _ = writeln!(text, "{last_us} {name} {direction} {offset} {}", line.length);
     }
     for name in names {
         let _ = writeln!(text, "{last_us} {name} close");
@@ -121,9 +121,9 @@ pub enum Step {
 
 /// A trace that was read: each step with the moment that it is due, ns from the beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recorded(Vec<(u64, Step)>);
+pub struct Iolog(Vec<(u64, Step)>);
 
-impl Recorded {
+impl Iolog {
     /// Reads a trace; files are numbered in the order in which they are added. `skip` are actions to leave out.
     ///
     /// # Errors
@@ -167,8 +167,8 @@ impl Recorded {
             let mut words = line.split_ascii_whitespace();
             let mut at_us = waited_us;
             if timed {
-                let told: u64 = words.next().and_then(|word| word.parse().ok()).ok_or_else(wrong)?;
-                at_us = told.saturating_sub(*first.get_or_insert(told));
+                let recorded_us: u64 = words.next().and_then(|word| word.parse().ok()).ok_or_else(wrong)?;
+                at_us = recorded_us.saturating_sub(*first.get_or_insert(recorded_us));
             }
             let (name, action) = (words.next().ok_or_else(wrong)?, words.next().ok_or_else(wrong)?);
             if skip.split(',').any(|skipped| skipped.trim() == action) {
@@ -205,8 +205,8 @@ impl Recorded {
                 }
                 _ => return Err(wrong()),
             };
-            if steps.len() == MOST_READ {
-                return Err(format!("it has more than {MOST_READ} steps; split it"));
+            if steps.len() == MAX_STEPS {
+                return Err(format!("it has more than {MAX_STEPS} steps; split it"));
             }
             steps.push((at_us.saturating_mul(1000), step));
         }
@@ -226,7 +226,7 @@ impl Recorded {
 /// Runs a trace again.
 #[derive(Debug)]
 pub struct Replay {
-    recorded: Arc<Recorded>,
+    iolog: Arc<Iolog>,
     next: usize,
     begun_ns: u64,
     /// Of the times between the steps so much is waited; 0 for none of it.
@@ -239,8 +239,8 @@ pub struct Replay {
 impl Replay {
     /// Through a region that begins at `offset`, with files of `file_length` bytes; 0 for one file.
     #[must_use]
-    pub fn new(recorded: Arc<Recorded>, scale: f64, offset: u64, file_length: u64) -> Self {
-        Self { recorded, next: 0, begun_ns: 0, scale, file_length, offset }
+    pub fn new(iolog: Arc<Iolog>, scale: f64, offset: u64, file_length: u64) -> Self {
+        Self { iolog, next: 0, begun_ns: 0, scale, file_length, offset }
     }
 
     /// Begins anew.
@@ -251,13 +251,13 @@ impl Replay {
     /// Whether no step is left.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.next >= self.recorded.0.len()
+        self.next >= self.iolog.0.len()
     }
 
     /// When the next step is due.
     #[must_use]
     pub fn due_ns(&self) -> u64 {
-        match self.recorded.0.get(self.next) {
+        match self.iolog.0.get(self.next) {
             Some(&(at, _)) => self.begun_ns.saturating_add((at as f64 * self.scale) as u64),
             None => u64::MAX,
         }
@@ -271,7 +271,7 @@ impl Replay {
 
     /// The next step, as a place in the region.
     pub fn step(&mut self) -> Option<Step> {
-        let &(_, step) = self.recorded.0.get(self.next)?;
+        let &(_, step) = self.iolog.0.get(self.next)?;
         self.next += 1;
         Some(match step {
             Step::Transfer { file, offset, length, write } => {
@@ -289,17 +289,17 @@ mod tests {
 
     #[test]
     fn what_was_written_down_is_read_again() {
-        let mut trace = Trace::new();
+        let mut trace = TraceRecorder::new();
         trace.restart(1000);
         trace.add(6000, 0, false, 4096);
         trace.add(9500, 8192, true, 512);
         let scratch = crate::storage::scratch::Scratch::new("trace");
         let path = scratch.path("log");
-        write_down(&path, &[trace], "read", &["a b".replace(' ', "_")], |_, offset| (0, offset)).unwrap();
-        let recorded = Recorded::read(&path, "").unwrap();
+        write_iolog(&path, &[trace], "read", &["a b".replace(' ', "_")], |_, offset| (0, offset)).unwrap();
+        let iolog = Iolog::read(&path, "").unwrap();
         let transfer = |offset, length, write| Step::Transfer { file: 0, offset, length, write };
-        assert_eq!(recorded.0, [(5000, transfer(0, 4096, false)), (8000, transfer(8192, 512, true))]);
-        let mut replay = Replay::new(Arc::new(recorded), 0.5, 100, 0);
+        assert_eq!(iolog.0, [(5000, transfer(0, 4096, false)), (8000, transfer(8192, 512, true))]);
+        let mut replay = Replay::new(Arc::new(iolog), 0.5, 100, 0);
         replay.restart(7);
         assert_eq!((replay.due_ns(), replay.step()), (2507, Some(transfer(100, 4096, false))));
         assert_eq!((replay.due_ns(), replay.step()), (4007, Some(transfer(8292, 512, true))));
@@ -309,11 +309,11 @@ mod tests {
     #[test]
     fn the_second_version_waits_and_syncs() {
         let text = "fio version 2 iolog\nx add\nx open\nx wait 250\nx write 0 4096\nx sync 0 0\ny add\ny datasync\ny read 4096 10\nx close\n";
-        let read = Recorded::parse(text, "").unwrap().0;
+        let read = Iolog::parse(text, "").unwrap().0;
         let at: Vec<u64> = read.iter().map(|step| step.0).collect();
         assert_eq!(at, [250_000; 4]);
         assert_eq!((read[1].1, read[2].1), (Step::Sync(true), Step::Sync(false)));
-        assert_eq!(Recorded::parse(text, "sync, read").unwrap().0.len(), 2);
+        assert_eq!(Iolog::parse(text, "sync, read").unwrap().0.len(), 2);
         assert_eq!(read[3].1, Step::Transfer { file: 1, offset: 4096, length: 10, write: false });
     }
 
@@ -327,7 +327,7 @@ mod tests {
             ("fio version 2 iolog\nx add\nx trim 0 4096\n", "replay_skip"),
             ("fio version 2 iolog\nx add\nx read 0 0\n", "line 3"),
         ] {
-            assert!(Recorded::parse(text, "").unwrap_err().contains(says), "{text}");
+            assert!(Iolog::parse(text, "").unwrap_err().contains(says), "{text}");
         }
     }
 }

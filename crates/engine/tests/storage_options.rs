@@ -1,4 +1,4 @@
-//! What runs may ask for beyond blocks at full speed, from outside: rates, syncs, lengths, and blocks that are checked.
+//! Options of storage jobs beyond blocks at full speed, from outside: rates, syncs, lengths, and verified blocks.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a failure is what a panic is for")]
 
