@@ -6,7 +6,7 @@ use crate::declare::{choice, integer, number};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::reading::Reading;
 use crate::storage::job::options::JobOptions;
-use crate::storage::job::run::{Engine, Job};
+use crate::storage::job::spec::{Engine, Job};
 use crate::storage::raw::claim::Consent;
 
 /// See the module. The loop is the one of `storage_blocks`, with an access engine that does nothing.

@@ -14,7 +14,7 @@ use crate::storage::job::options::JobOptions;
 use crate::storage::job::parameters::{
     bytes, choice, count, flag, job_file_parameters, load_parameters, multi_file_parameters, parameter, seconds,
 };
-use crate::storage::job::run::{Engine, Job};
+use crate::storage::job::spec::{Engine, Job};
 use crate::storage::pace::flow::{FlowShare, Flows};
 use crate::storage::raw::claim::Consent;
 

@@ -8,7 +8,7 @@ use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::reading::Reading;
 use crate::storage::io::fault_injection::PlannedFault;
 use crate::storage::job::options::JobOptions;
-use crate::storage::job::run::{Engine, Job};
+use crate::storage::job::spec::{Engine, Job};
 use crate::storage::raw::claim::Consent;
 
 /// What IOzone's stride read takes unless told otherwise: every 17th record.

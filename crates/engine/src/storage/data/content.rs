@@ -1,6 +1,5 @@
 //! What is written: bytes that never repeat or compress, unless zeroes, a pattern, or a share of either is asked for.
 
-use super::buffers::BufferPool;
 use crate::rng::Rng;
 use crate::sys::memory::Region;
 
@@ -62,13 +61,13 @@ impl Duplicates {
     }
 
     /// Makes the block at `at` the same as the one before it, or says that it is to be a new one.
-    pub fn repeat(&mut self, pool: &BufferPool, at: usize, length: usize) -> bool {
+    pub fn repeat(&mut self, region: &Region, at: usize, length: usize) -> bool {
         let same = self.rng.below(100) < self.percent;
         let Some((from, _)) = self.last.filter(|&(_, before)| same && before >= length) else {
             self.last = Some((at, length));
             return false;
         };
-        pool.region().repeat(from, at, length);
+        region.repeat(from, at, length);
         // From now on this is the newest place of those bytes; the older one may be written over sooner.
         self.last = Some((at, length));
         true
@@ -78,6 +77,7 @@ impl Duplicates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::data::buffers::BufferPool;
 
     #[test]
     fn each_chunk_holds_its_share_of_zeroes() {
@@ -99,7 +99,7 @@ mod tests {
         let mut same = 0_u32;
         for turn in 0..10_000_u32 {
             let at = pool.place(0, turn);
-            if duplicates.repeat(&pool, at, 4096) {
+            if duplicates.repeat(pool.region(), at, 4096) {
                 same += 1;
                 assert_eq!(pool.region().copy(at, 4096), pool.region().copy(pool.place(0, turn - 1), 4096));
             } else {

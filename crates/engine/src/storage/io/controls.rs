@@ -415,7 +415,7 @@ impl Controls {
     /// Whether what is to be written at `at` is the block before once more, and not one of its own.
     #[inline]
     pub fn duplicates(&mut self, pool: &BufferPool, at: usize, length: usize) -> bool {
-        self.duplicates.as_mut().is_some_and(|duplicates| duplicates.repeat(pool, at, length))
+        self.duplicates.as_mut().is_some_and(|duplicates| duplicates.repeat(pool.region(), at, length))
     }
 
     /// Operations were complete after so long.

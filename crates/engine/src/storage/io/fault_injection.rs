@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use crate::storage::data::layout::lay_out;
     use crate::storage::job::options::JobOptions;
-    use crate::storage::job::run::{Engine, Job};
+    use crate::storage::job::spec::{Engine, Job};
     use crate::storage::scratch::Scratch;
     use crate::{Error, Reading, Stop};
 

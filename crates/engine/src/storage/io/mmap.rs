@@ -11,8 +11,8 @@ use super::synchronous::BlockingIo;
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::data::file_set::FileSet;
 use crate::storage::order::blocks::Span;
-use crate::sys::files::page_size;
 use crate::sys::mapping::FileMapping;
+use crate::sys::pages::page_size;
 
 /// See the module.
 pub struct Mmap<'a> {

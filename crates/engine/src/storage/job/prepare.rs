@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{json, Map, Value};
 
-use super::run::{note, Engine, Job};
+use super::spec::{Engine, Job};
 use crate::kernel::Error;
 use crate::reading::Note;
 use crate::storage::order::blocks::Span;
@@ -99,7 +99,7 @@ impl Job {
             )));
         }
         if self.block > files::LARGEST_CALL && self.engine != Engine::Mmap {
-            notes.push(note(
+            notes.push(Note::new(
                 "block_split",
                 format!(
                     "a block of {} B goes in {} system calls: one carries {} B at most",
@@ -121,32 +121,14 @@ impl Job {
             let first = self.open(paths[0], claim.as_ref(), false)?;
             if let Some(why) = self.direct_refused(paths[0], &first, claim.as_ref(), span) {
                 direct = false;
-                notes.push(note("direct_refused", format!("{why}; the page cache is in the way of every figure here")));
+                notes.push(Note::new(
+                    "direct_refused",
+                    format!("{why}; the page cache is in the way of every figure here"),
+                ));
             }
         }
         details.insert("direct_used".into(), json!(direct));
-        let mut all = Vec::with_capacity(self.jobs);
-        for number in 0..self.jobs {
-            let share = if self.share_whole || count == 1 { paths.len() } else { paths.len() / self.jobs };
-            let from = if share == paths.len() { 0 } else { number * share };
-            let mut own = Vec::with_capacity(share);
-            for path in &paths[from..from + share] {
-                // A file description of its own for each job: it holds the state of the read-ahead.
-                let file = self.open(path, claim.as_ref(), direct)?;
-                if !direct {
-                    let advice = if self.random { Advice::Random } else { Advice::Sequential };
-                    files::advise(&file, span.offset, covered, advice);
-                }
-                if self.drop_cache {
-                    files::advise(&file, span.offset, covered, Advice::DropCache);
-                }
-                if self.options.pre_read && number == 0 {
-                    files::read_ahead(&open(path, false, false)?, span.offset, covered);
-                }
-                own.push(file);
-            }
-            all.push(own);
-        }
+        let all = self.open_all(&paths, claim.as_ref(), direct, span.offset, covered)?;
         if !self.fresh {
             let mut under = Some(files::Extents::default());
             for path in &paths {
@@ -164,6 +146,40 @@ impl Job {
         }
         self.options.check_polling(self.engine == Engine::Uring, direct, device.as_ref())?;
         Ok(Prepared { _claim: claim, files: all, span, file_blocks, device, notes, details, _made: made })
+    }
+
+    /// Opens the files of each thread, and prepares the page cache for `length` bytes of each from `offset` on.
+    fn open_all(
+        &self,
+        paths: &[&Path],
+        claim: Option<&Claim>,
+        direct: bool,
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<Vec<File>>, Error> {
+        let mut all = Vec::with_capacity(self.jobs);
+        for number in 0..self.jobs {
+            let share = if self.share_whole || paths.len() == 1 { paths.len() } else { paths.len() / self.jobs };
+            let from = if share == paths.len() { 0 } else { number * share };
+            let mut own = Vec::with_capacity(share);
+            for path in &paths[from..from + share] {
+                // A file description of its own for each job: it holds the state of the read-ahead.
+                let file = self.open(path, claim, direct)?;
+                if !direct {
+                    let advice = if self.random { Advice::Random } else { Advice::Sequential };
+                    files::advise(&file, offset, length, advice);
+                }
+                if self.drop_cache {
+                    files::advise(&file, offset, length, Advice::DropCache);
+                }
+                if self.options.pre_read && number == 0 {
+                    files::read_ahead(&open(path, false, false)?, offset, length);
+                }
+                own.push(file);
+            }
+            all.push(own);
+        }
+        Ok(all)
     }
 
     /// The length of the region of one file, what the system says of it, and whether it is a block device.
@@ -247,9 +263,11 @@ impl Job {
 /// Purges the device that is given away, and tells whether that was done.
 fn purged(claim: Option<&Claim>) -> Note {
     match claim.map(Claim::purge) {
-        Some(Ok(())) => note("purged", "the whole device was discarded (BLKDISCARD)"),
-        Some(Err(error)) => note("not_purged", format!("the device cannot be purged by a discard ({error})")),
-        None => note("not_purged", "a file cannot be purged: its drive keeps what it holds; give the raw device away"),
+        Some(Ok(())) => Note::new("purged", "the whole device was discarded (BLKDISCARD)"),
+        Some(Err(error)) => Note::new("not_purged", format!("the device cannot be purged by a discard ({error})")),
+        None => {
+            Note::new("not_purged", "a file cannot be purged: its drive keeps what it holds; give the raw device away")
+        }
     }
 }
 

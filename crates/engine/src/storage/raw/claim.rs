@@ -15,7 +15,8 @@ use crate::kernel::Error;
 use crate::survey::block;
 use crate::survey::mounts;
 use crate::survey::tree::{base, parent, Tree};
-use crate::sys::files::{device_size, discard, major_minor, open_durable, Durable};
+use crate::sys::files::{device_size, discard, open_durable, Durable};
+use crate::sys::filesystem::major_minor;
 
 /// What somebody typed to have a device written.
 #[derive(Debug, Clone, Default)]

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use serde_json::{json, Map, Value};
 
-use crate::sys::files::major_minor;
+use crate::sys::filesystem::major_minor;
 
 /// Where to find the counters of the device under a file.
 #[derive(Debug, Clone)]

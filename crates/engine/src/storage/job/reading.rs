@@ -1,12 +1,13 @@
-//! What the threads of a run bring home, and the one reading made of it.
+//! What each thread of a run measured, and the one reading made of it.
 
 use std::io;
 use std::path::Path;
 
 use serde_json::{json, Map, Value};
 
+use super::options::JobOptions;
 use super::prepare::Prepared;
-use super::run::{note, Engine, Job};
+use super::spec::{Engine, Job};
 use crate::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
 use crate::storage::io::controls::Controls;
 use crate::storage::io::drive::Ending;
@@ -14,6 +15,49 @@ use crate::storage::order::blocks::Span;
 use crate::storage::results::metrics::{Direction, Metrics};
 use crate::storage::results::summary::Summary;
 use crate::storage::trace::iolog::{self, TraceRecorder};
+
+/// Below this share of the rate asked for, operations queued up.
+const RATE_MISSED: f64 = 0.98;
+/// With fewer operations the share is chance.
+const MIN_OPERATIONS: u64 = 1000;
+
+impl JobOptions {
+    /// Tells how much of its rate an open loop reached, with a note where operations queued up.
+    fn note_missed_rate(&self, reading: &mut Reading, details: &mut Map<String, Value>) -> Option<Note> {
+        if !self.open_loop() {
+            return None;
+        }
+        // More may be waiting than the depth holds; what was asked for is a rate.
+        reading.concurrency_asked = 0.0;
+        let elapsed_s = reading.elapsed_s.max(1e-9);
+        let operations: u64 = reading.streams.iter().map(|stream| stream.operations).sum();
+        let bytes: u64 = reading.streams.iter().map(|stream| stream.bytes).sum();
+        let reached = match self.rates {
+            // Of two rates the one that fell further behind.
+            Some(rates) => reading
+                .streams
+                .iter()
+                .filter_map(|stream| match rates[usize::from(stream.name == "write")] {
+                    (operations_s, _) if operations_s > 0.0 => {
+                        Some(stream.operations as f64 / elapsed_s / operations_s)
+                    }
+                    (_, 0) => None,
+                    (_, bytes_s) => Some(stream.bytes as f64 / elapsed_s / bytes_s as f64),
+                })
+                .fold(f64::INFINITY, f64::min),
+            None if self.rate > 0.0 => operations as f64 / elapsed_s / self.rate,
+            None => bytes as f64 / elapsed_s / self.rate_bytes as f64,
+        };
+        details.insert("rate_reached_share".into(), json!(reached));
+        (reached < RATE_MISSED && operations > MIN_OPERATIONS).then(|| Note {
+            code: "rate_not_reached".into(),
+            says: format!(
+                "{:.0}% of the rate asked for was reached, so operations queued up and their latency grows with the runtime",
+                reached * 100.0
+            ),
+        })
+    }
+}
 
 /// What one member of the team brings home.
 pub struct ThreadResult {
@@ -118,8 +162,8 @@ impl Job {
         };
         let dropped: u64 = traces.iter().map(|trace| trace.dropped).sum();
         match iolog::write_iolog(path, traces, self.other_way(), &names, place) {
-            Err(error) => Some(note("trace_not_written", format!("write_iolog {}: {error}", path.display()))),
-            Ok(()) if dropped > 0 => Some(note(
+            Err(error) => Some(Note::new("trace_not_written", format!("write_iolog {}: {error}", path.display()))),
+            Ok(()) if dropped > 0 => Some(Note::new(
                 "trace_cut",
                 format!(
                     "write_iolog holds the first {} operations of each thread; {dropped} more were made",
@@ -151,7 +195,10 @@ impl Job {
             }
             details.extend(result.facts);
             if result.ending == Ending::Faults && !notes.iter().any(|note| note.code == "faults_ended_run") {
-                notes.push(note("faults_ended_run", "so many operations failed in a row that the run was ended early"));
+                notes.push(Note::new(
+                    "faults_ended_run",
+                    "so many operations failed in a row that the run was ended early",
+                ));
             }
             threads.add(&result.metrics, self.block, variable_length);
             if self.options.log {
