@@ -18,6 +18,7 @@ use crate::storage::io::synchronous::Synchronous;
 use crate::storage::io::uring::Uring;
 use crate::storage::results::counters::{Device, Snapshot};
 use crate::sys::files;
+use crate::sys::uring::Queues;
 use crate::team::{self, Member};
 use crate::training::ledger::Ledger;
 use crate::training::vectors::index::Index;
@@ -159,7 +160,8 @@ impl Work<'_> {
         let (index, asked, ledger, path) = (self.index, self.asked, self.ledger, self.path);
         let first = member.number as u64;
         if self.uring {
-            let access = Uring::new(FileSet::one(self.file), &pool, beam, false)?;
+            let mut queues = Queues::new(beam as u32, false)?;
+            let access = Uring::new(&mut queues, FileSet::one(self.file), &pool, beam);
             let searcher = Searcher::new(index, asked, access, &pool, ledger, path);
             member.wait_for_start();
             let before = cpu_time::of_this_thread();

@@ -35,6 +35,7 @@ use crate::storage::order::blocks::{Order, Span};
 use crate::storage::pace::steady_state::SharedProgress;
 use crate::storage::results::counters::Snapshot;
 use crate::storage::results::metrics::Metrics;
+use crate::sys::uring::Queues;
 use crate::team;
 
 impl Job {
@@ -138,11 +139,12 @@ impl Job {
             let of_each = if files.len() > 1 { Span { blocks: prepared.file_blocks, ..span } } else { span };
             match self.engine {
                 _ if files.is_empty() => context.run_with(file_set, Ok(Null::new(self.depth))),
-                Engine::Uring => context.run_with(
-                    file_set,
-                    Uring::new(file_set, &pool, self.submit_at_most(), self.options.hipri)
-                        .map_err(|e| uring_refused(&e)),
-                ),
+                Engine::Uring => match Queues::new(self.depth as u32, self.options.hipri) {
+                    Ok(mut queues) => {
+                        context.run_with(file_set, Ok(Uring::new(&mut queues, file_set, &pool, self.submit_at_most())))
+                    }
+                    Err(error) => Err(uring_refused(&error)),
+                },
                 Engine::Aio => context.run_with(file_set, Aio::new(file_set, &pool).map_err(|e| aio_refused(&e))),
                 Engine::Psync => context.run_with(file_set, Ok(Synchronous::new(Psync::new(file_set, &pool)))),
                 Engine::Mmap => context.run_with(
