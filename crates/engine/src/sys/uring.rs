@@ -13,8 +13,11 @@ use super::memory::Region;
 /// The kernel registers at most 1 GiB in one piece.
 const LARGEST_REGISTERED: usize = 1 << 30;
 
+/// What a set-up asks of the kernel.
+type SetFlags = fn(&mut Builder);
+
 /// Tried in this order until the kernel takes one: each is cheaper an operation than the next.
-const SETUPS: [(fn(&mut Builder), &str); 5] = [
+const SETUPS: [(SetFlags, &str); 5] = [
     (
         |builder| {
             builder.setup_submit_all().setup_single_issuer().setup_coop_taskrun();
