@@ -1,5 +1,5 @@
-//! Holds a file against the journal of a run that was cut short: what was acknowledged must be there, and only what
-//! was in flight may be old, new or torn.
+//! Checks a file against the journal of an interrupted run: acknowledged writes must be there, and only writes in
+//! flight may be old, new or torn.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::storage::order::blocks::Span;
 use crate::sys::files;
 use crate::sys::memory::Region;
 
-/// What came between the writes and this check.
+/// What interrupted the writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interruption {
     /// The process was killed: whatever was acknowledged has to be there.
@@ -26,7 +26,7 @@ pub enum Interruption {
     PowerCut,
 }
 
-/// What is asked for.
+/// A check.
 #[derive(Debug, Clone)]
 pub struct Check {
     /// The journal.
@@ -72,7 +72,7 @@ impl Interruption {
     }
 }
 
-/// What the blocks came to.
+/// Blocks by their state.
 #[derive(Debug, Default)]
 struct BlockCounts {
     found: DamageReport,

@@ -79,7 +79,7 @@ impl Job {
         Ok(self.reading_of(results, prepared))
     }
 
-    /// What of the region is the job's `number`.
+    /// The part of the region that thread `number` covers.
     fn span_of(&self, number: usize, prepared: &Prepared) -> Span {
         match (self.share_whole, self.files.len() > 1) {
             (true, _) => prepared.span,
@@ -91,7 +91,7 @@ impl Job {
         }
     }
 
-    /// The journal that is asked for, of all jobs; each of them keeps its own part.
+    /// The journal of all threads, if requested; each thread writes a part.
     fn journal(&self, prepared: &Prepared) -> Result<Option<Journal>, Error> {
         if !self.options.keeps_journal() {
             return Ok(None);
@@ -105,7 +105,7 @@ impl Job {
         Journal::create(&self.options.journal, &self.path, nonce, &parts).map(Some)
     }
 
-    /// One member's part: set up, wait for all, run, bring home.
+    /// One thread's run: set up, wait for all others, run, return the result.
     fn member(
         &self,
         member: &team::Member<'_>,
@@ -170,17 +170,17 @@ impl Job {
     }
 }
 
-/// What the members of a team share.
+/// State shared by the threads of a job.
 struct TeamState {
-    /// When the first of them began.
+    /// When the first of them started.
     start: OnceLock<u64>,
-    /// One of them could not be made ready.
+    /// One of them could not be set up.
     failed: AtomicBool,
     steady: Arc<SharedProgress>,
     journal: Option<Journal>,
 }
 
-/// What a member needs to run once its engine stands.
+/// What a thread needs to run once its access engine is set up.
 struct ThreadContext<'a> {
     job: &'a Job,
     prepared: &'a Prepared,
