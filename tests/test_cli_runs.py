@@ -12,6 +12,7 @@ import made_store as made
 import pyarrow.parquet as pq
 import pytest
 from hwdyno.cli.main import main
+from hwdyno.machine import Cpu, Machine
 from hwdyno.store import Store, json_schema
 from hwdyno.words import PeerResult, Run, Value
 
@@ -49,16 +50,16 @@ def test_history_lists_others_when_one_is_spoilt(store: Store, capsys: pytest.Ca
     path = store.save(made.run())
     (path.parent / "torn.json").write_text("{")
     assert main(["history", "--rebuild"]) == 0
-    said = capsys.readouterr()
-    assert "torn" in said.out and "20260101-000000-abcd" in said.out
-    assert said.err.splitlines()[0] == "the index was made again from 2 documents"
-    assert "torn.json is not JSON" in said.err.splitlines()[1]
+    printed = capsys.readouterr()
+    assert "torn" in printed.out and "20260101-000000-abcd" in printed.out
+    assert printed.err.splitlines()[0] == "the index was made again from 2 documents"
+    assert "torn.json is not JSON" in printed.err.splitlines()[1]
 
 
 def test_history_of_nothing_says_what_to_do(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history"]) == 0
-    said = capsys.readouterr()
-    assert said.out == "" and "`hwdyno run` makes one" in said.err
+    printed = capsys.readouterr()
+    assert printed.out == "" and "`hwdyno run` makes one" in printed.err
 
 
 def test_schema_is_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,7 +123,7 @@ def test_a_change_within_the_noise_floor_or_the_spread_is_none(store: Store) -> 
 
 def test_unlike_machines_are_refused_unless_forced(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     store.save(scaled("before", 1.0))
-    store.save(replace(scaled("after", 1.0), machine={"cpu": {"model": "Other"}}))
+    store.save(replace(scaled("after", 1.0), machines=(Machine(cpu=Cpu(model="Other")),)))
     assert main(["compare", "before", "after"]) == 2
     assert "processor: Some CPU before, Other after" in capsys.readouterr().err
     assert main(["compare", "before", "after", "--force"]) == 0

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from hwdyno.findings import RULES, explain, why_not_double
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
-from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, PeerResult, Run, Value
+from hwdyno.machine import Link
+from hwdyno.words import Ceiling, Measurement, Parameters, PeerResult, Run, Value
+from made_experiment import made_experiment
 from simulated_runs import FIXED, MACHINES, experiment, measured, rules_of, run_of, the
 from simulated_runs import at as _at
+from simulation.host import SimulatedHost, SimulatedMachine
 
 DESCRIBES = {"knee", "still_rising", "saturated", "best_block_size", "spinning_or_solid", "best_combination"}
 """Rules that say what a healthy machine is like."""
@@ -99,7 +101,7 @@ PLANTED: dict[str, tuple[Callable[[random.Random], dict[str, Any]], Parameters, 
 
 @pytest.mark.parametrize("rule", PLANTED)
 def test_just_what_was_planted_is_found(rule: str) -> None:
-    plant, over, beside = PLANTED[rule]
+    plant, over, also = PLANTED[rule]
     degrades = next(one.degrades for one in RULES if one.name == rule)
     missed, extra = [], []
     for seed in MACHINES:
@@ -114,7 +116,7 @@ def test_just_what_was_planted_is_found(rule: str) -> None:
             for at in one.points:
                 assert run.experiments[0].points[at].validity != "valid"
                 assert rule in run.experiments[0].points[at].why
-        if not found <= {rule} | beside:
+        if not found <= {rule} | also:
             extra.append((seed, found))
     assert not missed, f"{rule} missed on machines {missed}"
     assert not extra, f"beside {rule}: {extra}"
@@ -175,7 +177,7 @@ def test_above_a_makers_figure_is_worth_a_word_and_no_more() -> None:
 
 @pytest.mark.parametrize("rule", ["interval_not_reached"])
 def test_an_interval_is_missed_when_it_is_wider_than_the_profile_aims_at(rule: str) -> None:
-    heard = 0
+    notices = 0
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed, noise=random.Random(seed).choice([0.002, 0.1, 0.2]))
         run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=4)])))
@@ -184,9 +186,9 @@ def test_an_interval_is_missed_when_it_is_wider_than_the_profile_aims_at(rule: s
         half = (value.high - value.low) / 2 / value.value
         assert (rule in rules_of(run.findings)) == (half > 0.10)
         assert (rule in rules_of(run.findings, "warning")) == (half > 0.20)
-        heard += half > 0.10
+        notices += half > 0.10
         assert rules_of(run.findings, "warning", "invalid") <= {rule}, f"noise is not a fault: machine {seed}"
-    assert heard > 80
+    assert notices > 80
 
 
 def test_the_clock_matters_where_the_cpu_works() -> None:
@@ -228,10 +230,10 @@ def test_pairs_that_lie_far_apart_tell_of_no_agreement() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mem", "bs", "told"), [("huge", 1 << 20, True), ("small", 1 << 20, False), ("huge", 4096, False)]
+    ("mem", "bs", "noted"), [("huge", 1 << 20, True), ("small", 1 << 20, False), ("huge", 4096, False)]
 )
 def test_a_large_block_in_huge_pages_is_not_set_beside_fios_small_ones_in_silence(
-    mem: str, bs: int, told: bool
+    mem: str, bs: int, noted: bool
 ) -> None:
     machine = SimulatedMachine.random(5)
     result = experiment(machine, "iodepth", [{**point, "bs": bs} for point in TWO_POINTS], repeats=1)
@@ -239,7 +241,7 @@ def test_a_large_block_in_huge_pages_is_not_set_beside_fios_small_ones_in_silenc
     far = Value(2.0, "ratio", 1.9, 2.1)
     peers = (PeerResult("fio", "3.33", 0, result.points[0].throughput, far),)
     finding = the(explain(run_of(machine, replace(result, peers=peers))), "peer_ratio")
-    assert ("with `--mem small` both do alike" in finding.says) == told
+    assert ("with `--mem small` both do alike" in finding.says) == noted
 
 
 def test_one_pair_accuses_nobody_and_a_tool_of_one_question_is_asked_by_its_name() -> None:
@@ -263,20 +265,24 @@ def test_a_link_below_its_best_is_named_and_no_other() -> None:
     for seed in MACHINES:
         draw, machine = random.Random(seed), SimulatedMachine.random(seed)
         run = run_of(machine)
-        link = run.machine["storage"]["disks"][0]["link"]
+        disk = run.machine.storage.disk
+        link = disk.link or Link()
         best, width = draw.choice([3, 4, 5]), draw.choice([2, 4])
         now, lanes = draw.choice([best, best - 1]), draw.choice([width, width // 2])
-        pcie = link["type"] == "pcie"
+        pcie = link.type == "pcie"
         if pcie:
-            link.update(generation=now, generation_max=best, lanes=lanes, lanes_max=width)
+            link = replace(link, generation=now, generation_max=best, lanes=lanes, lanes_max=width)
+            storage = replace(run.machine.storage, disks=(replace(disk, link=link),))
+            run = replace(run, machines=(replace(run.machine, storage=storage),))
+            bare = replace(storage, disks=(replace(disk, link=replace(link, generation_max=None)),))
+            unknown = replace(run, machines=(replace(run.machine, storage=bare),))
         if not pcie or (now, lanes) == (best, width):
             assert "link_below_its_best" not in rules_of(explain(run).findings), f"machine {seed}"
             continue
         finding = the(explain(run), "link_below_its_best")
         assert f"PCIe {now}.0 x{lanes}" in finding.says and f"PCIe {best}.0 x{width}" in finding.says
         assert f"about {2.0 ** (now - best) * lanes / width:.0%} of" in finding.says
-        del link["generation_max"]
-        assert "link_below_its_best" not in rules_of(explain(run).findings), "unknown is not below"
+        assert "link_below_its_best" not in rules_of(explain(unknown).findings), "unknown is not below"
 
 
 def test_a_repeat_far_off_is_named_and_leaves_the_laws_alone() -> None:
@@ -435,8 +441,8 @@ def test_a_figure_that_is_missing_silences_its_rules_and_breaks_nothing(missing:
     full = experiment(machine, "iodepth", [_at(iodepth=n) for n in (1, 4, 16, 64)])
     gone: dict[str, Any] = OPTIONAL if missing == "all" else {missing: OPTIONAL[missing]}
     points = tuple(replace(point, **gone) for point in full.points)
-    for machine_told in (machine.survey(), {}):
-        bare = replace(run_of(machine, replace(full, points=points)), machine=machine_told)
+    for machines in ((machine.survey(),), ()):
+        bare = replace(run_of(machine, replace(full, points=points)), machines=machines)
         for imported in ("", "fio-json"):
             run = explain(replace(bare, imported_from=imported))
             for result in run.experiments:
@@ -448,5 +454,5 @@ def test_a_figure_that_is_missing_silences_its_rules_and_breaks_nothing(missing:
 
 
 def test_an_empty_run_is_explained() -> None:
-    run = Run("x", "", None, {}, "", "", (ExperimentResult("a", "storage", "?", "iodepth", "k", ()),))
+    run = Run("x", "", None, (), "", "", (made_experiment("a", "storage", "?", "iodepth", "k", ()),))
     assert explain(run).findings == ()

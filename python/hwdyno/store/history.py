@@ -1,13 +1,17 @@
-"""Sums up a Run in the one line that the history shows."""
+"""Summarizes a Run as one line of the history."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from hwdyno.store.files import StoreError
 from hwdyno.words import Run
+
+Status = Literal["valid", "degraded", "invalid", "partial", "empty"]
+"""How far a Run can be trusted; ``partial`` is interrupted or killed, ``empty`` without a point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,37 +24,36 @@ class Entry:
     profile: str
     study: str
     verdict: str
-    """``valid``, ``degraded``, ``invalid``, ``partial`` (interrupted or killed), ``running``, ``unreadable``."""
+    """A ``Status``, or ``running`` or ``unreadable``."""
     points: int
     headline: tuple[tuple[str, float, str], ...]
-    """The best throughput of each experiment: its name, value and unit."""
+    """Each experiment's best throughput: name, value and unit."""
     path: str
     error: str = ""
-    """Why it cannot be read, in one line."""
+    """Why the document cannot be read, in one line."""
 
 
-def verdict_of(run: Run) -> str:
-    """Say in one word how far a Run can be trusted."""
-    if any(finding.severity == "invalid" for finding in run.findings):
-        return "invalid"
+def status_of(run: Run) -> Status:
+    """How far a Run can be trusted, in one word."""
     validities = {point.validity for experiment in run.experiments for point in experiment.points}
-    if validities == {"invalid"}:
+    if not validities:
+        return "empty"
+    if "invalid" in validities or any(finding.severity == "invalid" for finding in run.findings):
         return "invalid"
-    if run.interrupted:
+    if run.interrupted or any(experiment.planned > len(experiment.points) for experiment in run.experiments):
         return "partial"
-    return "degraded" if run.degraded or validities - {"valid"} else "valid"
+    return "degraded" if run.degraded or "degraded" in validities else "valid"
 
 
 def machine_of(run: Run) -> str:
-    """Name a Run's machine in a few words: its host and processor."""
-    machine = run.machine
-    cpu = machine.get("cpu")
-    parts = [machine.get("hostname"), cpu.get("model") if isinstance(cpu, dict) else None]
-    return ", ".join(str(part) for part in parts if part) or "unknown"
+    """A Run's machine in a few words: first host, number of others, processor."""
+    more = f" and {len(run.machines) - 1} more" if len(run.machines) > 1 else ""
+    parts = (f"{run.machine.hostname or 'unnamed'}{more}" if more else run.machine.hostname, run.machine.cpu.model)
+    return ", ".join(part for part in parts if part) or "unknown"
 
 
 def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
-    """Sum up a Run; ``verdict`` is given where the document cannot tell, as for one that still goes on."""
+    """Summarize a Run; ``verdict`` overrides the status, for a Run that is still going on."""
     headline = []
     for experiment in run.experiments:
         sound = [point.throughput for point in experiment.points if point.validity != "invalid"]
@@ -64,7 +67,7 @@ def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
         machine=machine_of(run),
         profile=run.profile,
         study=run.study,
-        verdict=verdict or verdict_of(run),
+        verdict=verdict or status_of(run),
         points=points,
         headline=tuple(headline),
         path=str(path),
@@ -72,12 +75,12 @@ def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
 
 
 def entry_from(text: str, path: Path) -> Entry:
-    """Read a line back from the index."""
+    """Parse a line of the index."""
     plain = json.loads(text)
     headline = tuple((str(name), float(value), str(unit)) for name, value, unit in plain["headline"])
     return Entry(**{**plain, "headline": headline, "path": str(path)})
 
 
 def unreadable(path: Path, error: StoreError) -> Entry:
-    """List a document that cannot be read, with the reason."""
+    """The line of a document that cannot be read, with the reason."""
     return Entry(path.stem, "", "", "", "", "unreadable", 0, (), str(path), str(error))

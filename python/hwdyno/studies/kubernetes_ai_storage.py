@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwdyno.studies import Study, Table, kubernetes_ai_inference, published
 from hwdyno.studies.common import NONE, mb_s, micros
-from hwdyno.units import format_size
+from hwdyno.units import as_number, format_size
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 NAME = "kubernetes-ai-storage"
@@ -33,13 +33,11 @@ def _samples(result: ExperimentResult) -> int:
 
 
 def _au(point: Measurement) -> float | None:
-    value = point.details.get("au_dlio")
-    return float(value) if isinstance(value, int | float) else None
+    return as_number(point.details.get("au_dlio"))
 
 
 def _cached(point: Measurement) -> float | None:
-    share = point.details.get("cached_share_by_device")
-    return float(share) if isinstance(share, int | float) else None
+    return as_number(point.details.get("cached_share_by_device"))
 
 
 def _need(result: ExperimentResult, point: Measurement) -> float | None:
@@ -55,8 +53,8 @@ def _need(result: ExperimentResult, point: Measurement) -> float | None:
 
 def _verdict(run: Run, result: ExperimentResult, point: Measurement, au: float) -> str:
     """Pass or fail, with why it does not count where it does not: MLPerf Storage's size of a data set, or a cache."""
-    size, memory = point.details.get("dataset_bytes"), (run.machine.get("memory") or {}).get("total_bytes")
-    enough = not isinstance(memory, int | float) or not isinstance(size, int | float) or size >= RULE_MEMORIES * memory
+    size, memory = point.details.get("dataset_bytes"), run.machine.memory.total_bytes
+    enough = memory is None or not isinstance(size, int | float) or size >= RULE_MEMORIES * memory
     cached = (_cached(point) or 0.0) > CACHED
     why = [word for word, holds in (("cached", cached), ("too small to judge", not enough)) if holds]
     return ("pass" if au >= AU_PASS else "fail") + (f" ({', '.join(why)})" if why else "")

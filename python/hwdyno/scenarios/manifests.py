@@ -1,0 +1,103 @@
+"""Writes Kubernetes manifests of the study of storage classes: a claim for each class, and one Job over them all."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+from hwdyno import __version__
+from hwdyno.formats import workload
+from hwdyno.words import UserError
+
+STUDY = "kubernetes-ai-storage"
+IMAGE = f"hwdyno:{__version__}"
+EMPTY_DIR = "emptyDir"
+HEADROOM = 1.25
+"""A claim's size over its data set's: room for filesystem and plain reads."""
+# RFC 1123 labels, as Kubernetes wants names to be.
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
+
+
+def text_of(study: str, storages: str, image: str, profile: str, samples: str) -> str:
+    """The manifests of a study, ready to be applied; raises ``UserError``."""
+    import yaml
+
+    if study != STUDY:
+        raise UserError(f"{study} has no manifests; {STUDY} does")
+    documents = manifests(classes(storages), image, profile, samples)
+    return (
+        f"# kubectl apply -f THIS, then: kubectl logs -f job/hwdyno-{STUDY}\n"
+        f"# {image} is any image in which `pip install` of hwdyno's checkout or wheel was done.\n"
+        + str(yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True))
+    )
+
+
+def classes(text: str) -> dict[str, str]:
+    """Storages by name, each with its class or ``emptyDir``; raises ``UserError``."""
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, kind = part.partition("=")
+        if not equals or not kind:
+            raise UserError(f"--manifests '{part}' must be NAME=CLASS, such as ceph=rook-ceph-block or local=emptyDir")
+        if not _LABEL.fullmatch(name):
+            raise UserError(f"--manifests: '{name}' cannot name anything in Kubernetes: lower-case letters, digits, -")
+        if name in found:
+            raise UserError(f"--manifests names '{name}' twice")
+        found[name] = kind
+    return found
+
+
+def manifests(storages: dict[str, str], image: str, profile: str, samples: str) -> list[dict[str, Any]]:
+    """A PersistentVolumeClaim for each class that is not ``emptyDir``, and the Job that compares them."""
+    counts = samples.split(",")
+    if not all(count.isdigit() and int(count) for count in counts):
+        raise UserError(f"--samples '{samples}' must be whole numbers, separated by commas")
+    most = max(map(int, counts))
+    size = f"{workload.find('unet3d', 'h100').with_samples(most).bytes * HEADROOM / 2**30 + 2:.0f}Gi"
+    labels = {"app.kubernetes.io/name": "hwdyno"}
+    claims = [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": f"hwdyno-{name}", "labels": dict(labels)},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": kind,
+                "resources": {"requests": {"storage": size}},
+            },
+        }
+        for name, kind in storages.items()
+        if kind != EMPTY_DIR
+    ]
+    volumes = [
+        {"name": name, "emptyDir": {"sizeLimit": size}}
+        if kind == EMPTY_DIR
+        else {"name": name, "persistentVolumeClaim": {"claimName": f"hwdyno-{name}"}}
+        for name, kind in storages.items()
+    ]
+    paths = [word for name in storages for word in ("--path", f"{name}=/storage/{name}")]
+    command = ["hwdyno", "study", STUDY, "--profile", profile, "--samples", samples, *paths, "--no-page"]
+    container = {
+        "name": "hwdyno",
+        "image": image,
+        # Status 3 is a run that is done, but with degraded points, as its report says: no failed Job.
+        "command": ["sh", "-c", f"{shlex.join(command)} || test $? -eq 3"],
+        "env": [{"name": "HWDYNO_HOME", "value": f"/storage/{next(iter(storages))}/hwdyno-runs"}],
+        # Guaranteed, so that neither a neighbour nor a limit is measured instead of the storage.
+        "resources": {"requests": {"cpu": "4", "memory": "8Gi"}, "limits": {"cpu": "4", "memory": "8Gi"}},
+        "volumeMounts": [{"name": name, "mountPath": f"/storage/{name}"} for name in storages],
+    }
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": f"hwdyno-{STUDY}", "labels": dict(labels)},
+        "spec": {
+            "backoffLimit": 0,
+            "template": {
+                "metadata": {"labels": dict(labels)},
+                "spec": {"restartPolicy": "Never", "containers": [container], "volumes": volumes},
+            },
+        },
+    }
+    return [*claims, job]

@@ -1,0 +1,95 @@
+"""What the readings of every simulated kernel are made of: noise, whole latencies, streams, and declarations."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hwdyno.axes import FIELD
+from hwdyno.statistics import Histogram
+from hwdyno.words import Axis, Declaration, Kind, UserError
+
+# The shape of latencies: quantiles of a log-normal with sigma 0.25, as shares of the mean.
+_SHAPE_BINS = 24
+_SIGMA = 0.25
+
+
+def _shape() -> tuple[float, ...]:
+    """Mid-quantiles of the shape, by the logistic approximation of the normal quantile; mean 1."""
+    raw = []
+    for k in range(_SHAPE_BINS):
+        u = (k + 0.5) / _SHAPE_BINS
+        raw.append(math.exp(_SIGMA * math.log(u / (1 - u)) / 1.702))
+    average = sum(raw) / len(raw)
+    return tuple(value / average for value in raw)
+
+
+_SHAPE = _shape()
+LEVEL = (1.0,)
+"""Parts of a latency, whose spread nobody asks for."""
+
+
+def noisy(noise: float, draw: random.Random, most: float = 3.0) -> float:
+    """A factor about 1 with this standard deviation, cut at ``most`` of them."""
+    return 1 + noise * max(-most, min(most, draw.gauss(0, 1)))
+
+
+def latencies(count: int, mean_ns: float, shape: tuple[float, ...] = _SHAPE) -> dict[str, Any]:
+    """A histogram of ``count`` latencies of a shape with this mean."""
+    histogram = Histogram()
+    each, rest = divmod(count, len(shape))
+    for k, share in enumerate(shape):
+        # The odd ones out go to the middle, where they move the mean least.
+        odd = 1 if abs(k - len(shape) // 2) * 2 < rest else 0
+        histogram.record(max(1, round(share * mean_ns)), each + odd)
+    if histogram.count != count:
+        histogram.record(max(1, round(mean_ns)), count - histogram.count)
+    histogram.sum = round(mean_ns * count)
+    return histogram.to_reading()
+
+
+def stream(name: str, operations: int, moved_bytes: int = 0, flops: int = 0, **more: Any) -> dict[str, Any]:
+    """What one direction did."""
+    return {"name": name, "operations": operations, "bytes": moved_bytes, "flops": flops, "latency_ns": {}, **more}
+
+
+def reading(
+    elapsed_s: float,
+    streams: Sequence[Mapping[str, Any]],
+    cpu_s: tuple[float, float],
+    asked: float,
+    **more: Any,
+) -> dict[str, Any]:
+    """A Reading without faults; ``cpu_s`` is the user's and the system's, ``asked`` the operations in flight."""
+    return {
+        "elapsed_s": elapsed_s,
+        "streams": list(streams),
+        "samples": {"interval_s": 0.0, "operations": [], "bytes": []},
+        "cpu": {"user_s": cpu_s[0], "system_s": cpu_s[1]},
+        "concurrency_asked": asked,
+        "counters": {},
+        "faults": [],
+        "notes": [],
+        "details": {},
+        "interrupted": False,
+        **more,
+    }
+
+
+def parameter(name: str, kind: Kind, default: Any, unit: str = "", **more: Any) -> Axis:
+    """The declaration of one parameter; of an axis that the field knows, its role and what its words mean besides."""
+    known = replace(FIELD.get(name, Axis(name)), kind=kind, default=default, means=name)
+    least, most, choices = more.get("min"), more.get("max"), tuple(more.get("choices", ()))
+    return replace(known, unit=unit or known.unit, least=least, most=most, choices=choices)
+
+
+def filled(kernel: str, declaration: Declaration, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a kernel uses: what is given, and its defaults for the rest; raises ``UserError`` for what it lacks."""
+    known = {axis.name: axis.default for axis in declaration.axes}
+    for name in given:
+        if name not in known:
+            raise UserError(f"{kernel} has no parameter '{name}'; it has: {', '.join(known)}")
+    return {name: given[name] if given.get(name) is not None else value for name, value in known.items()}
