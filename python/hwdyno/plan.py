@@ -424,11 +424,6 @@ _TOP_TABLES = {"experiment"}
 _ENTRY = {"name": str, "axes": dict, "options": dict, "kernel": str, "asks": str, "load": str}
 
 
-def from_toml(path: Path, target: Target, overrides: Given | None = None, command: str = "hwdyno run") -> Plan:
-    """The plan that a TOML file describes; options given beside it win. Raises ``UserError`` in one line."""
-    return read_toml(path, target, build, overrides, command)
-
-
 def read_toml(
     path: Path,
     target: Target,

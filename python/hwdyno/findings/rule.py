@@ -172,8 +172,8 @@ class Case:
     @property
     def jobs(self) -> float:
         """Measuring threads, on all hosts of the site together."""
-        numbers = (self.number(axis.name) for axis in self.result.declaration.axes if axis.workers)
-        return next(filter(None, numbers), 1) * max(1, len(self.run.machines))
+        workers = (self.number(axis.name) for axis in self.result.declaration.axes if axis.workers)
+        return next(filter(None, workers), 1) * max(1, len(self.run.machines))
 
     @property
     def cpu_share(self) -> float | None:
