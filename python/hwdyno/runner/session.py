@@ -383,9 +383,8 @@ class Session:
         left = sum(max(0, self.allowance.timing.repeats_min - len(one.readings)) for one in every)
         total = self.readings + max(1, left)
         name, repeat = planned.experiment.name, len(point.readings) + 1
-        return Step(
-            name, point.parameters, repeat, self.readings, total, self.allowance.needed_s(self.plan.experiments)
-        )
+        needed_s = self.allowance.needed_s(self.plan.experiments)
+        return Step(name, point.parameters, repeat, self.readings, total, needed_s, planned.declaration.axes)
 
     def _parameters(self, planned: Planned, point: Parameters, repeat: int) -> dict[str, Any]:
         """All that the kernel is told for one reading."""
