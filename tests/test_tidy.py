@@ -35,6 +35,11 @@ ALLOWED: dict[str, set[str]] = {
         # curves are pure: one more point is measured where a curve bends
         *("hosts", "peers", "store", "ceilings", "curves"),
     },
+    "scenarios": {
+        *("words", "units", "statistics", "sweep", "plan", "experiments", "formats", "studies"),
+        *("hosts", "runner", "workspace"),
+        "peers",  # as a type
+    },
     # at the wall and right of it: a Run file is all they need
     "store": {"words", "machine", "units", "statistics"},
     "ceilings": {"words", "machine", "units"},

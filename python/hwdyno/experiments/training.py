@@ -38,6 +38,7 @@ CHECKPOINT = Experiment(
     load="ranks",
     sweep=Sweep(ranks=8),
     default=False,
+    writes=lambda point, _: float(point.get("writes") or 0) * float(point.get("checkpoint_bytes") or 0),
 )
 
 # The model, its scale and its place stand in `fixed` of a copy, made for the model that is asked about.
@@ -51,6 +52,8 @@ KV_CACHE = Experiment(
     fixed={"model": "llama3.1-8b", "scale": 0.01, "seed": 1},
     peers=("mlperf_kv",),
     default=False,
+    group="inference",
+    writes=lambda _, most: most,
 )
 
 # The index and its place likewise. Its seed is fixed: other vectors would be another index.
@@ -63,4 +66,5 @@ VECTOR_SEARCH = Experiment(
     base=Sweep(threads=(1, 2, 4, 8)),
     fixed={"index": "diskann", "seed": 1},
     default=False,
+    group="inference",
 )
