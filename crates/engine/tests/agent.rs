@@ -1,5 +1,8 @@
 //! The agent in one process: any bytes give documents, a held run starts when it is told to, and nothing stays behind.
 
+// helpers of tests fail as tests do
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::io::{self, BufReader, Read, Write};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
