@@ -124,7 +124,8 @@ def _typed(value: Scalar, parameter: Mapping[str, Any], name: str) -> Scalar:
         raise UserError(f"'{value}' is negative; it must be {low:.12g} or more")
     if text.startswith("-") and text[1:].isdecimal():
         return int(text)
-    if unit == "B":
+    # A mean size, such as a sample's, may have a fraction.
+    if unit == "B" and not (kind == "number" and isinstance(value, float)):
         return parse_size(text)
     if unit == "s":
         return parse_duration(text)
