@@ -200,7 +200,7 @@ def test_every_scenario_declares_itself_once() -> None:
         known = {one.name for other in scenarios.of_command(kind.command) for one in other.options}
         assert set(kind.brief) <= known
         if kind.kernel:
-            declared = {one["name"] for one in kernels[kind.kernel]["parameters"]}
+            declared = set(kernels[kind.kernel].names)
             assert set(kind.hidden) - {"interval_s"} <= declared
     mine = {name for kind in kinds for name in kind.experiments}
     assert mine <= {one.name for one in experiments.all()}

@@ -11,6 +11,7 @@ from typing import Any
 from hwdyno.hosts import Host
 from hwdyno.machine import Machine
 from hwdyno.topology import Topology
+from hwdyno.words import Declaration
 from hwdyno.workspace import DataFile, Place, Workspace, check_place
 
 
@@ -38,7 +39,7 @@ class Site(ABC):
         """What every host has."""
 
     @abstractmethod
-    def kernels(self) -> dict[str, dict[str, Any]]:
+    def kernels(self) -> dict[str, Declaration]:
         """The kernels that every host has."""
 
     @abstractmethod
@@ -83,7 +84,7 @@ class SingleHost(Site):
         """The host's."""
         return self.host.topology()
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
+    def kernels(self) -> dict[str, Declaration]:
         """The host's."""
         return self.host.kernels()
 
