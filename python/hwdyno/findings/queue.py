@@ -217,7 +217,7 @@ def best_block_size(case: Case) -> Verdict | None:
 
 
 WIDE = 3
-"""A knee whose interval spans more than this factor is told as a range."""
+"""A knee whose interval spans more than this factor is given as a range."""
 
 
 def best_combination(case: Case) -> list[Verdict]:

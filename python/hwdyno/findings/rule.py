@@ -49,7 +49,7 @@ class Verdict:
     points: tuple[int, ...] = ()
     resource: str = ""
     explains: tuple[str, ...] = ()
-    """Rules that this one is reason enough for: of its points they are counted here, and not told again."""
+    """Rules that this one is reason enough for: its points count here, and are not reported again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Case:
-    """A Run and the part of it that a rule is asked about."""
+    """A Run and the part of it that a rule looks at."""
 
     run: Run
     result: ExperimentResult = field(
@@ -75,7 +75,7 @@ class Case:
 
     @property
     def point(self) -> Measurement:
-        """The point asked about."""
+        """The point that the rule looks at."""
         return self.result.points[self.at]
 
     @property
@@ -190,19 +190,19 @@ class Case:
     def others_share(self) -> float | None:
         """Share of the machine's CPU that other processes kept busy while the point ran; none where nothing tells.
 
-        The kernel's own threads work for our I/O too (encryption, write-back), so that nothing is held
-        against others unless they had a good part of it outside of the kernel.
+        The kernel's own threads work for our I/O too (encryption, write-back), so that nothing is charged
+        to others unless they had a good part of it outside of the kernel.
         """
-        point, told = self.point, self.point.conditions
+        point, conditions = self.point, self.point.conditions
         if self.threads is None or point.elapsed_s <= 0 or self.result.resource == "network":
             return None  # A peer at the other end of a loopback is part of the measurement.
-        if (not point.cpu_user_s and not point.cpu_system_s) or not {"cpu_busy", "cpu_user"} <= set(told):
+        if (not point.cpu_user_s and not point.cpu_system_s) or not {"cpu_busy", "cpu_user"} <= set(conditions):
             return None
         had = point.elapsed_s * self.threads
         user, system = (point.cpu_user_s or 0.0) / had, (point.cpu_system_s or 0.0) / had
-        if told["cpu_user"] - user < OTHERS_USER:
+        if conditions["cpu_user"] - user < OTHERS_USER:
             return 0.0
-        return max(0.0, told["cpu_busy"] - told.get("steal", 0.0) - user - system)
+        return max(0.0, conditions["cpu_busy"] - conditions.get("steal", 0.0) - user - system)
 
     @property
     def label(self) -> str:
