@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from hwdyno.ceilings import ceilings_of
 from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.measurement import measurement_of
+from hwdyno.resources import ceilings_of
 from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, Run
 
 MACHINES = range(20_000, 20_200)

@@ -16,6 +16,7 @@ import pytest
 from hwdyno.findings import explain
 from hwdyno.report import audit, charts, figures, images, machine, plotdata, rows, tables, theme, verdict
 from hwdyno.report.terminal import print_run, sparkline
+from hwdyno.resources import rate_word
 from hwdyno.statistics import interval
 from hwdyno.store import to_json
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run, Value
@@ -37,7 +38,7 @@ WHOLE = MADE["whole"]
     ],
 )
 def test_a_figure_is_said_in_the_unit_of_its_size(value: float, unit: str, said: str) -> None:
-    assert figures.said(Value(value, unit), "storage") == said
+    assert figures.said(Value(value, unit), rate_word("storage")) == said
 
 
 def test_sizes_and_shares_are_said_as_the_field_says_them() -> None:

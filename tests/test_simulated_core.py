@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from hwdyno import experiments
-from hwdyno.ceilings import ceilings_of
 from hwdyno.findings import explain
 from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.hosts.simulated_core import Core
 from hwdyno.measurement import measurement_of
 from hwdyno.plan import build
+from hwdyno.resources import ceilings_of
 from hwdyno.sweep import Sweep, octaves
 from hwdyno.words import ExperimentResult, Finding, Parameters, Run
 

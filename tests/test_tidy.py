@@ -9,7 +9,7 @@ import pytest
 
 HOUSE = Path(__file__).parents[1] / "python" / "hwdyno"
 # Rooms that are walked: a file in them is found by being there.
-WALKED = {"experiments", "studies"}
+WALKED = {"experiments", "resources", "studies"}
 MODULES = sorted(HOUSE.rglob("*.py"))
 
 # What each room may import of the house, besides itself. A room is a module or package below hwdyno.
@@ -22,7 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "engine": {"_engine"},
     "sweep": {"words", "units"},
     "experiments": {"words", "units", "sweep"},
-    "plan": {"words", "units", "sweep", "experiments", "formats"},
+    "plan": {"words", "units", "sweep", "experiments", "formats", "resources"},
     "workloads": {"words", "units", "statistics"},
     "hosts": {"words", "units", "statistics", "engine", "workloads"},
     "peers": {"words", "units", "statistics", "formats"},
@@ -31,17 +31,21 @@ ALLOWED: dict[str, set[str]] = {
     "runner": {
         *("words", "units", "statistics", "measurement", "workspace", "sweep", "plan", "experiments"),
         # curves are pure: one more point is measured where a curve bends
-        *("hosts", "peers", "store", "ceilings", "curves"),
+        *("hosts", "peers", "store", "ceilings", "curves", "resources"),
     },
     # at the wall and right of it: a Run file is all they need
     "store": {"words", "units", "statistics"},
     "ceilings": {"words", "units"},
+    # what a resource is; the left side reads it too
+    "resources": {"words", "units", "ceilings"},
     "curves": {"words", "units", "statistics"},
     "formats": {"words", "units", "statistics"},
     "comparison": {"words", "statistics"},
-    "repeatability": {"words", "units", "statistics"},
-    "findings": {"words", "units", "statistics", "curves", "ceilings", "repeatability"},
-    "report": {"words", "units", "statistics", "curves", "findings", "store", "ceilings", "formats", "studies"},
+    "repeatability": {"words", "units", "statistics", "resources"},
+    "findings": {"words", "units", "statistics", "curves", "ceilings", "repeatability", "resources"},
+    "report": {
+        *("words", "units", "statistics", "curves", "findings", "store", "ceilings", "formats", "studies", "resources"),
+    },
     # published studies are data: their questions are plain axes, and their tables come from any Run
     "studies": {"words", "units", "statistics"},
 }
@@ -89,6 +93,7 @@ def test_nothing_right_of_the_wall_imports_anything_left_of_it() -> None:
     for room in (
         "store",
         "ceilings",
+        "resources",
         "curves",
         "formats",
         "comparison",

@@ -6,6 +6,7 @@ bytes and MiB is 2^20 bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -335,3 +336,10 @@ class Run:
     imported_from: str = ""
     """Format of the foreign result that this Run was made from, such as ``fio-json``."""
     schema: Literal["hwdyno.run/2"] = SCHEMA
+
+    def points_of(self, *kernels: str) -> Iterator[tuple[ExperimentResult, int, Measurement, Parameters]]:
+        """Every point that one of these kernels measured: its experiment, its index there, and all its parameters."""
+        for result in self.experiments:
+            if result.kernel in kernels:
+                for at, point in enumerate(result.points):
+                    yield result, at, point, {**result.fixed, **point.parameters}

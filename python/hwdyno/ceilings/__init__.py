@@ -1,5 +1,7 @@
 """What the hardware could deliver at most: from its links, from makers' figures, or as given, each with its formula.
 
+Which of these a resource has, its description in ``resources`` says.
+
 Metrics: ``read_bytes_s`` and ``write_bytes_s`` bound one direction, ``total_bytes_s`` both together,
 ``randread_4k_iops`` and ``randwrite_4k_iops`` random operations of 4 KiB or more, ``dram_bytes_s`` what goes past
 all caches, ``flop_s/OPERATION/PRECISION/ISA/CORES`` one loop of arithmetic (``flop_s/*/CORES`` any in double).
@@ -7,53 +9,26 @@ all caches, ``flop_s/OPERATION/PRECISION/ISA/CORES`` one loop of arithmetic (``f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
-from hwdyno.ceilings import memory
-from hwdyno.ceilings.bounds import Bound, Held, applies, bound_for, bound_of, bounds_for, held_against
-from hwdyno.ceilings.derived import with_derived
+from hwdyno.ceilings.bounds import (
+    Bound,
+    Utilization,
+    applies,
+    applies_by_key,
+    bound_for,
+    bound_of,
+    bounds_for,
+    utilizations,
+)
 from hwdyno.ceilings.given import parse_given
-from hwdyno.ceilings.stack import Stack
-from hwdyno.words import Ceiling
 
 __all__ = [
     "Bound",
-    "Held",
+    "Utilization",
     "applies",
+    "applies_by_key",
     "bound_for",
     "bound_of",
     "bounds_for",
-    "ceilings_of",
-    "held_against",
     "parse_given",
-    "why_none",
-    "with_derived",
+    "utilizations",
 ]
-
-
-def ceilings_of(
-    machine: Mapping[str, Any], resource: str = "storage", given: Iterable[Ceiling | str] = ()
-) -> tuple[Ceiling, ...]:
-    """The ceilings of one resource of a Machine, and those given beside them.
-
-    Raises ``UserError`` for one given as text that cannot be read.
-    """
-    found: tuple[Ceiling, ...] = ()
-    if resource == "storage":
-        found = _stack(machine).ceilings
-    elif resource == "memory":
-        found = memory.of_modules(machine.get("memory") or {})
-    return (*found, *(parse_given(one) if isinstance(one, str) else one for one in given))
-
-
-def why_none(machine: Mapping[str, Any], resource: str = "storage") -> tuple[str, ...]:
-    """A sentence for each ceiling that one would expect and that cannot be stated."""
-    if resource == "memory":
-        why = memory.why_none(machine.get("memory") or {}, machine.get("unknown") or {})
-        return (why,) if why else ()
-    return tuple(dict.fromkeys(_stack(machine).reasons)) if resource == "storage" else ()
-
-
-def _stack(machine: Mapping[str, Any]) -> Stack:
-    return Stack(machine.get("storage") or {}, machine.get("unknown") or {})

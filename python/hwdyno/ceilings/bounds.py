@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from hwdyno.ceilings import derived
+from hwdyno.ceilings import compute, memory, network
 from hwdyno.units import format_value, parse_size
 from hwdyno.words import Ceiling, CeilingClass, Measurement, Scalar, UserError, Value
 
 RATED_BLOCK_BYTES = 4096
 """Makers rate operations a second at this size; a larger block cannot be moved more often."""
+
+KEYED: dict[str, Callable[[str, Mapping[str, Scalar]], bool]] = {
+    memory.METRIC: memory.applies,
+    "flop_s/": compute.applies,
+    "wire/": network.applies_wire,
+    "copies/": network.applies_copies,
+}
+"""By what a metric begins with: whether a ceiling of it bounds a measurement with these parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +54,20 @@ def block_bytes(parameters: Mapping[str, Scalar]) -> int | None:
         return None
 
 
+def applies_by_key(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> bool | None:
+    """Whether a ceiling whose metric names what it bounds is of these parameters; none for any other ceiling."""
+    own = next((bounds for start, bounds in KEYED.items() if ceiling.metric.startswith(start)), None)
+    return own(ceiling.metric, parameters) if own else None
+
+
 def bound_of(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> Bound | None:
     """What ``ceiling`` lets a measurement with these parameters reach; none where it says nothing of it.
 
     A bound of reads alone lets a mix that reads a share r reach 1/r of it, and so for writes.
     """
-    own = derived.applies(ceiling, parameters)
-    if own is not None:
-        return Bound(ceiling, ceiling.value, ceiling.unit, ceiling.formula) if own else None
+    keyed = applies_by_key(ceiling, parameters)
+    if keyed is not None:
+        return Bound(ceiling, ceiling.value, ceiling.unit, ceiling.formula) if keyed else None
     share = read_share(parameters)
     metric, value, formula = ceiling.metric, ceiling.value, ceiling.formula
     if share is None:
@@ -99,7 +113,7 @@ def bound_for(
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Utilization:
     """A measurement beside one bound: the share that it reaches, of what, and which of its figures."""
 
     share: float
@@ -107,9 +121,9 @@ class Held:
     measured: Value
 
 
-def held_against(
+def utilizations(
     ceilings: Iterable[Ceiling], point: Measurement, parameters: Mapping[str, Scalar], kind: CeilingClass | None = None
-) -> list[Held]:
+) -> list[Utilization]:
     """A measurement against each ceiling that bounds it, of one class or of any, the tightest first.
 
     ``parameters`` are all of the point's, what its experiment fixes included.
@@ -121,5 +135,5 @@ def held_against(
     for bound in bounds_for((one for one in ceilings if kind in {None, one.kind}), whole):
         measured = next((v for v in (point.throughput, point.rate) if v is not None and v.unit == bound.unit), None)
         if measured is not None and bound.value > 0:
-            found.append(Held(measured.value / bound.value, bound, measured))
+            found.append(Utilization(measured.value / bound.value, bound, measured))
     return found

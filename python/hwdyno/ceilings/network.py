@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from hwdyno.units import format_bytes_s, format_value, positive
-from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters
+from hwdyno.units import format_bytes_s, format_value, number_at, positive
+from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run
 
-KERNEL = "network_throughput"
 FRAME_BYTES = 38
 """Of each Ethernet frame: preamble 8, header 14, check sequence 4, gap 12 (IEEE 802.3, clauses 3 and 4)."""
 LEAST_PAYLOAD = 46
@@ -18,10 +17,9 @@ TOLD_BY_HYPERVISORS = {"virtio_net", "vmxnet3", "xen_netfront", "vif", "netfront
 """Drivers of virtual machines, whose stated speed is a setting that two guests of one host may exceed."""
 
 
-def of_result(result: ExperimentResult, processors: int) -> tuple[Ceiling, ...]:
+def of_path(run: Run, result: ExperimentResult) -> tuple[Ceiling, ...]:
     """A ceiling for each kind of point that was measured, by the interface that led to the other end."""
-    if result.kernel != KERNEL:
-        return ()
+    processors = int(number_at(run.machine.get("cpu") or {}, "threads"))
     found: dict[str, Ceiling] = {}
     for point in result.points:
         parameters = {**result.fixed, **point.parameters}
@@ -31,12 +29,14 @@ def of_result(result: ExperimentResult, processors: int) -> tuple[Ceiling, ...]:
     return tuple(found.values())
 
 
-def applies(ceiling: Ceiling, parameters: Mapping[str, Any]) -> bool | None:
-    """Whether one of these ceilings bounds a measurement; none for any other ceiling."""
-    kind, _, key = ceiling.metric.partition("/")
-    if kind not in {"wire", "copies"}:
-        return None
-    return key == (_wire_key(parameters) if kind == "wire" else _copies_key(parameters))
+def applies_wire(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether a wire's ceiling bounds a measurement with these parameters."""
+    return metric.partition("/")[2] == _wire_key(parameters)
+
+
+def applies_copies(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether the ceiling that copies of a loopback set bounds a measurement with these parameters."""
+    return metric.partition("/")[2] == _copies_key(parameters)
 
 
 def _word(parameters: Mapping[str, Any], name: str, otherwise: str) -> str:
@@ -111,8 +111,3 @@ def _copies(parameters: Parameters, point: Measurement, processors: int) -> Ceil
     source = "a copy of a few MiB (memory_bandwidth) in the same run; loopback has no link"
     metric = f"copies/{_copies_key(parameters)}"
     return Ceiling(metric, "reference", bytes_s, "bytes/s", formula, source, "memory copies")
-
-
-def best(ceilings: Iterable[Ceiling], parameters: Mapping[str, Any]) -> Ceiling | None:
-    """The ceiling of a path that bounds a measurement with these parameters."""
-    return next((one for one in ceilings if applies(one, parameters)), None)

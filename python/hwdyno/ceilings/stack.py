@@ -121,3 +121,17 @@ def combine(level: str, ceilings: Sequence[Ceiling]) -> Ceiling | None:
         first.source if same else "; ".join(dict.fromkeys(c.source for c in ceilings)),
         f"{level} of {members} × {first.label}" if same else f"{level} of {members}",
     )
+
+
+def of_machine(machine: Mapping[str, Any]) -> tuple[Ceiling, ...]:
+    """What bounds the storage that a Machine was surveyed for."""
+    return _stack(machine).ceilings
+
+
+def why_none(machine: Mapping[str, Any]) -> tuple[str, ...]:
+    """A sentence for each ceiling that one would expect there and that cannot be stated."""
+    return tuple(dict.fromkeys(_stack(machine).reasons))
+
+
+def _stack(machine: Mapping[str, Any]) -> Stack:
+    return Stack(machine.get("storage") or {}, machine.get("unknown") or {})

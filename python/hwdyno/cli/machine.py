@@ -49,7 +49,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Describe the machine on stdout."""
     from hwdyno import engine
-    from hwdyno.ceilings import ceilings_of, parse_given, why_none
+    from hwdyno.ceilings import parse_given
+    from hwdyno.resources import ceilings_of, why_no_ceiling
 
     given = tuple(parse_given(text) for text in args.ceiling)
     if not args.root.exists():
@@ -57,12 +58,12 @@ def run(args: argparse.Namespace) -> int:
     if args.path is not None and args.root == Path("/") and not args.path.exists():
         raise UserError(f"--path {args.path} does not exist; give a directory or file that does")
     machine = engine.survey(args.path, args.root)
-    ceilings = ceilings_of(machine, given=given)
+    ceilings = ceilings_of(machine, "storage", given)
     if args.json:
         document = {**machine, "ceilings": [asdict(ceiling) for ceiling in ceilings]}
         sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
-        show(machine, ceilings, why_none(machine), sys.stdout)
+        show(machine, ceilings, why_no_ceiling(machine, "storage"), sys.stdout)
     return 0
 
 

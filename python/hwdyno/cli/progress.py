@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from hwdyno.resources import rate_word
 from hwdyno.runner import Step
 from hwdyno.units import (
     format_count,
@@ -14,7 +15,6 @@ from hwdyno.units import (
     format_quantity,
     format_size,
     format_value,
-    rate_unit,
 )
 from hwdyno.words import Measurement, Parameters
 
@@ -42,8 +42,8 @@ def described(parameters: Parameters) -> str:
 
 def result_line(experiment: str, measurement: Measurement) -> str:
     """One point's result in one line."""
-    value, counted = measurement.throughput, rate_unit(experiment)
-    words = [format_quantity(value.value, value.unit, experiment)]
+    value, counted = measurement.throughput, rate_word(experiment)
+    words = [format_quantity(value.value, value.unit, counted)]
     if value.low is not None and value.high is not None and value.value:
         words[0] += _known(measurement, (value.high - value.low) / 2 / value.value)
     if measurement.rate is not None and counted:

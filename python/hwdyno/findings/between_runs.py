@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hwdyno import statistics
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.repeatability import DEVIATION, EARLIER
 
@@ -39,3 +40,6 @@ def _within(values: list[float]) -> float:
     if len(values) < 2 or statistics.mean(values) <= 0:
         return 0.0
     return statistics.standard_deviation(values) / statistics.mean(values) / float(len(values) ** 0.5)
+
+
+RULES = (Rule("between_runs", "experiment", between_runs, Applies(needs=(f"details.{DEVIATION}",))),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.commands import command_of
 from hwdyno.findings.rule import Case, Verdict, as_flag, as_number, percent, quantity
 
@@ -54,3 +55,6 @@ def _advice(case: Case) -> str:
     same = {"rw": rw, "bs": case.parameter("bs"), "numjobs": point.get("numjobs", case.parameter("numjobs"))}
     same |= {"ioengine": "psync", "direct": case.parameter("direct", False), "runtime": 10}
     return f"Let all jobs run for the same time: {command_of('storage', same, 'storage_blocks')}"
+
+
+RULES = (Rule("unequal_jobs", "point", unequal_jobs, Applies(needs=("details.children_sum_over_parent",))),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent, told
 from hwdyno.statistics import half_width, median, outliers
 from hwdyno.units import format_bytes, format_count
@@ -38,7 +39,7 @@ def _known(case: Case, half: float) -> str:
 def interval_not_reached(case: Case) -> Verdict | None:
     """The 95% interval is wider than the profile repeats for."""
     half, target = half_width(case.point.throughput), TARGETS.get(case.run.profile)
-    if half is None or target is None or case.imported or half <= target:
+    if half is None or target is None or half <= target:
         return None
     return Verdict(
         "warning" if half > 2 * target else "info",
@@ -104,10 +105,10 @@ def cpu_limited(case: Case) -> Verdict | None:
 
 def io_limit(case: Case) -> Verdict | None:
     """A control group's limit on the device is what was reached."""
-    if case.result.resource != "storage" or case.point.elapsed_s <= 0:
+    if case.point.elapsed_s <= 0:
         return None
     found: list[tuple[float, float, str, str, dict[str, Any]]] = []
-    for limits in told(case.run.machine, "storage", "limits") or []:
+    for limits in case.fact("storage.limits"):
         for stream in case.point.streams:
             for unit, done in (("bytes_s", stream.bytes), ("operations_s", stream.operations)):
                 limit = as_number(limits.get(f"{stream.name}_{unit}"))
@@ -149,7 +150,7 @@ def swapping(case: Case) -> Verdict | None:
 def clock_dropped(case: Case) -> Verdict | None:
     """The processor's clock fell by more than 3% while a point ran that the CPU has a part in."""
     before, least = case.point.conditions.get("clock_hz_before"), case.point.conditions.get("clock_hz")
-    of_the_cpu = case.result.resource in {"memory", "compute"}
+    of_the_cpu = case.resource.client == "measured"
     if not before or not least or not (of_the_cpu or (case.cpu_share or 0) > 0.5):
         return None
     drop = 1 - least / before
@@ -182,7 +183,7 @@ def load_before(case: Case) -> Verdict | None:
 def link_below_its_best(case: Case) -> list[Verdict]:
     """A disk's link runs slower or narrower than both its ends can."""
     found = []
-    for at, disk in enumerate(told(case.run.machine, "storage", "disks") or []):
+    for at, disk in enumerate(case.fact("storage.disks")):
         link = told(case.run.machine, "storage", "disks", at, "link") or {}
         names = ("generation", "lanes", "generation_max", "lanes_max")
         now, lanes, best, lanes_best = (as_number(link.get(name)) for name in names)
@@ -197,7 +198,6 @@ def link_below_its_best(case: Case) -> list[Verdict]:
                     f"PCIe {best:g}.0 x{lanes_best:g}: about {percent(share)} of its best.",
                     {"generation": now, "lanes": lanes, "generation_max": best, "lanes_max": lanes_best},
                     "Look at the slot (lanes wired), the riser and the firmware's link setting: lspci -vv",
-                    resource="storage",
                 )
             )
     return found
@@ -226,3 +226,29 @@ def outlying_repeats(case: Case) -> Verdict | None:
         f"If it comes back, look for a timer or a background job: {case.command()}",
         weight=abs(values[worst] / centre - 1) if centre else 0.0,
     )
+
+
+RULES = (
+    Rule("others_at_work", "point", others_at_work, degrades=True, explains=True),
+    Rule("steal", "point", steal, Applies(needs=("conditions.steal",)), degrades=True, explains=True),
+    Rule(
+        "cpu_limited",
+        "point",
+        cpu_limited,
+        Applies(needs=("conditions.cgroup_throttled",)),
+        degrades=True,
+        explains=True,
+    ),
+    Rule(
+        *("io_limit", "point", io_limit),
+        Applies(resources=("storage",), machine=("storage.limits",)),
+        degrades=True,
+        explains=True,
+    ),
+    Rule("swapping", "point", swapping, degrades=True),
+    Rule("clock_dropped", "point", clock_dropped, Applies(needs=("conditions.clock_hz",)), degrades=True),
+    Rule("interval_not_reached", "point", interval_not_reached, Applies(imported=False), degrades=True),
+    Rule("outlying_repeats", "point", outlying_repeats),
+    Rule("load_before", "run", load_before, Applies(machine=("conditions.load_1m",)), unless=("others_at_work",)),
+    Rule("link_below_its_best", "run", link_below_its_best, Applies(machine=("storage.disks",)), about="storage"),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hwdyno.curves import SIZE_LOADS
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.laws import against_ceilings
 from hwdyno.findings.rule import Case, Verdict, as_number, load_words, percent, times
 from hwdyno.units import format_ns, format_size
@@ -10,32 +11,27 @@ from hwdyno.words import Curve, ExperimentResult, Measurement, Run
 
 BUSY = 0.90
 """Utilisation above which a resource counts as the limiter."""
-_MEASURES_THE_CPU = {"memory", "compute"}
-_SAYS_IT_ITSELF = {"training", "network"}
-"""Resources whose own rules hold the client against a run of its own."""
 
 
 def client_bound(case: Case) -> Verdict | None:
     """The measuring threads' own CPU is the limit, so the device was not."""
     share = case.cpu_share
-    if share is None or share <= BUSY or case.result.kernel == "idle":
+    if share is None or share <= BUSY:
         return None
-    if case.result.resource in _MEASURES_THE_CPU | _SAYS_IT_ITSELF:
-        return None
-    point = case.point
+    point, resource = case.point, case.resource
     spent = (point.cpu_user_s or 0) + (point.cpu_system_s or 0)
     each = f", {format_ns(spent / point.operations * 1e9)} an operation" if point.operations else ""
-    cached = not case.direct and case.result.resource == "storage"
+    cached = resource.page_cache and not case.direct
     return Verdict(
         "info" if cached else "warning",
         f"{case.label}: client-bound: the measuring threads used {percent(share)} of their "
         f"{'core' if case.jobs == 1 else 'cores'}{each}, so this is what the CPU can issue, not the device's limit.",
         {"cpu_share": share, "limit": BUSY, "jobs": case.jobs},
         f"Measure it from another machine, or: {case.command()}"
-        if case.result.resource != "storage"
-        else f"Spread the load over more jobs: {case.command(numjobs=max(2, round(case.jobs * 2)))}"
+        if not resource.workers
+        else f"Spread the load over more jobs: {case.command(**{resource.workers: max(2, round(case.jobs * 2))})}"
         if case.threads is None or case.jobs < case.threads
-        else f"All {case.threads} processors are at work; take larger blocks: {case.command(bs='128k')}",
+        else f"All {case.threads} processors are at work; take larger blocks: " + case.command(**resource.larger),
         weight=share,
     )
 
@@ -81,7 +77,7 @@ def _ceiling(case: Case, seen: list[tuple[str, float]]) -> str:
 
 def _client(case: Case, seen: list[tuple[str, float]]) -> str:
     share = case.cpu_share
-    if share is None or case.result.resource in _MEASURES_THE_CPU:
+    if share is None or case.resource.client == "measured":
         return ""
     seen.append(("the tool's own CPU", share))
     if share <= BUSY:
@@ -97,7 +93,7 @@ def _machine(case: Case, seen: list[tuple[str, float]]) -> str:
         seen.append(("the machine's CPU", busy))
     if stolen is not None and stolen > 0.1:
         return f"Because the hypervisor took {percent(stolen)} of the CPU time for others."
-    if busy is not None and busy > BUSY and case.result.resource != "compute":
+    if busy is not None and busy > BUSY and not case.resource.fills_processors:
         own = f"; this tool's threads used {percent(case.cpu_share)} of theirs" if case.cpu_share is not None else ""
         return f"Because the machine's processors were {percent(busy)} busy{own}."
     return ""
@@ -178,3 +174,7 @@ def _nothing(seen: list[tuple[str, float]]) -> str:
             f"the depth to see."
         )
     return f"Nothing measured was above 90% ({parts}): the limit lies where this tool does not look."
+
+
+_BESIDE = Applies(where=lambda resource: resource.client == "beside", not_kernels=("idle",))
+RULES = (Rule("client_bound", "point", client_bound, _BESIDE, degrades=True),)

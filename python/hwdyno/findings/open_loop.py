@@ -6,7 +6,9 @@ import math
 
 from hwdyno.curves import RATE, REACHED_SHARE
 from hwdyno.curves.open_loop import OpenLoop
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, operations_per_s, percent
+from hwdyno.findings.snia import PREFIX
 from hwdyno.units import format_count, format_ns
 from hwdyno.words import Measurement
 
@@ -63,7 +65,7 @@ def rate_not_reached(case: Case) -> Verdict | None:
 def users_wait(case: Case) -> Verdict | None:
     """What a request waits at some shares of the rate that can be served, by M/M/m and as measured."""
     curve = case.curve
-    if curve is None or curve.load != RATE or case.result.resource != "storage":
+    if curve is None or curve.load != RATE:
         return None
     points = [case.result.points[at] for at in curve.points]
     served = [point for point in points if _kept_up(point)]
@@ -126,3 +128,9 @@ def _as_measured(case: Case, served: list[Measurement], most: Measurement, edge:
         },
         "See it beside the closed loop: hwdyno storage rate iodepth",
     )
+
+
+RULES = (
+    Rule("rate_not_reached", "point", rate_not_reached, Applies(needs=("notes.rate_not_reached",))),
+    Rule("users_wait", "curve", users_wait, Applies(resources=("storage",), not_named=PREFIX)),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict
 from hwdyno.statistics import geometric_mean, ratio_interval
 from hwdyno.words import PeerResult, Value
@@ -103,3 +104,6 @@ def _differs(ratio: Value) -> bool:
     if ratio.low is None or ratio.high is None:
         return abs(ratio.value - 1) > FAR
     return ratio.high < 1 - AGREES or ratio.low > 1 + AGREES
+
+
+RULES = (Rule("peer_ratio", "experiment", peer_ratio, Applies(needs=("peers",))),)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 
 from hwdyno.curves import BEST_SHARE, QUEUE_LOADS, SIZE_LOADS
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.commands import MOST, typed
 from hwdyno.findings.rule import (
     Case,
@@ -16,11 +18,9 @@ from hwdyno.findings.rule import (
     percent,
     times,
 )
+from hwdyno.findings.snia import PREFIX
 from hwdyno.units import format_load, format_ns, format_size
 from hwdyno.words import Curve, Measurement, OperatingPoint, Scalar
-
-NEIGHBOURS = 6
-"""Below this load the whole numbers next to it are the closest look that there is."""
 
 NEIGHBOURS = 6
 """Below this load the whole numbers next to it are the closest look that there is."""
@@ -73,7 +73,7 @@ def _evidence(case: Case, curve: Curve) -> dict[str, object]:
 def knee(case: Case) -> Verdict | None:
     """Where a queue's curve bends: its floor, its ceiling, and the least load that is enough."""
     curve = case.curve
-    if curve is None or curve.load not in QUEUE_LOADS or curve.state != "knee":
+    if curve is None or curve.load not in QUEUE_LOADS:
         return None
     if curve.ceiling is None or curve.best is None:
         return None
@@ -122,7 +122,7 @@ def around(bend: float, most: float) -> list[int]:
 def still_rising(case: Case) -> Verdict | None:
     """The last doubling of the load still gained more than 5%: the ceiling was not seen."""
     curve = case.curve
-    if curve is None or curve.state != "still rising" or curve.load not in QUEUE_LOADS | SIZE_LOADS:
+    if curve is None or curve.load not in QUEUE_LOADS | SIZE_LOADS:
         return None
     last = case.result.points[curve.points[-1]]
     reached = last.rate if case.result.metric == "rate" and last.rate else last.throughput
@@ -153,7 +153,7 @@ def _go_on(case: Case, axis: str, load: float) -> str:
 def saturated(case: Case) -> Verdict | None:
     """The first load already reaches the ceiling: more load only adds latency."""
     curve = case.curve
-    if curve is None or curve.state != "saturated at the first point" or curve.best is None:
+    if curve is None or curve.best is None:
         return None
     first = curve.best
     last = case.result.points[curve.points[-1]]
@@ -174,7 +174,7 @@ def saturated(case: Case) -> Verdict | None:
 def load_without_effect(case: Case) -> Verdict | None:
     """Neither throughput nor latency answers to the load: it never arrives at the device."""
     curve = case.curve
-    if curve is None or curve.state != "flat" or curve.load not in QUEUE_LOADS:
+    if curve is None or curve.load not in QUEUE_LOADS:
         return None
     first, last = (
         as_number(case.result.points[at].parameters.get(curve.load)) or 0 for at in (curve.points[0], curve.points[-1])
@@ -185,8 +185,8 @@ def load_without_effect(case: Case) -> Verdict | None:
         f"{case.label}: from {load_words(curve.load, first)} to {format_load(last)} neither throughput ({ceiling}) nor "
         f"latency moves, so the load never arrives: something before the device lets one operation through at a time.",
         _evidence(case, curve),
-        f"Compare with jobs instead of depth: {case.command(iodepth=1, numjobs='1..16')}"
-        if case.result.resource == "storage"
+        f"Compare with jobs instead of depth: {case.command(**dict[str, Scalar]({curve.load: 1, workers: '1..16'}))}"
+        if (workers := case.resource.workers)
         else f"See what serializes it, then: {case.command()}",
     )
 
@@ -195,8 +195,6 @@ def best_block_size(case: Case) -> Verdict | None:
     """The least block size that reaches 90% of the bandwidth, and where half of it is reached."""
     curve = case.curve
     if curve is None or curve.load not in SIZE_LOADS or curve.ceiling is None or curve.best is None:
-        return None
-    if curve.state not in {"knee", "saturated at the first point"}:
         return None
     best, half = curve.best, curve.parameters.get("n1/2")
     least = 9 if curve.load == "bs" else 3
@@ -281,3 +279,15 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[str], group: 
         f"Use it: {Case(case.run, case.result, best).command()}",
         points=(best,),
     )
+
+
+# Of SNIA's matrices its own tables say what there is to say.
+_CURVES = partial(Applies, not_named=PREFIX)
+RULES = (
+    Rule("knee", "curve", knee, _CURVES(states=("knee",))),
+    Rule("still_rising", "curve", still_rising, _CURVES(states=("still rising",))),
+    Rule("saturated", "curve", saturated, _CURVES(states=("saturated at the first point",))),
+    Rule("load_without_effect", "curve", load_without_effect, _CURVES(states=("flat",))),
+    Rule("best_block_size", "curve", best_block_size, _CURVES(states=("knee", "saturated at the first point"))),
+    Rule("best_combination", "experiment", best_combination),
+)

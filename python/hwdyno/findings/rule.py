@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hwdyno.findings.commands import command_of, takes, told_of, typed
+from hwdyno.resources import Resource, find, rate_word_of
 from hwdyno.units import as_number as as_number
 from hwdyno.units import format_load, format_ns, format_percent, format_quantity, format_ratio, format_size, plural
 from hwdyno.words import Curve, ExperimentResult, Measurement, OperatingPoint, Run, Scalar, Severity, Value
@@ -40,16 +41,6 @@ class Verdict:
     """Rules that this one is reason enough for: of its points they are counted here, and not told again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule: its name, what it looks at, its function, and whether a warning degrades its points."""
-
-    name: str
-    scope: Scope
-    check: Callable[[Case], Verdict | Sequence[Verdict] | None]
-    degrades: bool = False
-
-
 @dataclass(frozen=True)
 class Case:
     """A Run and the part of it that a rule is asked about."""
@@ -65,6 +56,15 @@ class Case:
     def point(self) -> Measurement:
         """The point asked about."""
         return self.result.points[self.at]
+
+    @property
+    def resource(self) -> Resource:
+        """What is known of the resource that was measured."""
+        return find(self.result.resource)
+
+    def fact(self, path: str) -> Any:
+        """A value of the machine's description, such as ``storage.disks``; none where any part of it is missing."""
+        return told(self.run.machine, *path.split("."))
 
     @property
     def imported(self) -> bool:
@@ -168,8 +168,8 @@ class Case:
         against others unless they had a good part of it outside of the kernel.
         """
         point, told = self.point, self.point.conditions
-        if self.threads is None or point.elapsed_s <= 0 or self.result.resource == "network":
-            return None  # A peer at the other end of a loopback is part of the measurement.
+        if self.threads is None or point.elapsed_s <= 0 or self.resource.two_ended:
+            return None
         if (not point.cpu_user_s and not point.cpu_system_s) or not {"cpu_busy", "cpu_user"} <= set(told):
             return None
         had = point.elapsed_s * self.threads
@@ -210,7 +210,7 @@ class Case:
 
     def said(self, value: Value | float, unit: str = "") -> str:
         """A quantity with its interval; of operations in the words of what is measured: IOPS of storage alone."""
-        return quantity(value, unit, self.result.resource)
+        return quantity(value, unit, rate_word_of(self.result))
 
 
 def told(machine: Mapping[str, Any], *path: str | int) -> Any:

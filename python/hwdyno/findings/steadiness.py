@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, percent
 from hwdyno.statistics import fold, line_moves, mean, median
 from hwdyno.units import format_duration
@@ -27,10 +28,6 @@ ALIKE = 0.5
 """How alike (by correlation) each repeat's course must be to the others', to be more than chance."""
 SURE_RANGE = 8
 """The same for the range of five rounds, whose own scatter is wider."""
-
-
-_IN_BURSTS = {"training"}
-"""Resources whose load comes in bursts by itself: readers fill their queue, then wait for the accelerators."""
 
 
 def each_over_time(point: Measurement) -> list[list[float]]:
@@ -127,21 +124,8 @@ def alike(repeats: Sequence[Sequence[float]]) -> list[float]:
     return found
 
 
-_STEPS = {
-    "storage": (
-        "a drive that throttles, a full write cache, or a burst budget that is spent",
-        "the drive's temperature",
-    ),
-    "network": ("a burst budget that is spent, a policer, or a clock that fell", "both ends' processors"),
-}
-"""What steps down in mid-run, by resource, and what to watch."""
-_ANY_STEP = ("heat, a power limit, or processor time that others took", "the clock (hwdyno compute clock)")
-
-
 def throttled(case: Case) -> Verdict | None:
     """Throughput steps down in mid-run and stays there: heat, a full write cache, or a spent burst budget."""
-    if case.result.resource in _IN_BURSTS:
-        return None
     values = over_time(case.point)
     step = lasting_step(case.point)
     if step is None or case.point.samples is None:
@@ -149,22 +133,19 @@ def throttled(case: Case) -> Verdict | None:
     at, drop = step
     when = at * case.point.samples.interval_s
     before, after = mean(values[:at]), mean(values[at:])
-    unit, resource = case.point.throughput.unit, case.result.resource
+    unit, (causes, watch) = case.point.throughput.unit, case.resource.steps_down
     return Verdict(
         "warning",
         f"{case.label}: after {format_duration(when)} it fell by {percent(drop)}, from {case.said(before, unit)} "
-        f"to {case.said(after, unit)}, and stayed there: the likely causes are {_STEPS.get(resource, _ANY_STEP)[0]}.",
+        f"to {case.said(after, unit)}, and stayed there: the likely causes are {causes}.",
         {"at_s": when, "drop": drop, "before": before, "after": after, "unit": unit},
-        f"Measure longer to see the sustained rate, and watch {_STEPS.get(resource, _ANY_STEP)[1]}: "
-        f"{case.command(runtime=60)}",
+        f"Measure longer to see the sustained rate, and watch {watch}: {case.command(runtime=60)}",
         weight=drop,
     )
 
 
 def not_steady(case: Case) -> Verdict | None:
     """The run did not settle: by SNIA's window, and beyond what the scatter of its samples explains."""
-    if case.result.resource in _IN_BURSTS:
-        return None
     values = over_time(case.point)
     if lasting_step(case.point) is not None:
         return None
@@ -182,3 +163,10 @@ def not_steady(case: Case) -> Verdict | None:
         f"Warm it up and measure longer: {case.command(ramp_time=10, runtime=60)}",
         weight=(high - low) / max(high, 1e-30),
     )
+
+
+_COURSE = Applies(where=lambda resource: not resource.bursty, needs=("samples",))
+RULES = (
+    Rule("throttled", "point", throttled, _COURSE, degrades=True),
+    Rule("not_steady", "point", not_steady, _COURSE, degrades=True),
+)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from hwdyno.findings.applies import Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
+from hwdyno.findings.training import OF_LOADER
 from hwdyno.units import format_count
 from hwdyno.words import Fault
 
@@ -14,8 +18,6 @@ _MOST_NAMED = 3
 def training_faults(case: Case) -> Verdict | None:
     """Files that are truncated, corrupt or missing, each by its name, with the samples that they cost."""
     faults = case.point.faults
-    if case.result.kernel != "training_loader" or not faults:
-        return None
     lost = as_number(case.point.details.get("lost_samples")) or 0.0
     asked = case.point.operations / max(1, case.point.repeats)
     share = lost / asked if asked else 1.0
@@ -41,7 +43,7 @@ def training_uneven(case: Case) -> Verdict | None:
     """Accelerators with unlike numbers of samples end an epoch together, and the longer shares' tails are not read."""
     note = next((note for note in case.point.notes if note.code == "uneven_tails"), None)
     left, each = case.point.details.get("samples_left_over"), case.point.details.get("samples_per_epoch")
-    if note is None or case.result.kernel != "training_loader" or not isinstance(left, int | float):
+    if note is None or not isinstance(left, int | float):
         return None
     whole = left + (each if isinstance(each, int | float) else 0)
     return Verdict(
@@ -51,3 +53,10 @@ def training_uneven(case: Case) -> Verdict | None:
         "Give --samples that the accelerators and their batches divide.",
         weight=left / whole if whole else 0.0,
     )
+
+
+_FAULTS, _UNEVEN = replace(OF_LOADER, needs=("faults",)), replace(OF_LOADER, needs=("notes.uneven_tails",))
+RULES = (
+    Rule("training_faults", "point", training_faults, _FAULTS, degrades=True, instead_of=("faults",)),
+    Rule("training_uneven", "point", training_uneven, _UNEVEN),
+)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from hwdyno.findings.applies import Rule
 from hwdyno.findings.rule import Case, Verdict, percent, quantity, times
+from hwdyno.findings.training import OF_LOADER
 from hwdyno.units import as_number, positive
 from hwdyno.words import Measurement, PeerResult
 
@@ -12,8 +16,6 @@ SAME_AU = 0.02
 
 def training_beside_loaders(case: Case) -> list[Verdict]:
     """Samples a second, AU and CPU time a GB, here and by each real loader, where it has most to feed."""
-    if case.result.kernel != "training_loader":
-        return []
     found = []
     for tool in LOADERS:
         beside = [peer for peer in case.result.peers if peer.tool == tool and peer.ratio is not None]
@@ -67,3 +69,6 @@ def _beside(case: Case, peer: PeerResult) -> Verdict:
 
 def _au(point: Measurement) -> float | None:
     return next((found for key in ("au_dlio", "au_rule") if (found := positive(point.details.get(key)))), None)
+
+
+RULES = (Rule("training_beside_loaders", "experiment", training_beside_loaders, replace(OF_LOADER, needs=("peers",))),)

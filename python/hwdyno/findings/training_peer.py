@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from hwdyno.findings.applies import Rule
 from hwdyno.findings.rule import Case, Verdict, percent, times
-from hwdyno.findings.training import again, fed
+from hwdyno.findings.training import OF_LOADER, again, fed
 from hwdyno.units import as_number, positive
 from hwdyno.words import Measurement, PeerResult
 
@@ -61,3 +64,6 @@ def training_beside_dlio(case: Case) -> Verdict | None:
         "holds, or --epochs 1 on an idle machine.",
         points=(peer.point,),
     )
+
+
+RULES = (Rule("training_beside_dlio", "experiment", training_beside_dlio, replace(OF_LOADER, needs=("peers.dlio",))),)

@@ -10,6 +10,7 @@ from hwdyno.curves import RATE
 from hwdyno.curves.open_loop import OpenLoop
 from hwdyno.report import figures
 from hwdyno.report.drawing import Data, Drawn, tips_of
+from hwdyno.resources import rate_word_of
 from hwdyno.units import format_size
 from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run
 
@@ -34,7 +35,7 @@ def drawn(run: Run, experiment: ExperimentResult) -> Drawn | None:
     if sum(kind == "open loop" for kind, *_ in known) < 2:
         return None
     model = _model(curve)
-    rate = figures.scale_for([_rate(point) for _, point, _ in known], "operations/s", experiment.resource)
+    rate = figures.scale_for([_rate(point) for _, point, _ in known], "operations/s", rate_word_of(experiment))
     latency = figures.latency_scale([_latency(point) for _, point, _ in known])
     names = list(dict.fromkeys(kind for kind, *_ in known)) + ([f"M/M/{model.servers}"] if model else [])
     rows = [_row(kind, point, load, rate, latency) for kind, point, load in known]

@@ -15,6 +15,7 @@ from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.machine import machine_of
 from hwdyno.report.rows import Row, rows_of
 from hwdyno.report.verdict import ranked, verdict_of
+from hwdyno.resources import rate_word_of
 from hwdyno.statistics import half_width
 from hwdyno.words import ExperimentResult, Run, Value
 
@@ -146,8 +147,8 @@ def _took(run: Run) -> str:
         return ""
 
 
-def _quantity(value: Value, resource: str, *, interval: bool = True) -> dict[str, str]:
-    scale = figures.scale_for([value.value], value.unit, resource)
+def _quantity(value: Value, rate_word: str, *, interval: bool = True) -> dict[str, str]:
+    scale = figures.scale_for([value.value], value.unit, rate_word)
     return {
         "number": scale.number(value.value),
         "unit": scale.unit,
@@ -166,13 +167,13 @@ def _grid(run: Run, rows: list[Row]) -> list[dict[str, Any]]:
 
 
 def _grid_row(run: Run, row: Row) -> dict[str, Any]:
-    point, resource = row.measurement, row.experiment.resource
+    point, rate_word = row.measurement, rate_word_of(row.experiment)
     latency = point.latency_ns
     made: dict[str, Any] = {
         "label": row.label,
         "validity": point.validity,
-        "measured": _quantity(point.throughput, resource),
-        "rate": _quantity(point.rate, resource, interval=False) if point.rate else None,
+        "measured": _quantity(point.throughput, rate_word),
+        "rate": _quantity(point.rate, rate_word, interval=False) if point.rate else None,
         "latency": None,
         "peer": None,
         "ceiling": None,
@@ -187,11 +188,11 @@ def _grid_row(run: Run, row: Row) -> dict[str, Any]:
         tail = f"p99 {scale.number(latency.p99)}" if latency.count else ""
         made["latency"] = {"number": scale.number(latency.mean), "unit": scale.unit, "interval": tail}
     if row.peer:
-        made["peer"] = _quantity(row.peer.value, resource, interval=False)
+        made["peer"] = _quantity(row.peer.value, rate_word, interval=False)
         ratio = f": ours is {tables.ratio_words(row.peer.ratio)}" if row.peer.ratio else ""
         made["peer_says"] = f"{row.peer.named}{ratio}"
     if row.ceiling:
-        made["ceiling"] = _quantity(Value(row.ceiling.value, row.ceiling.unit), resource)
+        made["ceiling"] = _quantity(Value(row.ceiling.value, row.ceiling.unit), rate_word)
         label = f"{row.ceiling.label}: " if row.ceiling.label and row.ceiling.label != row.ceiling.kind else ""
         formula = row.ceiling.source if row.ceiling.formula in {"", "as rated"} else row.ceiling.formula
         made["ceiling_says"] = f"{row.ceiling.kind}, {label}{formula}"

@@ -11,6 +11,7 @@ from typing import Any
 from hwdyno.report import figures
 from hwdyno.report.figures import Scale, latency_scale, scale_for
 from hwdyno.report.rows import Series, bounds, direction, in_unit, is_number, load_of, parameters_of, point_label
+from hwdyno.resources import rate_word_of
 from hwdyno.statistics import Histogram
 from hwdyno.words import Curve, ExperimentResult, Latency, Measurement
 
@@ -49,19 +50,19 @@ def _shared(experiment: ExperimentResult, at: int, series: Series) -> dict[str, 
         "series": series.label,
         "load": _load(experiment, at),
         "tip_load": figures.parameter(experiment.load, load_of(experiment, at)),
-        "tip_throughput": _with_interval(point, point.throughput.unit, experiment.resource),
-        "tip_rate": _with_interval(point, rate.unit, experiment.resource) if rate else figures.NONE,
+        "tip_throughput": _with_interval(experiment, point, point.throughput.unit),
+        "tip_rate": _with_interval(experiment, point, rate.unit) if rate else figures.NONE,
         "tip_latency": _latency_words(latency),
         "tip_validity": point.validity + (f" ({', '.join(point.why)})" if point.why else ""),
         "validity": point.validity,
     }
 
 
-def _with_interval(point: Measurement, unit: str, resource: str) -> str:
+def _with_interval(experiment: ExperimentResult, point: Measurement, unit: str) -> str:
     value = in_unit(point, unit)
     if value is None:
         return figures.NONE
-    scale = scale_for([value.value], unit, resource)
+    scale = scale_for([value.value], unit, rate_word_of(experiment))
     interval = scale.interval(value)
     return f"{scale.said(value.value)} ({interval})" if interval else scale.said(value.value)
 
@@ -76,7 +77,7 @@ def _latency_words(latency: Latency | None) -> str:
 def measured(experiment: ExperimentResult, group: list[Series], unit: str) -> tuple[Rows, Scale]:
     """One row a point: ``y`` with ``low`` and ``high``."""
     values = [in_unit(experiment.points[at], unit) for series in group for at in series.points]
-    scale = scale_for((value.value for value in values if value), unit, experiment.resource)
+    scale = scale_for((value.value for value in values if value), unit, rate_word_of(experiment))
     rows = []
     for series in group:
         for at in series.points:
@@ -363,7 +364,7 @@ def over_time(experiment: ExperimentResult, points: list[int]) -> tuple[Rows, st
     if not found:
         return [], ""
     unit = experiment.points[found[0][0]].throughput.unit
-    scale = scale_for([value for _, samples in found for value in samples.values], unit, experiment.resource)
+    scale = scale_for([value for _, samples in found for value in samples.values], unit, rate_word_of(experiment))
     rows = []
     for at, samples in found:
         label = point_label(experiment, at)

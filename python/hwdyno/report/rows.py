@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hwdyno.ceilings import derived, held_against
+from hwdyno.ceilings import applies_by_key, utilizations
 from hwdyno.findings import why_not_double
 from hwdyno.findings.snia import is_rounds
 from hwdyno.report import figures
@@ -201,9 +201,9 @@ def split_metric(ceiling: Ceiling) -> tuple[str, str]:
 
 def bounds(ceiling: Ceiling, parameters: Parameters) -> bool:
     """Whether the ceiling bounds a point with these parameters: one of its direction, or any if it has none."""
-    own = derived.applies(ceiling, parameters)
-    if own is not None:
-        return own
+    keyed = applies_by_key(ceiling, parameters)
+    if keyed is not None:
+        return keyed
     wanted, _ = split_metric(ceiling)
     return not wanted or direction(parameters) == wanted
 
@@ -214,7 +214,7 @@ def tightest(experiment: ExperimentResult, point: int) -> tuple[Ceiling | None, 
     What a peer reached is a ceiling only where no link and no maker gives one.
     """
     measurement = experiment.points[point]
-    every = held_against(experiment.ceilings, measurement, parameters_of(experiment, measurement))
+    every = utilizations(experiment.ceilings, measurement, parameters_of(experiment, measurement))
     best = max(every, key=lambda one: (one.bound.ceiling.kind != "reference", one.share), default=None)
     if best is None:
         return None, None

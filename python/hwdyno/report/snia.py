@@ -8,6 +8,7 @@ import altair as alt
 
 from hwdyno.report import figures
 from hwdyno.report.drawing import Data, Drawn, tips_of
+from hwdyno.resources import rate_word_of
 from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
 from hwdyno.units import format_size
 from hwdyno.words import ExperimentResult, Measurement
@@ -29,7 +30,7 @@ def convergence(experiment: ExperimentResult) -> Drawn | None:
 
     values = [value(point) for point in experiment.points]
     unit = "" if by_latency else "bytes/s" if by_bytes else "operations/s"
-    scale = figures.latency_scale(values) if by_latency else figures.scale_for(values, unit, experiment.resource)
+    scale = figures.latency_scale(values) if by_latency else figures.scale_for(values, unit, rate_word_of(experiment))
     rows: list[dict[str, Any]] = []
     tracked: list[float] = []
     for point, one in zip(experiment.points, values, strict=True):

@@ -21,6 +21,7 @@ from hwdyno.report.rows import (
     unit_of,
 )
 from hwdyno.report.verdict import ranked, verdict_of
+from hwdyno.resources import rate_word_of
 from hwdyno.units import format_number
 from hwdyno.words import ExperimentResult, Measurement, Run
 
@@ -166,7 +167,7 @@ def _points(experiment: ExperimentResult, series: list[Series], console: Console
     """A row a point, with the knee and the best operating point named."""
     unit = unit_of(experiment)
     values = [in_unit(point, unit) for point in experiment.points]
-    scale = figures.scale_for((value.value for value in values if value), unit, experiment.resource)
+    scale = figures.scale_for((value.value for value in values if value), unit, rate_word_of(experiment))
     latency = figures.latency_scale(p.latency_ns.mean if p.latency_ns else None for p in experiment.points)
     timed = any(point.latency_ns for point in experiment.points)
     wide = console.width >= NARROW
@@ -205,7 +206,7 @@ def _curves(experiment: ExperimentResult, series: list[Series], console: Console
     """A row a series: its shape as a sparkline, what it reaches, where its knee is."""
     unit = unit_of(experiment)
     values = [in_unit(point, unit) for point in experiment.points]
-    scale = figures.scale_for((value.value for value in values if value), unit, experiment.resource)
+    scale = figures.scale_for((value.value for value in values if value), unit, rate_word_of(experiment))
     wide = console.width >= NARROW
     table = _table(console)
     longest = max(len(one.label) for one in series)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import __version__
-from hwdyno.ceilings import ceilings_of
 from hwdyno.hosts import Host
 from hwdyno.measurement import Reading, Snapshot, measurement_of
+from hwdyno.resources import ceilings_of
 from hwdyno.runner.progress import Journal, Keeper, Progress, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
 from hwdyno.store import StoreError
@@ -91,7 +91,7 @@ def run(
         load="iodepth",
         kernel=KERNEL,
         points=(),
-        ceilings=tuple(ceilings_of(machine, "storage")),
+        ceilings=ceilings_of(machine, "storage"),
         planned=len(works),
         fixed={"seed": seed},
         commands=(command,),

@@ -12,11 +12,12 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hwdyno import __version__
-from hwdyno.ceilings import ceilings_of, parse_given
+from hwdyno.ceilings import parse_given
 from hwdyno.hosts import Host
 from hwdyno.measurement import operations_of
 from hwdyno.peers import Peer
 from hwdyno.plan import Plan, Planned
+from hwdyno.resources import ceilings_of
 from hwdyno.runner import faults
 from hwdyno.runner.allowance import Allowance
 from hwdyno.runner.bend import NOTE, near_the_bend
