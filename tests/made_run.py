@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from hwdyno.curves import curves_of
+from hwdyno.machine import Machine
 from hwdyno.statistics import Histogram
 from hwdyno.words import (
     Ceiling,
@@ -309,7 +310,7 @@ def whole_run() -> Run:
         id="20261121-0307-a1b2c3",
         started="2026-11-21T03:07:09+00:00",
         finished="2026-11-21T03:09:31+00:00",
-        machine=MACHINE,
+        machines=(Machine.of_survey(MACHINE),),
         profile="quick",
         command="hwdyno run --path /srv/data --peers",
         experiments=(grid(), iodepth(), mix()),
@@ -380,7 +381,7 @@ def imported_run() -> Run:
         "imported",
         "2020-01-01T00:00:00+00:00",
         None,
-        {},
+        (),
         "",
         "",
         (experiment,),
@@ -418,7 +419,7 @@ def hostile_run() -> Run:
         run,
         id=HOSTILE,
         command=HOSTILE,
-        machine=machine,
+        machines=(Machine.of_survey(machine),),
         experiments=(run.experiments[0], nasty),
         findings=(finding,),
         degraded=(HOSTILE,),
@@ -455,7 +456,7 @@ def plain_sweep_run() -> Run:
         "sweep",
         "2026-11-21T03:07:09+00:00",
         "2026-11-21T03:08:09+00:00",
-        MACHINE,
+        (Machine.of_survey(MACHINE),),
         "quick",
         "hwdyno compute",
         (experiment, devices),
@@ -464,7 +465,7 @@ def plain_sweep_run() -> Run:
 
 def empty_run() -> Run:
     """Nothing was measured."""
-    return Run("empty", "2026-11-21T03:07:09+00:00", None, {}, "quick", "hwdyno run", (), interrupted=True)
+    return Run("empty", "2026-11-21T03:07:09+00:00", None, (), "quick", "hwdyno run", (), interrupted=True)
 
 
 def huge_run() -> Run:

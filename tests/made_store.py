@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwdyno.machine import Machine
 from hwdyno.words import (
     Concurrency,
     ExperimentResult,
@@ -61,7 +62,7 @@ def run(*experiments: ExperimentResult, run_id: str = "20260101-000000-abcd") ->
         id=run_id,
         started="2026-01-01T00:00:00+00:00",
         finished="2026-01-01T00:01:00+00:00",
-        machine=MACHINE,
+        machines=(Machine.of_survey(MACHINE),),
         profile="quick",
         command="hwdyno run",
         experiments=experiments or (experiment(point(1), point(2, 1.9e8), point(4, 2.5e8)),),

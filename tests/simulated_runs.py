@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.measurement import measurement_of
 from hwdyno.resources import ceilings_of
 from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, Run
+from simulation.host import SimulatedHost, SimulatedMachine
 
 MACHINES = range(20_000, 20_200)
 """Drawn afresh: no rule and no tolerance was tuned on these machines."""
@@ -74,7 +74,7 @@ def run_of(machine: SimulatedMachine, *experiments: ExperimentResult) -> Run:
         id="simulated",
         started="2026-01-01T00:00:00+00:00",
         finished="2026-01-01T00:01:00+00:00",
-        machine=machine.survey(),
+        machines=(machine.survey(),),
         profile="quick",
         command="hwdyno run",
         experiments=experiments,

@@ -17,13 +17,15 @@ from hwdyno.experiments import Experiment
 from hwdyno.findings import explain
 from hwdyno.findings.rule import Case
 from hwdyno.hosts.local import Local
-from hwdyno.hosts.simulated import SimulatedMachine
+from hwdyno.machine import Cpu, Machine
 from hwdyno.plan import Plan, Planned, build
 from hwdyno.statistics import interval
 from hwdyno.words import ExperimentResult, Fault, Latency, Measurement, Note, Parameters, Run, Samples
 from simulated_runs import experiment, run_of
+from simulation.host import SimulatedMachine
 
-KERNELS = Local().kernels()
+HOST = Local()
+KERNELS = HOST.kernels()
 COMMAND = re.compile(r"hwdyno (\w+(?: \w+)?)((?: --[\w-]+(?: [^-\s;`]\S*)?)+)")
 OF_RESULTS = {"report", "compare", "audit", "machine"}
 
@@ -49,7 +51,7 @@ def taken(line: str, path: Path) -> Plan | None:
 
 
 def planned(one: Experiment, profile: str) -> Planned:
-    (found,) = build([(one, {})], KERNELS, profile=profile).experiments
+    (found,) = build([(one, {})], HOST, profile=profile).experiments
     return found
 
 
@@ -80,7 +82,7 @@ def test_a_point_is_repeated_by_its_own_kernel_and_parameters(one: Experiment, t
     for profile in ("quick", "standard"):
         found = planned(one, profile)
         result = result_of(found, tuple(bare(point) for point in found.points))
-        run = Run("r", "", None, {}, "quick", "hwdyno run", (result,))
+        run = Run("r", "", None, (), "quick", "hwdyno run", (result,))
         step = max(1, len(found.points) // 40)
         for at in range(0, len(found.points), step):
             line = Case(run, result, at).command()
@@ -108,7 +110,7 @@ def test_a_sweep_of_ones_own_is_repeated_with_what_was_fixed(tmp_path: Path) -> 
         assert plan is not None
         (found,) = plan.experiments
         result = result_of(found, tuple(bare(point) for point in found.points))
-        line = Case(Run("r", "", None, {}, "quick", given, (result,)), result, 1).command()
+        line = Case(Run("r", "", None, (), "quick", given, (result,)), result, 1).command()
         again = taken(line, tmp_path)
         assert again is not None
         before = {**found.fixed, **found.points[1]}
@@ -146,7 +148,7 @@ def troubled(found: Planned) -> ExperimentResult:
 
 @pytest.mark.parametrize("one", experiments.all(), ids=lambda one: one.name)
 def test_every_advised_command_is_taken_as_it_is_pasted(one: Experiment, tmp_path: Path) -> None:
-    run = Run("r", "", None, {"cpu": {"threads": 2}}, "quick", "hwdyno run", (troubled(planned(one, "quick")),))
+    run = Run("r", "", None, (Machine(cpu=Cpu(threads=2)),), "quick", "hwdyno run", (troubled(planned(one, "quick")),))
     count = 0
     for found in explain(run).findings:
         for match in COMMAND.finditer(found.advice):

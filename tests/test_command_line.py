@@ -20,8 +20,8 @@ from hwdyno import workspace
 from hwdyno.cli import common
 from hwdyno.cli.main import main
 from hwdyno.hosts.local import Local
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.store import Store, from_json
+from simulation.host import SimulatedHost, SimulatedMachine
 
 SMALL = ["--size", "16M", "--runtime", "50ms", "--ramp-time", "0", "--no-page"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "python"), "COLUMNS": "100"}

@@ -12,9 +12,9 @@ from hwdyno.findings import explain
 from hwdyno.findings.commands import MOST
 from hwdyno.findings.queue import around
 from hwdyno.hosts.local import Local
-from hwdyno.hosts.simulated import SimulatedMachine
 from simulated_runs import FIXED, MACHINES, experiment, rules_of, run_of, the
 from simulated_runs import at as _at
+from simulation.host import SimulatedMachine
 
 
 @pytest.mark.slow  # 200 machines, each swept and fitted
@@ -162,7 +162,9 @@ def test_spinning_disks_are_told_from_solid_ones() -> None:
         assert finding.evidence["verdict"] == ("spinning" if spins else "solid state")
         assert "the kernel says" in finding.says and "although" not in finding.says
         lies = run_of(machine, *run.experiments)
-        lies.machine["storage"]["disks"][0]["rotational"] = not spins
+        storage = lies.machine.storage
+        storage = replace(storage, disks=(replace(storage.disk, rotational=not spins),))
+        lies = replace(lies, machines=(replace(lies.machine, storage=storage),))
         assert "although the kernel says" in the(explain(lies), "spinning_or_solid").says
 
 

@@ -15,6 +15,7 @@ from hwdyno import engine
 from hwdyno.cli.main import main
 from hwdyno.findings import explain
 from hwdyno.formats import kv_model
+from hwdyno.machine import Cpu, Machine
 from hwdyno.statistics import Histogram, interval
 from hwdyno.words import ExperimentResult, Fault, Finding, Measurement, Note, Run, Stream, UserError
 
@@ -151,7 +152,13 @@ def findings(*points: Measurement, scale: float = 0.01) -> dict[str, Finding]:
         "training.kv_cache.llama3.1-8b", "training", "?", "users", "training_kv_cache", points, fixed=fixed
     )
     run = Run(
-        id="x", started="", finished="", machine={"cpu": {"threads": 4}}, profile="", command="", experiments=(result,)
+        id="x",
+        started="",
+        finished="",
+        machines=(Machine(cpu=Cpu(threads=4)),),
+        profile="",
+        command="",
+        experiments=(result,),
     )
     return {found.rule: found for found in explain(run).findings}
 

@@ -12,9 +12,9 @@ import pytest
 from hwdyno.cli import network, resource
 from hwdyno.cli.main import Parser
 from hwdyno.findings import explain
-from hwdyno.hosts.simulated_network import SimulatedNetwork, SimulatedPath
 from hwdyno.measurement import measurement_of
 from hwdyno.words import ExperimentResult, Finding, Parameters, Run
+from simulation.network import SimulatedNetwork, SimulatedPath
 
 FIXED: Parameters = {"runtime": 1.0, "interval_s": 0.1, "server": "10.0.0.2"}
 TCP: list[Parameters] = [{"protocol": "tcp", "direction": "up", "streams": n} for n in (1, 2, 4)]
@@ -35,7 +35,7 @@ def measured(path: SimulatedPath, points: Iterable[Parameters], kernel: str = "n
     load = "load_streams" if kernel == "network_latency" else "streams"
     result = ExperimentResult("network.streams", "network", "?", load, kernel, tuple(made), fixed=FIXED)
     machine = host.survey()
-    return explain(Run("id", "2026-01-01T00:00:00+00:00", None, machine, "quick", "hwdyno", (result,)))
+    return explain(Run("id", "2026-01-01T00:00:00+00:00", None, (machine,), "quick", "hwdyno", (result,)))
 
 
 def of_the_path(run: Run) -> dict[str, Finding]:

@@ -141,7 +141,7 @@ def finding(au: float, their_au: float | None) -> Finding:
         "training.unet3d.h100", "training", "?", "accelerators", KERNEL, (point,), peers=(peer,),
         fixed={"workload": "unet3d", "accelerator": "h100", "read_threads": 4},
     )  # fmt: skip
-    run = Run(id="x", started="", finished="", machine={}, profile="", command="", experiments=(result,))
+    run = Run(id="x", started="", finished="", machines=(), profile="", command="", experiments=(result,))
     (found,) = [one for one in explain(run).findings if one.rule == "training_beside_loaders"]
     return found
 

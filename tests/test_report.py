@@ -14,6 +14,7 @@ from typing import Any
 import made_run
 import pytest
 from hwdyno.findings import explain
+from hwdyno.machine import Machine
 from hwdyno.report import audit, charts, figures, images, machine, plotdata, rows, tables, theme, verdict
 from hwdyno.report.terminal import print_run, sparkline
 from hwdyno.resources import rate_word
@@ -139,7 +140,10 @@ def test_the_twelve_rules_are_judged_by_what_the_run_holds() -> None:
 
 
 def test_the_machine_tells_what_is_unknown_and_why() -> None:
-    groups = {group.title: {fact.name: fact for fact in group.facts} for group in machine.machine_of(made_run.MACHINE)}
+    groups = {
+        group.title: {fact.name: fact for fact in group.facts}
+        for group in machine.machine_of(Machine.of_survey(made_run.MACHINE))
+    }
     assert groups["Processor"]["clock max"].unknown == "no cpufreq driver is loaded"
     assert groups["Processor"]["clock measured"].says == "3.61 GHz"
     assert groups["Memory"]["total"].says == "64 GiB"

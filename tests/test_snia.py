@@ -13,7 +13,6 @@ from hwdyno.cli import storage, storage_snia
 from hwdyno.cli.main import main
 from hwdyno.experiments.storage_snia import TESTS
 from hwdyno.findings import explain
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.report.charts import charts_of
 from hwdyno.report.page import html
 from hwdyno.report.rows import rows_of
@@ -22,6 +21,7 @@ from hwdyno.runner import snia
 from hwdyno.statistics import snia_window
 from hwdyno.store import Store, from_json, to_json
 from hwdyno.words import Run
+from simulation.host import SimulatedHost, SimulatedMachine
 
 MIB = 1 << 20
 REGION = 64 * MIB

@@ -13,7 +13,6 @@ from hwdyno.cli import study as command
 from hwdyno.cli.main import main
 from hwdyno.curves import curves_of
 from hwdyno.findings import explain
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.report.page import html
 from hwdyno.report.study import text as study_text
 from hwdyno.report.tables import markdown
@@ -22,6 +21,7 @@ from hwdyno.store import Store, from_json, to_json
 from hwdyno.studies import sata_ssd_queue as sata
 from hwdyno.studies.common import same
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Run, UserError, Value
+from simulation.host import SimulatedHost, SimulatedMachine
 
 KIB = 1024
 

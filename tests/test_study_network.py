@@ -9,11 +9,12 @@ import pytest
 from hwdyno import studies
 from hwdyno.cli.two_nodes import PORT, second_node
 from hwdyno.findings import explain
-from hwdyno.hosts.simulated_network import SimulatedNetwork, SimulatedPath
+from hwdyno.machine import Cpu, Machine
 from hwdyno.measurement import measurement_of
 from hwdyno.studies import cloud_vm_network as study
 from hwdyno.sweep import Sweep
 from hwdyno.words import ExperimentResult, PeerResult, Run, UserError, Value
+from simulation.network import SimulatedNetwork, SimulatedPath
 
 FIXED = {"runtime": 1.0, "interval_s": 0.1}
 
@@ -44,8 +45,8 @@ def answered(path: SimulatedPath, suffix: str = "") -> tuple[ExperimentResult, .
 
 
 def run_of(*results: ExperimentResult) -> Run:
-    machine = {"cpu": {"threads": 2}}
-    return explain(Run("id", "2026-01-01", None, machine, "quick", "hwdyno study", results, study=study.STUDY))
+    machine = Machine(cpu=Cpu(threads=2))
+    return explain(Run("id", "2026-01-01", None, (machine,), "quick", "hwdyno study", results, study=study.STUDY))
 
 
 def test_the_tables_are_the_studys_on_one_node_and_on_two() -> None:

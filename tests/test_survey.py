@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hwdyno import engine
+from hwdyno.machine import Machine
 from hwdyno.resources import ceilings_of, why_no_ceiling
 
 TREES = Path(__file__).parent / "trees"
@@ -14,6 +15,10 @@ TREES = Path(__file__).parent / "trees"
 
 def machine(tree: str, path: str) -> dict[str, Any]:
     return engine.survey(Path(path), TREES / f"{tree}.tree")
+
+
+def typed(tree: str, path: str) -> Machine:
+    return Machine.of_survey(machine(tree, path))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +44,9 @@ def test_the_disk_below_a_path_and_its_link(
     found = machine(tree, path)
     first = found["storage"]["disks"][0]
     assert (first["name"], first["kind"]) == (disk, kind)
-    ceiling = next(c for c in ceilings_of(found, "storage") if (c.metric, c.kind) == ("read_bytes_s", "physical"))
+    ceiling = next(
+        c for c in ceilings_of(typed(tree, path), "storage") if (c.metric, c.kind) == ("read_bytes_s", "physical")
+    )
     assert ceiling.value == pytest.approx(read_gb_s * 1e9, rel=1e-3)
     assert ceiling.label == label
 
@@ -57,7 +64,7 @@ def test_the_disk_below_a_path_and_its_link(
     ],
 )
 def test_the_makers_figures_of_the_drive_that_was_found(tree: str, path: str, read_mb_s: float) -> None:
-    rated = [c for c in ceilings_of(machine(tree, path), "storage") if (c.metric, c.kind) == ("read_bytes_s", "rated")]
+    rated = [c for c in ceilings_of(typed(tree, path), "storage") if (c.metric, c.kind) == ("read_bytes_s", "rated")]
     assert [c.value for c in rated] == [read_mb_s * 1e6]
 
 
@@ -70,7 +77,7 @@ def test_the_makers_figures_of_the_drive_that_was_found(tree: str, path: str, re
     ],
 )
 def test_where_nothing_is_known_the_reason_is(tree: str, path: str, why: str) -> None:
-    found = machine(tree, path)
+    found = typed(tree, path)
     assert ceilings_of(found, "storage") == ()
     assert why in why_no_ceiling(found, "storage")[0]
 

@@ -186,7 +186,7 @@ def test_a_summary_is_read_and_written_again() -> None:
     ((point,),) = [result.points for result in run.experiments]
     assert point.throughput.value == pytest.approx(40 * 146600628, rel=0.01)
     assert point.details["au_dlio"] == pytest.approx(0.92)
-    assert run.machine["hostname"] == "node7"
+    assert run.machine.hostname == "node7"
 
     result: ExperimentResult = run.experiments[0]
     point.details["samples_s_dlio_by_epoch"] = [39.0, 41.0]

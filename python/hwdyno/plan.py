@@ -9,11 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from hwdyno import experiments as catalogue
 from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep, parse_axis, parse_value
+from hwdyno.topology import Topology
 from hwdyno.units import parse_duration
 from hwdyno.words import Parameters, Scalar, UserError
 
@@ -276,9 +277,21 @@ def _most_bytes_s(parameters: Parameters) -> float:
     return in_flight * float(parameters.get("bs") or 4096) / LEAST_WRITE_S
 
 
+class Target(Protocol):
+    """The site that a plan is made for."""
+
+    def kernels(self) -> Kernels:
+        """Every kernel's declaration by its name."""
+        ...
+
+    def topology(self) -> Topology:
+        """The processors and NUMA nodes of each host."""
+        ...
+
+
 def build(
     chosen: Sequence[tuple[Experiment, Given]],
-    kernels: Kernels,
+    target: Target,
     *,
     profile: str = "quick",
     path: Path | None = None,
@@ -301,7 +314,9 @@ def build(
     names = [experiment.name for experiment, _ in chosen]
     if len(set(names)) < len(names):
         raise UserError(f"an experiment is named twice: {', '.join(sorted({n for n in names if names.count(n) > 1}))}")
-    planned = tuple(_plan_one(experiment, given, kernels, how, load) for experiment, given in chosen)
+    kernels, topology = target.kernels(), target.topology()
+    sited = [(_at(experiment, topology), given) for experiment, given in chosen]
+    planned = tuple(_plan_one(experiment, given, kernels, how, load) for experiment, given in sited)
     return Plan(
         profile=how,
         experiments=planned,
@@ -314,6 +329,12 @@ def build(
         ceilings=tuple(ceilings),
         given=frozenset(name for _, given in chosen for name in given),
     )
+
+
+def _at(experiment: Experiment, site: Topology) -> Experiment:
+    """The experiment with the sweeps that it has at this site."""
+    quick = experiment.quick
+    return replace(experiment, sweep=experiment.sweep.at(site), quick=None if quick is None else quick.at(site))
 
 
 def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profile, load: str | None) -> Planned:
@@ -401,7 +422,7 @@ _TOP_TABLES = {"experiment"}
 _ENTRY = {"name": str, "axes": dict, "kernel": str, "asks": str, "load": str}
 
 
-def from_toml(path: Path, kernels: Kernels, overrides: Given | None = None, command: str = "hwdyno run") -> Plan:
+def from_toml(path: Path, target: Target, overrides: Given | None = None, command: str = "hwdyno run") -> Plan:
     """The plan that a TOML file describes; options given beside it win. Raises ``UserError`` in one line."""
     tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
@@ -415,11 +436,11 @@ def from_toml(path: Path, kernels: Kernels, overrides: Given | None = None, comm
     entries = document.get("experiment", [])
     if entries and "only" in document:
         raise UserError(f"{path}: give either 'only' or [[experiment]] entries, not both")
-    chosen = [one for entry in entries for one in _entry(entry, path)] if entries else select(told.get("only"))
+    chosen = [one for entry in entries for one in _entry(entry, path)] if entries else select(told.get("only"), target)
     try:
         return build(
             chosen,
-            kernels,
+            target,
             profile=told.get("profile", "quick"),
             path=None if told.get("path") is None else Path(told["path"]),
             peers=told.get("peers", False),
@@ -470,15 +491,17 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
     return [(own, axes)]
 
 
-def select(names: Sequence[str] | None) -> list[tuple[Experiment, Given]]:
+def select(names: Sequence[str] | None, target: Target) -> list[tuple[Experiment, Given]]:
     """The experiments of these names or resources; without names, those that ``hwdyno run`` asks by itself."""
+    processors = target.topology().processors
+    usual = [one for one in catalogue.all() if one.default and one.least_processors <= processors]
     if not names:
-        return [(one, {}) for one in catalogue.all() if one.default]
-    found = dict.fromkeys(one for name in names for one in _by_name(name))
+        return [(one, {}) for one in usual]
+    found = dict.fromkeys(one for name in names for one in _by_name(name, usual))
     return [(one, {}) for one in found]
 
 
-def _by_name(name: str) -> tuple[Experiment, ...]:
+def _by_name(name: str, usual: Sequence[Experiment]) -> tuple[Experiment, ...]:
     found = catalogue.find(name)
     # A resource's name stands for what it asks by default; an experiment's own name for itself.
-    return tuple(one for one in found if one.default or one.name == name) or found
+    return tuple(one for one in found if one in usual or one.name == name) or found

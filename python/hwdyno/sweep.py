@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hwdyno.topology import FromSite, Topology
 from hwdyno.units import parse_duration, parse_size
 from hwdyno.words import Parameters, Scalar, UserError
 
@@ -153,7 +154,7 @@ class Sweep:
     """Axes, and the points that their values make: every combination, block by block.
 
     ``Sweep(iodepth=powers(1, 64), rw="randread", bs="4KiB")`` has one block; ``+`` puts the blocks of two
-    sweeps one after the other, for questions that are not a full grid.
+    sweeps one after the other, for questions that are not a full grid. A value may be ``FromSite``, until ``at``.
     """
 
     blocks: tuple[Axes, ...]
@@ -186,6 +187,12 @@ class Sweep:
         chosen = {name: _values(value) for name, value in axes.items()}
         return Sweep.of_blocks(tuple({**block, **chosen} for block in self.blocks))
 
+    def at(self, site: Topology) -> Sweep:
+        """This sweep with the values that depend on the site it is made for."""
+        return Sweep.of_blocks(
+            tuple({name: _at(values, site) for name, values in block.items()} for block in self.blocks)
+        )
+
     def points(self) -> list[Parameters]:
         """Every combination once, in the order written; a share such as ``randrw:70`` stands apart."""
         total = sum(math.prod(len(values) for values in block.values()) for block in self.blocks)
@@ -212,6 +219,11 @@ class Sweep:
 
 def _values(value: Any) -> tuple[Scalar, ...]:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _at(values: tuple[Any, ...], site: Topology) -> tuple[Scalar, ...]:
+    found = (value.values(site) if isinstance(value, FromSite) else (value,) for value in values)
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
 
 
 def split_shares(point: Parameters) -> Parameters:

@@ -1,5 +1,7 @@
 """The words of hwdyno as frozen types: the Run document, and nothing that computes.
 
+The types of its Machine are in ``machine``.
+
 Units stand in the names: ``_s`` seconds, ``_ns`` nanoseconds, ``_bytes``, ``_bytes_s``. MB is 10^6
 bytes and MiB is 2^20 bytes.
 """
@@ -9,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from hwdyno.machine import Machine
 
 SCHEMA: Literal["hwdyno.run/2"] = "hwdyno.run/2"
 
@@ -112,8 +116,27 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class HostShare:
+    """What one host of a site did at a Point, merged over its repeats."""
+
+    host: str
+    throughput: Value
+    """Over the host's own timed region, from its first operation to its last."""
+    operations: int
+    bytes: int
+    elapsed_s: float
+    start_offset_s: float
+    """How long after the site's first host it started, at worst over the repeats."""
+    repeats: int
+    faults: tuple[Fault, ...] = ()
+    interrupted: bool = False
+    failure: str = ""
+    """Why it has no part in some of the repeats; empty where it has one in each."""
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
-    """One Point's result, merged over its repeats."""
+    """One Point's result, merged over its repeats and over the hosts of its site."""
 
     parameters: Parameters
     """The axes' values at this Point, by the field's names."""
@@ -144,6 +167,8 @@ class Measurement:
     """Figures of its kernel alone, with the unit in the name."""
     faults: tuple[Fault, ...] = ()
     notes: tuple[Note, ...] = ()
+    hosts: tuple[HostShare, ...] = ()
+    """Each host's part; empty where the site is one host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +347,8 @@ class Run:
     started: str
     """ISO 8601 with offset."""
     finished: str | None
-    machine: dict[str, Any]
+    machines: tuple[Machine, ...]
+    """The hosts of the site that was measured; none where an imported result describes none."""
     profile: str
     command: str
     experiments: tuple[ExperimentResult, ...]
@@ -336,6 +362,11 @@ class Run:
     imported_from: str = ""
     """Format of the foreign result that this Run was made from, such as ``fio-json``."""
     schema: Literal["hwdyno.run/2"] = SCHEMA
+
+    @property
+    def machine(self) -> Machine:
+        """The first host; one without any fact where the Run describes none."""
+        return self.machines[0] if self.machines else Machine()
 
     def points_of(self, *kernels: str) -> Iterator[tuple[ExperimentResult, int, Measurement, Parameters]]:
         """Every point that one of these kernels measured: its experiment, its index there, and all its parameters."""

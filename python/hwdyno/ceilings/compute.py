@@ -39,7 +39,7 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
 
 def _peaks(run: Run) -> Iterable[Ceiling]:
     points = [(given, point) for _, _, point, given in run.points_of(LOOPS) if point.throughput.value > 0]
-    cores = int(number_at(run.machine.get("cpu") or {}, "cores")) or 1
+    cores = run.machine.cpu.cores or 1
     # The clock under no load but the chain bounds that under any: it only falls.
     clock_hz = max((number_at(point.details, "clock_hz_best") for _, point in points), default=0.0)
     if not clock_hz:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hwdyno.units import format_bytes_s, number_at, positive
+from hwdyno.machine import Machine, MemoryModule
+from hwdyno.units import format_bytes_s, number_at
 from hwdyno.words import Ceiling, ExperimentResult, Run
 
 CHANNEL_BYTES = 8
@@ -24,11 +25,10 @@ FROM_MEMORY_BYTES = 128 << 20
 """A working set a thread below this may lie in a cache, and says nothing of the memory behind it."""
 
 
-def of_modules(machine: Mapping[str, Any]) -> tuple[Ceiling, ...]:
+def of_modules(machine: Machine) -> tuple[Ceiling, ...]:
     """The bound of all traffic together; none where the modules or their channels are unknown."""
-    memory = machine.get("memory") or {}
-    modules = [one for one in memory.get("modules") or () if positive(one.get("size_bytes"))]
-    rates = {positive(one.get("configured_mt_s")) or 0.0 for one in modules}
+    modules = [one for one in machine.memory.modules if one.size_bytes]
+    rates = {float(one.configured_mt_s or 0) for one in modules}
     channels = {_channel(one) for one in modules}
     if not modules or None in channels or 0.0 in rates:
         return ()
@@ -40,13 +40,13 @@ def of_modules(machine: Mapping[str, Any]) -> tuple[Ceiling, ...]:
     return (Ceiling(METRIC, "physical", value, "bytes/s", formula, source, f"{count} DRAM channels"),)
 
 
-def why_none(machine: Mapping[str, Any]) -> tuple[str, ...]:
+def why_none(machine: Machine) -> tuple[str, ...]:
     """Why there is no ceiling, in a sentence; nothing where there is one."""
     if of_modules(machine):
         return ()
-    if (machine.get("memory") or {}).get("modules"):
+    if machine.memory.modules:
         return ("memory: the DIMM table names no channels, so its theoretical bandwidth is unknown",)
-    why = (machine.get("unknown") or {}).get("memory.modules")
+    why = machine.unknown.get("memory.modules")
     return (f"memory: theoretical bandwidth {UNKNOWN}" + (f" ({why})" if why else ""),)
 
 
@@ -76,9 +76,9 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
     return from_memory(parameters) or "working_set" not in parameters
 
 
-def _channel(module: Mapping[str, Any]) -> tuple[str, str] | None:
-    for text in (module.get("bank_locator"), module.get("locator")):
-        found = _CHANNEL.search(str(text or ""))
+def _channel(module: MemoryModule) -> tuple[str, str] | None:
+    for text in (module.bank_locator, module.locator):
+        found = _CHANNEL.search(text or "")
         if found:
             return (found[1] or "", found[2].upper())
     return None

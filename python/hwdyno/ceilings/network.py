@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from hwdyno.units import format_bytes_s, format_value, number_at, positive
+from hwdyno.units import format_bytes_s, format_value, positive
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run
 
 FRAME_BYTES = 38
@@ -19,7 +19,7 @@ TOLD_BY_HYPERVISORS = {"virtio_net", "vmxnet3", "xen_netfront", "vif", "netfront
 
 def of_path(run: Run, result: ExperimentResult) -> tuple[Ceiling, ...]:
     """A ceiling for each kind of point that was measured, by the interface that led to the other end."""
-    processors = int(number_at(run.machine.get("cpu") or {}, "threads"))
+    processors = run.machine.cpu.threads or 0
     found: dict[str, Ceiling] = {}
     for point in result.points:
         parameters = {**result.fixed, **point.parameters}

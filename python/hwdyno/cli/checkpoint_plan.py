@@ -70,7 +70,7 @@ def run(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: Host
         )
     plan = plans.build(
         chosen,
-        host.kernels(),
+        host,
         profile=args.profile or "quick",
         path=places[0][1],
         load="ranks",

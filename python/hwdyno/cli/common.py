@@ -17,6 +17,7 @@ from hwdyno.words import Run
 
 if TYPE_CHECKING:
     from hwdyno.hosts import Host
+    from hwdyno.machine import Machine
     from hwdyno.peers import Peer
     from hwdyno.plan import Plan
     from hwdyno.store import Store
@@ -276,8 +277,7 @@ def dry_run(plan: Plan, host: Host) -> int:
     return OK
 
 
-def _write_speed(machine: dict[str, Any]) -> float | None:
+def _write_speed(machine: Machine) -> float | None:
     """What the link to the disk carries at most, bytes/s, before any encoding; none where it is unknown."""
-    disks = (machine.get("storage") or {}).get("disks") or []
-    speeds = [float((disk.get("link") or {}).get("bits_s") or 0) for disk in disks]
+    speeds = [float((disk.link.bits_s if disk.link else None) or 0) for disk in machine.storage.disks]
     return max(speeds) / 8 if speeds and all(speeds) else None

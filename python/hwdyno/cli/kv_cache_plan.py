@@ -80,7 +80,7 @@ def plan_of(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: 
     chosen = [(experiment(args.kv_cache, args.scale, place, many=many), given) for place in places]
     plan = plans.build(
         chosen,
-        host.kernels(),
+        host,
         profile=profile,
         path=places[0][1],
         load=args.load,

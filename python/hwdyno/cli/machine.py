@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """Describe the machine on stdout."""
     from hwdyno import engine
     from hwdyno.ceilings import parse_given
+    from hwdyno.machine import Machine
     from hwdyno.resources import ceilings_of, why_no_ceiling
 
     given = tuple(parse_given(text) for text in args.ceiling)
@@ -58,12 +59,13 @@ def run(args: argparse.Namespace) -> int:
     if args.path is not None and args.root == Path("/") and not args.path.exists():
         raise UserError(f"--path {args.path} does not exist; give a directory or file that does")
     machine = engine.survey(args.path, args.root)
-    ceilings = ceilings_of(machine, "storage", given)
+    typed = Machine.of_survey(machine)
+    ceilings = ceilings_of(typed, "storage", given)
     if args.json:
         document = {**machine, "ceilings": [asdict(ceiling) for ceiling in ceilings]}
         sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
-        show(machine, ceilings, why_no_ceiling(machine, "storage"), sys.stdout)
+        show(machine, ceilings, why_no_ceiling(typed, "storage"), sys.stdout)
     return 0
 
 

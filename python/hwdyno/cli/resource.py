@@ -104,7 +104,13 @@ def _defaults(resource: str, kernel: str) -> dict[str, str]:
         return {}
     shown: dict[str, Any] = dict.fromkeys(("runtime", "ramp_time", "size"), "by profile")
     shown |= like.fixed | {name: values[0] for name, values in _base_of(like).axes.items()}
-    return {name: str(int(value)) if isinstance(value, bool) else str(value) for name, value in shown.items()}
+    return {name: _shown(value) for name, value in shown.items()}
+
+
+def _shown(value: Any) -> str:
+    from hwdyno.topology import FromSite
+
+    return value.name if isinstance(value, FromSite) else str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _like(resource: str, kernel: str) -> Experiment | None:
@@ -136,12 +142,12 @@ def plan_of(resource: str, kernel: Kernels, args: argparse.Namespace, host: Host
     elif given or args.load:
         chosen = [(own_sweep(resource, kernel_with(kernel, given, host)), given)]
     else:
-        chosen = plans.select([resource])
+        chosen = plans.select([resource], host)
     profile = args.profile or "quick"
     whole = not given and not args.question and profile in plans.PROFILES
     return plans.build(
         chosen,
-        host.kernels(),
+        host,
         profile=profile,
         path=args.path,
         load=args.load,

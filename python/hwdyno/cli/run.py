@@ -37,12 +37,12 @@ def run(args: argparse.Namespace) -> int:
             "budget": args.budget,
             "ceilings": args.ceiling or None,
         }
-        return common.perform(plans.from_toml(args.plan, host.kernels(), overrides, command), args, host)
+        return common.perform(plans.from_toml(args.plan, host, overrides, command), args, host)
     profile = args.profile or "quick"
     budget_s = parse_duration(args.budget) if args.budget else plans.budget_of(profile, bool(args.peers))
     plan = plans.build(
-        plans.select(only),
-        host.kernels(),
+        plans.select(only, host),
+        host,
         profile=profile,
         path=args.path,
         peers=bool(args.peers),

@@ -55,7 +55,7 @@ def plan_of(test: SniaTest, args: argparse.Namespace, host: Host) -> Plan:
         given["size"] = str(place.device_bytes)  # The specification is about the whole device.
     plan = plans.build(
         [(test.experiment, given)],
-        host.kernels(),
+        host,
         profile=profile,
         path=args.path,
         ceilings=args.ceiling,

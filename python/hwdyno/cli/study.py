@@ -120,7 +120,7 @@ def plan_of(study: Study, args: argparse.Namespace, host: Host, second: tuple[st
     budget_s = parse_duration(args.budget) if args.budget else plans.budget_of(profile, bool(args.peers))
     plan = plans.build(
         [(experiment, {}) for experiment in experiments],
-        host.kernels(),
+        host,
         profile=profile,
         path=args.path,
         peers=bool(args.peers),
@@ -191,6 +191,5 @@ def _fitting(block: object, size: int, largest: int) -> dict[str, object]:
 
 
 def _largest_buffers(host: Host) -> int:
-    memory = host.survey(None).get("memory") or {}
-    available = memory.get("available_bytes")
-    return int(available * BUFFER_SHARE) if isinstance(available, int | float) and available else 1 << 30
+    available = host.survey(None).memory.available_bytes
+    return int(available * BUFFER_SHARE) if available else 1 << 30

@@ -322,7 +322,7 @@ def plan_of(targets: list[Target], args: argparse.Namespace, profile: str, host:
         chosen += inference.beside(list({one.storage: one.path for one in targets}.items()), profile)
     plan = plans.build(
         chosen,
-        host.kernels(),
+        host,
         profile=profile,
         path=targets[0].path,
         load=args.load,

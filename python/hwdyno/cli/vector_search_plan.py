@@ -95,7 +95,7 @@ def plan_of(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: 
     profile = args.profile or "quick"
     plan = plans.build(
         chosen,
-        host.kernels(),
+        host,
         profile=profile,
         path=places[0][1],
         load=args.load,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import os
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
-from hwdyno.sweep import Sweep
+from hwdyno.sweep import Sweep, powers
+from hwdyno.topology import FromSite
 from hwdyno.words import CeilingClass, Parameters, UserError
 
 
@@ -48,7 +47,9 @@ class Experiment:
     check: Callable[[Parameters], str | None] | None = None
     """What is wrong with a point, and what mends it; nothing for a sound one."""
     default: bool = True
-    """Whether ``hwdyno run`` asks it without being told to."""
+    """Whether ``hwdyno run`` includes it where nothing is chosen."""
+    least_processors: int = 1
+    """Processors below which ``hwdyno run`` leaves it out."""
 
     @property
     def resource(self) -> str:
@@ -56,24 +57,16 @@ class Experiment:
         return self.name.partition(".")[0]
 
 
-def processors() -> int:
-    """How many processors this process may use."""
-    allowed = getattr(os, "sched_getaffinity", None)
-    return len(allowed(0)) if allowed else os.cpu_count() or 1
+ALL = FromSite("all processors", lambda site: (site.processors,))
+ALL_BUT_ONE = FromSite("all processors but one", lambda site: (max(1, site.processors - 1),))
+OF_ONE_NODE = FromSite("the processors of a NUMA node", lambda site: (max(1, site.processors // len(site.cpu_nodes)),))
+CPU_NODES = FromSite("the NUMA nodes with processors", lambda site: site.cpu_nodes)
+MEMORY_NODES = FromSite("the NUMA nodes with memory", lambda site: site.memory_nodes)
 
 
-def numa_nodes(root: Path = Path("/sys/devices/system/node")) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The NUMA nodes with processors, and those with memory, as the system lists them; node 0 where it lists none."""
-
-    def listed(name: str) -> tuple[int, ...]:
-        try:
-            text = (root / name).read_text(encoding="ascii").strip()
-            parts = [part.partition("-") for part in text.split(",") if part]
-            return tuple(node for low, dash, high in parts for node in range(int(low), int(high if dash else low) + 1))
-        except (OSError, ValueError):
-            return ()
-
-    return listed("has_cpu") or (0,), listed("has_memory") or (0,)
+def doublings(least: int) -> FromSite:
+    """1, 2, 4 … up to all processors of the site, and up to ``least`` where it has fewer."""
+    return FromSite("1 to all processors", lambda site: powers(1, max(least, site.processors)))
 
 
 @cache

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from hwdyno.findings.rule import Case, Scope, Verdict
+from hwdyno.machine import Machine
 from hwdyno.resources import Resource
 from hwdyno.words import Measurement, Run
 
@@ -55,13 +57,17 @@ class Applies:
             return False
         points = (case.point,) if case.at >= 0 else result.points
         known = all(any(_has(case, point, need) for point in points) for need in self.needs)
-        return known and all(case.fact(path) is not None for path in self.machine)
+        return known and all(_known(case.run.machine, path) for path in self.machine)
 
     def to_run(self, run: Run) -> bool:
         """Whether the rule speaks about the machine alone, or about any experiment of this Run."""
         if self == Applies(machine=self.machine):
-            return all(Case(run).fact(path) is not None for path in self.machine)
+            return all(_known(run.machine, path) for path in self.machine)
         return any(self.to(Case(run, result)) for result in run.experiments)
+
+
+def _known(machine: Machine, path: str) -> bool:
+    return attrgetter(path)(machine) not in (None, ())
 
 
 def _has(case: Case, point: Measurement, need: str) -> bool:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from hwdyno.findings.applies import Applies, Rule
-from hwdyno.findings.rule import Case, Verdict, percent, read_share_of, told
+from hwdyno.findings.rule import Case, Verdict, percent, read_share_of
 from hwdyno.units import format_ns, format_ratio
 from hwdyno.words import Measurement, Parameters
 
@@ -110,7 +110,7 @@ def spinning_or_solid(case: Case) -> Verdict | None:
         return None
     median_ns, label, at, one = alone
     ratio = sequential / one.point.throughput.value if sequential and one.point.throughput.value else None
-    claims = told(case.run.machine, "storage", "disks", 0, "rotational")
+    claims = case.run.machine.storage.disk.rotational
     kind = "spinning" if median_ns >= SPINNING_NS else "solid state" if median_ns <= SOLID_NS else "undecided"
     if kind == "undecided":
         return None

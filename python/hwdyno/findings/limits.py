@@ -46,7 +46,7 @@ def why_not_double(
     Then what was asked for: too little in flight. If none is, it says so, with what was measured.
     """
     run = run or Run(
-        id="", started="", finished=None, machine={}, profile="", command="",
+        id="", started="", finished=None, machines=(), profile="", command="",
         experiments=(experiment,) if experiment else (),
     )  # fmt: skip
     if experiment is None or measurement not in experiment.points:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hwdyno.ceilings.memory import BANDWIDTH, UNKNOWN, from_memory, of_modules
 from hwdyno.curves.caches import LEAST_POINTS, edges_of, settled_ns
 from hwdyno.findings.applies import Applies, Rule
-from hwdyno.findings.rule import Case, Verdict, apart, as_number, percent, quantity, told
+from hwdyno.findings.rule import Case, Verdict, apart, as_number, percent, quantity
 from hwdyno.resources import rate_word
 from hwdyno.units import format_ns, format_size
 from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
@@ -181,8 +181,7 @@ def lines_in_flight(case: Case) -> Verdict | None:
 
 def claimed_cache(case: Case) -> Verdict | None:
     """The last cache that the chase finds, beside the one that the system claims."""
-    caches = told(case.run.machine, "cpu", "caches") or []
-    claimed = max((float(one.get("size_bytes") or 0) for one in caches), default=0.0)
+    claimed = max((float(one.size_bytes or 0) for one in case.run.machine.cpu.caches), default=0.0)
     # Many small sizes before few: a curve's steps decide how sharp an edge is.
     curves = sorted(_chases(case.run), key=len, reverse=True)
     if not claimed or not curves or len(curves[0]) < LEAST_POINTS:

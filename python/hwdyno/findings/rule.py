@@ -62,10 +62,6 @@ class Case:
         """What is known of the resource that was measured."""
         return find(self.result.resource)
 
-    def fact(self, path: str) -> Any:
-        """A value of the machine's description, such as ``storage.disks``; none where any part of it is missing."""
-        return told(self.run.machine, *path.split("."))
-
     @property
     def imported(self) -> bool:
         """Whether the Run was made from somebody else's table."""
@@ -157,7 +153,7 @@ class Case:
     @property
     def threads(self) -> int | None:
         """Processors of the machine, if it tells."""
-        threads = told(self.run.machine, "cpu", "threads")
+        threads = self.run.machine.cpu.threads
         return threads if isinstance(threads, int) and threads > 0 else None
 
     @property
@@ -211,19 +207,6 @@ class Case:
     def said(self, value: Value | float, unit: str = "") -> str:
         """A quantity with its interval; of operations in the words of what is measured: IOPS of storage alone."""
         return quantity(value, unit, rate_word_of(self.result))
-
-
-def told(machine: Mapping[str, Any], *path: str | int) -> Any:
-    """A value of the machine's description by its path; none where any part of it is missing."""
-    found: Any = machine
-    for part in path:
-        if isinstance(part, int):
-            if not isinstance(found, list) or len(found) <= part:
-                return None
-        elif not isinstance(found, Mapping):
-            return None
-        found = found[part] if isinstance(part, int) else found.get(part)
-    return found
 
 
 def as_flag(value: Scalar) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from hwdyno.machine import Machine, OperatingSystem
 from hwdyno.units import number_at
 from hwdyno.words import (
     Concurrency,
@@ -171,13 +172,12 @@ def read(text: str, name: str) -> Run:
         id=f"iperf3-{f'{began:%Y%m%d-%H%M%S}' if began else 'undated'}-{digest}",
         started=began.isoformat() if began else "",
         finished=(began + timedelta(seconds=min(point.elapsed_s, 1e9))).isoformat() if began else None,
-        machine={
-            "hostname": None,
-            "os": {"kernel": start.get("system_info")},
-            "cpu": None,
-            "memory": None,
-            "unknown": {"hostname": why, "cpu": why, "memory": why},
-        },
+        machines=(
+            Machine(
+                os=OperatingSystem(kernel=str(system) if (system := start.get("system_info")) else None),
+                unknown={"hostname": why, "cpu": why, "memory": why},
+            ),
+        ),
         profile="imported",
         command=f"iperf3 ({name})",
         experiments=(
@@ -237,7 +237,7 @@ def document_of(run: Run, point: Measurement, given: Parameters) -> dict[str, An
         "start": {
             "connected": [{"socket": row["id"], "remote_host": given.get("server") or "127.0.0.1"} for row in rows],
             "version": f"hwdyno {run.version}",
-            "system_info": str(_table(run.machine.get("os")).get("kernel") or ""),
+            "system_info": run.machine.os.kernel or "",
             "timestamp": {"time": run.started, "timesecs": _seconds(run.started)},
             "connecting_to": {"host": given.get("server") or "127.0.0.1", "port": given.get("port") or 5201},
             "tcp_mss_default": int(number_at(details, "mss_bytes")),

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from hwdyno.machine import Machine
 from hwdyno.units import positive, printed_number
 from hwdyno.words import ExperimentResult, Latency, Measurement, Parameters, Run, UserError, Value
 
@@ -66,7 +67,7 @@ def run(form: str, tool: str, text: str, name: str, experiments: Sequence[Experi
         id=f"{form}-undated-{digest}",
         started="",
         finished=None,
-        machine={"hostname": None, "cpu": None, "memory": None, "unknown": dict.fromkeys(("cpu", "memory"), WHY)},
+        machines=(Machine(unknown=dict.fromkeys(("cpu", "memory"), WHY)),),
         profile="imported",
         command=f"{tool} ({name})",
         experiments=found,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+from hwdyno.machine import Machine
+from hwdyno.topology import Topology
+
 
 class Host(Protocol):
     """A machine that can be described and measured.
@@ -12,8 +15,12 @@ class Host(Protocol):
     ``local`` is this one, ``simulated`` one with a known truth, and ``simulated_network`` one with a path besides.
     """
 
-    def survey(self, path: Path | None = None) -> dict[str, Any]:
+    def survey(self, path: Path | None = None) -> Machine:
         """Describe the machine, with the storage behind ``path``."""
+        ...
+
+    def topology(self) -> Topology:
+        """The processors and NUMA nodes that a sweep may use."""
         ...
 
     def kernels(self) -> dict[str, dict[str, Any]]:

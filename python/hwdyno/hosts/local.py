@@ -8,6 +8,8 @@ from typing import Any
 
 from hwdyno import engine, workloads
 from hwdyno.hosts import cgroups, smbios
+from hwdyno.machine import Machine
+from hwdyno.topology import Topology
 
 
 class Local:
@@ -16,7 +18,7 @@ class Local:
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
 
-    def survey(self, path: Path | None = None) -> dict[str, Any]:
+    def survey(self, path: Path | None = None) -> Machine:
         """Describe this machine, with the storage behind ``path``."""
         found = engine.survey(path)
         modules, why = smbios.modules(self._root)
@@ -26,7 +28,24 @@ class Local:
             found["storage"] = {**storage, "limits": limits} if limits else storage
         if why:
             found["unknown"] = {**(found.get("unknown") or {}), "memory.modules": why}
-        return found
+        return Machine.of_survey(found)
+
+    def topology(self) -> Topology:
+        """The processors that this process may use, and the NUMA nodes as the system lists them."""
+        allowed = getattr(os, "sched_getaffinity", None)
+        return Topology(
+            processors=len(allowed(0)) if allowed else os.cpu_count() or 1,
+            cpu_nodes=self._nodes("has_cpu"),
+            memory_nodes=self._nodes("has_memory"),
+        )
+
+    def _nodes(self, name: str) -> tuple[int, ...]:
+        """The nodes of a list such as ``0-1,4``; node 0 where there is none."""
+        parts = [part.partition("-") for part in self._read(f"sys/devices/system/node/{name}").strip().split(",")]
+        try:
+            return tuple(node for low, dash, high in parts for node in range(int(low), int(high if dash else low) + 1))
+        except ValueError:
+            return (0,)
 
     def kernels(self) -> dict[str, dict[str, Any]]:
         """Every kernel's and every workload's declaration by its name."""

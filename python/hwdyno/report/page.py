@@ -54,9 +54,7 @@ def _context(run: Run) -> dict[str, Any]:
     ]
     links += [("machine", "Machine", machine), ("method", "Method", True), ("data", "Data", True)]
     stem = "".join(letter for letter in run.id if letter.isascii() and (letter.isalnum() or letter in "-_"))[:60]
-    host = str(run.machine.get("hostname") or "") or (
-        f"from {run.imported_from}" if run.imported_from else "this machine"
-    )
+    host = run.machine.hostname or (f"from {run.imported_from}" if run.imported_from else "this machine")
     return {
         "title": f"{host}, {run.started[:10]} – hwdyno",
         "version": run.version,
@@ -118,14 +116,10 @@ def vega() -> str:
 
 
 def _heading(run: Run, host: str) -> list[str]:
-    cpu = run.machine.get("cpu")
-    model = str(cpu.get("model") or "") if isinstance(cpu, dict) else ""
-    storage = run.machine.get("storage")
-    path = str(storage.get("path") or "") if isinstance(storage, dict) else ""
     said = [
         host,
-        model,
-        path,
+        run.machine.cpu.model,
+        run.machine.storage.path,
         run.started[:16].replace("T", " "),
         _took(run),
         f"{run.profile} profile" if run.profile else "",
@@ -204,9 +198,8 @@ def _why_no_ceiling(run: Run, row: Row) -> str:
     """Why the machine gives no bound, as the survey has it."""
     if any(ceiling for ceiling in row.experiment.ceilings):
         return figures.NONE
-    unknown = run.machine.get("unknown")
-    reasons = unknown.items() if isinstance(unknown, dict) else ()
-    found = next((str(why) for path, why in reasons if path.startswith(row.experiment.resource) and "link" in path), "")
+    reasons = run.machine.unknown.items()
+    found = next((why for path, why in reasons if path.startswith(row.experiment.resource) and "link" in path), "")
     return f"unknown: {found}" if found else "unknown"
 
 

@@ -7,9 +7,9 @@ import pkgutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 from hwdyno.ceilings import parse_given
+from hwdyno.machine import Machine
 from hwdyno.resources.description import Doubt, Figure, Resource
 from hwdyno.words import Ceiling, Declaration, ExperimentResult, Run
 
@@ -73,7 +73,7 @@ def _many(noun: str) -> str:
 # --- ceilings
 
 
-def ceilings_of(machine: Mapping[str, Any], name: str, given: Iterable[Ceiling | str] = ()) -> tuple[Ceiling, ...]:
+def ceilings_of(machine: Machine, name: str, given: Iterable[Ceiling | str] = ()) -> tuple[Ceiling, ...]:
     """The ceilings of one resource of a Machine, and those given beside them.
 
     Raises ``UserError`` for one given as text that cannot be read.
@@ -82,7 +82,7 @@ def ceilings_of(machine: Mapping[str, Any], name: str, given: Iterable[Ceiling |
     return (*find(name).ceilings(machine), *beside)
 
 
-def why_no_ceiling(machine: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def why_no_ceiling(machine: Machine, name: str) -> tuple[str, ...]:
     """A sentence for each ceiling of a resource that one would expect and that cannot be stated."""
     return find(name).why_no_ceiling(machine)
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
+from hwdyno.machine import Machine
 from hwdyno.words import Ceiling, ExperimentResult, Parameters, Run, Scalar
 
 Client = Literal["beside", "measured", "by_rule"]
-OfMachine = Callable[[Mapping[str, Any]], tuple[Ceiling, ...]]
+OfMachine = Callable[[Machine], tuple[Ceiling, ...]]
 Derived = Callable[[Run, ExperimentResult], Iterable[Ceiling]]
 
 
-def _nothing(machine: Mapping[str, Any]) -> tuple[()]:
+def _nothing(machine: Machine) -> tuple[()]:
     return ()
 
 
@@ -67,7 +68,7 @@ class Resource:
     # Ceilings
     ceilings: OfMachine = _nothing
     """The ceilings that follow from a Machine alone."""
-    why_no_ceiling: Callable[[Mapping[str, Any]], tuple[str, ...]] = _nothing
+    why_no_ceiling: Callable[[Machine], tuple[str, ...]] = _nothing
     """A sentence for each ceiling that one would expect and that cannot be stated."""
     derived: Mapping[str, Derived] = field(default_factory=dict)
     """By kernel: the ceilings that take this Run's own readings to state."""

@@ -100,7 +100,7 @@ def run(
         id=run_id,
         started=begun,
         finished=None,
-        machine=machine,
+        machines=(machine,),
         profile="job file",
         command=command,
         experiments=(empty,),

@@ -118,7 +118,7 @@ class Session:
             id=run_id,
             started=begun,
             finished=None,
-            machine=machine,
+            machines=(machine,),
             profile=self.plan.profile.name,
             command=self.plan.command,
             experiments=tuple(self._result(one, ()) for one in self.plan.experiments),

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from functools import cache
 from typing import Any, TypeVar
 
+from hwdyno.machine import Machine, survey_of
 from hwdyno.store.files import StoreError
 from hwdyno.words import SCHEMA, Run
 
@@ -105,7 +106,10 @@ def from_json(text: str | bytes, name: str = "this document") -> Run:
 
 def _from_1(plain: dict[str, Any]) -> dict[str, Any]:
     """A document of schema 1 in the form of schema 2."""
-    return {**plain, "schema": SCHEMA}
+    survey = plain.get("machine")
+    machines = [survey_of(Machine.of_survey(survey))] if isinstance(survey, dict) and survey else []
+    rest = {key: value for key, value in plain.items() if key != "machine"}
+    return {**rest, "machines": machines, "schema": SCHEMA}
 
 
 _UPGRADES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"hwdyno.run/1": _from_1}
@@ -125,9 +129,10 @@ def json_schema() -> dict[str, Any]:
 
 
 def _words() -> dict[str, type]:
-    from hwdyno import words
+    from hwdyno import machine, words
 
-    return {name: kind for name, kind in vars(words).items() if isinstance(kind, type) and is_dataclass(kind)}
+    known = vars(machine) | vars(words)
+    return {name: kind for name, kind in known.items() if isinstance(kind, type) and is_dataclass(kind)}
 
 
 def _describe(schema: dict[str, Any], kind: type) -> None:

@@ -46,11 +46,10 @@ def status_of(run: Run) -> Status:
 
 
 def machine_of(run: Run) -> str:
-    """Name a Run's machine in a few words: its host and processor."""
-    machine = run.machine
-    cpu = machine.get("cpu")
-    parts = [machine.get("hostname"), cpu.get("model") if isinstance(cpu, dict) else None]
-    return ", ".join(str(part) for part in parts if part) or "unknown"
+    """Name a Run's machine in a few words: its first host, how many more, and the processor."""
+    more = f" and {len(run.machines) - 1} more" if len(run.machines) > 1 else ""
+    parts = (f"{run.machine.hostname or 'unnamed'}{more}" if more else run.machine.hostname, run.machine.cpu.model)
+    return ", ".join(part for part in parts if part) or "unknown"
 
 
 def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:

@@ -224,8 +224,7 @@ def _shortened(run: Run) -> list[str]:
     if cell_s < 0.95 * CELL_S:
         parts.append(f"{format_duration(cell_s)} a workload and round instead of {format_duration(CELL_S)}")
     size = max(number(whole(result, point), "size", 0) for point in result.points)
-    disks = (run.machine.get("storage") or {}).get("disks") or [{}]
-    whole_bytes = sum(int(disk.get("size_bytes") or 0) for disk in disks)
+    whole_bytes = sum(disk.size_bytes or 0 for disk in run.machine.storage.disks)
     if size and size < 0.95 * whole_bytes:
         parts.append(f"{format_size(size)} instead of the whole device of {format_size(whole_bytes)}")
     notes = {note.code: note.says for point in result.points for note in point.notes}

@@ -7,8 +7,8 @@ import math
 import random
 from typing import Any
 
-from hwdyno.hosts.simulated_machine import SimulatedMachine
-from hwdyno.hosts.simulated_reading import LEVEL, latencies, noisy, parameter, reading, stream
+from simulation.machine import SimulatedMachine
+from simulation.reading import LEVEL, latencies, noisy, parameter, reading, stream
 
 SYNCHRONOUS = {"psync", "mmap"}
 MEMORY_BYTES_S = 6e9

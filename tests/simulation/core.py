@@ -7,7 +7,9 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.hosts.simulated_reading import latencies, noisy, parameter, reading, stream
+from hwdyno.machine import Machine
+
+from simulation.reading import latencies, noisy, parameter, reading, stream
 
 LINE_BYTES = 64
 PAGE_BYTES = {"4k": 4096, "2m": 2 << 20, "1g": 1 << 30}
@@ -121,8 +123,12 @@ class Core:
         spread = math.sqrt((1 - part) ** 2 + part**2)
         return math.exp(self.drift * ((1 - part) * before + part * after) / spread)
 
-    def survey(self) -> dict[str, Any]:
-        """What the system tells of the processor and the memory; ``memory.modules`` are none where no table tells."""
+    def survey(self) -> Machine:
+        """The processor and the memory alone; see ``described``."""
+        return Machine.of_survey(self.described())
+
+    def described(self) -> dict[str, Any]:
+        """The processor and the memory as the engine would describe them, without modules where no table lists any."""
         last = len(self.caches_bytes) - 1
         caches = [
             {

@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
-from hwdyno.hosts.simulated_reading import noisy, parameter, reading, stream
+from hwdyno.machine import Machine, Nic
 from hwdyno.statistics import Histogram
+
+from simulation.host import SimulatedHost, SimulatedMachine
+from simulation.reading import noisy, parameter, reading, stream
 
 HEADERS_BYTES, FRAME_BYTES = 52, 38
 CPU_IDLE_NS = 500.0
@@ -97,12 +99,11 @@ class SimulatedNetwork(SimulatedHost):
         self.path = path or SimulatedPath()
         super().__init__(SimulatedMachine(seed=self.path.seed, threads=self.path.processors))
 
-    def survey(self, path: Path | None = None) -> dict[str, Any]:
+    def survey(self, path: Path | None = None) -> Machine:
         """The simulated machine with its interface."""
-        found = super().survey(path)
-        nic = {"name": "eth0", "driver": "simulated", "virtual": self.path.virtual, "bits_s": int(self.path.bits_s)}
-        found["nics"] = [{**nic, "mtu": self.path.mtu, "up": True, "link": None}]
-        return found
+        bits_s, mtu = int(self.path.bits_s), self.path.mtu
+        nic = Nic("eth0", driver="simulated", virtual=self.path.virtual, bits_s=bits_s, mtu=mtu, up=True)
+        return replace(super().survey(path), nics=(nic,))
 
     def kernels(self) -> dict[str, dict[str, Any]]:
         """The declarations of the kernels that it simulates."""

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import random
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno.hosts import simulated_core, simulated_storage
-from hwdyno.hosts.simulated_machine import SimulatedMachine
-from hwdyno.hosts.simulated_reading import filled, latencies, parameter, reading, stream
+from hwdyno.machine import Machine
+from hwdyno.topology import Topology
 from hwdyno.words import UserError
+
+from simulation import core, storage
+from simulation.machine import SimulatedMachine
+from simulation.reading import filled, latencies, parameter, reading, stream
 
 __all__ = ["SimulatedHost", "SimulatedMachine"]
 
@@ -40,16 +44,18 @@ class SimulatedHost:
         self._user_s = 0.0
         self._swapped = 0.0
 
-    def survey(self, path: Path | None = None) -> dict[str, Any]:
+    def survey(self, path: Path | None = None) -> Machine:
         """Describe the simulated machine; ``path`` changes nothing but its own name."""
         found = self.machine.survey()
-        if path is not None:
-            found["storage"]["path"] = str(path)
-        return found
+        return found if path is None else replace(found, storage=replace(found.storage, path=str(path)))
+
+    def topology(self) -> Topology:
+        """The simulated machine's processors."""
+        return Topology.of_machine(self.machine.survey())
 
     def kernels(self) -> dict[str, dict[str, Any]]:
         """The declarations of the kernels that it simulates."""
-        return {one["name"]: one for one in (*simulated_storage.KERNELS, _IDLE, *simulated_core.KERNELS)}
+        return {one["name"]: one for one in (*storage.KERNELS, _IDLE, *core.KERNELS)}
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """A Reading as the engine gives it, at once."""
@@ -72,11 +78,11 @@ class SimulatedHost:
 
     def read(self, kernel: str, given: dict[str, Any], draw: random.Random) -> dict[str, Any]:
         """What one of its kernels hands back of all of its parameters."""
-        if kernel in simulated_core.NAMES:
-            return simulated_core.run(self.machine.core, kernel, given, draw, self.now_s)
+        if kernel in core.NAMES:
+            return core.run(self.machine.core, kernel, given, draw, self.now_s)
         if kernel == "idle":
             return _idle(float(given["runtime"]))
-        made = simulated_storage.run(self.machine, kernel, given, draw, self.written_bytes)
+        made = storage.run(self.machine, kernel, given, draw, self.written_bytes)
         self.written_bytes += sum(one["bytes"] for one in made["streams"] if one["name"] == "write")
         return made
 
