@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "engine": {"_engine"},
     "topology": {"machine"},
     "sweep": {"words", "units", "topology"},
-    "experiments": {"words", "units", "sweep", "topology"},
+    "experiments": {"words", "units", "sweep", "topology", "resources"},
     "plan": {"words", "units", "sweep", "topology", "experiments", "formats", "resources"},
     "workloads": {"words", "units", "statistics"},
     "hosts": {"words", "machine", "topology", "units", "statistics", "engine", "workloads"},

@@ -213,7 +213,7 @@ def setup_s(planned: Planned, point: Parameters) -> float:
     parameters = {**planned.fixed, **point}
     in_flight = [parameters.get(name) or 1 for name in ("bs", "iodepth", "numjobs")]
     told = [one for one in in_flight if isinstance(one, int)]
-    if planned.experiment.resource != "storage" or len(told) < len(in_flight):
+    if len(told) < len(in_flight):
         return planned.experiment.setup_s
     return planned.experiment.setup_s + math.prod(told) / BUFFER_BYTES_S
 
@@ -494,7 +494,7 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
 def select(names: Sequence[str] | None, target: Target) -> list[tuple[Experiment, Given]]:
     """The experiments of these names or resources; without names, those that ``hwdyno run`` asks by itself."""
     processors = target.topology().processors
-    usual = [one for one in catalogue.all() if one.default and one.least_processors <= processors]
+    usual = [one for one in catalogue.all() if one.usual and one.least_processors <= processors]
     if not names:
         return [(one, {}) for one in usual]
     found = dict.fromkeys(one for name in names for one in _by_name(name, usual))

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hwdyno import statistics
+from hwdyno.resources import find
 from hwdyno.units import format_percent
 from hwdyno.words import ExperimentResult, Measurement, Note, Run, Value
 
-RESOURCES = frozenset({"memory", "compute"})
-"""On which a point of one run is the same question as that of another: nothing is left behind by what was written."""
 LEAST_EARLIER = 2
 """Two runs tell one difference, whose interval would say nothing."""
 MOST_EARLIER = 8
@@ -43,8 +42,13 @@ def with_earlier(run: Run, earlier: Sequence[Run]) -> Run:
     return replace(run, experiments=tuple(_widened(one, earlier) for one in run.experiments))
 
 
+def comparable(result: ExperimentResult) -> bool:
+    """Whether a point of one run is the same question as that of another: nothing that was written is left behind."""
+    return find(result.resource).stateless
+
+
 def _widened(result: ExperimentResult, earlier: Sequence[Run]) -> ExperimentResult:
-    if result.resource not in RESOURCES:
+    if not comparable(result):
         return result
     others = [found for run in earlier if (found := _same(result, run))][:MOST_EARLIER]
     if len(others) < LEAST_EARLIER:

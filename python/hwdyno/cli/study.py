@@ -113,7 +113,7 @@ def plan_of(study: Study, args: argparse.Namespace, host: Host, second: tuple[st
                 ceilings=like.ceilings if like else (),
                 peers=like.peers if like else (),
                 needs=like.needs if like else (),
-                runtime_share=like.runtime_share if like else 1.0,
+                time_share=like.time_share if like else 1.0,
                 setup_s=like.setup_s if like else 0.0,
             )
         )

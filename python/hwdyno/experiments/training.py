@@ -17,7 +17,6 @@ ACCELERATORS = Experiment(
     base=Sweep(accelerators=1),
     fixed={"cache": "drop", "seed": 10},
     peers=("dlio", "numpy", "pytorch"),
-    default=False,
 )
 
 CLIENT = Experiment(
@@ -28,7 +27,6 @@ CLIENT = Experiment(
     sweep=Sweep(accelerators=(1, 2, 4)),
     fixed={"cache": "warm", "compute": 0.0, "epochs": 10_000, "steps": 0, "seed": 10},
     peers=("dlio", "numpy", "pytorch"),
-    default=False,
 )
 
 CHECKPOINT = Experiment(
@@ -37,7 +35,6 @@ CHECKPOINT = Experiment(
     kernel="training_checkpoint",
     load="ranks",
     sweep=Sweep(ranks=8),
-    default=False,
 )
 
 # The model, its scale and its place stand in `fixed` of a copy, made for the model that is asked about.
@@ -50,7 +47,6 @@ KV_CACHE = Experiment(
     base=Sweep(users=(1, 2, 4, 8, 16)),
     fixed={"model": "llama3.1-8b", "scale": 0.01, "seed": 1},
     peers=("mlperf_kv",),
-    default=False,
 )
 
 # The index and its place likewise. Its seed is fixed: other vectors would be another index.
@@ -62,5 +58,4 @@ VECTOR_SEARCH = Experiment(
     sweep=Sweep(threads=(1, 2, 4, 8)),
     base=Sweep(threads=(1, 2, 4, 8)),
     fixed={"index": "diskann", "seed": 1},
-    default=False,
 )

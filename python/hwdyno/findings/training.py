@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.units import format_bytes, format_bytes_s, format_size
+from hwdyno.units import format_bytes_s, format_size
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 RULE_STEPS, RULE_MEMORIES = 500, 5
@@ -227,23 +227,7 @@ def training_law(case: Case) -> Verdict | None:
     )
 
 
-def training_other_data(case: Case) -> Verdict | None:
-    """Data of another workload in the folder makes every figure somebody else's."""
-    note = next((note for note in case.point.notes if note.code in {"other_workload", "no_step"}), None)
-    if note is None:
-        return None
-    size = case.point.details.get("dataset_bytes")
-    return Verdict(
-        "invalid",
-        f"{case.label}: {note.says}, so this point does not count.",
-        {"note": note.code, "dataset_bytes": size},
-        "Give the folder of this workload's data, or more --samples"
-        + (f" (there are {format_bytes(size)})." if size else "."),
-    )
-
-
 RULES = (
-    Rule("training_other_data", "point", training_other_data, OF_LOADER),
     Rule("training_too_small", "point", training_too_small, replace(OF_LOADER, needs=("details.dataset_bytes",))),
     Rule(
         "training_read_ahead", "point", training_read_ahead, replace(OF_LOADER, needs=("details.steps",)), degrades=True

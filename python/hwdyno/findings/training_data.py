@@ -7,12 +7,27 @@ from dataclasses import replace
 from hwdyno.findings.applies import Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.findings.training import OF_LOADER
-from hwdyno.units import format_count
+from hwdyno.units import format_bytes, format_count
 from hwdyno.words import Fault
 
 GRAVE = 0.01
 """A share of samples beyond which a point measured another data set than it says."""
 _MOST_NAMED = 3
+
+
+def training_other_data(case: Case) -> Verdict | None:
+    """Data of another workload in the folder makes every figure somebody else's."""
+    note = next((note for note in case.point.notes if note.code in {"other_workload", "no_step"}), None)
+    if note is None:
+        return None
+    size = case.point.details.get("dataset_bytes")
+    return Verdict(
+        "invalid",
+        f"{case.label}: {note.says}, so this point does not count.",
+        {"note": note.code, "dataset_bytes": size},
+        "Give the folder of this workload's data, or more --samples"
+        + (f" (there are {format_bytes(size)})." if size else "."),
+    )
 
 
 def training_faults(case: Case) -> Verdict | None:
@@ -57,6 +72,7 @@ def training_uneven(case: Case) -> Verdict | None:
 
 _FAULTS, _UNEVEN = replace(OF_LOADER, needs=("faults",)), replace(OF_LOADER, needs=("notes.uneven_tails",))
 RULES = (
+    Rule("training_other_data", "point", training_other_data, OF_LOADER),
     Rule("training_faults", "point", training_faults, _FAULTS, degrades=True, instead_of=("faults",)),
     Rule("training_uneven", "point", training_uneven, _UNEVEN),
 )

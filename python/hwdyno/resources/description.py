@@ -107,5 +107,7 @@ class Resource:
     """What lets an operation move more, where every processor already issues them."""
 
     # Its part of a run
+    by_default: bool = True
+    """Whether ``hwdyno run`` measures it where nothing is chosen."""
     runtime_share: float = 1.0
     """How much of the profile's time a reading needs to settle."""

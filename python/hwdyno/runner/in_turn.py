@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from hwdyno.plan import Planned
-
-STATELESS = frozenset({"memory", "compute"})
-"""Resources on which a reading leaves nothing behind for the next, so that any order is fair. A disk remembers
-what was written, and a network's far end who was there."""
+from hwdyno.resources import find
 
 LONG = frozenset({"linpack"})
 """Kernels whose readings grow with their size: in a block, the largest would take the others' time."""
@@ -24,8 +21,9 @@ def blocks(experiments: Sequence[Planned]) -> list[tuple[Planned, ...]]:
     """
 
     def together(planned: Planned) -> str:
-        resource = planned.experiment.resource
-        return resource if resource in STATELESS and planned.experiment.kernel not in LONG else ""
+        # A disk remembers what was written, and a network's far end who was there.
+        resource = find(planned.experiment.resource)
+        return resource.name if resource.stateless and planned.experiment.kernel not in LONG else ""
 
     made: list[tuple[Planned, ...]] = []
     for resource, row in groupby(experiments, key=together):
