@@ -22,7 +22,7 @@ def unequal_jobs(case: Case) -> Verdict | None:
     shortest = as_number(case.point.details.get("children_shortest_share"))
     if over is None or over <= 1 + UNEQUAL or case.point.throughput.unit != "bytes/s":
         return None
-    if case.result.kernel == "storage_blocks" and as_flag(case.parameter("time_based", True)):
+    if case.parameter("rw") and as_flag(case.parameter("time_based", True)):
         return None  # Each runs for the same time; what they begin apart is the scheduler's, and no work of theirs.
     whole = case.point.throughput.value
     early = f": one was done after {percent(shortest)} of the time" if shortest is not None and shortest < 1 else ""
@@ -47,7 +47,7 @@ def unequal_jobs(case: Case) -> Verdict | None:
 
 def _advice(case: Case) -> str:
     """How to have all jobs at work for the same time."""
-    if case.result.kernel == "storage_blocks":
+    if case.parameter("rw"):
         return f"Let all jobs run for the same time: {case.command(time_based=True, runtime=10)}"
     rw, point = _RW.get(str(case.parameter("pattern"))), case.point.parameters
     if rw is None:

@@ -9,6 +9,9 @@ from typing import Any
 from hwdyno.units import number_at
 from hwdyno.words import Parameters, Scalar
 
+KERNEL = "storage_blocks"
+"""The kernel whose points fio's documents hold."""
+
 # What fio takes where nothing was said (fio's manual, 3.33).
 DEFAULTS: dict[str, Scalar] = {
     "rw": "read",

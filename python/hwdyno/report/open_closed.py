@@ -29,7 +29,7 @@ def drawn(run: Run, experiment: ExperimentResult) -> Drawn | None:
     curve = experiment.curves[0]
     work = {**experiment.fixed, **curve.series}
     ours = [("open loop", point, RATE) for point in _points(experiment, curve)]
-    beside = _closed(run, work)
+    beside = _closed(run, experiment.resource, work)
     ours += [("closed loop", point, load) for point, load in beside]
     known = [(kind, point, load) for kind, point, load in ours if point.latency_ns and point.rate]
     if sum(kind == "open loop" for kind, *_ in known) < 2:
@@ -90,10 +90,10 @@ def _model(curve: Curve) -> OpenLoop | None:
     return OpenLoop(curve.parameters["S"].value, round(curve.parameters["m"].value), 0.0)
 
 
-def _closed(run: Run, work: Parameters) -> list[tuple[Measurement, str]]:
+def _closed(run: Run, resource: str, work: Parameters) -> list[tuple[Measurement, str]]:
     """The points of the first closed loop of the same work in the Run, each with its axis of load."""
     for experiment in run.experiments:
-        if experiment.load not in CLOSED or experiment.resource != "storage":
+        if experiment.load not in CLOSED or experiment.resource != resource:
             continue
         for curve in experiment.curves:
             theirs = {**experiment.fixed, **curve.series}
