@@ -60,7 +60,7 @@ def why_not_double(
         if sentence:
             return sentence
     curve = _curve_of(case)
-    return _device(case, curve, seen) or _asked(case, curve) or _nothing(seen)
+    return _device(case, curve, seen) or _asked(case, curve) or _nothing(case, seen)
 
 
 def _ceiling(case: Case, seen: list[tuple[str, float]]) -> str:
@@ -163,7 +163,7 @@ def _asked(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str:
     return ""
 
 
-def _nothing(seen: list[tuple[str, float]]) -> str:
+def _nothing(case: Case, seen: list[tuple[str, float]]) -> str:
     if not seen:
         return "Nothing that could tell was measured."
     parts = ", ".join(f"{name} {percent(share)}" for name, share in seen)
@@ -173,7 +173,8 @@ def _nothing(seen: list[tuple[str, float]]) -> str:
             f"The device had work all the time ({parts}), but whether it could do more at once was not measured: sweep "
             f"the depth to see."
         )
-    return f"Nothing measured was above 90% ({parts}): the limit lies where this tool does not look."
+    beside = f" Not measured: {', '.join(case.resource.limits)}." if case.resource.limits else ""
+    return f"Limit not identified: nothing measured was above 90% ({parts}).{beside}"
 
 
 _BESIDE = Applies(where=lambda resource: resource.client == "beside", not_kernels=("idle",))

@@ -65,12 +65,12 @@ def _reached(run: Run) -> str:
         experiments = [one for one in run.experiments if one.resource == name and not is_rounds(one)]
         resource = find(name)
         sentences.append(
-            _compared(resource, experiments) or _by_findings(run, resource) or _fastest(resource, experiments)
+            reached_by_figures(resource, experiments) or _by_findings(run, resource) or _fastest(resource, experiments)
         )
     return " ".join(filter(None, sentences))
 
 
-def _compared(resource: Resource, experiments: list[ExperimentResult]) -> str:
+def reached_by_figures(resource: Resource, experiments: list[ExperimentResult]) -> str:
     """The headline figures that were measured, those of one kind in one clause."""
     clauses: dict[str, list[str]] = {}
     for figure in resource.figures:
