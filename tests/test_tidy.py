@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "topology": {"machine"},
     "sweep": {"words", "units", "topology"},
     "experiments": {"words", "units", "sweep", "topology", "resources"},
-    "plan": {"words", "units", "sweep", "topology", "experiments", "formats", "resources"},
+    "plan": {"words", "units", "sweep", "topology", "experiments", "formats"},
     "workloads": {"words", "units", "statistics"},
     "hosts": {"words", "machine", "topology", "units", "statistics", "engine", "workloads"},
     "peers": {"words", "units", "statistics", "formats"},
@@ -39,7 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "store": {"words", "machine", "units", "statistics"},
     "ceilings": {"words", "machine", "units"},
     # what a resource is; the left side reads it too
-    "resources": {"words", "machine", "units", "ceilings"},
+    "resources": {"words", "machine", "ceilings"},
     "curves": {"words", "units", "statistics"},
     "formats": {"words", "machine", "units", "statistics"},
     "comparison": {"words", "machine", "statistics"},
