@@ -25,6 +25,7 @@ from hwdyno.words import (
     Stream,
     Value,
 )
+from made_experiment import made_experiment
 
 HOSTILE = """</script><script>alert("x")</script>'"<img src=x onerror=alert(1)>&"""
 KIB, MIB = 1024, 1 << 20
@@ -143,7 +144,7 @@ RATED = (
 
 def grid() -> ExperimentResult:
     points = tuple(measured(dict(p), ops, depth, at) for at, (p, ops, depth) in enumerate(GRID))
-    return ExperimentResult(
+    return made_experiment(
         name="storage.grid",
         resource="storage",
         asks="How fast is this storage at the four or six figures that everyone compares?",
@@ -171,7 +172,7 @@ def iodepth(series: tuple[str, ...] = ("randread", "randwrite")) -> ExperimentRe
                 measured({"rw": rw, "iodepth": depth, "bs": 4096}, queue_ops(depth) * scale, depth, 100 * which + step)
             )
     whole = tuple(points)
-    result = ExperimentResult(
+    result = made_experiment(
         name="storage.iodepth",
         resource="storage",
         asks="How deep a queue does this storage need, and what does each step cost in latency?",
@@ -194,7 +195,7 @@ def mix() -> ExperimentResult:
         for step, size in enumerate((4, 16, 32, 64, 128)):
             ops = 1.38e5 / (1 + size / 11) * (1, 0.71, 0.66, 0.8)[at] ** (1 - step / 5)
             points.append(measured({"rw": rw, "bs": size * KIB, "iodepth": 8}, ops, 8, 1000 + 10 * at + step))
-    return ExperimentResult(
+    return made_experiment(
         name="storage.mix",
         resource="storage",
         asks="What does mixing reads with writes cost at each block size?",
@@ -376,7 +377,7 @@ def imported_run() -> Run:
         )
         for depth in (1, 2, 4)
     )
-    experiment = ExperimentResult("fio", "storage", "What does this fio result say?", "iodepth", "fio", points)
+    experiment = made_experiment("fio", "storage", "What does this fio result say?", "iodepth", "fio", points)
     return Run(
         "imported",
         "2020-01-01T00:00:00+00:00",
@@ -447,11 +448,11 @@ def plain_sweep_run() -> Run:
         for operation, base in (("fma", 5e10), ("add", 2.5e10))
         for threads in (1, 2, 4, 8)
     )
-    experiment = ExperimentResult(
+    experiment = made_experiment(
         "compute.threads", "compute", "How do threads scale?", "threads", "flops", points, planned=8
     )
     words = tuple(replace(point, parameters={"device": f"gpu{at}"}) for at, point in enumerate(points[:3]))
-    devices = ExperimentResult("gpu.device", "gpu", "Which device is fastest?", "device", "flops", words, planned=3)
+    devices = made_experiment("gpu.device", "gpu", "Which device is fastest?", "device", "flops", words, planned=3)
     return Run(
         "sweep",
         "2026-11-21T03:07:09+00:00",

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from hwdyno.findings import RULES, explain, why_not_double
 from hwdyno.machine import Link
-from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, PeerResult, Run, Value
+from hwdyno.words import Ceiling, Measurement, Parameters, PeerResult, Run, Value
+from made_experiment import made_experiment
 from simulated_runs import FIXED, MACHINES, experiment, measured, rules_of, run_of, the
 from simulated_runs import at as _at
 from simulation.host import SimulatedHost, SimulatedMachine
@@ -453,5 +454,5 @@ def test_a_figure_that_is_missing_silences_its_rules_and_breaks_nothing(missing:
 
 
 def test_an_empty_run_is_explained() -> None:
-    run = Run("x", "", None, (), "", "", (ExperimentResult("a", "storage", "?", "iodepth", "k", ()),))
+    run = Run("x", "", None, (), "", "", (made_experiment("a", "storage", "?", "iodepth", "k", ()),))
     assert explain(run).findings == ()

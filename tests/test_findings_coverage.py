@@ -10,7 +10,8 @@ import pytest
 from hwdyno.findings import explain
 from hwdyno.hosts import cgroups
 from hwdyno.machine import Machine
-from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
+from hwdyno.words import Measurement, Parameters, Run
+from made_experiment import made_experiment
 from simulated_runs import measured
 from simulation.host import SimulatedHost, SimulatedMachine
 
@@ -22,7 +23,7 @@ def names(point: Measurement, fixed: Parameters | None = None, **machine: Any) -
     host = SimulatedHost(SimulatedMachine())
     storage = {**host.machine.described()["storage"], **machine.get("storage", {})}
     told = Machine.of_survey({**host.machine.described(), "storage": storage})
-    result = ExperimentResult(
+    result = made_experiment(
         "storage.sweep", "storage", "?", "iodepth", "storage_blocks", (point,), fixed={"direct": True, **(fixed or {})}
     )
     run = Run("x", "", None, (told,), "quick", "hwdyno storage", (result,))

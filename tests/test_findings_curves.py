@@ -8,8 +8,8 @@ import re
 from dataclasses import replace
 
 import pytest
+from hwdyno.axes import FIELD
 from hwdyno.findings import explain
-from hwdyno.findings.commands import MOST
 from hwdyno.findings.queue import around
 from hwdyno.hosts.local import Local
 from simulated_runs import FIXED, MACHINES, experiment, rules_of, run_of, the
@@ -197,10 +197,11 @@ def test_on_any_machine_the_best_combination_is_enough_and_nothing_less_is() -> 
 
 
 def test_no_load_is_advised_that_its_command_does_not_take() -> None:
-    for kernel in Local().kernels().values():
-        for parameter in kernel["parameters"]:
-            if parameter["name"] in MOST and kernel["name"] not in {"idle", "memory_loaded_latency"}:
-                assert MOST[parameter["name"]] <= parameter["max"], f"{kernel['name']}: {parameter['name']}"
+    for name, kernel in Local().kernels().items():
+        for axis in kernel.axes:
+            most = FIELD[axis.name].most if axis.name in FIELD else None
+            if most is not None and name not in {"idle", "memory_loaded_latency"}:
+                assert most <= (axis.most or 0), f"{name}: {axis.name}"
 
 
 def test_where_the_greatest_depth_still_rises_jobs_are_added_to_those_that_are_there() -> None:

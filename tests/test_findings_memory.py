@@ -12,6 +12,7 @@ from hwdyno.machine import Machine
 from hwdyno.resources import ceilings_of, why_no_ceiling
 from hwdyno.sweep import octaves
 from hwdyno.words import Concurrency, ExperimentResult, Finding, Latency, Measurement, Run, Stream, Value
+from made_experiment import made_experiment
 
 MIB = 1 << 20
 SET = 512 * MIB
@@ -40,7 +41,7 @@ def point(value: float, unit: str = "bytes/s", ns: float | None = None, **more: 
 
 def result(kernel: str, load: str, *points: Measurement, name: str = "", **fixed: Any) -> ExperimentResult:
     resource = "memory" if kernel.startswith("memory") else "compute"
-    return ExperimentResult(name or f"{resource}.test", resource, "?", load, kernel, points, fixed=fixed)
+    return made_experiment(name or f"{resource}.test", resource, "?", load, kernel, points, fixed=fixed)
 
 
 def run_of(*results: ExperimentResult, machine: dict[str, Any] | None = None) -> Run:

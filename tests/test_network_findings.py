@@ -13,7 +13,8 @@ from hwdyno.cli import network, resource
 from hwdyno.cli.main import Parser
 from hwdyno.findings import explain
 from hwdyno.measurement import measurement_of
-from hwdyno.words import ExperimentResult, Finding, Parameters, Run
+from hwdyno.words import Finding, Parameters, Run
+from made_experiment import made_experiment
 from simulation.network import SimulatedNetwork, SimulatedPath
 
 FIXED: Parameters = {"runtime": 1.0, "interval_s": 0.1, "server": "10.0.0.2"}
@@ -33,7 +34,7 @@ def measured(path: SimulatedPath, points: Iterable[Parameters], kernel: str = "n
             snapshots.append((before, host.snapshot()))
         made.append(measurement_of(parameters, readings, host.kernels()[kernel], snapshots))
     load = "load_streams" if kernel == "network_latency" else "streams"
-    result = ExperimentResult("network.streams", "network", "?", load, kernel, tuple(made), fixed=FIXED)
+    result = made_experiment("network.streams", "network", "?", load, kernel, tuple(made), fixed=FIXED)
     machine = host.survey()
     return explain(Run("id", "2026-01-01T00:00:00+00:00", None, (machine,), "quick", "hwdyno", (result,)))
 

@@ -20,7 +20,8 @@ from hwdyno.report.terminal import print_run, sparkline
 from hwdyno.resources import rate_word
 from hwdyno.statistics import interval
 from hwdyno.store import to_json
-from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run, Value
+from hwdyno.words import Ceiling, Measurement, Parameters, Run, Value
+from made_experiment import made_experiment
 
 MADE = {name: make() for name, make in made_run.ALL.items()}
 WHOLE = MADE["whole"]
@@ -392,7 +393,7 @@ def test_arithmetic_on_numbers_and_on_integers_is_told_apart_in_tables_and_chart
         return replace(first, parameters=told, throughput=value, rate=None, latency_ns=None, samples=None)
 
     points = [at("double", "FLOP/s", n) for n in (1, 2, 4)] + [at("int32", "IOP/s", n) for n in (1, 2, 4)]
-    made = ExperimentResult("compute.threads", "compute", "?", "threads", "compute_flops", tuple(points))
+    made = made_experiment("compute.threads", "compute", "?", "threads", "compute_flops", tuple(points))
     run = explain(replace(WHOLE, experiments=(made,), findings=()))
     said = [line for line in printed(run, 100).splitlines() if "GFLOP/s" in line or "GIOP/s" in line]
     assert any("GFLOP/s" in line for line in said) and any("GIOP/s" in line for line in said)

@@ -423,7 +423,7 @@ def test_a_mix_is_a_point_with_its_share_apart(tmp_path: Path) -> None:
     assert point.parameters["rw"] == "randrw"
     assert point.parameters["rwmixread"] == 70
     assert [stream.name for stream in point.streams] == ["read", "write"]
-    assert Sweep(rw="randrw:70").points()[0]["rwmixread"] == 70
+    assert made.experiments[0].points[0]["rwmixread"] == 70
 
 
 BENT = SimulatedMachine(seed=3, noise=0.005, operations_s=100e3)

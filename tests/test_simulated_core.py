@@ -13,6 +13,7 @@ from hwdyno.plan import build
 from hwdyno.resources import ceilings_of
 from hwdyno.sweep import Sweep, octaves
 from hwdyno.words import ExperimentResult, Finding, Parameters, Run
+from made_experiment import made_experiment
 from simulation.core import Core
 from simulation.host import SimulatedHost, SimulatedMachine
 
@@ -43,7 +44,7 @@ def asked(core: Core, kernel: str, load: str, points: Sequence[Parameters], **fi
         for one in points
     ]
     ceilings = ceilings_of(machine.survey(), resource)
-    return ExperimentResult(
+    return made_experiment(
         f"{resource}.test", resource, "?", load, kernel, tuple(made), fixed=told, ceilings=tuple(ceilings)
     )
 

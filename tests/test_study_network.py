@@ -14,6 +14,7 @@ from hwdyno.measurement import measurement_of
 from hwdyno.studies import cloud_vm_network as study
 from hwdyno.sweep import Sweep
 from hwdyno.words import ExperimentResult, PeerResult, Run, UserError, Value
+from made_experiment import made_experiment
 from simulation.network import SimulatedNetwork, SimulatedPath
 
 FIXED = {"runtime": 1.0, "interval_s": 0.1}
@@ -37,7 +38,7 @@ def answered(path: SimulatedPath, suffix: str = "") -> tuple[ExperimentResult, .
         )
         name = question.name + suffix
         results.append(
-            ExperimentResult(
+            made_experiment(
                 name, "network", question.asks, question.load, question.kernel, tuple(measured), peers=peers
             )
         )

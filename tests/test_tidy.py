@@ -16,41 +16,45 @@ MODULES = sorted(HOUSE.rglob("*.py"))
 ALLOWED: dict[str, set[str]] = {
     "machine": set(),
     "words": {"machine"},
+    "axes": {"words"},
     "units": {"words"},
     "_engine": set(),
     # left of the wall
     "statistics": {"words"},
-    "engine": {"_engine"},
+    "engine": {"_engine", "axes", "words"},
     "topology": {"machine"},
-    "sweep": {"words", "units", "topology"},
-    "experiments": {"words", "units", "sweep", "topology", "resources"},
-    "plan": {"words", "units", "sweep", "topology", "experiments", "formats"},
+    "sweep": {"words", "axes", "units", "topology"},
+    "experiments": {"words", "axes", "units", "sweep", "topology", "resources"},
+    "plan": {"words", "axes", "units", "sweep", "topology", "experiments", "formats"},
     "workloads": {"words", "units", "statistics"},
     "hosts": {"words", "machine", "topology", "units", "statistics", "engine", "workloads"},
     "peers": {"words", "units", "statistics", "formats"},
     "measurement": {"words", "units", "statistics"},
     "workspace": {"words", "units"},
     "runner": {
-        *("words", "machine", "units", "statistics", "measurement", "workspace", "sweep", "plan", "experiments"),
+        *("words", "axes", "machine", "topology", "units", "statistics", "measurement", "workspace", "sweep", "plan"),
+        "experiments",
         # curves are pure: one more point is measured where a curve bends
         *("hosts", "peers", "store", "ceilings", "curves", "resources"),
     },
     # at the wall and right of it: a Run file is all they need
-    "store": {"words", "machine", "units", "statistics"},
-    "ceilings": {"words", "machine", "units"},
+    "store": {"words", "axes", "machine", "units", "statistics"},
+    "ceilings": {"words", "axes", "machine", "units"},
     # what a resource is; the left side reads it too
     "resources": {"words", "machine", "ceilings"},
-    "curves": {"words", "units", "statistics"},
-    "formats": {"words", "machine", "units", "statistics"},
+    "curves": {"words", "axes", "units", "statistics"},
+    "formats": {"words", "axes", "machine", "units", "statistics"},
     "comparison": {"words", "machine", "statistics"},
     "repeatability": {"words", "units", "statistics", "resources"},
-    "findings": {"words", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"},
+    "findings": {
+        *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
+    },
     "report": {
-        *("words", "machine", "units", "statistics", "curves", "findings", "store", "ceilings", "formats", "studies"),
-        "resources",
+        *("words", "axes", "machine", "units", "statistics", "curves", "findings", "store", "ceilings", "formats"),
+        *("studies", "resources"),
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run
-    "studies": {"words", "units", "statistics"},
+    "studies": {"words", "axes", "units", "statistics"},
 }
 
 

@@ -13,7 +13,8 @@ from hwdyno.cli.main import main
 from hwdyno.findings import explain
 from hwdyno.machine import Cpu, Machine
 from hwdyno.statistics import Histogram, interval
-from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Stream
+from hwdyno.words import Finding, Measurement, Run, Stream
+from made_experiment import made_experiment
 
 INDEX: dict[str, Any] = {"index": "diskann", "vectors": 1200, "dim": 48, "degree": 24, "queries": 50}
 
@@ -126,7 +127,7 @@ def point(threads: int, recall: float, queries_s: float = 500.0) -> Measurement:
 
 def explained(*points: Measurement) -> Run:
     fixed: dict[str, Any] = {"index": "diskann", "vectors": 20_000, "dim": 128, "k": 10, "search_list": 50}
-    result = ExperimentResult(
+    result = made_experiment(
         "training.vector_search.diskann", "training", "?", "threads", "training_vector_search", points, fixed=fixed
     )
     run = Run(

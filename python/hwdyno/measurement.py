@@ -11,6 +11,7 @@ from hwdyno import statistics
 from hwdyno.statistics import Histogram
 from hwdyno.words import (
     Concurrency,
+    Declaration,
     Fault,
     Latency,
     Measurement,
@@ -30,12 +31,12 @@ MEDIAN_NOTE = "median_of_repeats"
 _RATES = (("flops", "FLOP/s"), ("bytes", "bytes/s"), ("operations", "operations/s"))
 
 
-def unit_of(declaration: Mapping[str, Any] | None, readings: Sequence[Reading] = ()) -> tuple[str, str]:
+def unit_of(declaration: Declaration | None, readings: Sequence[Reading] = ()) -> tuple[str, str]:
     """What throughput counts (``flops``, ``bytes`` or ``operations``) and its unit.
 
     The kernel's declaration of one pass decides; where it names neither bytes nor arithmetic, what was counted.
     """
-    declared = {str(unit) for unit, _ in (declaration or {}).get("pass", ())}
+    declared = declaration.counts if declaration else {}
     for counted, unit in _RATES[:-1]:
         if counted in declared:
             return counted, unit
@@ -81,7 +82,7 @@ def _mixed(reading: Reading) -> bool:
 def measurement_of(
     parameters: Parameters,
     readings: Sequence[Reading],
-    declaration: Mapping[str, Any] | None = None,
+    declaration: Declaration | None = None,
     snapshots: Sequence[tuple[Snapshot, Snapshot]] = (),
     notes: Sequence[Note] = (),
 ) -> Measurement:

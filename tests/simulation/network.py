@@ -15,6 +15,7 @@ from typing import Any
 
 from hwdyno.machine import Machine, Nic
 from hwdyno.statistics import Histogram
+from hwdyno.words import Declaration, Kind
 
 from simulation.host import SimulatedHost, SimulatedMachine
 from simulation.reading import noisy, parameter, reading, stream
@@ -105,7 +106,7 @@ class SimulatedNetwork(SimulatedHost):
         nic = Nic("eth0", driver="simulated", virtual=self.path.virtual, bits_s=bits_s, mtu=mtu, up=True)
         return replace(super().survey(path), nics=(nic,))
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
+    def kernels(self) -> dict[str, Declaration]:
         """The declarations of the kernels that it simulates."""
         return super().kernels() | _KERNELS
 
@@ -247,21 +248,17 @@ class SimulatedNetwork(SimulatedHost):
         )
 
 
-def _declared(name: str, passes: list[list[str]], parameters: dict[str, Any]) -> dict[str, Any]:
-    kinds = {bool: "flag", int: "integer", float: "number", str: "text"}
+def _declared(name: str, counts: dict[str, str], parameters: dict[str, Any]) -> Declaration:
+    kinds: dict[type, Kind] = {bool: "flag", int: "integer", float: "number", str: "text"}
     common = {"server": "10.0.0.2", "runtime": 1.0, "ramp_time": 0.0, "interval_s": 0.1}
-    return {
-        "name": name,
-        "measures": f"{name} (simulated)",
-        "parameters": [parameter(one, kinds[type(value)], value) for one, value in (parameters | common).items()],
-        "pass": passes,
-    }
+    axes = (parameter(one, kinds[type(value)], value) for one, value in (parameters | common).items())
+    return Declaration(measures=f"{name} (simulated)", counts=counts, axes=tuple(axes))
 
 
-_KERNELS: dict[str, dict[str, Any]] = {
+_KERNELS = {
     "network_throughput": _declared(
         "network_throughput",
-        [["operations", "1"], ["bytes", "block"]],
+        {"operations": "1", "bytes": "block"},
         {
             **{"protocol": "tcp", "streams": 1, "block": 0, "direction": "up", "rate": 0, "congestion": ""},
             **{"mss": 0, "window": 0, "zero_copy": False, "skip_rx_copy": False, "handing": "batched"},
@@ -270,11 +267,11 @@ _KERNELS: dict[str, dict[str, Any]] = {
     ),
     "network_latency": _declared(
         "network_latency",
-        [["operations", "1"]],
+        {"operations": "1"},
         {
             **{"protocol": "tcp", "exchange": "echo", "message": 64, "in_flight": 1, "waiting": "sleep"},
             **{"load_streams": 0, "direction": "up", "congestion": "", "port": 5201},
         },
     ),
-    "network_ping": _declared("network_ping", [["operations", "1"]], {"message": 56, "in_flight": 1, "rate": 0.0}),
+    "network_ping": _declared("network_ping", {"operations": "1"}, {"message": 56, "in_flight": 1, "rate": 0.0}),
 }

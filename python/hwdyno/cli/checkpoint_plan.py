@@ -17,6 +17,7 @@ from hwdyno.words import Parameters, Run, UserError
 if TYPE_CHECKING:
     from hwdyno.hosts import Host
 
+KERNEL = "training_checkpoint"
 QUICK_TIMES = 3
 ROOM_SHARE = 0.5
 """Of the free room, what checkpoints side by side may take."""
@@ -47,14 +48,15 @@ def run(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: Host
 
     what = checkpoint.find(args.checkpoint, args.scale)
     given = args.ranks or str(min(16, what.ranks))
-    ranks = [int(value) for value in parse_axis(given, {"type": "integer", "min": 1, "max": 4096}, "ranks") if value]
+    ranks = [int(value) for value in parse_axis(given, host.kernels()[KERNEL].axis("ranks")) if value]
     chosen = []
     for name, path in places:
         if not path.is_dir():
             raise UserError(f"--path {path} is no directory; make it, or give another")
-        fixed: Parameters = {**what.parameters, "path": str(path / "hwdyno-checkpoint")}
+        settled: Parameters = {**what.parameters, "path": str(path / "hwdyno-checkpoint")}
+        fixed: Parameters = {name: settled.pop(name) for name in ("model", "scale")}
         if (args.profile or "quick") == "quick":
-            fixed |= {"writes": QUICK_TIMES, "reads": QUICK_TIMES}
+            settled |= {"writes": QUICK_TIMES, "reads": QUICK_TIMES}
         # as many side by side as there are saves, or as the room has for
         free = shutil.disk_usage(path).free
         if what.bytes > free * MOST_OF_ROOM:
@@ -63,11 +65,10 @@ def run(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: Host
                 f"give --scale {free * ROOM_SHARE / what.full_bytes:.1g} or less"
             )
         fits = int(free * ROOM_SHARE / what.bytes)
-        fixed["slots"] = max(1, min(int(fixed["writes"] or 1), fits))
+        settled["slots"] = max(1, min(int(settled["writes"] or 1), fits))
         where = f"@{name}" if len(places) > 1 else ""
-        chosen.append(
-            (replace(CHECKPOINT, name=f"training.checkpoint.{what.model}{where}", fixed=fixed), {"ranks": ranks})
-        )
+        called = f"training.checkpoint.{what.model}{where}"
+        chosen.append((replace(CHECKPOINT, name=called, fixed=fixed, settled=settled), {"ranks": ranks}))
     plan = plans.build(
         chosen,
         host,

@@ -107,15 +107,15 @@ def experiment(model: str, scale: float, place: tuple[str, Path], *, many: bool)
     if not path.is_dir():
         raise UserError(f"--path {path} is no directory; make it, or give another")
     free = shutil.disk_usage(path).free
-    fixed: Parameters = {
-        **KV_CACHE.fixed,
-        **found.parameters,
-        "scale": scale,
+    settled: Parameters = {
+        "bytes_per_token": found.bytes_per_token,
         "capacity": min(CAPACITY_BYTES, int(ROOM_SHARE * free) // 4096 * 4096),
         "path": str(folder_of(path)),
         "storage": name,
     }
-    return replace(KV_CACHE, name=f"training.kv_cache.{found.name}" + (f"@{name}" if many else ""), fixed=fixed)
+    fixed: Parameters = {**KV_CACHE.fixed, "model": found.name, "scale": scale}
+    called = f"training.kv_cache.{found.name}" + (f"@{name}" if many else "")
+    return replace(KV_CACHE, name=called, fixed=fixed, settled=settled)
 
 
 def _check_room(capacity: float, path: Path) -> None:

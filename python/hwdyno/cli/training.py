@@ -16,7 +16,7 @@ from hwdyno.cli.main import INTERRUPTED, OK
 from hwdyno.cli.resource import add_axes, add_more_axes, given_axes
 from hwdyno.formats.workload import Workload
 from hwdyno.units import format_bytes_s, format_duration, format_size, parse_duration
-from hwdyno.words import Parameters, Run, UserError
+from hwdyno.words import Axis, Parameters, Run, UserError
 
 if TYPE_CHECKING:
     from hwdyno.experiments import Experiment
@@ -247,7 +247,7 @@ def _numbers(text: str, name: str, least: int = 1) -> list[int]:
     """The whole numbers of an option; raises ``UserError`` that names it."""
     from hwdyno.sweep import parse_axis
 
-    values = parse_axis(text, {"type": "integer", "min": least, "max": 1 << 40}, name)
+    values = parse_axis(text, Axis(name, kind="integer", least=least, most=1 << 40))
     return [value for value in values if isinstance(value, int)]
 
 
@@ -300,16 +300,15 @@ def plan_of(targets: list[Target], args: argparse.Namespace, profile: str, host:
         for kind in target.accelerators:
             label = ".".join(filter(None, [kind.name, kind.accelerator, str(kind.samples) if many else ""]))
             where = f"@{target.storage}" if many else ""
-            fixed: Parameters = {**ACCELERATORS.fixed, **kind.parameters, "path": str(target.folder)}
-            one = replace(ACCELERATORS, name=f"training.{label}{where}", fixed={**fixed, "storage": target.storage})
+            one = replace(_on(ACCELERATORS, kind, target), name=f"training.{label}{where}")
             chosen.append((one, {**given, "runtime": runtime or UNLIMITED_S}))
         if not args.no_client and "compute" not in given:
             kind = target.workload
-            fixed = {**kind.parameters, **CLIENT.fixed, "path": str(target.folder), "storage": target.storage}
-            fixed["subset"] = _subset(kind, max(_numbers(given.get("accelerators", "1,2,4"), "accelerators")))
+            most = max(_numbers(given.get("accelerators", "1,2,4"), "accelerators"))
             where = f".{kind.samples}@{target.storage}" if many else ""
             own = {name: value for name, value in given.items() if name not in {"cache", "epochs", "steps"}}
-            one = replace(CLIENT, name=f"training.client.{kind.name}{where}", fixed={**fixed, "accelerator": ""})
+            one = _on(CLIENT, replace(kind, accelerator=""), target, subset=_subset(kind, most))
+            one = replace(one, name=f"training.client.{kind.name}{where}")
             chosen.append((one, {**own, "runtime": CLIENT_S}))
     if not args.no_plain and not args.generate and "compute" not in given:
         numbers = _numbers(given.get("accelerators", "1,2,4"), "accelerators")
@@ -334,6 +333,14 @@ def plan_of(targets: list[Target], args: argparse.Namespace, profile: str, host:
     )
     low, high = care.repeats
     return replace(plan, profile=replace(plan.profile, runtime_s=runtime, repeats_min=low, repeats_max=high))
+
+
+def _on(one: Experiment, kind: Workload, target: Target, **more: int) -> Experiment:
+    """The experiment on a target's data set: the command names the workload, and what follows from it is settled."""
+    named: Parameters = {"workload": kind.name, "accelerator": kind.accelerator}
+    settled = {name: value for name, value in kind.parameters.items() if name not in {*named, *one.fixed}}
+    places: Parameters = {"path": str(target.folder), "storage": target.storage, **more}
+    return replace(one, fixed={**one.fixed, **named}, settled={**settled, **places})
 
 
 def _subset(kind: Workload, most: int) -> int:

@@ -77,8 +77,8 @@ def plan_of(args: argparse.Namespace, places: Sequence[tuple[str, Path]], host: 
     for kind in kinds:
         if kind not in INDICES:
             raise UserError(f"no index is called '{kind}'; there are: {', '.join(INDICES)}")
-    declared = {one["name"]: one for one in host.kernels()[KERNEL]["parameters"]}
-    makes = {one["name"] for one in host.kernels()[BUILDER]["parameters"]} - HIDDEN - {"threads"}
+    declared = {axis.name: axis for axis in host.kernels()[KERNEL].axes}
+    makes = set(host.kernels()[BUILDER].names) - HIDDEN - {"threads"}
     given = given_axes(args)
     own: list[tuple[str, list[Scalar]]] = [
         (name, list(plans.read_axis(given.pop(name), declared, name, KERNEL))) for name in list(given) if name in makes
@@ -135,13 +135,14 @@ def experiment(
     return replace(
         VECTOR_SEARCH,
         name=name,
-        fixed={**VECTOR_SEARCH.fixed, "index": kind, **shape, "path": str(folder), "storage": storage},
+        fixed={**VECTOR_SEARCH.fixed, "index": kind, **shape},
+        settled={"path": str(folder), "storage": storage},
     )
 
 
 def build(fixed: Parameters, host: Host, quiet: bool, made: list[Path]) -> bool:
     """Build an index unless it is there; false if it was interrupted."""
-    makes = {one["name"] for one in host.kernels()[BUILDER]["parameters"]} - {"threads"}
+    makes = set(host.kernels()[BUILDER].names) - {"threads"}
     told = {name: value for name, value in fixed.items() if name in makes}
     folder = Path(str(told["path"]))
     is_new = not (folder / "vectors.hwdyno").exists()

@@ -59,6 +59,7 @@ CLOCK = Experiment(
     kernel="compute_clock",
     load="threads",
     sweep=Sweep(threads=_ONE_AND_ALL),
+    by_name=True,
     default=False,
 )
 

@@ -35,6 +35,7 @@ CHECKPOINT = Experiment(
     kernel="training_checkpoint",
     load="ranks",
     sweep=Sweep(ranks=8),
+    options={"model": "checkpoint"},
 )
 
 # The model, its scale and its place stand in `fixed` of a copy, made for the model that is asked about.
@@ -46,6 +47,7 @@ KV_CACHE = Experiment(
     sweep=Sweep(users=(1, 2, 4, 8, 16)),
     base=Sweep(users=(1, 2, 4, 8, 16)),
     fixed={"model": "llama3.1-8b", "scale": 0.01, "seed": 1},
+    options={"model": "kv-cache", "capacity": "capacity"},
     peers=("mlperf_kv",),
 )
 
@@ -58,4 +60,5 @@ VECTOR_SEARCH = Experiment(
     sweep=Sweep(threads=(1, 2, 4, 8)),
     base=Sweep(threads=(1, 2, 4, 8)),
     fixed={"index": "diskann", "seed": 1},
+    options={"index": "vector-search"},
 )

@@ -10,7 +10,7 @@ from typing import Any
 from hwdyno.findings.rule import Case, Scope, Verdict
 from hwdyno.machine import Machine
 from hwdyno.resources import Resource
-from hwdyno.words import Measurement, Run
+from hwdyno.words import Measurement, Role, Run
 
 ROUND = "round"
 """The load of rounds on the way to a steady state, none of which is a figure by itself."""
@@ -32,6 +32,8 @@ class Applies:
     not_kernels: tuple[str, ...] = ()
     not_named: str = ""
     """What the names of experiments begin with that are left out."""
+    roles: tuple[Role, ...] = ()
+    """Of a curve: what its load axis is to the queue."""
     states: tuple[str, ...] = ()
     """Of a curve: what its model says of it."""
     rounds: bool = False
@@ -53,7 +55,9 @@ class Applies:
             return False
         if (result.load == ROUND) != self.rounds or (self.not_named and result.name.startswith(self.not_named)):
             return False
-        if self.imported not in {None, case.imported} or (curve and self.states and curve.state not in self.states):
+        if self.imported not in {None, case.imported} or (self.roles and result.load_axis.role not in self.roles):
+            return False
+        if curve is not None and self.states and curve.state not in self.states:
             return False
         points = (case.point,) if case.at >= 0 else result.points
         known = all(any(_has(case, point, need) for point in points) for need in self.needs)

@@ -54,7 +54,7 @@ def _advice(case: Case) -> str:
         return f"Compare this with other runs by the whole's rate alone, or take one job: {case.command(numjobs=1)}"
     same = {"rw": rw, "bs": case.parameter("bs"), "numjobs": point.get("numjobs", case.parameter("numjobs"))}
     same |= {"ioengine": "psync", "direct": case.parameter("direct", False), "runtime": 10}
-    return f"Let all jobs run for the same time: {command_of('storage', same, 'storage_blocks')}"
+    return f"Let all jobs run for the same time: {command_of('storage', same, case.result.declaration)}"
 
 
 RULES = (Rule("unequal_jobs", "point", unequal_jobs, Applies(needs=("details.children_sum_over_parent",))),)

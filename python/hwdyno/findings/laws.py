@@ -68,7 +68,7 @@ def against_ceilings(case: Case, kind: CeilingClass) -> list[Utilization]:
     """The point against each ceiling of a class that bounds it."""
     if not case.carries_data:
         return []
-    return utilizations(case.result.ceilings, case.point, {**case.result.fixed, **case.point.parameters}, kind)
+    return utilizations(case.result.ceilings, case.point, case.parameters, kind, case.result.declaration.axes)
 
 
 def physical_ceiling(case: Case) -> Verdict | None:

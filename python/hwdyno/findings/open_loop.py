@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hwdyno.curves import RATE, REACHED_SHARE
+from hwdyno.curves import REACHED_SHARE
 from hwdyno.curves.open_loop import OpenLoop
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, operations_per_s, percent
@@ -65,20 +65,22 @@ def rate_not_reached(case: Case) -> Verdict | None:
 def users_wait(case: Case) -> Verdict | None:
     """What a request waits at some shares of the rate that can be served, by M/M/m and as measured."""
     curve = case.curve
-    if curve is None or curve.load != RATE:
+    axis = case.result.load_axis
+    if curve is None or axis.unit == "B":
         return None
-    points = [case.result.points[at] for at in curve.points]
-    served = [point for point in points if _kept_up(point)]
+    rates = {at: as_number(case.result.points[at].parameters.get(axis.name)) or 0.0 for at in curve.points}
+    served = [at for at, rate in rates.items() if _kept_up(case.result.points[at], rate)]
     if not served:
         return None
-    most = max(served, key=_asked)
-    beyond = [_asked(point) for point in points if _asked(point) > _asked(most)]
+    least_at, most_at = min(served, key=rates.__getitem__), max(served, key=rates.__getitem__)
+    beyond = [rate for rate in rates.values() if rate > rates[most_at]]
     edge = f" At {format_count(min(beyond))} IOPS asked for, requests queue up without an end." if beyond else ""
     if curve.model != "m-m-m":
-        return _as_measured(case, served, most, edge)
+        return _as_measured(case, case.result.points[least_at], case.result.points[most_at], edge)
     model = OpenLoop(curve.parameters["S"].value, round(curve.parameters["m"].value), 0.0)
     told = [f"{format_ns(model.latency_ns(share * model.capacity_s))} at {percent(share)}" for share in SHARES]
-    busiest = min(served, key=lambda point: abs((operations_per_s(point) or 0.0) / model.capacity_s - 0.8))
+    kept_up = [case.result.points[at] for at in served]
+    busiest = min(kept_up, key=lambda point: abs((operations_per_s(point) or 0.0) / model.capacity_s - 0.8))
     share = (operations_per_s(busiest) or 0.0) / model.capacity_s
     tail = (
         f" Measured at {percent(share)}: {format_ns(busiest.latency_ns.mean)} on average, one in a hundred "
@@ -102,17 +104,12 @@ def users_wait(case: Case) -> Verdict | None:
     )
 
 
-def _asked(point: Measurement) -> float:
-    return as_number(point.parameters.get(RATE)) or 0.0
-
-
-def _kept_up(point: Measurement) -> bool:
-    rate, reached = _asked(point), operations_per_s(point)
+def _kept_up(point: Measurement, rate: float) -> bool:
+    reached = operations_per_s(point)
     return bool(rate and reached and reached >= (REACHED_SHARE - chance(point)) * rate and point.latency_ns)
 
 
-def _as_measured(case: Case, served: list[Measurement], most: Measurement, edge: str) -> Verdict | None:
-    least = min(served, key=_asked)
+def _as_measured(case: Case, least: Measurement, most: Measurement, edge: str) -> Verdict | None:
     if least is most or least.latency_ns is None or most.latency_ns is None:
         return None
     rates = [operations_per_s(point) or 0.0 for point in (least, most)]
@@ -132,5 +129,5 @@ def _as_measured(case: Case, served: list[Measurement], most: Measurement, edge:
 
 RULES = (
     Rule("rate_not_reached", "point", rate_not_reached, Applies(needs=("notes.rate_not_reached",))),
-    Rule("users_wait", "curve", users_wait, Applies(resources=("storage",), not_named=PREFIX)),
+    Rule("users_wait", "curve", users_wait, Applies(resources=("storage",), roles=("rate",), not_named=PREFIX)),
 )

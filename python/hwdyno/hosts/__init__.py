@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from hwdyno.machine import Machine
 from hwdyno.topology import Topology
+from hwdyno.words import Declaration
 
 
 class Host(Protocol):
@@ -23,8 +24,8 @@ class Host(Protocol):
         """The processors and NUMA nodes that a sweep may use."""
         ...
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
-        """Every kernel's declaration by its name: ``measures``, ``parameters``, ``pass``."""
+    def kernels(self) -> dict[str, Declaration]:
+        """Every kernel's declaration by its name."""
         ...
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:

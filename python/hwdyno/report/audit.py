@@ -33,7 +33,7 @@ _Judged = tuple[str, Holds, str]
 
 def _speedup(run: Run) -> _Judged:
     asks = "A speed-up names its base case, in absolute figures"
-    if any(curve.load in {"threads", "numjobs", "streams"} for e in run.experiments for curve in e.curves):
+    if any(one.curves and one.load_axis.role == "concurrency" for one in run.experiments):
         return (
             asks,
             "yes",

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import units
+from hwdyno.axes import is_mixed, splits
 from hwdyno.report import distributions, figures, study, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.machine import machine_of
-from hwdyno.report.rows import Row, rows_of
+from hwdyno.report.rows import Row, parameters_of, rows_of
 from hwdyno.report.verdict import ranked, verdict_of
 from hwdyno.resources import rate_word_of
 from hwdyno.statistics import half_width
@@ -261,15 +262,18 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
 
 def _fixed(experiment: ExperimentResult) -> list[tuple[str, str]]:
     """What all points share and somebody would ask for; what is off or empty stands in the raw data alone."""
-    mixed = any("rwmixread" in point.parameters for point in experiment.points) or str(
-        experiment.fixed.get("rw", "")
-    ) in {"rw", "randrw"}
+    axes = splits(experiment.declaration.axes)
+    moot = {
+        axis.split
+        for axis in axes
+        if not any(is_mixed(axis, parameters_of(experiment, point)) for point in experiment.points)
+    }
     shown = []
     for name, value in experiment.fixed.items():
         unset = value in (None, "", "[]", 0) and name != "direct"
-        if not unset and (name != "rwmixread" or mixed):
+        if not unset and name not in moot:
             rounded = float(f"{value:.3g}") if isinstance(value, float) else value
-            shown.append((name, figures.parameter(name, rounded)))
+            shown.append((name, figures.parameter(experiment.axis(name), rounded)))
     return shown
 
 

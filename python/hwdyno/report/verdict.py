@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hwdyno.axes import traits_of
 from hwdyno.findings.snia import is_rounds
 from hwdyno.report import figures
 from hwdyno.report.rows import in_unit, parameters_of, point_label, unit_of
-from hwdyno.resources import Resource, find, rate_word_of
+from hwdyno.resources import Figure, Resource, find, rate_word_of
 from hwdyno.store import Status, status_of
 from hwdyno.units import plural
-from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Value
+from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Trait, Value
 
 SEVERITIES = {"invalid": 0, "warning": 1, "info": 2}
 """Order in which findings are told."""
 
+ACCESSES: frozenset[Trait] = frozenset({"reads", "writes", "random", "trims"})
+"""What points do, beside how their engine does it."""
 MOST_CARRIED = 2
 """Loads whose storage is named on top; the findings have all."""
 
@@ -79,8 +82,7 @@ def reached_by_figures(resource: Resource, experiments: list[ExperimentResult]) 
             for experiment in experiments
             if figure.experiment in {"", experiment.name.partition("@")[0]}
             for point in experiment.points
-            if figure.where.items() <= parameters_of(experiment, point).items()
-            and (value := _figure(point, figure.unit)) is not None
+            if _is_of(figure, experiment, point) and (value := _figure(point, figure.unit)) is not None
         ]
         if known:
             value, experiment = (min if figure.lowest else max)(known, key=lambda one: one[0].value)
@@ -88,6 +90,12 @@ def reached_by_figures(resource: Resource, experiments: list[ExperimentResult]) 
             clauses.setdefault(figure.how, []).append(f"{figure.does} {reached}")
     parts = [f"{' and '.join(verbs)} {how}".rstrip() for how, verbs in clauses.items()]
     return f"{resource.subject or resource.title} {', and '.join(parts)}." if parts else ""
+
+
+def _is_of(figure: Figure, experiment: ExperimentResult, point: Measurement) -> bool:
+    parameters = parameters_of(experiment, point)
+    pattern = traits_of(experiment.declaration.axes, parameters) & ACCESSES
+    return figure.where.items() <= parameters.items() and (not figure.pattern or pattern == set(figure.pattern))
 
 
 def _by_findings(run: Run, resource: Resource) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hwdyno.machine import Machine
-from hwdyno.words import Ceiling, ExperimentResult, Parameters, Run, Scalar
+from hwdyno.words import Ceiling, ExperimentResult, Parameters, Run, Scalar, Trait
 
 Client = Literal["beside", "measured", "by_rule"]
 OfMachine = Callable[[Machine], tuple[Ceiling, ...]]
@@ -20,7 +20,7 @@ def _nothing(machine: Machine) -> tuple[()]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One figure of the headline: the best valid point with these parameters."""
+    """One figure of the headline: the best valid point of its pattern and parameters."""
 
     does: str
     """The verb before the figure, such as ``reads``."""
@@ -30,7 +30,10 @@ class Figure:
     """Which of a point's figures it is: ``bytes/s``, ``operations/s`` or, of its mean latency, ``ns``."""
     experiment: str = ""
     """The experiment that it is read from, without the name of a storage; any where empty."""
+    pattern: tuple[Trait, ...] = ()
+    """What its points do: ``reads``, ``writes``, ``random``."""
     where: Parameters = field(default_factory=dict)
+    """Further parameters that its points have."""
     lowest: bool = False
     """Whether less is better, as of a latency."""
 

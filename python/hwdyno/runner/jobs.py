@@ -185,7 +185,7 @@ def _measured(
     work: Work, told: dict[str, Any], reading: Reading, pair: tuple[Snapshot, Snapshot], host: Host, beside: int
 ) -> Measurement:
     declaration = host.kernels()[KERNEL]
-    defaults = {parameter["name"]: parameter["default"] for parameter in declaration["parameters"]}
+    defaults = {axis.name: axis.default for axis in declaration.axes}
     hidden = {"path", "seed", "interval_s", "cpus", "share", "generation", "verify_seed", "drop_cache", "offset"}
     hidden |= {"files", "log", "positions_apart"}
     parameters: Parameters = {"job": work.name}

@@ -22,6 +22,7 @@ from hwdyno.runner import faults
 from hwdyno.runner.allowance import Allowance
 from hwdyno.runner.bend import NOTE, near_the_bend
 from hwdyno.runner.beside import Beside
+from hwdyno.runner.declared import kept_declaration
 from hwdyno.runner.faults import StopError
 from hwdyno.runner.in_turn import blocks
 from hwdyno.runner.layout import lay_out
@@ -373,7 +374,7 @@ class Session:
 
     def _parameters(self, planned: Planned, point: Parameters, repeat: int) -> dict[str, Any]:
         """All that the kernel is told for one reading."""
-        declared = {one["name"] for one in self.host.kernels()[planned.experiment.kernel]["parameters"]}
+        declared = planned.declaration.names
         told: dict[str, Any] = {**planned.fixed, **point}
         for name, value in (("runtime", self.allowance.timing.runtime_s), ("ramp_time", self.allowance.timing.ramp_s)):
             if told.get(name) and name not in self.plan.given:
@@ -446,6 +447,7 @@ class Session:
         """The experiment as it stands; its points in the order of the plan."""
         at = {point.index: index for index, point in enumerate(points)}
         peers = tuple(replace(result, point=at[result.point]) for point in points for result in point.peers)
+        fixed = self._fixed(planned, points)
         return ExperimentResult(
             name=planned.experiment.name,
             resource=planned.experiment.resource,
@@ -458,8 +460,9 @@ class Session:
             peers=peers,
             planned=max(len(planned.points), len(self.points[planned.experiment.name]))
             - self.absent[planned.experiment.name],
-            fixed=self._fixed(planned, points),
+            fixed=fixed,
             commands=tuple(dict.fromkeys([self.plan.command, *(result.command for result in peers)])),
+            declaration=kept_declaration(planned, self.plan.given, fixed),
         )
 
     def _fixed(self, planned: Planned, points: Sequence[PointInWork]) -> Parameters:
@@ -471,7 +474,7 @@ class Session:
             if name not in swept and all(one.get(name) == value for one in used):
                 same[name] = value if isinstance(value, str | int | float) or value is None else str(value)
         same["seed"] = self.plan.seed
-        for name in ("destroy", "serial"):
+        for name in planned.declaration.consent:
             same.pop(name, None)  # Typed each time, and no property of what was measured.
         if "data_file" in planned.experiment.needs:
             same["path"] = str(self.plan.path)

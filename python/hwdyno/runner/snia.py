@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from hwdyno.axes import traits_of
 from hwdyno.experiments import Experiment
 from hwdyno.experiments.storage_snia import CELL_S, PRECONDITION_BYTES, PRECONDITION_TIMES, ROUNDS, SniaTest, matches
 from hwdyno.hosts import Host
@@ -45,7 +46,7 @@ def rounds_of(test: SniaTest) -> Experiment:
 def with_rounds(plan: Plan, test: SniaTest) -> Plan:
     """The plan with a second experiment that holds the rounds."""
     (planned,) = plan.experiments
-    rounds = Planned(rounds_of(test), (), planned.fixed, "round")
+    rounds = Planned(rounds_of(test), (), planned.fixed, "round", planned.declaration)
     # The time of a reading is shared out here, and not by the session.
     given = plan.given | {"runtime"}
     return replace(plan, experiments=(planned, rounds), study=f"snia-{test.name}", given=given)
@@ -111,10 +112,10 @@ class _Rounds(Session):
         """Workload-independent: twice the region in sequence, or what the budget has time for."""
         told = self._parameters(planned, planned.points[0], repeat=0)
         size = int(told["size"])
-        depth = 1 if told.get("ioengine") in {"psync", "mmap"} else 32
+        depth = 1 if "synchronous" in traits_of(planned.declaration.axes, told) else 32
         told |= {"rw": "write", "bs": PRECONDITION_BYTES, "iodepth": depth, "numjobs": 1, "time_based": False}
         told |= {"io_size": PRECONDITION_TIMES * size, "runtime": 0.0, "ramp_time": 0.0}
-        if any(one["name"] == "purge" for one in self.host.kernels()[planned.experiment.kernel]["parameters"]):
+        if "purge" in planned.declaration.names:
             told["purge"] = True
         told.pop("rwmixread", None)
         left = self.allowance.left_s

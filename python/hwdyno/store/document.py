@@ -6,14 +6,15 @@ import json
 import math
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from datetime import datetime, timezone
 from functools import cache
 from typing import Any, TypeVar
 
+from hwdyno.axes import with_field_axes
 from hwdyno.machine import Machine, survey_of
 from hwdyno.store.files import StoreError
-from hwdyno.words import SCHEMA, Run
+from hwdyno.words import SCHEMA, Axis, ExperimentResult, Run
 
 SCHEMA_ID = "urn:hwdyno:schema:run:2"
 
@@ -90,30 +91,45 @@ def from_json(text: str | bytes, name: str = "this document") -> Run:
         ) from None
     schema = plain.get("schema") if isinstance(plain, dict) else None
     upgrade = _UPGRADES.get(schema) if isinstance(schema, str) else None
-    if upgrade is not None:
-        plain = upgrade(plain)
-    elif schema != SCHEMA:
+    if upgrade is None and schema != SCHEMA:
         if isinstance(schema, str) and schema.startswith("hwdyno.run/"):
             raise StoreError(f"{name} has schema {schema}, this hwdyno reads {SCHEMA}: update hwdyno to read it")
         raise StoreError(f"{name} is not a Run of hwdyno: it has no schema {SCHEMA}")
     try:
-        return word_from(Run, plain)
+        return word_from(Run, plain) if upgrade is None else upgrade(plain)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise StoreError(f"{name} is not a valid Run: {where}: {_one_line(first['msg'])}") from None
 
 
-def _from_1(plain: dict[str, Any]) -> dict[str, Any]:
-    """A document of schema 1 in the form of schema 2."""
+_OPTIONS_1 = {
+    "training_checkpoint": Axis("model", option="checkpoint"),
+    "training_kv_cache": Axis("model", option="kv-cache"),
+    "training_vector_search": Axis("index", option="vector-search"),
+}
+_COMMANDS_1 = {"compute_clock": "compute clock", "network_ping": "network ping"}
+"""What schema 1 knew by the kernel alone."""
+
+
+def _from_1(plain: dict[str, Any]) -> Run:
+    """A document of schema 1, whose axes are the field's: it has no declarations."""
     survey = plain.get("machine")
     machines = [survey_of(Machine.of_survey(survey))] if isinstance(survey, dict) and survey else []
     rest = {key: value for key, value in plain.items() if key != "machine"}
-    return {**rest, "machines": machines, "schema": SCHEMA}
+    run: Run = word_from(Run, {**rest, "machines": machines, "schema": SCHEMA})
+    return replace(run, experiments=tuple(map(_declared_1, run.experiments)))
 
 
-_UPGRADES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"hwdyno.run/1": _from_1}
-"""By the schema of an older document: what makes it one of today."""
+def _declared_1(result: ExperimentResult) -> ExperimentResult:
+    known, option = with_field_axes(result).declaration, _OPTIONS_1.get(result.kernel)
+    axes = known.axes if option is None else (option, *known.axes)
+    command = _COMMANDS_1.get(result.kernel, "")
+    return replace(result, declaration=replace(known, axes=axes, command=command))
+
+
+_UPGRADES: dict[str, Callable[[dict[str, Any]], Run]] = {"hwdyno.run/1": _from_1}
+"""By the schema of an older document: what reads it as one of today."""
 
 
 def json_schema() -> dict[str, Any]:
