@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "curves": {"words", "axes", "units", "statistics"},
     "formats": {"words", "axes", "machine", "units", "statistics"},
     "comparison": {"words", "machine", "statistics"},
-    "repeatability": {"words", "units", "statistics", "resources"},
+    "repeatability": {"words", "units", "statistics"},
     "findings": {
         *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
     },

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hwdyno import statistics
-from hwdyno.resources import find
 from hwdyno.units import format_percent
 from hwdyno.words import ExperimentResult, Measurement, Note, Run, Value
 
@@ -44,7 +43,7 @@ def with_earlier(run: Run, earlier: Sequence[Run]) -> Run:
 
 def comparable(result: ExperimentResult) -> bool:
     """Whether a point of one run is the same question as that of another: nothing that was written is left behind."""
-    return find(result.resource).stateless
+    return not result.declaration.stateful
 
 
 def _widened(result: ExperimentResult, earlier: Sequence[Run]) -> ExperimentResult:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from hwdyno.resources import rate_word
 from hwdyno.runner import Step
 from hwdyno.units import (
     format_count,
@@ -40,14 +39,14 @@ def described(parameters: Parameters) -> str:
     return " ".join(words)
 
 
-def result_line(experiment: str, measurement: Measurement) -> str:
+def result_line(experiment: str, measurement: Measurement, rate_word: str) -> str:
     """One point's result in one line."""
-    value, counted = measurement.throughput, rate_word(experiment)
-    words = [format_quantity(value.value, value.unit, counted)]
+    value = measurement.throughput
+    words = [format_quantity(value.value, value.unit, rate_word)]
     if value.low is not None and value.high is not None and value.value:
         words[0] += _known(measurement, (value.high - value.low) / 2 / value.value)
-    if measurement.rate is not None and counted:
-        words.append(f"{format_count(measurement.rate.value)} {counted}")
+    if measurement.rate is not None and rate_word:
+        words.append(f"{format_count(measurement.rate.value)} {rate_word}")
     if measurement.latency_ns is not None:
         words.append(f"mean {format_ns(measurement.latency_ns.mean)}")
         words.append(f"p99 {format_ns(measurement.latency_ns.p99)}")
@@ -90,9 +89,9 @@ class Lines:
     def begins(self, step: Step) -> None:
         """Nothing: a line for each reading would be too many."""
 
-    def ended(self, experiment: str, measurement: Measurement) -> None:
+    def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
         """One line with the point's result."""
-        self._write(result_line(experiment, measurement))
+        self._write(result_line(experiment, measurement, rate_word))
 
 
 class Bar:
@@ -137,9 +136,11 @@ class Bar:
         grid.add_row(bar, Text(f"{step.done}/{step.total}"), Text(left, style="bold"), doing)
         self._live.update(grid, refresh=True)
 
-    def ended(self, experiment: str, measurement: Measurement) -> None:
+    def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
         """One line with the point's result above the bar."""
-        self._console.print(result_line(experiment, measurement), markup=False, highlight=False, soft_wrap=True)
+        self._console.print(
+            result_line(experiment, measurement, rate_word), markup=False, highlight=False, soft_wrap=True
+        )
 
 
 def shown(quiet: bool = False) -> Bar | Lines:

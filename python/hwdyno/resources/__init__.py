@@ -47,21 +47,18 @@ def find(name: str) -> Resource:
 
 
 def rate_word(name: str, declaration: Declaration | None = None) -> str:
-    """What the field calls the operations a second of a resource, or of an experiment of it; empty without a word.
+    """What the field calls the operations a second of a resource's kernel; empty where it has no word.
 
     What a pass is, the kernel's declaration says; the resource's own word stands in where there is none.
     """
-    resource, _, question = name.partition(".")
     if declaration is not None and declaration.operation != Declaration().operation:
         return "IOPS" if declaration.operation == "I/O" else f"{_many(declaration.operation)}/s"
-    one = find(resource)
-    return one.rate_words.get(question.partition(".")[0]) or one.rate_word
+    return find(name).rate_word
 
 
 def rate_word_of(result: ExperimentResult) -> str:
     """What the field calls an experiment's operations a second; empty where it has no word."""
-    own = result.name if result.name.partition(".")[0] == result.resource else result.resource
-    return rate_word(own, result.declaration)
+    return rate_word(result.resource, result.declaration)
 
 
 def _many(noun: str) -> str:

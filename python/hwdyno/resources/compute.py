@@ -13,7 +13,6 @@ RESOURCE = Resource(
     limits=("the clock under this load", "execution units shared with another thread", "the caches' bandwidth"),
     client="measured",
     fills_processors=True,
-    stateless=True,
     above_ceiling=Doubt(
         cause="work was counted that was not done, or the clock stood higher than when it was measured",
         test="Measure it again, longer",

@@ -58,9 +58,7 @@ class Resource:
     subject: str = ""
     """How a sentence begins that speaks of it; its title where empty."""
     rate_word: str = ""
-    """What the field calls its operations a second; empty where it has no word."""
-    rate_words: Mapping[str, str] = field(default_factory=dict)
-    """The same for single questions that count something else."""
+    """What the field calls its operations a second, where the kernel does not declare what one is."""
 
     # The headline
     figures: tuple[Figure, ...] = ()
@@ -88,8 +86,6 @@ class Resource:
     """Whether its other end may be another process on this machine, whose work is part of the measurement."""
     bursty: bool = False
     """Whether its load comes in bursts by itself, so that a course over time says nothing."""
-    stateless: bool = False
-    """Whether a reading leaves nothing behind for the next one, so that any order is fair and runs compare."""
     page_cache: bool = False
     """Whether operations go through the page cache unless they are direct."""
 

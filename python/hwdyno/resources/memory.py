@@ -14,7 +14,6 @@ RESOURCE = Resource(
     derived=dict.fromkeys(memory.BANDWIDTH, memory.practical),
     limits=("the lines that a core keeps in flight", "the memory's channels", "the TLB", "the link between sockets"),
     client="measured",
-    stateless=True,
     above_ceiling=Doubt(
         cause="the set fits a cache, the channels are told wrong, or the ceiling given is",
         test="Measure it again, longer",

@@ -8,7 +8,6 @@ RESOURCE = Resource(
     name="training",
     title="Training",
     rate_word="samples/s",
-    rate_words={"kv_cache": "entries/s", "vector_search": "queries/s"},
     # What a loader reaches out of memory is nobody's headline: how much of whose load the storage carries is.
     headline_rules=("training_capacity", "kv_users", "vector_queries"),
     limits=("the storage's parallelism", "opening and parsing files", "batches that readers wait for"),

@@ -6,10 +6,6 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from hwdyno.plan import Planned
-from hwdyno.resources import find
-
-LONG = frozenset({"linpack"})
-"""Kernels whose readings grow with their size: in a block, the largest would take the others' time."""
 
 
 def blocks(experiments: Sequence[Planned]) -> list[tuple[Planned, ...]]:
@@ -21,9 +17,9 @@ def blocks(experiments: Sequence[Planned]) -> list[tuple[Planned, ...]]:
     """
 
     def together(planned: Planned) -> str:
-        # A disk remembers what was written, and a network's far end who was there.
-        resource = find(planned.experiment.resource)
-        return resource.name if resource.stateless and planned.experiment.kernel not in LONG else ""
+        # A disk remembers what was written; the largest of readings that grow would take the others' time.
+        alone = planned.declaration.stateful or planned.declaration.grows
+        return "" if alone else planned.experiment.resource
 
     made: list[tuple[Planned, ...]] = []
     for resource, row in groupby(experiments, key=together):

@@ -13,7 +13,7 @@ from typing import Any
 from hwdyno import __version__
 from hwdyno.hosts import Host
 from hwdyno.measurement import Reading, Snapshot, measurement_of
-from hwdyno.resources import ceilings_of
+from hwdyno.resources import ceilings_of, rate_word
 from hwdyno.runner.progress import Journal, Keeper, Progress, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
 from hwdyno.store import StoreError
@@ -120,7 +120,7 @@ def run(
                 for measurement in made:
                     points.append(measurement)
                     journal.point(EXPERIMENT, measurement)
-                    progress.ended(EXPERIMENT, measurement)
+                    progress.ended(EXPERIMENT, measurement, rate_word("storage"))
                 interrupted = any("interrupted" in point.why for point in made)
                 if interrupted:
                     break

@@ -17,7 +17,7 @@ from hwdyno.hosts import Host
 from hwdyno.measurement import operations_of
 from hwdyno.peers import Peer
 from hwdyno.plan import Plan, Planned
-from hwdyno.resources import ceilings_of
+from hwdyno.resources import ceilings_of, rate_word
 from hwdyno.runner import faults
 from hwdyno.runner.allowance import Allowance
 from hwdyno.runner.bend import NOTE, near_the_bend
@@ -411,7 +411,7 @@ class Session:
         point.measurement = self._made(planned, point, ended_by)
         point.peers = self._peer_results(planned, point)
         self._keep(journal, name, point, point.measurement)
-        self.progress.ended(name, point.measurement)
+        self.progress.ended(name, point.measurement, rate_word(planned.experiment.resource, planned.declaration))
 
     def _keep(self, journal: Journal, name: str, point: PointInWork, measurement: Measurement) -> None:
         """Store a point as it stands; a store that fails costs the safety of the Run, not the Run."""
