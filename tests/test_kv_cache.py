@@ -148,7 +148,7 @@ def point(users: int, p95_ms: float, *, reads: int = 400, cpu_s: float = 1.0, **
 
 
 def findings(*points: Measurement, scale: float = 0.01) -> dict[str, Finding]:
-    fixed: dict[str, Any] = {"model": "llama3.1-8b", "scale": scale, "capacity": 8 << 30, "runtime": 10.0}
+    fixed: dict[str, Any] = {"model": "llama3.1-8b", "scale": scale, "capacity": 8 << 30, "memory": 0, "runtime": 10.0}
     result = made_experiment(
         "training.kv_cache.llama3.1-8b", "training", "?", "users", "training_kv_cache", points, fixed=fixed
     )

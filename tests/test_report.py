@@ -13,6 +13,7 @@ from typing import Any
 
 import made_run
 import pytest
+from hwdyno.axes import FIELD
 from hwdyno.findings import explain
 from hwdyno.machine import Machine
 from hwdyno.report import audit, charts, figures, images, machine, plotdata, rows, tables, theme, verdict
@@ -44,7 +45,7 @@ def test_a_figure_is_said_in_the_unit_of_its_size(value: float, unit: str, said:
 
 
 def test_sizes_and_shares_are_said_as_the_field_says_them() -> None:
-    assert [figures.size(4096), figures.size(1 << 20, short=True), figures.parameter("bs", 16384)] == [
+    assert [figures.size(4096), figures.size(1 << 20, short=True), figures.parameter(FIELD["bs"], 16384)] == [
         "4 KiB",
         "1M",
         "16 KiB",

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from hwdyno import studies
-from hwdyno.cli.two_nodes import PORT, second_node
 from hwdyno.findings import explain
 from hwdyno.machine import Cpu, Machine
 from hwdyno.measurement import measurement_of
+from hwdyno.scenarios.two_nodes import PORT, second_node
 from hwdyno.studies import cloud_vm_network as study
 from hwdyno.sweep import Sweep
 from hwdyno.words import ExperimentResult, PeerResult, Run, UserError, Value

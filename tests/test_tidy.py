@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "plan": {"words", "axes", "units", "sweep", "topology", "experiments", "formats"},
     "workloads": {"words", "units", "statistics"},
     "hosts": {"words", "machine", "topology", "units", "statistics", "engine", "workloads"},
-    "peers": {"words", "units", "statistics", "formats"},
+    "peers": {"words", "axes", "units", "statistics", "formats"},
     "measurement": {"words", "units", "statistics"},
     "workspace": {"words", "units"},
     "runner": {
@@ -36,6 +36,11 @@ ALLOWED: dict[str, set[str]] = {
         "experiments",
         # curves are pure: one more point is measured where a curve bends
         *("hosts", "peers", "store", "ceilings", "curves", "resources"),
+    },
+    "scenarios": {
+        *("words", "units", "statistics", "sweep", "plan", "experiments", "formats", "studies"),
+        *("hosts", "runner", "workspace"),
+        "peers",  # as a type
     },
     # at the wall and right of it: a Run file is all they need
     "store": {"words", "axes", "machine", "units", "statistics"},

@@ -37,8 +37,8 @@ def test_the_catalogue_has_every_workload_with_its_need() -> None:
 def test_every_parameter_of_a_workload_is_one_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     from hwdyno import engine
 
-    loader = {one["name"] for one in engine.kernels()["training_loader"]["parameters"]}
-    generate = {one["name"] for one in engine.kernels()["training_generate"]["parameters"]}
+    loader = set(engine.kernels()["training_loader"].names)
+    generate = set(engine.kernels()["training_generate"].names)
     for kinds in workload.catalogue().values():
         for kind in kinds.values():
             assert set(kind.parameters) <= loader

@@ -6,10 +6,10 @@ import importlib
 import math
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from hwdyno import experiments as catalogue
 from hwdyno.axes import write_share
@@ -21,6 +21,7 @@ from hwdyno.words import Axis, Declaration, Parameters, Scalar, UserError
 
 Kernels = Mapping[str, Declaration]
 Given = Mapping[str, Any]
+Made = TypeVar("Made")
 
 BY_PROFILE = ("runtime", "ramp_time", "size")
 """Axes that a profile settles."""
@@ -107,6 +108,8 @@ class Plan:
     ceilings: tuple[str, ...] = ()
     """Bounds that the user knows, as ``rated read 400 MB/s``."""
     budget_s: float | None = None
+    prepared_s: float = 0.0
+    """Of the budget, what was spent on preparing."""
     command: str = "hwdyno"
     study: str = ""
     destroy: str = ""
@@ -258,9 +261,8 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
             once = reading_s(planned, point, chosen, plan.given)
             takes = chosen.repeats_min * (once + (once + PEER_OVERHEAD_S if plan.peers else 0.0))
             share = planned.write_share(point)
-            if "checkpoint_bytes" in parameters:
-                times = chosen.repeats_min * float(parameters.get("writes") or 0)
-                writes = times * float(parameters["checkpoint_bytes"] or 0)
+            if planned.experiment.writes is not None:
+                writes = chosen.repeats_min * planned.experiment.writes(parameters, write_bytes_s * once)
             elif planned.experiment.kernel == "storage_patterns":
                 # A pass, or as much of it as there is time for.
                 once_bytes = min(float(parameters.get("size") or 0), write_bytes_s * once)
@@ -417,11 +419,22 @@ _TOP = {
     "ceilings": list,
 }
 _TOP_TABLES = {"experiment"}
-_ENTRY = {"name": str, "axes": dict, "kernel": str, "asks": str, "load": str}
+_ENTRY = {"name": str, "axes": dict, "options": dict, "kernel": str, "asks": str, "load": str}
 
 
 def from_toml(path: Path, target: Target, overrides: Given | None = None, command: str = "hwdyno run") -> Plan:
     """The plan that a TOML file describes; options given beside it win. Raises ``UserError`` in one line."""
+    return read_toml(path, target, build, overrides, command)
+
+
+def read_toml(
+    path: Path,
+    target: Target,
+    make: Callable[..., Made],
+    overrides: Given | None = None,
+    command: str = "hwdyno run",
+) -> Made:
+    """What ``make``, called as ``build`` is, makes of the experiments that a TOML file names."""
     tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -436,7 +449,7 @@ def from_toml(path: Path, target: Target, overrides: Given | None = None, comman
         raise UserError(f"{path}: give either 'only' or [[experiment]] entries, not both")
     chosen = [one for entry in entries for one in _entry(entry, path)] if entries else select(told.get("only"), target)
     try:
-        return build(
+        return make(
             chosen,
             target,
             profile=told.get("profile", "quick"),
@@ -468,8 +481,8 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
     if "kernel" not in entry:
         if "name" not in entry:
             raise UserError(f"{where} needs a name, such as storage.iodepth")
-        found = catalogue.find(entry["name"])
-        return [(replace(one, load=entry.get("load", one.load)), axes) for one in found]
+        found, options = catalogue.find(entry["name"]), entry.get("options", {})
+        return [(replace(one, load=entry.get("load", one.load), options=options), axes) for one in found]
     missing = [key for key in ("name", "load") if key not in entry]
     if missing:
         raise UserError(f"{where} with a kernel of its own also needs {' and '.join(missing)}")

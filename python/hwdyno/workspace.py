@@ -23,7 +23,7 @@ from hwdyno.units import format_bytes, format_size
 from hwdyno.words import UserError
 
 _NAME = re.compile(r"hwdyno-scratch-[0-9a-f]{16}")
-_LOCK, _DATA = "lock", "data"
+_LOCK, _DATA, _MADE = "lock", "data", "made"
 _SIGNATURE = b"hwdyno scratch directory: removed by its run, or by the next one if that run died\n"
 # Room that is left for everybody else, and for the Run itself: a full disk breaks more than a benchmark.
 RESERVE_BYTES = 1 << 30
@@ -197,13 +197,54 @@ class Workspace:
         self.close()
 
 
-def _claim(parent: Path) -> tuple[Path, int]:
-    """A new directory with a lock file that this process holds."""
+class Scratch:
+    """One run's own directory for data sets and indices; leaves nothing behind, however the run ends.
+
+    It is made when it is entered, but has its name before, so that a plan can say where things will be.
+    """
+
+    def __init__(self, parent: Path) -> None:
+        self.parent = parent
+        self._directory = _new_name(parent)
+        self.folder = self._directory / _MADE
+        """What is in it goes with it."""
+        self._lock: int | None = None
+
+    def close(self) -> None:
+        """Remove it with all that was made in it; does nothing the second time."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            _remove(self._directory, lock)
+            atexit.unregister(self.close)
+
+    def __enter__(self) -> Scratch:
+        clean_stale(self.parent)
+        try:
+            _, self._lock = _claim(self.parent, self._directory)
+            atexit.register(self.close)
+            self.folder.mkdir()
+        except OSError as error:
+            self.close()
+            raise UserError(f"--path {self.parent}: {error.strerror}; give a directory that you can write to") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _new_name(parent: Path) -> Path:
+    return parent / f"hwdyno-scratch-{secrets.token_hex(8)}"
+
+
+def _claim(parent: Path, named: Path | None = None) -> tuple[Path, int]:
+    """A new directory with a lock file that this process holds; ``named``, or one of a new name."""
     while True:
-        directory = parent / f"hwdyno-scratch-{secrets.token_hex(8)}"
+        directory = named or _new_name(parent)
         try:
             directory.mkdir(mode=0o700)
         except FileExistsError:
+            if named:
+                raise
             continue
         path = directory / _LOCK
         lock = -1
@@ -228,7 +269,8 @@ def _remove(directory: Path, lock: int) -> None:
     for path in [*directory.glob(f"{_DATA}.*"), directory / _DATA]:
         with contextlib.suppress(OSError):
             path.unlink()
-    for path in directory.glob("names-*"):  # the tree of a reading of metadata that was killed
+    # The tree of a reading of metadata that was killed, and what a scenario made.
+    for path in (*directory.glob("names-*"), directory / _MADE):
         shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(OSError):
         (directory / _LOCK).unlink()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from hwdyno import resources
 from hwdyno.sweep import Sweep, powers
@@ -35,8 +36,8 @@ class Experiment:
     """Parameters that every point shares, unless a plan says otherwise."""
     settled: Parameters = field(default_factory=dict)
     """Likewise, of what the machine or a data set decides: no advice names them."""
-    options: dict[str, str] = field(default_factory=dict)
-    """The command's options, without the dashes, for axes that it calls otherwise; it always names these."""
+    named_as: Mapping[str, str] = field(default_factory=dict)
+    """By axis: the command's option for it, without the dashes; a command always names these."""
     by_name: bool = False
     """Whether a command asks for its kernel by this experiment's name, because no axis tells it from others."""
     ceilings: tuple[CeilingClass, ...] = ()
@@ -57,6 +58,13 @@ class Experiment:
     """Whether ``hwdyno run`` includes it where nothing is chosen."""
     least_processors: int = 1
     """Processors below which ``hwdyno run`` leaves it out."""
+    group: str = ""
+    """The word that names it together with others, where that is not its resource."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Those of the scenario that prepares for it, as a plan file gives them."""
+    writes: Callable[[Parameters, float], float] | None = None
+    """Bytes that one reading writes at most, of its parameters and what the storage takes in its time; none where
+    its ``rw`` says it."""
 
     @property
     def resource(self) -> str:
@@ -72,6 +80,11 @@ class Experiment:
     def usual(self) -> bool:
         """Whether ``hwdyno run`` measures it where nothing is chosen."""
         return self.default and resources.find(self.resource).by_default
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """What it is chosen by: its name, and that of its group or resource."""
+        return self.name, self.group or self.resource
 
     @property
     def single_point(self) -> Sweep:
@@ -102,10 +115,10 @@ def all() -> tuple[Experiment, ...]:
 
 
 def find(name: str) -> tuple[Experiment, ...]:
-    """The experiment called ``name``, or all of the resource called so; raises ``UserError``."""
-    found = tuple(one for one in all() if name in {one.name, one.resource})
+    """The experiment called ``name``, or all of the resource or group called so; raises ``UserError``."""
+    found = tuple(one for one in all() if name in one.words)
     if not found:
-        resources = dict.fromkeys(one.resource for one in all())
+        resources = dict.fromkeys(one.words[-1] for one in all())
         known = ", ".join([*resources, *(one.name for one in all())])
         raise UserError(f"no experiment or resource is called '{name}'; there are: {known}")
     return found

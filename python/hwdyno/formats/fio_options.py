@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hwdyno.axes import FIELD, is_mixed
 from hwdyno.units import number_at
 from hwdyno.words import Parameters, Scalar
 
@@ -81,7 +82,7 @@ def parameters_of(given: Mapping[str, Any], entries: int) -> Parameters:
             found[name] = str(value)
     if "buffered" in options and "direct" not in options:
         found["direct"] = str(options["buffered"]) in {"0", "false"}
-    if found["rw"] in {"readwrite", "rw", "randrw"}:
+    if is_mixed(FIELD["rw"], found):
         found["rw"] = "rw" if found["rw"] == "readwrite" else found["rw"]
         write = options.get("rwmixwrite", "")
         if "rwmixread" not in found:

@@ -26,14 +26,15 @@ def kept_declaration(planned: Planned, given: Set[str], fixed: Parameters) -> De
     """
     experiment, kernel = planned.experiment, planned.declaration
     swept = {name for point in planned.points for name in point}
-    named = {*experiment.fixed, *experiment.options, *given} - _BY_RUNNER
+    named = {*experiment.fixed, *experiment.named_as, *given} - _BY_RUNNER
     axes = []
     for axis in kernel.axes:
         value = fixed.get(axis.name)
         has_unit = bool(axis.unit and value and value != axis.default)
         if axis.name in swept | named or axis.role != "label" or axis.traits or has_unit:
             usual = _usual(planned, axis) if axis.name in swept | named | _SIZED else fixed.get(axis.name, axis.default)
-            axes.append(replace(axis, default=usual, option=experiment.options.get(axis.name, "")))
+            option = experiment.named_as.get(axis.name, axis.name)
+            axes.append(replace(axis, default=usual, option=option if option != axis.name else ""))
     return replace(kernel, axes=tuple(axes), command=_command(experiment))
 
 
@@ -60,7 +61,7 @@ def _usual(planned: Planned, axis: Axis) -> Scalar:
     resource = _resource(experiment)
     first = next((one.kernel for one in experiments.all() if one.resource == resource), "")
     like = experiments.base_of(resource, experiment.kernel)
-    if axis.name in {*experiment.options, *BY_PROFILE, *_SIZED} or like is None:
+    if axis.name in {*experiment.named_as, *BY_PROFILE, *_SIZED} or like is None:
         return None
     point: dict[str, Any] = {name: values[0] for name, values in like.single_point.axes.items()}
     settled = {**like.fixed, **point}

@@ -9,7 +9,10 @@ from hwdyno.plan import Planned
 
 
 def blocks(experiments: Sequence[Planned]) -> list[tuple[Planned, ...]]:
-    """The experiments in their order, those in a row of one stateless resource together.
+    """The experiments in their order, those in a row of one resource together whose kernels keep no state.
+
+    Where a reading leaves something behind for the next, as on a disk, any other order is unfair; where readings grow
+    along an axis, the largest would take the others' time.
 
     The points of a block are read in rounds through all of it. A point's repeats then lie as far apart as the
     block is long: were they seconds apart, they would agree with each other on a speed that another run, minutes
@@ -17,9 +20,8 @@ def blocks(experiments: Sequence[Planned]) -> list[tuple[Planned, ...]]:
     """
 
     def together(planned: Planned) -> str:
-        # A disk remembers what was written; the largest of readings that grow would take the others' time.
-        alone = planned.declaration.stateful or planned.declaration.grows
-        return "" if alone else planned.experiment.resource
+        kernel = planned.declaration
+        return "" if kernel.stateful or kernel.grows else planned.experiment.resource
 
     made: list[tuple[Planned, ...]] = []
     for resource, row in groupby(experiments, key=together):

@@ -211,7 +211,7 @@ def _files(
     by_directory: dict[Path, int] = {}
     for work in works:
         if not work.files and work.touches_files:
-            by_directory[work.directory] = by_directory.get(work.directory, 0) + _own_bytes(work)
+            by_directory[work.directory] = by_directory.get(work.directory, 0) + own_bytes(work)
     for path, end in needed.items():
         missing = end - (path.stat().st_size if path.exists() else 0)
         by_directory[path.parent] = by_directory.get(path.parent, 0) + max(0, missing)
@@ -235,12 +235,12 @@ def _files(
         paths: tuple[Path, ...]
         size: int
         if not work.touches_files:
-            paths, size = (Path("null"),), _own_bytes(work)
+            paths, size = (Path("null"),), own_bytes(work)
         elif not work.files:
             workspace = stack.enter_context(Workspace(check_place(work.directory, writes=True)))
             offset = int(work.parameters.get("offset") or 0)
             paths = (workspace.data,)
-            size = _own_bytes(work) - offset
+            size = own_bytes(work) - offset
             if work.several:
                 threads = int(work.parameters.get("numjobs") or 1)
                 paths, size = workspace.files(work.count * threads), work.each or 0
@@ -256,7 +256,7 @@ def _files(
     return told
 
 
-def _own_bytes(work: Work) -> int:
+def own_bytes(work: Work) -> int:
     """Length of a job's own files together: of one, each thread's region after the other."""
     offset, threads = int(work.parameters.get("offset") or 0), int(work.parameters.get("numjobs") or 1)
     if work.several:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hwdyno.axes import FIELD, is_mixed
 from hwdyno.studies import Study
 from hwdyno.units import format_duration, format_size
 from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run, Value
@@ -27,7 +28,7 @@ def pattern(parameters: Parameters) -> str:
     """A point's direction as it is written: ``randread``, ``randrw 70/30``."""
     rw = str(parameters.get("rw", ""))
     share = parameters.get("rwmixread")
-    return f"{rw} {share}/{100 - share}" if rw in {"rw", "randrw"} and isinstance(share, int) else rw
+    return f"{rw} {share}/{100 - share}" if is_mixed(FIELD["rw"], parameters) and isinstance(share, int) else rw
 
 
 def number(parameters: Parameters, name: str, otherwise: int = 1) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hwdyno.axes import FIELD_AXES, read_share
 from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, Histogram, SniaWindow, snia_window
 from hwdyno.studies import Study, Table
 from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, whole
@@ -59,9 +60,8 @@ def window_of(run: Run) -> tuple[list[tuple[int, float]], SniaWindow | None]:
 
 def _mix(parameters: Parameters) -> str:
     """Reads to writes: ``65/35``."""
-    word = str(parameters.get("rw", "")).removeprefix("rand")
-    share = {"read": 100, "write": 0}.get(word, number(parameters, "rwmixread", 50))
-    return f"{share}/{100 - share}"
+    reads = round(100 * (read_share(FIELD_AXES, parameters) or 0.0))
+    return f"{reads}/{100 - reads}"
 
 
 def _matrix(
