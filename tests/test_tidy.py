@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "experiments": {"words", "axes", "units", "sweep", "topology", "resources"},
     "plan": {"words", "axes", "units", "sweep", "topology", "experiments", "formats"},
     "workloads": {"words", "units", "statistics"},
-    "hosts": {"words", "machine", "topology", "units", "statistics", "engine", "workloads"},
+    "hosts": {"words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace"},
     "peers": {"words", "axes", "units", "statistics", "formats"},
     "measurement": {"words", "units", "statistics"},
     "workspace": {"words", "units"},

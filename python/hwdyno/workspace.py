@@ -18,6 +18,7 @@ import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from hwdyno.units import format_bytes, format_size
 from hwdyno.words import UserError
@@ -40,6 +41,8 @@ class Place:
     """Size of a raw block device; none for a directory."""
     written: bool = False
     """Whether it is a raw device whose data its owner gave away."""
+    room_bytes: int | None = None
+    """Room for a data file, where the filesystem is not this machine's."""
 
     @property
     def is_device(self) -> bool:
@@ -121,10 +124,15 @@ def room(place: Place) -> int:
     """Bytes that a data file may take here, a reserve left for everybody else."""
     if place.device_bytes is not None:
         return place.device_bytes
-    told = os.statvfs(place.path)
-    free = told.f_bavail * told.f_frsize
-    reserve = min(RESERVE_BYTES, int(told.f_blocks * told.f_frsize * RESERVE_SHARE))
-    return max(0, free - reserve)
+    if place.room_bytes is not None:
+        return place.room_bytes
+    filesystem = os.statvfs(place.path)
+    return room_of(filesystem.f_blocks * filesystem.f_frsize, filesystem.f_bavail * filesystem.f_frsize)
+
+
+def room_of(size_bytes: int, free_bytes: int) -> int:
+    """Bytes of a filesystem of this size that may be taken, a reserve left for everybody else."""
+    return max(0, free_bytes - min(RESERVE_BYTES, int(size_bytes * RESERVE_SHARE)))
 
 
 def fit(place: Place, wanted_bytes: int, least_bytes: int, *, may_shrink: bool) -> tuple[int, str]:
@@ -149,15 +157,38 @@ def fit(place: Place, wanted_bytes: int, least_bytes: int, *, may_shrink: bool) 
     )
 
 
+class DataFile(Protocol):
+    """The data file that the storage points of a run share, on one host or on each."""
+
+    @property
+    def place(self) -> Place:
+        """Where it lies, and the room there."""
+        ...
+
+    @property
+    def data(self) -> Path:
+        """Its path."""
+        ...
+
+    @property
+    def laid_out_bytes(self) -> int:
+        """How long it is by now; raises ``OSError`` where it is gone."""
+        ...
+
+    def close(self) -> None:
+        """Remove it; does nothing the second time."""
+        ...
+
+
 class Workspace:
     """One run's own directory with its data file; leaves nothing behind, however the run ends."""
 
     def __init__(self, place: Place) -> None:
-        self.place = place
+        self.place: Place = place
+        self.data: Path = place.path
         self._lock: int | None = None
         self._directory: Path | None = None
         if place.is_device:
-            self.data = place.path
             return
         clean_stale(place.path)
         try:
@@ -295,8 +326,8 @@ def clean_stale(parent: Path) -> list[Path]:
 def _lock_of_dead(directory: Path) -> int | None:
     """The lock of a dead run's directory, now ours; none if it is alive, not ours, or not of this module."""
     try:
-        told = directory.lstat()
-        if not stat.S_ISDIR(told.st_mode) or told.st_uid != os.geteuid():
+        status = directory.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             return None
         lock = os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -306,6 +337,6 @@ def _lock_of_dead(directory: Path) -> int | None:
         if os.read(lock, len(_SIGNATURE) + 1) == _SIGNATURE:
             return lock
     except OSError:
-        pass  # Held: its run is alive.
+        pass  # Locked: its run is alive.
     os.close(lock)
     return None

@@ -3,6 +3,7 @@
 //! Three verbs are all that it offers: [`survey()`] describes the machine, [`kernels()`] lists the
 //! measuring loops with their parameters, [`run`] runs one of them and hands back a [`Reading`].
 
+pub mod agent;
 pub mod clock;
 pub mod compute;
 pub mod cpu_time;
@@ -16,6 +17,7 @@ pub mod kernels;
 pub mod memory;
 pub mod network;
 pub mod reading;
+pub mod start;
 pub mod storage;
 pub mod survey;
 pub mod sys;

@@ -39,7 +39,7 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
 
 def _peaks(run: Run) -> Iterable[Ceiling]:
     points = [(given, point) for _, _, point, given in run.points_of(LOOPS) if point.throughput.value > 0]
-    cores = run.machine.cpu.cores or 1
+    cores = [machine.cpu.cores or 1 for machine in run.machines or (run.machine,)]
     # The clock under no load but the chain bounds that under any: it only falls.
     clock_hz = max((number_at(point.details, "clock_hz_best") for _, point in points), default=0.0)
     if not clock_hz:
@@ -56,7 +56,8 @@ def _peaks(run: Run) -> Iterable[Ceiling]:
         pipes = units[operation, precision, isa]
         if not wide or not pipes:
             continue
-        made = _peak(point.throughput.unit, min(cores, threads), clock_hz, wide, pipes, isa, precision)
+        busy = sum(min(one, threads) for one in cores)
+        made = _peak(point.throughput.unit, busy, clock_hz, wide, pipes, isa, precision)
         metric = f"flop_s/{operation}/{precision}/{given.get('isa', 'auto')}/{threads}"
         found[metric] = replace(made, metric=metric)
         if (operation, precision, given.get("isa", "auto")) == ("fma", "double", "auto"):

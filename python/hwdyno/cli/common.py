@@ -138,7 +138,11 @@ def _share(text: str) -> float:
 
 
 def this_machine() -> Host:
-    """The host that points run on."""
+    """The host that points run on, or the site of the agents that ``HWDYNO_AGENTS`` names commands for."""
+    if commands := os.environ.get("HWDYNO_AGENTS"):
+        from hwdyno.hosts.together import of_commands
+
+        return of_commands(commands)
     from hwdyno.hosts.local import Local
 
     return Local()

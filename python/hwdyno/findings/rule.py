@@ -167,8 +167,9 @@ class Case:
 
     @property
     def jobs(self) -> float:
-        """Measuring threads."""
-        return next(filter(None, (self.number(axis.name) for axis in self.result.declaration.axes if axis.workers)), 1)
+        """Measuring threads, on all hosts of the site together."""
+        workers = (self.number(axis.name) for axis in self.result.declaration.axes if axis.workers)
+        return next(filter(None, workers), 1) * max(1, len(self.run.machines))
 
     @property
     def cpu_share(self) -> float | None:
@@ -177,9 +178,9 @@ class Case:
 
     @property
     def threads(self) -> int | None:
-        """Processors of the machine, if it tells."""
-        threads = self.run.machine.cpu.threads
-        return threads if isinstance(threads, int) and threads > 0 else None
+        """Processors of all hosts of the site together; none where they are not known of each."""
+        known = [machine.cpu.threads or 0 for machine in self.run.machines]
+        return sum(known) if known and all(known) else None
 
     @property
     def others_share(self) -> float | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
 from hwdyno.ceilings import parse_given
+from hwdyno.ceilings.site import summed
 from hwdyno.machine import Machine
 from hwdyno.resources.description import Doubt, Figure, Resource
 from hwdyno.words import Ceiling, Declaration, ExperimentResult, Run
@@ -19,6 +20,7 @@ __all__ = [
     "Resource",
     "all_resources",
     "ceilings_of",
+    "ceilings_of_site",
     "find",
     "rate_word",
     "rate_word_of",
@@ -77,6 +79,11 @@ def ceilings_of(machine: Machine, name: str, given: Iterable[Ceiling | str] = ()
     """
     beside = (parse_given(one) if isinstance(one, str) else one for one in given)
     return (*find(name).ceilings(machine), *beside)
+
+
+def ceilings_of_site(machines: Sequence[Machine], name: str) -> tuple[Ceiling, ...]:
+    """The ceilings of one resource of all hosts together."""
+    return summed(machines, find(name).ceilings)
 
 
 def why_no_ceiling(machine: Machine, name: str) -> tuple[str, ...]:

@@ -12,8 +12,9 @@ from typing import Any
 
 from hwdyno import __version__
 from hwdyno.hosts import Host
+from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, measurement_of
-from hwdyno.resources import ceilings_of, rate_word
+from hwdyno.resources import ceilings_of_site, rate_word
 from hwdyno.runner.progress import Journal, Keeper, Progress, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
 from hwdyno.store import StoreError
@@ -81,9 +82,12 @@ def run(
     Raises ``UserError`` before anything is written where a job cannot be. No file of the user's is written to.
     ``logged`` is given what the threads of a job tell of their course, where it was asked for.
     """
+    site = site_of(host)
+    if site.several:
+        raise UserError("a job file names files of one machine, and this site has several; run it on each")
     begun = _now()
     works = [work for group in groups for work in group]
-    machine = host.survey(works[0].directory)
+    machines = site.machines(works[0].directory)
     empty = ExperimentResult(
         name=EXPERIMENT,
         resource="storage",
@@ -91,7 +95,7 @@ def run(
         load="iodepth",
         kernel=KERNEL,
         points=(),
-        ceilings=ceilings_of(machine, "storage"),
+        ceilings=ceilings_of_site(machines, "storage"),
         planned=len(works),
         fixed={"seed": seed},
         commands=(command,),
@@ -100,7 +104,7 @@ def run(
         id=run_id,
         started=begun,
         finished=None,
-        machines=(machine,),
+        machines=machines,
         profile="job file",
         command=command,
         experiments=(empty,),

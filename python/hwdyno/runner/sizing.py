@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hwdyno.machine import Machine
@@ -14,19 +15,19 @@ LEAST_BYTES = 256 << 20
 FREE_SHARE = 0.5
 
 
-def sized(plan: Plan, machine: Machine) -> Plan:
+def sized(plan: Plan, machines: Sequence[Machine]) -> Plan:
     """The plan with a ``working_set`` a thread for every question of main memory that was not given one."""
-    return replace(plan, experiments=tuple(_sized(one, plan, machine) for one in plan.experiments))
+    return replace(plan, experiments=tuple(_sized(one, plan, machines) for one in plan.experiments))
 
 
-def _sized(planned: Planned, plan: Plan, machine: Machine) -> Planned:
+def _sized(planned: Planned, plan: Plan, machines: Sequence[Machine]) -> Planned:
     given = "working_set" in plan.given or any("working_set" in point for point in planned.points)
     if "main_memory" not in planned.experiment.needs or given:
         return planned
     most = max(int(point.get("threads") or planned.fixed.get("threads") or 1) for point in planned.points)
     times = TIMES_IN_QUICK if plan.profile.name == "quick" else TIMES_THE_CACHE
-    wanted = max(LEAST_BYTES, times * claimed_cache(machine))
-    free = free_memory(machine)
+    wanted = max(LEAST_BYTES, times * max(map(claimed_cache, machines)))
+    free = min((free for machine in machines if (free := free_memory(machine)) is not None), default=None)
     if free is not None:
         wanted = min(wanted, max(1 << 20, int(free * FREE_SHARE / most)))
     return replace(planned, fixed={**planned.fixed, "working_set": wanted >> 20 << 20})

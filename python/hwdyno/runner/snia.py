@@ -15,6 +15,7 @@ from hwdyno.axes import traits_of
 from hwdyno.experiments import Experiment
 from hwdyno.experiments.storage_snia import CELL_S, PRECONDITION_BYTES, PRECONDITION_TIMES, ROUNDS, SniaTest, matches
 from hwdyno.hosts import Host
+from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, measurement_of
 from hwdyno.plan import Plan, Planned
 from hwdyno.runner.faults import StopError, said
@@ -67,7 +68,7 @@ def run(
 
 class _Rounds(Session):
     def __init__(self, plan: Plan, test: SniaTest, host: Host, progress: Progress) -> None:
-        super().__init__(plan, host, progress, ())
+        super().__init__(plan, site_of(host), progress, ())
         self.test = test
         self.allowance.may_add = dict.fromkeys(self.allowance.may_add, 0)
         self.history: dict[int, list[Took]] = {}
@@ -123,7 +124,7 @@ class _Rounds(Session):
             told["runtime"] = max(1.0, PRECONDITION_SHARE * left)
         self.progress.says(f"preconditioning: {format_size(told['io_size'])} in sequence, in blocks of 128 KiB")
         try:
-            reading = self.host.run(planned.experiment.kernel, told)
+            reading = self.site.run(planned.experiment.kernel, told)
         except OSError as error:
             raise StopError(f"{planned.experiment.name}: {said(error)}") from None
         if reading.get("interrupted"):
@@ -154,9 +155,9 @@ class _Rounds(Session):
         left = max(0, total - self.readings) * (self.runtime_s + OVERHEAD_S)
         shown = {**point.parameters, "round": number} if number else point.parameters
         self.progress.begins(Step(planned.experiment.name, shown, max(1, number), self.readings, total, left))
-        before = self.host.snapshot()
+        before = self.site.snapshot()
         try:
-            reading = self.host.run(planned.experiment.kernel, told)
+            reading = self.site.run(planned.experiment.kernel, told)
         except (OSError, ValueError) as error:
             if isinstance(error, ValueError) and not self.readings:
                 raise
@@ -165,7 +166,7 @@ class _Rounds(Session):
         if self.interrupted:
             return
         self.readings += 1
-        took = (reading, (before, self.host.snapshot()))
+        took = (reading, (before, self.site.snapshot()))
         self.history.setdefault(point.index, []).append(took)
         if number and matches(point.parameters, self.test.shown):
             self._keep_round(point, number, took, journal)
