@@ -29,5 +29,6 @@ def made_experiment(*args: Any, **named: Any) -> ExperimentResult:
     )
     points = tuple(point.parameters for point in result.points)
     planned = Planned(asked, points, result.fixed, result.load, kernel)
-    declaration = kept_declaration(planned, set(result.fixed) - NOT_GIVEN, result.fixed)
+    given = {name for name, value in result.fixed.items() if value != kernel.axis(name).default or name in asked.fixed}
+    declaration = kept_declaration(planned, given - NOT_GIVEN, result.fixed)
     return ExperimentResult(*args, **{**named, "declaration": declaration})

@@ -30,6 +30,10 @@ _ENGINES: dict[str, tuple[Trait, ...]] = {
     **dict.fromkeys(("mmap", "stdio"), (*_SYNCHRONOUS, "page_cache")),
     "libaio": ("synchronous_buffered",),
 }
+_OF_FILES: dict[str, tuple[Trait, ...]] = {
+    **dict.fromkeys(("stat", "open", "readdir"), _READS),
+    **dict.fromkeys(("create", "rename", "unlink"), _WRITES),
+}
 
 
 def _count(name: str, most: int, title: str = "", *, workers: bool = False) -> Axis:
@@ -55,20 +59,20 @@ FIELD: dict[str, Axis] = {
         _count("users", 4096),
         _count("ranks", 4096),
         _count("concurrency", 1024, "requests in flight"),
-        Axis("rate", role="rate"),
-        Axis("rate_iops", "operations/s", "rate"),
-        Axis("rate_bytes", "B", "rate", kind="integer"),
+        Axis("rate", role="rate", default=0),
+        Axis("rate_iops", "operations/s", "rate", default=0),
+        Axis("rate_bytes", "B", "rate", default=0, kind="integer"),
         Axis("delay", "cycles", "delay", kind="integer", least=0),
-        Axis("thinktime", "s", "delay", title="think time"),
+        Axis("thinktime", "s", "delay", default=0, title="think time"),
         Axis("ioengine", kind="choice", title="engine", traits=_ENGINES, default="io_uring"),
         Axis("direct", kind="flag", title="direct I/O", default=True),
         Axis("size", "B", title="file size", kind="integer"),
         Axis("offset", "B", kind="integer", default=0),
         Axis("working_set", "B", kind="integer"),
-        Axis("stride", "B", kind="integer"),
+        Axis("stride", "B", default=0, kind="integer"),
         Axis("n", kind="integer", title="equations"),
         Axis("seed", kind="integer", seeds=True),
-        Axis("operation", kind="choice"),
+        Axis("operation", kind="choice", traits=_OF_FILES),
         Axis("locality", kind="choice"),
         Axis("protocol", kind="choice"),
     )

@@ -290,7 +290,7 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[Axis], group:
 _CURVES = partial(Applies, not_named=PREFIX)
 _BENT = ("knee", "saturated at the first point")
 RULES = (
-    Rule("knee", "curve", knee, _CURVES(roles=("concurrency",), states=("knee",))),
+    Rule("knee", "curve", knee, _CURVES(roles=("concurrency", "delay"), states=("knee",))),
     Rule("still_rising", "curve", still_rising, _CURVES(roles=("concurrency", "size"), states=("still rising",))),
     Rule("saturated", "curve", saturated, _CURVES(states=("saturated at the first point",))),
     Rule("load_without_effect", "curve", load_without_effect, _CURVES(roles=("concurrency",), states=("flat",))),

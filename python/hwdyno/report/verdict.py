@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hwdyno.axes import traits_of
+from hwdyno.axes import splits, traits_of
 from hwdyno.findings.snia import is_rounds
 from hwdyno.report import figures
 from hwdyno.report.rows import in_unit, parameters_of, point_label, unit_of
@@ -94,7 +94,9 @@ def reached_by_figures(resource: Resource, experiments: list[ExperimentResult]) 
 
 def _is_of(figure: Figure, experiment: ExperimentResult, point: Measurement) -> bool:
     parameters = parameters_of(experiment, point)
-    pattern = traits_of(experiment.declaration.axes, parameters) & ACCESSES
+    # A pattern of files goes through the page cache: it says nothing of the device.
+    axes = [axis for axis in splits(experiment.declaration.axes) if axis.name in parameters]
+    pattern = traits_of(axes, parameters) & ACCESSES
     return figure.where.items() <= parameters.items() and (not figure.pattern or pattern == set(figure.pattern))
 
 
