@@ -26,7 +26,7 @@ GENERAL = {
     # Laws that hold for whatever was measured.
     *("physical_ceiling", "rated_exceeded", "little", "wrong_result", "faults", "outlying_repeats"),
     # Caches and queues stand before many kinds of measurement; what shows them is one of several counters.
-    *("page_cache", "unwritten_file", "depth_not_reached", "best_combination", "mix_penalty"),
+    *("page_cache", "unwritten_file", "best_combination", "mix_penalty"),
     # Conditions of the machine, by one of several counters.
     *("others_at_work", "swapping"),
 }

@@ -232,6 +232,7 @@ RULES = (
     Rule("page_cache", "point", page_cache, degrades=True),
     Rule("direct_refused", "point", direct_refused, Applies(needs=("notes.direct_refused",)), degrades=True),
     Rule("synchronous_engine", "point", synchronous_engine, Applies(needs=("parameters.iodepth",)), degrades=True),
-    Rule("depth_not_reached", "point", depth_not_reached, degrades=True),
+    # Users and ranks think between their operations: they are no depth.
+    Rule("depth_not_reached", "point", depth_not_reached, Applies(where=lambda one: not one.bursty), degrades=True),
     Rule("faults", "point", faults, Applies(needs=("faults",)), degrades=True),
 )
