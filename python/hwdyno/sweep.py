@@ -123,7 +123,8 @@ def _typed(value: Scalar, axis: Axis) -> Scalar:
         raise UserError(f"'{value}' is negative; it must be {low:.12g} or more")
     if text.startswith("-") and text[1:].isdecimal():
         return int(text)
-    if axis.unit == "B":
+    # A mean size, such as a sample's, may have a fraction.
+    if axis.unit == "B" and not (axis.kind == "number" and isinstance(value, float)):
         return parse_size(text)
     if axis.unit == "s":
         return parse_duration(text)

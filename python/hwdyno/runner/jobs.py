@@ -19,15 +19,19 @@ from hwdyno.runner.progress import Journal, Keeper, Progress, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
 from hwdyno.store import StoreError
 from hwdyno.units import format_bytes
-from hwdyno.words import ExperimentResult, Measurement, Note, Parameters, Run, UserError
+from hwdyno.words import Declaration, ExperimentResult, Measurement, Note, Parameters, Run, UserError
 from hwdyno.workspace import Workspace, check_place, room
 
 KERNEL = "storage_blocks"
 EXPERIMENT = "storage.job"
 # The mark that the engine's layout leaves in a file's first 8 bytes (crates/engine/src/sys/memory.rs, mark(0)).
 _OWN = (0x6877_6479_6E6F_2121 * 0x9E37_79B9_7F4A_7C15 % (1 << 64)).to_bytes(8, "little")
-# What a point's parameters show: the axes of every job, and what was set beyond them.
+# What a point's parameters show: the axes of every job, and what was set beyond them, but for these.
 _AXES = ("rw", "rwmixread", "bs", "iodepth", "numjobs", "ioengine", "direct", "size")
+_HIDDEN = {
+    *("path", "seed", "interval_s", "cpus", "share", "generation", "verify_seed", "drop_cache", "offset"),
+    *("files", "log", "positions_apart"),
+}
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,7 @@ def run(
         planned=len(works),
         fixed={"seed": seed},
         commands=(command,),
+        declaration=_declaration(works, host),
     )
     header = Run(
         id=run_id,
@@ -151,6 +156,14 @@ def run(
             return _kept(explain(done), journal)
 
 
+def _declaration(works: Sequence[Work], host: Host) -> Declaration:
+    """The kernel's declaration, with the axes that the jobs set and those that curves and rules read."""
+    kernel = host.kernels()[KERNEL]
+    given = {*_AXES, *(name for work in works for name in work.parameters)} - _HIDDEN
+    axes = tuple(axis for axis in kernel.axes if axis.name in given or axis.role != "label" or axis.traits)
+    return replace(kernel, axes=axes)
+
+
 def _kept(run: Run, journal: Journal) -> Run:
     try:
         journal.finish(run)
@@ -190,11 +203,9 @@ def _measured(
 ) -> Measurement:
     declaration = host.kernels()[KERNEL]
     defaults = {axis.name: axis.default for axis in declaration.axes}
-    hidden = {"path", "seed", "interval_s", "cpus", "share", "generation", "verify_seed", "drop_cache", "offset"}
-    hidden |= {"files", "log", "positions_apart"}
     parameters: Parameters = {"job": work.name}
     parameters |= {name: told[name] for name in _AXES if name in told}
-    parameters |= {name: value for name, value in told.items() if name not in hidden and value != defaults.get(name)}
+    parameters |= {name: value for name, value in told.items() if name not in _HIDDEN and value != defaults.get(name)}
     if told.get("files"):
         parameters["nrfiles"] = len(json.loads(told["files"]))
     notes = list(work.notes)
