@@ -41,7 +41,7 @@ WHOLE = MADE["whole"]
     ],
 )
 def test_a_figure_is_said_in_the_unit_of_its_size(value: float, unit: str, said: str) -> None:
-    assert figures.said(Value(value, unit), rate_word("storage")) == said
+    assert figures.quantity(Value(value, unit), rate_word("storage")) == said
 
 
 def test_sizes_and_shares_are_said_as_the_field_says_them() -> None:

@@ -95,7 +95,7 @@ def test_a_made_resource_has_its_headline_in_terminal_and_page(gadget: Resource)
     assert "The gadget answers a launch in 3.00 µs and takes 250,000 launches/s." in printed(launched)
 
 
-def test_a_made_resource_counts_in_its_own_word(gadget: Resource) -> None:
+def test_a_made_resource_counts_in_its_word(gadget: Resource) -> None:
     run = run_of("gadget_launch", launches("empty", 2e5, 4e3), launches("full", 1e5, 9e3))
     assert "launches/s" in printed(run) and "launches/s" in paged(run)
     assert "operations/s" not in printed(run)

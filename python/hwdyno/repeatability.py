@@ -87,8 +87,8 @@ def _between(runs: Sequence[dict[str, _Mean]]) -> float:
     Like is held against like: what was wrong in an earlier run is no property of the machine.
     """
     squares, freedom = 0.0, 0
-    for name, own in runs[0].items():
-        means = [own, *(run[name] for run in runs[1:] if name in run and (run[name].sound or not own.sound))]
+    for name, first in runs[0].items():
+        means = [first, *(run[name] for run in runs[1:] if name in run and (run[name].sound or not first.sound))]
         if len(means) > 1:
             centre = statistics.mean([one.log for one in means])
             expected = (1 - 1 / len(means)) * math.fsum(one.variance for one in means)

@@ -40,8 +40,8 @@ def block_bytes(parameters: Mapping[str, Scalar], axes: Iterable[Axis] = FIELD_A
 
 def applies_by_key(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> bool | None:
     """Whether a ceiling whose metric names what it bounds is of these parameters; none for any other ceiling."""
-    own = next((bounds for start, bounds in KEYED.items() if ceiling.metric.startswith(start)), None)
-    return own(ceiling.metric, parameters) if own else None
+    is_bound = next((bounds for start, bounds in KEYED.items() if ceiling.metric.startswith(start)), None)
+    return is_bound(ceiling.metric, parameters) if is_bound else None
 
 
 def bound_of(ceiling: Ceiling, parameters: Mapping[str, Scalar], axes: Sequence[Axis] = FIELD_AXES) -> Bound | None:

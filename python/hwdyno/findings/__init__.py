@@ -11,7 +11,7 @@ from hwdyno.curves import curves_of
 from hwdyno.findings.applies import Rule
 from hwdyno.findings.limits import why_not_double
 from hwdyno.findings.rule import Case, Scope, Verdict
-from hwdyno.findings.speech import ORDER, Hit, finding_of, hedged, spoken
+from hwdyno.findings.summary import ORDER, Hit, finding_of, hedged, summarized
 from hwdyno.resources import with_derived
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Validity
 
@@ -76,7 +76,10 @@ def explain(run: Run) -> Run:
     judged = [replace(result, curves=curves_of(result)) for result in judged]
     run = replace(run, experiments=tuple(judged), findings=())
     of_points = [
-        spoken(rule.name, found) for rule in _rules("point") for (name, _), found in hits.items() if name == rule.name
+        summarized(rule.name, found)
+        for rule in _rules("point")
+        for (name, _), found in hits.items()
+        if name == rule.name
     ]
     findings = [*of_points, *_of_the_rest(run)]
     found = {finding.rule for finding in findings}

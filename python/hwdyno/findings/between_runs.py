@@ -13,15 +13,15 @@ LEAST_DEVIATION = 0.005
 
 def between_runs(case: Case) -> Verdict | None:
     """Runs differ from each other by more than the repeats of one do: its intervals say so."""
-    told = [
+    known = [
         (deviation, earlier, _within(list(point.repeat_values)))
         for point in case.result.points
         if (deviation := as_number(point.details.get(DEVIATION))) and (earlier := as_number(point.details.get(EARLIER)))
     ]
-    if not told:
+    if not known:
         return None
-    deviation, earlier = told[0][:2]
-    within = statistics.median([one for _, _, one in told])
+    deviation, earlier = known[0][:2]
+    within = statistics.median([one for _, _, one in known])
     if deviation < max(LEAST_DEVIATION, within):
         return None
     return Verdict(

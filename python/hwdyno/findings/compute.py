@@ -87,14 +87,14 @@ def wide_clock_drop(case: Case) -> Verdict | None:
 
 def operands_cost(case: Case) -> Verdict | None:
     """The same loop on zeros and on other numbers: where zeros run faster, the power of data lowers the clock."""
-    told: dict[tuple[Any, ...], dict[bool, Measurement]] = {}
+    by_loop: dict[tuple[Any, ...], dict[bool, Measurement]] = {}
     for parameters, point in _points(case, LOOPS):
         if _undisturbed(point):
             loop = tuple(parameters.get(name) for name in ("operation", "precision", "threads"))
-            told.setdefault((point.details.get("isa"), *loop), {})[_on_zeros(parameters)] = point
+            by_loop.setdefault((point.details.get("isa"), *loop), {})[_on_zeros(parameters)] = point
     costs = [
         (1 - pair[False].throughput.value / pair[True].throughput.value, loop, pair[False], pair[True])
-        for loop, pair in told.items()
+        for loop, pair in by_loop.items()
         if len(pair) == 2 and _wider_apart(pair[False], pair[True])
     ]
     if not costs:
@@ -164,14 +164,14 @@ def linpack_share(case: Case) -> Verdict | None:
     theory = bound.value if bound is not None else None
     parts = [f"{format_percent(value / max(peaks), precise=True)} of the measured FMA peak"] if peaks else []
     parts += [f"{format_percent(value / theory, precise=True)} of theory"] if theory else []
-    beside = f"; a matrix product reaches {quantity(max(products, key=lambda v: v.value))}" if products else ""
+    product = f"; a matrix product reaches {quantity(max(products, key=lambda v: v.value))}" if products else ""
     library = str(point.details.get("library") or "LAPACK")
     return Verdict(
         "info",
         f"LINPACK by {library} reaches {quantity(point.throughput)} at n = {parameters.get('n')} on {threads} threads "
         f"({quantity(average, 'FLOP/s')} on average over {len(solved)} sizes)"
         + (f", {' and '.join(parts)}" if parts else "")
-        + beside
+        + product
         + ".",
         {
             "flop_s": value,

@@ -16,7 +16,7 @@ OTHERS = 0.25
 RESTLESS = ("throttled", "not_steady", "interval_not_reached")
 """What a machine that is busy with something else brings about by itself."""
 SWAP_BYTES_S = 1e6
-HELD_OFF = 0.02
+THROTTLED = 0.02
 """Share of the quota's periods in which it may be spent."""
 LIMIT_REACHED, LIMIT_PASSED = 0.85, 1.5
 """A limit on a device lets bursts through, and a cache's bytes pass it by far."""
@@ -30,8 +30,9 @@ def _known(case: Case, half: float) -> str:
     values, unit = case.point.repeat_values, case.point.throughput.unit
     if half < 1 or len(values) < 2:
         return f"is known within {percent(half)} after {case.point.repeats} repeats"
-    return f"is hardly known: its {len(values)} repeats lie from {case.said(min(values), unit)} to " + case.said(
-        max(values), unit
+    return (
+        f"is hardly known: its {len(values)} repeats lie from {case.quantity(min(values), unit)} to "
+        + case.quantity(max(values), unit)
     )
 
 
@@ -42,7 +43,7 @@ def interval_not_reached(case: Case) -> Verdict | None:
         return None
     return Verdict(
         "warning" if half > 2 * target else "info",
-        f"{case.label}: {case.said(case.point.throughput.value, case.point.throughput.unit)} {_known(case, half)}; "
+        f"{case.label}: {case.quantity(case.point.throughput.value, case.point.throughput.unit)} {_known(case, half)}; "
         f"the profile {case.run.profile} aims at {percent(target)}.",
         {"half_width": half, "target": target, "repeats": case.point.repeats},
         "Quiet the machine, or give it more time: "
@@ -87,7 +88,7 @@ def steal(case: Case) -> Verdict | None:
 def cpu_limited(case: Case) -> Verdict | None:
     """The container's quota of processor time was spent, and the measuring threads had to wait for more."""
     share = case.point.conditions.get("cgroup_throttled", 0.0)
-    if share <= HELD_OFF:
+    if share <= THROTTLED:
         return None
     limit = case.run.machine.container.cpu_limit
     quota = f" ({limit:g} processors)" if limit else ""
@@ -95,7 +96,7 @@ def cpu_limited(case: Case) -> Verdict | None:
         "warning",
         f"{case.label}: its control group's processor quota{quota} was spent in {percent(share)} of the periods, so "
         f"the measuring threads stood still; this is the container's limit as much as the hardware's.",
-        {"throttled_periods_share": share, "tolerance": HELD_OFF, "cpu_limit": limit},
+        {"throttled_periods_share": share, "tolerance": THROTTLED, "cpu_limit": limit},
         f"Raise the quota (cpu.max, or the container's CPU limit), then: {case.command()}",
         weight=share,
         explains=RESTLESS,
@@ -118,7 +119,7 @@ def io_limit(case: Case) -> Verdict | None:
     share, limit, unit, direction, limits = max(found, key=lambda one: one[0])
     if not LIMIT_REACHED <= share <= LIMIT_PASSED:
         return None
-    allowed = case.said(limit, unit.replace("_s", "/s"))
+    allowed = case.quantity(limit, unit.replace("_s", "/s"))
     return Verdict(
         "warning",
         f"{case.label}: its control group allows {allowed} of {direction}s on {limits.device}, and "
@@ -216,11 +217,11 @@ def outlying_repeats(case: Case) -> Verdict | None:
         if far
         else f"the {format_count(len(values))} repeats are skewed"
     )
-    spoken = "so the median speaks for the point" if note else "and it counts in the mean"
+    counted = "so the median speaks for the point" if note else "and it counts in the mean"
     return Verdict(
         "info",
-        f"{case.label}: {which}: {case.said(values[worst], unit)} against a median of {case.said(centre, unit)}, "
-        f"{spoken}.",
+        f"{case.label}: {which}: {case.quantity(values[worst], unit)} against a median of "
+        f"{case.quantity(centre, unit)}, {counted}.",
         {"outliers": [values[at] for at in far], "worst": values[worst], "median": centre, "unit": unit},
         f"If it comes back, look for a timer or a background job: {case.command()}",
         weight=abs(values[worst] / centre - 1) if centre else 0.0,

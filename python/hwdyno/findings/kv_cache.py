@@ -86,18 +86,18 @@ def io_faults(case: Case) -> Verdict | None:
     if any(fault.errno in {errno.ENOSPC, errno.EDQUOT} for fault in faults):
         capacity = as_number(case.parameter("capacity")) or 0.0
         why = "the storage was full before the cache had its capacity, so somebody else filled it meanwhile"
-        mend = f"Free some room, or give it less: {case.command(capacity=int(capacity / 2) or None)}"
+        remedy = f"Free some room, or give it less: {case.command(capacity=int(capacity / 2) or None)}"
     elif first.errno in {errno.ENOENT, 0}:
         why = "somebody else removed or cut it"
-        mend = f"See who else works in that folder, then: {case.command()}"
+        remedy = f"See who else works in that folder, then: {case.command()}"
     else:
         why = "the storage failed"
-        mend = f"Look at dmesg, then: {case.command()}"
+        remedy = f"Look at dmesg, then: {case.command()}"
     return Verdict(
         "warning",
         f"{case.label}: {count} transfer{'' if count == 1 else 's'} failed: {first.operation}: {first.says}; {why}.",
         {"faults": count, "errno": first.errno},
-        mend,
+        remedy,
         weight=float(count),
     )
 

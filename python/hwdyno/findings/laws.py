@@ -17,24 +17,24 @@ FAR_ABOVE_RATED = 1.2
 
 def little(case: Case) -> Verdict | None:
     """More in flight than was asked for cannot be: one of rate, latency and depth is wrong."""
-    asked, effective, rate = case.asked, case.effective, mean_rate(case.point)
+    requested, effective, rate = case.requested, case.effective, mean_rate(case.point)
     tolerance = max(LITTLE, case.tolerance) + case.edges
     if case.point.concurrency is None:
         # Rate and mean latency of unlike repeats do not multiply to better than the repeats agree.
         tolerance += half_width(case.point.throughput) or 0.0
-    if not asked or not effective or effective / asked - 1 <= tolerance:
+    if not requested or not effective or effective / requested - 1 <= tolerance:
         return None
     latency = case.point.latency_ns
     shown = "throughput x latency"
     if rate and latency:
-        shown = f"{case.said(rate, 'operations/s')} x {format_ns(latency.mean)}"
+        shown = f"{case.quantity(rate, 'operations/s')} x {format_ns(latency.mean)}"
     return Verdict(
         "warning",
-        f"{case.label}: {shown} is {effective:.1f} in flight, but only {asked:.0f} were asked for, "
-        f"so one of these numbers is wrong by {percent(effective / asked - 1)} (Little's law).",
-        {"asked": asked, "effective": effective, "tolerance": tolerance},
+        f"{case.label}: {shown} is {effective:.1f} in flight, but only {requested:.0f} were asked for, "
+        f"so one of these numbers is wrong by {percent(effective / requested - 1)} (Little's law).",
+        {"asked": requested, "effective": effective, "tolerance": tolerance},
         f"Measure the point again and compare rate and latency: {case.command()}",
-        weight=effective / asked,
+        weight=effective / requested,
     )
 
 
@@ -49,9 +49,9 @@ def rate_times_size(case: Case) -> Verdict | None:
         return None
     return Verdict(
         "warning",
-        f"{case.label}: {case.said(rate, 'operations/s')} x {format_size(size)} is {format_bytes_s(rate * size)}, but "
-        f"the bandwidth is given as {format_bytes_s(point.throughput.value)} ({percent(abs(off))} "
-        f"{'less' if off > 0 else 'more'}); one of the three is wrong.",
+        f"{case.label}: {case.quantity(rate, 'operations/s')} x {format_size(size)} is "
+        f"{format_bytes_s(rate * size)}, but the bandwidth is given as {format_bytes_s(point.throughput.value)} "
+        f"({percent(abs(off))} {'less' if off > 0 else 'more'}); one of the three is wrong.",
         {
             "operations_s": rate,
             "bs": size,
@@ -80,9 +80,9 @@ def physical_ceiling(case: Case) -> Verdict | None:
     cause, test = _likely_cause(case)
     return Verdict(
         "invalid",
-        f"{case.label}: {case.said(measured)} is {percent(ratio - 1)} above what "
-        f"{bound.ceiling.label or 'the hardware'} can carry, {case.said(bound.value, bound.unit)} ({bound.formula}); "
-        f"{cause}.",
+        f"{case.label}: {case.quantity(measured)} is {percent(ratio - 1)} above what "
+        f"{bound.ceiling.label or 'the hardware'} can carry, {case.quantity(bound.value, bound.unit)} "
+        f"({bound.formula}); {cause}.",
         _evidence(over),
         test,
         weight=ratio,
@@ -97,8 +97,8 @@ def rated_exceeded(case: Case) -> Verdict | None:
     ratio, bound, measured = over.share, over.bound, over.measured
     return Verdict(
         "info",
-        f"{case.label}: {case.said(measured)} is {ratio:.3g} times the maker's figure of "
-        f"{case.said(bound.value, bound.unit)} ({bound.ceiling.source or bound.ceiling.label or bound.formula}).",
+        f"{case.label}: {case.quantity(measured)} is {ratio:.3g} times the maker's figure of "
+        f"{case.quantity(bound.value, bound.unit)} ({bound.ceiling.source or bound.ceiling.label or bound.formula}).",
         _evidence(over),
         f"That far above, suspect a cache and go past it: {case.command(direct=True, size='64G')}"
         if ratio > FAR_ABOVE_RATED

@@ -59,19 +59,19 @@ def why_not_double(
         if sentence:
             return sentence
     curve = _curve_of(case)
-    return _device(case, curve, seen) or _asked(case, curve) or _nothing(case, seen)
+    return _device(case, curve, seen) or _too_little(case, curve) or _nothing(case, seen)
 
 
 def _ceiling(case: Case, seen: list[tuple[str, float]]) -> str:
-    held = max(against_ceilings(case, "physical"), key=lambda one: one.share, default=None)
-    if held is None:
+    fullest = max(against_ceilings(case, "physical"), key=lambda one: one.share, default=None)
+    if fullest is None:
         return ""
-    share, bound = held.share, held.bound
+    share, bound = fullest.share, fullest.bound
     name = bound.ceiling.label or "the link"
     seen.append((name, share))
     if share <= BUSY:
         return ""
-    return f"Because {name} is {percent(share)} full: it carries {case.said(bound.value, bound.unit)} at most."
+    return f"Because {name} is {percent(share)} full: it carries {case.quantity(bound.value, bound.unit)} at most."
 
 
 def _client(case: Case, seen: list[tuple[str, float]]) -> str:
@@ -93,22 +93,22 @@ def _machine(case: Case, seen: list[tuple[str, float]]) -> str:
     if stolen is not None and stolen > 0.1:
         return f"Because the hypervisor took {percent(stolen)} of the CPU time for others."
     if busy is not None and busy > BUSY and not case.resource.fills_processors:
-        own = f"; this tool's threads used {percent(case.cpu_share)} of theirs" if case.cpu_share is not None else ""
-        return f"Because the machine's processors were {percent(busy)} busy{own}."
+        ours = f"; this tool's threads used {percent(case.cpu_share)} of theirs" if case.cpu_share is not None else ""
+        return f"Because the machine's processors were {percent(busy)} busy{ours}."
     return ""
 
 
 def _curve_of(case: Case) -> tuple[ExperimentResult, Curve] | None:
     """The curve that a point lies on: its own experiment's, or another's that holds all else as the point does."""
-    own = next((curve for curve in case.result.curves if case.at in curve.points), None)
-    if own is not None and own.ceiling is not None:
-        return case.result, own
+    ours = next((curve for curve in case.result.curves if case.at in curve.points), None)
+    if ours is not None and ours.ceiling is not None:
+        return case.result, ours
     for result in case.run.experiments:
         for curve in result.curves:
             same = all(str(case.parameter(name)) == str(value) for name, value in curve.series.items())
             if result.resource == case.result.resource and same and case.number(curve.load) and curve.ceiling:
                 return result, curve
-    return None if own is None else (case.result, own)
+    return None if ours is None else (case.result, ours)
 
 
 def _device(case: Case, found: tuple[ExperimentResult, Curve] | None, seen: list[tuple[str, float]]) -> str:
@@ -127,12 +127,12 @@ def _device(case: Case, found: tuple[ExperimentResult, Curve] | None, seen: list
         return ""
     state = f", busy {percent(busy)} of the time," if busy is not None else ""
     return (
-        f"Because the device{state} is at its ceiling: {percent(share)} of {case.said(curve.ceiling)}; a higher "
+        f"Because the device{state} is at its ceiling: {percent(share)} of {case.quantity(curve.ceiling)}; a higher "
         f"{curve.load} adds latency and no throughput."
     )
 
 
-def _asked(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str:
+def _too_little(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str:
     """Too little was asked for."""
     point, latency = case.point, case.point.latency_ns
     result, curve = found if found else (case.result, None)
@@ -148,13 +148,13 @@ def _asked(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str:
                 f"{load_words(result.axis(curve.load), load)} move {times(gain)} times as much."
             )
         if gain > 1 / BUSY and load is not None:
-            asked = case.asked or 1
+            requested = case.requested or 1
             waits = f" and each takes {format_ns(latency.mean)}" if latency else ""
             return (
-                f"Because only {asked:.0f} {'is' if asked == 1 else 'are'} in flight{waits}: "
+                f"Because only {requested:.0f} {'is' if requested == 1 else 'are'} in flight{waits}: "
                 f"{load_words(result.axis(curve.load), load)} gives {times(gain)} times as much."
             )
-    if case.asked == 1 and latency:
+    if case.requested == 1 and latency:
         return (
             f"Because one operation at a time is asked for, and each takes {format_ns(latency.mean)}: more in flight "
             f"would give more."
@@ -172,9 +172,9 @@ def _nothing(case: Case, seen: list[tuple[str, float]]) -> str:
             f"The device had work all the time ({parts}), but whether it could do more at once was not measured: sweep "
             f"the depth to see."
         )
-    beside = f" Not measured: {', '.join(case.resource.limits)}." if case.resource.limits else ""
-    return f"Limit not identified: nothing measured was above 90% ({parts}).{beside}"
+    unmeasured = f" Not measured: {', '.join(case.resource.limits)}." if case.resource.limits else ""
+    return f"Limit not identified: nothing measured was above 90% ({parts}).{unmeasured}"
 
 
-_BESIDE = Applies(where=lambda resource: resource.client == "beside", not_kernels=("idle",))
-RULES = (Rule("client_bound", "point", client_bound, _BESIDE, degrades=True),)
+_ISSUES_ONLY = Applies(where=lambda resource: resource.client == "beside", not_kernels=("idle",))
+RULES = (Rule("client_bound", "point", client_bound, _ISSUES_ONLY, degrades=True),)

@@ -191,7 +191,7 @@ def claimed_cache(case: Case) -> Verdict | None:
     if not edges or max(sizes) < CACHE_FACTOR * edges[-1].size_bytes:
         return None
     found = edges[-1]
-    said = ", ".join(f"{format_size(round(edge.size_bytes))} ({format_ns(edge.below_ns)})" for edge in edges)
+    ends = ", ".join(f"{format_size(round(edge.size_bytes))} ({format_ns(edge.below_ns)})" for edge in edges)
     evidence = {
         "claimed_bytes": claimed,
         "found_bytes": [edge.size_bytes for edge in edges],
@@ -201,14 +201,14 @@ def claimed_cache(case: Case) -> Verdict | None:
     if claimed <= CACHE_FACTOR * found.size_bytes:
         return Verdict(
             "info",
-            f"The caches end at about {said}; the system claims {format_size(claimed)} for the last one.",
+            f"The caches end at about {ends}; the system claims {format_size(claimed)} for the last one.",
             evidence,
             "Nothing to do.",
         )
     return Verdict(
         "info",
         f"The cache that is claimed is not the cache that works: the system claims {format_size(claimed)}, but loads "
-        f"slow down at about {said}, to {format_ns(found.above_ns)} beyond.",
+        f"slow down at about {ends}, to {format_ns(found.above_ns)} beyond.",
         evidence,
         "Size blocks and tables by the cache that works: a guest has a share of it. Look closer: hwdyno memory caches",
     )

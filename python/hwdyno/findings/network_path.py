@@ -54,17 +54,17 @@ def no_link(case: Case) -> Verdict | None:
         return None
     copy = _copy(case, best)
     bound = bound_for(case.result.ceilings, {**case.result.fixed, **best.parameters}, "reference")
-    beside = f"; one core copies {quantity(copy, 'bytes/s')} here" if copy else ""
+    comparison = f"; one core copies {quantity(copy, 'bytes/s')} here" if copy else ""
     share = best.throughput.value / bound.value if bound is not None and bound.value else 0.0
     if bound is not None and 0 < share <= MOST_OF_COPIES:
-        beside += f", so that copies alone would allow {quantity(bound.value, bound.unit)}"
-        beside += f" and this is {percent(share)} of it"
+        comparison += f", so that copies alone would allow {quantity(bound.value, bound.unit)}"
+        comparison += f" and this is {percent(share)} of it"
     elif share:
-        beside += ", which this exceeds: somebody else was at work while the copy was timed"
+        comparison += ", which this exceeds: somebody else was at work while the copy was timed"
     return Verdict(
         "info",
         f"Loopback has no link: the limit of {quantity(best.throughput)} is memory copies and the processor's work "
-        f"for each segment, {figure(best, 'cpu_ns_per_kib'):.0f} ns a KiB at both ends{beside}.",
+        f"for each segment, {figure(best, 'cpu_ns_per_kib'):.0f} ns a KiB at both ends{comparison}.",
         {
             "best_bytes_s": best.throughput.value,
             "copy_bytes_s": copy,
@@ -120,17 +120,17 @@ def share_of_link(case: Case) -> Verdict | None:
 def small_mtu(case: Case) -> Verdict | None:
     """The path's MTU is smaller than that of the interface that leads to it."""
     point = case.point
-    pmtu, own = figure(point, "pmtu_bytes"), figure(point, "interface_mtu_bytes")
-    if not pmtu or not own or pmtu >= own or point.details.get("loopback") is True:
+    pmtu, interface_mtu = figure(point, "pmtu_bytes"), figure(point, "interface_mtu_bytes")
+    if not pmtu or not interface_mtu or pmtu >= interface_mtu or point.details.get("loopback") is True:
         return None
     name = point.details.get("interface")
     return Verdict(
         "info",
-        f"{case.label}: the path's MTU is {pmtu:.0f} B, while {name} sends up to {own:.0f} B: a tunnel, or a wrong "
-        f"setting on the way, costs a header of {HEADERS_BYTES} B more often.",
-        {"pmtu_bytes": pmtu, "mtu_bytes": own, "interface": name},
+        f"{case.label}: the path's MTU is {pmtu:.0f} B, while {name} sends up to {interface_mtu:.0f} B: a tunnel, "
+        f"or a wrong setting on the way, costs a header of {HEADERS_BYTES} B more often.",
+        {"pmtu_bytes": pmtu, "mtu_bytes": interface_mtu, "interface": name},
         "See where on the way it shrinks: tracepath -n " + str(case.parameter("server") or "SERVER"),
-        weight=own - pmtu,
+        weight=interface_mtu - pmtu,
     )
 
 

@@ -84,7 +84,7 @@ def users_wait(case: Case) -> Verdict | None:
     if curve.model != "m-m-m":
         return _as_measured(case, counted, case.result.points[least_at], case.result.points[most_at], edge)
     model = OpenLoop(curve.parameters["S"].value, round(curve.parameters["m"].value), 0.0)
-    told = [f"{format_ns(model.latency_ns(share * model.capacity_s))} at {percent(share)}" for share in SHARES]
+    waits = [f"{format_ns(model.latency_ns(share * model.capacity_s))} at {percent(share)}" for share in SHARES]
     kept_up = [case.result.points[at] for at in served]
     busiest = min(kept_up, key=lambda point: abs((operations_per_s(point) or 0.0) / model.capacity_s - 0.8))
     share = (operations_per_s(busiest) or 0.0) / model.capacity_s
@@ -97,7 +97,7 @@ def users_wait(case: Case) -> Verdict | None:
     return Verdict(
         "info",
         f"{case.label}: of the {format_count(model.capacity_s)} {counted} that it can serve, users wait "
-        f"{', '.join(told)} load, and {format_ns(model.service_ns)} where nobody is before them "
+        f"{', '.join(waits)} load, and {format_ns(model.service_ns)} where nobody is before them "
         f"(M/M/{model.servers}).{tail}{edge}",
         {
             "capacity_operations_s": model.capacity_s,
@@ -105,7 +105,8 @@ def users_wait(case: Case) -> Verdict | None:
             "servers": model.servers,
             "latency_ns_at_share": {str(one): model.latency_ns(one * model.capacity_s) for one in SHARES},
         },
-        f"Plan for less than {percent(SHARES[1])} of that rate, and see it beside the closed loop: {_beside(case)}",
+        f"Plan for less than {percent(SHARES[1])} of that rate, and see it beside the closed loop: "
+        f"{_closed_loop(case)}",
     )
 
 
@@ -114,7 +115,7 @@ def _kept_up(point: Measurement, rate: float) -> bool:
     return bool(rate and reached and reached >= (REACHED_SHARE - chance(point)) * rate and point.latency_ns)
 
 
-def _beside(case: Case) -> str:
+def _closed_loop(case: Case) -> str:
     """The command that measures the same work in a closed loop."""
     if case.result.kernel == "storage_blocks":
         return "hwdyno storage rate iodepth"
@@ -135,7 +136,7 @@ def _as_measured(case: Case, counted: str, least: Measurement, most: Measurement
             "latency_ns_mean": [least.latency_ns.mean, most.latency_ns.mean],
             "latency_ns_p99": [least.latency_ns.p99, most.latency_ns.p99],
         },
-        f"See it beside the closed loop: {_beside(case)}",
+        f"See it beside the closed loop: {_closed_loop(case)}",
     )
 
 

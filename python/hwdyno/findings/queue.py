@@ -93,8 +93,9 @@ def knee(case: Case) -> Verdict | None:
     floor = f", from a floor of {format_ns(curve.floor.latency_ns)}" if curve.floor and curve.floor.latency_ns else ""
     return Verdict(
         "info",
-        f"{case.label}: {bends}, under a ceiling of {case.said(curve.ceiling)}{floor}; {load_words(axis, best.load)}"
-        f"{modelled} is enough: {at_place(case, best, curve.unit)}{', ' + compared if compared else ''}.",
+        f"{case.label}: {bends}, under a ceiling of {case.quantity(curve.ceiling)}{floor}; "
+        f"{load_words(axis, best.load)}{modelled} is enough: "
+        f"{at_place(case, best, curve.unit)}{', ' + compared if compared else ''}.",
         _evidence(case, curve),
         f"Run the workload at {load_words(axis, best.load)}{_look_closer(case, curve, curve.load_90 or best.load)}",
     )
@@ -130,10 +131,10 @@ def still_rising(case: Case) -> Verdict | None:
     last = case.result.points[curve.points[-1]]
     reached = last.rate if case.result.metric == "rate" and last.rate else last.throughput
     load = as_number(last.parameters.get(curve.load)) or 0
-    heading = f"; it heads for {case.said(curve.ceiling)}" if curve.ceiling else ""
+    heading = f"; it heads for {case.quantity(curve.ceiling)}" if curve.ceiling else ""
     return Verdict(
         "info",
-        f"{case.label}: still rising at {load_words(axis, load)} ({case.said(reached)}): by its curve the last "
+        f"{case.label}: still rising at {load_words(axis, load)} ({case.quantity(reached)}): by its curve the last "
         f"doubling gains more than 5%{heading}.",
         _evidence(case, curve),
         _go_on(case, axis, load),
@@ -166,7 +167,7 @@ def saturated(case: Case) -> Verdict | None:
     grown = ""
     if first.latency_ns and last.latency_ns:
         grown = f": at {load_words(axis, load)} latency is {times(last.latency_ns.mean / first.latency_ns)} times"
-    ceiling = case.said(curve.ceiling) if curve.ceiling else case.said(first.throughput, curve.unit)
+    ceiling = case.quantity(curve.ceiling) if curve.ceiling else case.quantity(first.throughput, curve.unit)
     return Verdict(
         "info",
         f"{case.label}: {load_words(axis, first.load)} already reaches the ceiling of {ceiling}; more only adds "
@@ -184,7 +185,7 @@ def load_without_effect(case: Case) -> Verdict | None:
     first, last = (
         as_number(case.result.points[at].parameters.get(curve.load)) or 0 for at in (curve.points[0], curve.points[-1])
     )
-    ceiling = case.said(curve.ceiling) if curve.ceiling else ""
+    ceiling = case.quantity(curve.ceiling) if curve.ceiling else ""
     return Verdict(
         "info",
         f"{case.label}: from {load_words(axis, first)} to {format_load(last)} neither throughput ({ceiling}) nor "
@@ -208,8 +209,8 @@ def best_block_size(case: Case) -> Verdict | None:
     return Verdict(
         "info",
         f"{case.label}: the best block size is {format_size(best.load)}{'' if best.measured else ' (by the model)'}, "
-        f"the least that reaches {percent(BEST_SHARE)} of the ceiling of {case.said(curve.ceiling)}{halfway}; it gives "
-        f"{at_place(case, best, curve.unit)}{', ' + compared if compared else ''}.",
+        f"the least that reaches {percent(BEST_SHARE)} of the ceiling of {case.quantity(curve.ceiling)}{halfway}; "
+        f"it gives {at_place(case, best, curve.unit)}{', ' + compared if compared else ''}.",
         _evidence(case, curve),
         f"Move blocks of {format_size(best.load)} or more: {case.command(**{curve.load: best.load})}"
         if best.measured
@@ -273,7 +274,7 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[Axis], group:
     changes: dict[str, Scalar] = {axis.name: points[best].parameters.get(axis.name) for axis in axes}
     return Verdict(
         "info",
-        f"{name}: the best combination is {words(best)}: {case.said(chosen.throughput)}{latency}, {against}.",
+        f"{name}: the best combination is {words(best)}: {case.quantity(chosen.throughput)}{latency}, {against}.",
         {
             "best": changes,
             "throughput": chosen.throughput.value,

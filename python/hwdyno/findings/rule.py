@@ -129,7 +129,7 @@ class Case:
         return "random" in self.traits
 
     @property
-    def asked(self) -> float | None:
+    def requested(self) -> float | None:
         """Operations asked to be in flight."""
         if self.point.concurrency is not None and self.point.concurrency.asked:
             return self.point.concurrency.asked
@@ -189,16 +189,16 @@ class Case:
         The kernel's own threads work for our I/O too (encryption, write-back), so that nothing is held
         against others unless they had a good part of it outside of the kernel.
         """
-        point, told = self.point, self.point.conditions
+        point, conditions = self.point, self.point.conditions
         if self.threads is None or point.elapsed_s <= 0 or self.resource.two_ended:
             return None
-        if (not point.cpu_user_s and not point.cpu_system_s) or not {"cpu_busy", "cpu_user"} <= set(told):
+        if (not point.cpu_user_s and not point.cpu_system_s) or not {"cpu_busy", "cpu_user"} <= set(conditions):
             return None
         had = point.elapsed_s * self.threads
         user, system = (point.cpu_user_s or 0.0) / had, (point.cpu_system_s or 0.0) / had
-        if told["cpu_user"] - user < OTHERS_USER:
+        if conditions["cpu_user"] - user < OTHERS_USER:
             return 0.0
-        return max(0.0, told["cpu_busy"] - told.get("steal", 0.0) - user - system)
+        return max(0.0, conditions["cpu_busy"] - conditions.get("steal", 0.0) - user - system)
 
     @property
     def label(self) -> str:
@@ -233,7 +233,7 @@ class Case:
         changes = {name: value for name, value in changes.items() if self.imported or takes(self.result, name)}
         return command_of(self.result.resource, {**named, **changes}, self.result.declaration)
 
-    def said(self, value: Value | float, unit: str = "") -> str:
+    def quantity(self, value: Value | float, unit: str = "") -> str:
         """A quantity with its interval; of operations in the words of what is measured: IOPS of storage alone."""
         return quantity(value, unit, rate_word_of(self.result))
 
@@ -315,4 +315,4 @@ def label_of(
 def at_place(case: Case, place: OperatingPoint, unit: str) -> str:
     """Throughput and latency of an operating point."""
     latency = f" at {format_ns(place.latency_ns)}" if place.latency_ns else ""
-    return f"{case.said(place.throughput, unit)}{latency}"
+    return f"{case.quantity(place.throughput, unit)}{latency}"

@@ -20,9 +20,9 @@ RANGE = 0.20
 LEAST_SAMPLES = 8
 SURE = 5.0
 """How many standard errors a step or a drift must stand out by: one false alarm in thousands of points."""
-LEAST_BESIDE = 3
+LEAST_EACH_SIDE = 3
 """Samples on each side of a step: one or two may be hiccups."""
-LEAST_BESIDE_ALONE = 5
+LEAST_EACH_SIDE_ALONE = 5
 """The same where no other repeat bears it out."""
 ALIKE = 0.5
 """How alike (by correlation) each repeat's course must be to the others', to be more than chance."""
@@ -62,7 +62,7 @@ def step_down(values: Sequence[float]) -> tuple[int, float] | None:
     def scatter(low: int, high: int) -> float:
         return max(0.0, squares[high] - squares[low] - (sums[high] - sums[low]) ** 2 / (high - low))
 
-    edge = max(LEAST_BESIDE, count // 10)
+    edge = max(LEAST_EACH_SIDE, count // 10)
     at = min(range(edge, count - edge + 1), key=lambda k: scatter(0, k) + scatter(k, count))
     left = scatter(0, at) + scatter(at, count)
     before, after = sums[at] / at, (sums[count] - sums[at]) / (count - at)
@@ -80,7 +80,7 @@ def lasting_step(point: Measurement) -> tuple[int, float] | None:
         return None
     at, drop = step
     repeats = each_over_time(point)
-    if len(repeats) == 1 and min(at, len(repeats[0]) - at) < LEAST_BESIDE_ALONE:
+    if len(repeats) == 1 and min(at, len(repeats[0]) - at) < LEAST_EACH_SIDE_ALONE:
         return None
     for one in repeats:
         before = median(one[:at])
@@ -136,8 +136,8 @@ def throttled(case: Case) -> Verdict | None:
     unit, (causes, watch) = case.point.throughput.unit, case.resource.steps_down
     return Verdict(
         "warning",
-        f"{case.label}: after {format_duration(when)} it fell by {percent(drop)}, from {case.said(before, unit)} "
-        f"to {case.said(after, unit)}, and stayed there: the likely causes are {causes}.",
+        f"{case.label}: after {format_duration(when)} it fell by {percent(drop)}, from {case.quantity(before, unit)} "
+        f"to {case.quantity(after, unit)}, and stayed there: the likely causes are {causes}.",
         {"at_s": when, "drop": drop, "before": before, "after": after, "unit": unit},
         f"Measure longer to see the sustained rate, and watch {watch}: {case.command(runtime=60)}",
         weight=drop,
@@ -158,7 +158,8 @@ def not_steady(case: Case) -> Verdict | None:
     low, high, unit = min(values), max(values), case.point.throughput.unit
     return Verdict(
         "warning",
-        f"{case.label}: not steady: {why} ({case.said(low, unit)} to {case.said(high, unit)} over the samples).",
+        f"{case.label}: not steady: {why} ({case.quantity(low, unit)} to {case.quantity(high, unit)} over the "
+        f"samples).",
         {"least": low, "most": high, "unit": unit, "moves": line_moves(values), "cv": case.point.samples.cv},
         f"Warm it up and measure longer: {case.command(ramp_time=10, runtime=60)}",
         weight=(high - low) / max(high, 1e-30),

@@ -30,8 +30,8 @@ def tlb_reach(case: Case) -> Verdict | None:
         return None
     stride, chase = max(found, key=lambda one: len(one[1]))
     # The caches' own steps are in both chases, at the same number of lines: their ratio has the TLB's alone.
-    beside = [(size, ns, _at(dense, _footprint(size, stride))) for size, ns in sorted(chase)]
-    known = [(size, ns, alone) for size, ns, alone in beside if alone is not None]
+    pairs = [(size, ns, _at(dense, _footprint(size, stride))) for size, ns in sorted(chase)]
+    known = [(size, ns, alone) for size, ns, alone in pairs if alone is not None]
     if len(known) < LEAST_POINTS:
         return None
     edges = edges_of([size for size, _, _ in known], [max(1.0, ns / alone) for _, ns, alone in known])

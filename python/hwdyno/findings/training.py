@@ -143,11 +143,11 @@ def training_cached(case: Case) -> Verdict | None:
     what, share = fed(case.result, case.point), case.point.details.get("cached_share_by_device")
     if what is None or share is None or share <= CACHED:
         return None
-    asked = ", although direct I/O was asked for" if case.direct else ""
+    requested = ", although direct I/O was asked for" if case.direct else ""
     return Verdict(
         "invalid" if case.direct and share > 0.5 else "warning",
-        f"{what.who}: cached: {percent(share)} of the bytes came from the page cache{asked}, so AU {percent(what.au)} "
-        "is memory's as much as the storage's.",
+        f"{what.who}: cached: {percent(share)} of the bytes came from the page cache{requested}, so AU "
+        f"{percent(what.au)} is memory's as much as the storage's.",
         {"cached_share": share, "limit": CACHED},
         "Take --path on a filesystem that honours O_DIRECT (tmpfs, overlay and FUSE may not)."
         if case.direct

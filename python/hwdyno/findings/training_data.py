@@ -34,21 +34,21 @@ def training_faults(case: Case) -> Verdict | None:
     """Files that are truncated, corrupt or missing, each by its name, with the samples that they cost."""
     faults = case.point.faults
     lost = as_number(case.point.details.get("lost_samples")) or 0.0
-    asked = case.point.operations / max(1, case.point.repeats)
-    share = lost / asked if asked else 1.0
+    requested = case.point.operations / max(1, case.point.repeats)
+    share = lost / requested if requested else 1.0
     names = list(dict.fromkeys(fault.says for fault in faults))
     rest = f"; and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    cost = f"{format_count(lost)} of {format_count(asked)} samples ({percent(share)}) were not delivered whole"
+    cost = f"{format_count(lost)} of {format_count(requested)} samples ({percent(share)}) were not delivered whole"
     return Verdict(
         "invalid" if share > GRAVE else "warning",
         f"{case.label}: {'; '.join(names[:_MOST_NAMED])}{rest}: {cost if lost else 'no sample was lost by it'}.",
         {"faults": sum(fault.count for fault in faults), "lost_samples": lost, "share": share},
-        _mend(faults),
+        _remedy(faults),
         weight=share,
     )
 
 
-def _mend(faults: tuple[Fault, ...]) -> str:
+def _remedy(faults: tuple[Fault, ...]) -> str:
     if any(fault.operation == "read" and fault.errno for fault in faults):
         return "The storage refused to read: look at dmesg and at the drive's health (smartctl -a)."
     return "Remove what is named, and write it again: the same command with --generate keeps every file that is whole."

@@ -27,7 +27,7 @@ def _cost(point: Measurement, peer: PeerResult) -> tuple[str, dict[str, float]]:
     return says, {"cpu_s_per_gb": ours, "their_cpu_s_per_gb": theirs, "cpu_ratio": ours / theirs}
 
 
-def training_beside_dlio(case: Case) -> Verdict | None:
+def dlio_compared(case: Case) -> Verdict | None:
     """AU here and by DLIO on the same files, with what each spends on a GB; the furthest point speaks for all."""
     found = []
     for peer in case.result.peers:
@@ -66,4 +66,4 @@ def training_beside_dlio(case: Case) -> Verdict | None:
     )
 
 
-RULES = (Rule("training_beside_dlio", "experiment", training_beside_dlio, replace(OF_LOADER, needs=("peers.dlio",))),)
+RULES = (Rule("training_beside_dlio", "experiment", dlio_compared, replace(OF_LOADER, needs=("peers.dlio",))),)

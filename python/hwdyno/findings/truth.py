@@ -168,17 +168,17 @@ def synchronous_engine(case: Case) -> Verdict | None:
 
 def depth_not_reached(case: Case) -> Verdict | None:
     """Fewer operations in flight than asked for, by Little's law; the effective depth is printed."""
-    asked, effective = case.asked, case.effective
-    if not asked or not effective or asked / case.jobs <= 1 or _pretended_depth(case):
+    requested, effective = case.requested, case.effective
+    if not requested or not effective or requested / case.jobs <= 1 or _pretended_depth(case):
         return None
-    short = 1 - effective / asked
+    short = 1 - effective / requested
     if short <= max(SHORT_OF_DEPTH, case.tolerance) + case.edges:
         return None
     return Verdict(
         "warning" if short > DEEPLY_SHORT else "info",
-        f"{case.label}: {asked:.0f} operations were asked to be in flight, but only {effective:.1f} were "
+        f"{case.label}: {requested:.0f} operations were asked to be in flight, but only {effective:.1f} were "
         f"(Little's law), so this is a point of depth {effective:.0f}.",
-        {"asked": asked, "effective": effective, "short": short, "tolerance": SHORT_OF_DEPTH},
+        {"asked": requested, "effective": effective, "short": short, "tolerance": SHORT_OF_DEPTH},
         f"See the queue's nr_requests and the tool's own CPU, or spread the depth over jobs: "
         f"{case.command(**{workers: max(2, round(case.jobs * 2))})}"
         if (workers := case.resource.workers)

@@ -26,7 +26,7 @@ class Scale:
         """The value in this unit, without the unit's name."""
         return NONE if value is None else units.format_number(value / self.divisor)
 
-    def said(self, value: float | None) -> str:
+    def quantity(self, value: float | None) -> str:
         """The value with the unit's name."""
         return NONE if value is None else f"{self.number(value)} {self.unit}".rstrip()
 
@@ -65,9 +65,9 @@ def scale_for(values: Iterable[float | None], unit: str, rate_word: str = "") ->
     return Scale(1.0, unit)
 
 
-def said(value: Value, rate_word: str = "") -> str:
+def quantity(value: Value, rate_word: str = "") -> str:
     """One value alone with its unit, such as ``3,410 MB/s``."""
-    return scale_for([value.value], value.unit, rate_word).said(value.value)
+    return scale_for([value.value], value.unit, rate_word).quantity(value.value)
 
 
 def latency_scale(values_ns: Iterable[float | None]) -> Scale:
@@ -80,8 +80,8 @@ def latency_scale(values_ns: Iterable[float | None]) -> Scale:
 
 def size(count: float, *, short: bool = False) -> str:
     """Bytes as ``4 KiB``, or ``4K`` where there is little room."""
-    said_ = units.format_size(count)
-    return said_.replace("iB", "").replace(" ", "") if short else said_
+    text = units.format_size(count)
+    return text.replace("iB", "").replace(" ", "") if short else text
 
 
 def parameter(axis: Axis, value: Scalar, *, short: bool = False) -> str:

@@ -117,7 +117,7 @@ def vega() -> str:
 
 
 def _heading(run: Run, host: str) -> list[str]:
-    said = [
+    texts = [
         host,
         run.machine.cpu.model,
         run.machine.storage.path,
@@ -125,11 +125,11 @@ def _heading(run: Run, host: str) -> list[str]:
         _took(run),
         f"{run.profile} profile" if run.profile else "",
     ]
-    said += [
+    texts += [
         f"study {run.study}" if run.study else "",
         f"imported from {run.imported_from}" if run.imported_from else "",
     ]
-    return [one for one in said if one]
+    return [one for one in texts if one]
 
 
 def _took(run: Run) -> str:
@@ -239,7 +239,7 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
     chosen = distributions.chosen_points(experiment)
     shown = [tables.distribution_table(experiment, chosen)] if len(experiment.points) > 1 else []
     whole = tables.points_table(experiment)
-    own = [
+    drawn = [
         {"index": index, "name": chart.name, "title": chart.title, "caption": chart.caption}
         for index, chart in enumerate(charts)
         if chart.experiment == at
@@ -251,7 +251,7 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
         "fixed": _fixed(experiment),
         "curve_heads": curves.heads if curves else (),
         "curves": curves.rows if curves else (),
-        "charts": _folds(own),
+        "charts": _folds(drawn),
         "tables": [
             *({"caption": table.caption, "heads": table.heads, "rows": table.rows, "fold": ""} for table in shown),
             {"caption": whole.caption, "heads": whole.heads, "rows": whole.rows, "fold": whole.caption},
@@ -263,7 +263,7 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
 def _fixed(experiment: ExperimentResult) -> list[tuple[str, str]]:
     """What all points share and somebody would ask for; what is off or empty stands in the raw data alone."""
     axes = splits(experiment.declaration.axes)
-    moot = {
+    unused = {
         axis.split
         for axis in axes
         if not any(is_mixed(axis, parameters_of(experiment, point)) for point in experiment.points)
@@ -271,7 +271,7 @@ def _fixed(experiment: ExperimentResult) -> list[tuple[str, str]]:
     shown = []
     for name, value in experiment.fixed.items():
         unset = value in (None, "", "[]", 0) and name != "direct"
-        if not unset and name not in moot:
+        if not unset and name not in unused:
             rounded = float(f"{value:.3g}") if isinstance(value, float) else value
             shown.append((name, figures.parameter(experiment.axis(name), rounded)))
     return shown
@@ -289,9 +289,9 @@ def _remarks(experiment: ExperimentResult) -> list[str]:
     """What the kernels remarked, and faults, each once with how many points it touched."""
     counts: dict[str, int] = {}
     for point in experiment.points:
-        said = [note.says for note in point.notes if note.code != "interval_not_reached"]
-        said += [f"{fault.operation}: {fault.says}" for fault in point.faults]
-        for one in dict.fromkeys(said):
+        texts = [note.says for note in point.notes if note.code != "interval_not_reached"]
+        texts += [f"{fault.operation}: {fault.says}" for fault in point.faults]
+        for one in dict.fromkeys(texts):
             counts[one] = counts.get(one, 0) + 1
     many = len(experiment.points)
     loose = [point for point in experiment.points if any(n.code == "interval_not_reached" for n in point.notes)]

@@ -123,11 +123,11 @@ def drawn(run: Run) -> tuple[int, str, Any, dict[str, list[dict[str, Any]]]] | N
     for slope in slopes:
         # A slope ends where it meets the highest ceiling.
         end = min(HIGHEST, highest / slope.value)
-        label = f"{slope.label}: {figures.scale_for([slope.value], 'bytes/s').said(slope.value)}"
+        label = f"{slope.label}: {figures.scale_for([slope.value], 'bytes/s').quantity(slope.value)}"
         rows += [{"line": label, "x": at_x, "y": at_x * slope.value / scale.divisor} for at_x in (LOWEST, end)]
     flat = [
         {
-            "label": f"{top.label}: {figures.scale_for([top.value], 'FLOP/s').said(top.value)}",
+            "label": f"{top.label}: {figures.scale_for([top.value], 'FLOP/s').quantity(top.value)}",
             "x": max(LOWEST, top.value / slopes[0].value),
             "end": HIGHEST,
             "y": top.value / scale.divisor,
@@ -139,7 +139,7 @@ def drawn(run: Run) -> tuple[int, str, Any, dict[str, list[dict[str, Any]]]] | N
             "label": spot.label,
             "x": spot.intensity,
             "y": spot.flop_s / scale.divisor,
-            "tip": figures.scale_for([spot.flop_s], "FLOP/s").said(spot.flop_s),
+            "tip": figures.scale_for([spot.flop_s], "FLOP/s").quantity(spot.flop_s),
         }
         for spot in spots(run)
     ]

@@ -78,15 +78,15 @@ def varying(sets: Sequence[Parameters]) -> list[str]:
 
 def label_of(parameters: Parameters, names: Iterable[str], kernel: Declaration) -> str:
     """Words that tell one series or point from another: ``randread · 4 KiB · iodepth 8``."""
-    said = []
+    words = []
     for name in names:
         if name not in parameters:
             continue
         axis = kernel.axis(name)
         text = figures.parameter(axis, parameters[name])
         bare = axis.unit == "B" or isinstance(parameters[name], str)
-        said.append(text if bare else f"{name} {text}")
-    return " · ".join(said)
+        words.append(text if bare else f"{name} {text}")
+    return " · ".join(words)
 
 
 def grid_label(parameters: Parameters, axes: Sequence[Axis]) -> str:
@@ -269,8 +269,8 @@ def headline_points(experiment: ExperimentResult) -> list[int]:
 def rows_of(run: Run) -> list[Row]:
     """The grid: headline rows of every experiment, grids first."""
     rows = []
-    told = [one for one in run.experiments if not is_rounds(one)]
-    for experiment in sorted(told, key=lambda e: not e.name.endswith(".grid")):
+    shown = [one for one in run.experiments if not is_rounds(one)]
+    for experiment in sorted(shown, key=lambda e: not e.name.endswith(".grid")):
         for point in headline_points(experiment):
             ceiling, share = tightest(experiment, point)
             rows.append(

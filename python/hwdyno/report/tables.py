@@ -155,7 +155,7 @@ def _operating(experiment: ExperimentResult, curve: Curve, scale: figures.Scale)
 
 
 def _ns(value: float | None) -> str:
-    return figures.latency_scale([value]).said(value)
+    return figures.latency_scale([value]).quantity(value)
 
 
 def grid_table(rows: Sequence[Row]) -> Table:
@@ -172,14 +172,14 @@ def grid_cells(row: Row) -> list[str]:
     peer, ceiling = row.peer, row.ceiling
     bound = figures.NONE
     if ceiling:
-        figure = figures.said(Value(ceiling.value, ceiling.unit), rate_word)
+        figure = figures.quantity(Value(ceiling.value, ceiling.unit), rate_word)
         bound = f"{figure} ({ceiling.kind}: {ceiling.label or ceiling.formula})"
     return [
-        scale.said(point.throughput.value),
+        scale.quantity(point.throughput.value),
         scale.interval(point.throughput) or figures.NONE,
-        figures.said(point.rate, rate_word) if point.rate else figures.NONE,
+        figures.quantity(point.rate, rate_word) if point.rate else figures.NONE,
         _ns(point.latency_ns.mean if point.latency_ns else None),
-        f"{figures.said(peer.value, rate_word)} ({peer.named})" if peer else figures.NONE,
+        f"{figures.quantity(peer.value, rate_word)} ({peer.named})" if peer else figures.NONE,
         ratio_words(peer.ratio) if peer and peer.ratio else figures.NONE,
         bound,
         figures.percent(row.share),

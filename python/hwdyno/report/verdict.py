@@ -86,7 +86,7 @@ def reached_by_figures(resource: Resource, experiments: list[ExperimentResult]) 
         ]
         if known:
             value, experiment = (min if figure.lowest else max)(known, key=lambda one: one[0].value)
-            reached = figures.said(value, rate_word_of(experiment))
+            reached = figures.quantity(value, rate_word_of(experiment))
             clauses.setdefault(figure.how, []).append(f"{figure.does} {reached}")
     parts = [f"{' and '.join(verbs)} {how}".rstrip() for how, verbs in clauses.items()]
     return f"{resource.subject or resource.title} {', and '.join(parts)}." if parts else ""
@@ -124,5 +124,5 @@ def _fastest(resource: Resource, experiments: list[ExperimentResult]) -> str:
     if best is None:
         return ""
     value, experiment, at = best
-    reached = figures.said(value, rate_word_of(experiment))
+    reached = figures.quantity(value, rate_word_of(experiment))
     return f"{resource.subject or resource.title} reaches {reached} ({point_label(experiment, at)})."

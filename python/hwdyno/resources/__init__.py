@@ -77,8 +77,8 @@ def ceilings_of(machine: Machine, name: str, given: Iterable[Ceiling | str] = ()
 
     Raises ``UserError`` for one given as text that cannot be read.
     """
-    beside = (parse_given(one) if isinstance(one, str) else one for one in given)
-    return (*find(name).ceilings(machine), *beside)
+    extra = (parse_given(one) if isinstance(one, str) else one for one in given)
+    return (*find(name).ceilings(machine), *extra)
 
 
 def ceilings_of_site(machines: Sequence[Machine], name: str) -> tuple[Ceiling, ...]:
