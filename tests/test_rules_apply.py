@@ -52,8 +52,8 @@ def runs() -> Iterator[Run]:
         machine = SimulatedMachine(seed=7, threads=core.threads, core=core)
         results = (
             cores.bandwidths(core),
-            cores.asked(core, "memory_latency", "working_set", [*cores.CHASES, *cores.PAGED], locality="random"),
-            cores.asked(core, "compute_flops", "threads", [*cores.ISAS, *cores.ON_ZEROS]),
+            cores.measured(core, "memory_latency", "working_set", [*cores.CHASES, *cores.PAGED], locality="random"),
+            cores.measured(core, "compute_flops", "threads", [*cores.ISAS, *cores.ON_ZEROS]),
         )
         yield run_of(machine, *results)
     points = (training.point(1, 0.95), training.point(2, 0.6, cached_share_by_device=0.4, dataset_bytes=1e9))

@@ -12,7 +12,6 @@ from __future__ import annotations
 from hwdyno.ceilings.bounds import (
     Bound,
     Utilization,
-    applies,
     applies_by_key,
     block_bytes,
     bound_for,
@@ -25,7 +24,6 @@ from hwdyno.ceilings.given import parse_given
 __all__ = [
     "Bound",
     "Utilization",
-    "applies",
     "applies_by_key",
     "block_bytes",
     "bound_for",

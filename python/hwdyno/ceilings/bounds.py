@@ -77,11 +77,6 @@ def bound_of(ceiling: Ceiling, parameters: Mapping[str, Scalar], axes: Sequence[
     return Bound(ceiling, value, "bytes/s", formula)
 
 
-def applies(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> bool:
-    """Whether the ceiling says anything of a measurement with these parameters (its axes and what is fixed)."""
-    return bound_of(ceiling, parameters) is not None
-
-
 def bounds_for(
     ceilings: Iterable[Ceiling], parameters: Mapping[str, Scalar], axes: Sequence[Axis] = FIELD_AXES
 ) -> tuple[Bound, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hwdyno.machine import Machine, MemoryModule
-from hwdyno.units import format_bytes_s, number_at
+from hwdyno.units import format_bytes_s, number_at, plural
 from hwdyno.words import Ceiling, ExperimentResult, Run
 
 CHANNEL_BYTES = 8
@@ -35,7 +35,7 @@ def of_modules(machine: Machine) -> tuple[Ceiling, ...]:
     # Modules of unlike speed run at the slowest one's.
     rate, count = min(rates), len(channels)
     value = rate * 1e6 * count * CHANNEL_BYTES
-    formula = f"{rate:.0f} MT/s x {count} populated channel{'s' if count > 1 else ''} x 8 B = {format_bytes_s(value)}"
+    formula = f"{rate:.0f} MT/s x {plural(count, 'populated channel')} x 8 B = {format_bytes_s(value)}"
     source = "SMBIOS type 17: configured speed and locators of the modules that are there"
     return (Ceiling(METRIC, "physical", value, "bytes/s", formula, source, f"{count} DRAM channels"),)
 

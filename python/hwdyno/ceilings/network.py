@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from hwdyno.units import format_bytes_s, format_value, positive
+from hwdyno.units import format_bytes_s, format_value, plural, positive
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run
 
 FRAME_BYTES = 38
@@ -105,7 +105,7 @@ def _copies(parameters: Parameters, point: Measurement, processors: int) -> Ceil
     cores = max(1.0, min(threads / (3 - copies), processors or threads))
     bytes_s = copy * cores / copies
     formula = (
-        f"{format_value(copy, 'bytes/s')} that one core copies x {cores:.0f} core{'s' if cores > 1 else ''} / "
+        f"{format_value(copy, 'bytes/s')} that one core copies x {plural(cores, 'core')} / "
         f"{copies} cop{'ies' if copies > 1 else 'y'} = {format_bytes_s(bytes_s)}"
     )
     source = "a copy of a few MiB (memory_bandwidth) in the same run; loopback has no link"

@@ -219,7 +219,7 @@ def best_block_size(case: Case) -> Verdict | None:
 
 
 WIDE = 3
-"""A knee whose interval spans more than this factor is told as a range."""
+"""A knee whose interval spans more than this factor is given as a range."""
 
 
 def best_combination(case: Case) -> list[Verdict]:
@@ -295,11 +295,6 @@ RULES = (
     Rule("still_rising", "curve", still_rising, _CURVES(roles=("concurrency", "size"), states=("still rising",))),
     Rule("saturated", "curve", saturated, _CURVES(states=("saturated at the first point",))),
     Rule("load_without_effect", "curve", load_without_effect, _CURVES(roles=("concurrency",), states=("flat",))),
-    Rule(
-        "best_block_size",
-        "curve",
-        best_block_size,
-        _CURVES(roles=("size",), states=("knee", "saturated at the first point")),
-    ),
+    Rule("best_block_size", "curve", best_block_size, _CURVES(roles=("size",), states=_BENT)),
     Rule("best_combination", "experiment", best_combination),
 )

@@ -50,12 +50,12 @@ class Verdict:
     points: tuple[int, ...] = ()
     resource: str = ""
     explains: tuple[str, ...] = ()
-    """Rules that this one is reason enough for: of its points they are counted here, and not told again."""
+    """Rules that this one is reason enough for: its points count here, and are not reported again."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A Run and the part of it that a rule is asked about."""
+    """A Run and the part of it that a rule looks at."""
 
     run: Run
     result: ExperimentResult = field(
@@ -66,7 +66,7 @@ class Case:
 
     @property
     def point(self) -> Measurement:
-        """The point asked about."""
+        """The point that the rule looks at."""
         return self.result.points[self.at]
 
     @property
@@ -186,12 +186,12 @@ class Case:
     def others_share(self) -> float | None:
         """Share of the machine's CPU that other processes kept busy while the point ran; none where nothing tells.
 
-        The kernel's own threads work for our I/O too (encryption, write-back), so that nothing is held
-        against others unless they had a good part of it outside of the kernel.
+        The kernel's own threads work for our I/O too (encryption, write-back), so that nothing is charged
+        to others unless they had a good part of it outside of the kernel.
         """
         point, conditions = self.point, self.point.conditions
         if self.threads is None or point.elapsed_s <= 0 or self.resource.two_ended:
-            return None
+            return None  # A peer at the other end of a loopback is part of the measurement.
         if (not point.cpu_user_s and not point.cpu_system_s) or not {"cpu_busy", "cpu_user"} <= set(conditions):
             return None
         had = point.elapsed_s * self.threads

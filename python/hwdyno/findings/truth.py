@@ -78,8 +78,8 @@ def missed_device(case: Case) -> tuple[float, str, float, float] | None:
 def _at_device(counters: Mapping[str, float], direction: str) -> float | None:
     """Bytes that reached the device, as far as the counters tell; none if they do not.
 
-    The device's counters hold everybody's bytes, so of reads the process's own (/proc/self/io) are asked
-    too. They count a buffered write when it dirties the cache, so of writes only the device is asked. A
+    The device's counters hold everybody's bytes, so for reads the process's own (/proc/self/io) count
+    too. Those count a buffered write when it dirties the cache, so for writes only the device's count. A
     filesystem without a device may account for nothing: a process counter of 0 alone tells nothing.
     """
     device, process = counters.get(f"device_{direction}_bytes"), counters.get(f"process_{direction}_bytes")

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hwdyno.axes import declaration_of
+from hwdyno.axes import declarations_of
 from hwdyno.hosts import Done, Event, HostLostError, Ready, Refused, Scratch, counters
 from hwdyno.machine import Machine
 from hwdyno.topology import Topology
@@ -151,7 +151,7 @@ class Agent:
     def kernels(self) -> dict[str, Declaration]:
         """The kernels of the host's engine."""
         if self._kernels is None:
-            self._kernels = {one["name"]: declaration_of(one) for one in self._ask("kernels")}
+            self._kernels = declarations_of(self._ask("kernels"))
         return self._kernels
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:

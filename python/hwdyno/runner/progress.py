@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hwdyno.words import Measurement, Parameters, PeerResult, Run
+from hwdyno.axes import FIELD_AXES
+from hwdyno.words import Axis, Measurement, Parameters, PeerResult, Run
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class Step:
     total: int
     """Readings at least; noisy points take more."""
     left_s: float
+    axes: tuple[Axis, ...] = FIELD_AXES
+    """Its kernel's."""
 
 
 class Progress(Protocol):

@@ -154,7 +154,9 @@ class _Rounds(Session):
         total = len(self.points[planned.experiment.name]) * SNIA_ROUNDS
         left = max(0, total - self.readings) * (self.runtime_s + OVERHEAD_S)
         shown = {**point.parameters, "round": number} if number else point.parameters
-        self.progress.begins(Step(planned.experiment.name, shown, max(1, number), self.readings, total, left))
+        self.progress.begins(
+            Step(planned.experiment.name, shown, max(1, number), self.readings, total, left, planned.declaration.axes)
+        )
         before = self.site.snapshot()
         try:
             reading = self.site.run(planned.experiment.kernel, told)
