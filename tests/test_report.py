@@ -403,3 +403,11 @@ def test_arithmetic_on_numbers_and_on_integers_is_told_apart_in_tables_and_chart
     (floating, whole) = rows.by_unit(run.experiments[0])
     assert [len(floating.points), len(whole.points)] == [3, 3]
     assert [curve.points for curve in whole.curves] == [(0, 1, 2)]
+
+
+def test_the_parts_of_several_hosts_stand_under_their_names() -> None:
+    one = Machine.of_survey(made_run.MACHINE)
+    alone = machine.machines_of((one,))
+    both = machine.machines_of((one, replace(one, hostname="bench-08")))
+    assert [group.title for group in both] == [f"{host}: {g.title}" for host in ("bench-07", "bench-08") for g in alone]
+    assert machine.machines_of(()) == []

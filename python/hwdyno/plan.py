@@ -503,8 +503,9 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
 
 def select(names: Sequence[str] | None, target: Target) -> list[tuple[Experiment, Given]]:
     """The experiments of these names or resources; without names, those that ``hwdyno run`` asks by itself."""
-    processors = target.topology().processors
-    usual = [one for one in catalogue.all() if one.usual and one.least_processors <= processors]
+    processors, kernels = target.topology().processors, target.kernels()
+    fitting = (one for one in catalogue.all() if one.least_processors <= processors and one.kernel in kernels)
+    usual = [one for one in fitting if one.usual]
     if not names:
         return [(one, {}) for one in usual]
     found = dict.fromkeys(one for name in names for one in _by_name(name, usual))

@@ -13,7 +13,7 @@ from hwdyno.axes import is_mixed, splits
 from hwdyno.report import distributions, figures, study, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
-from hwdyno.report.machine import machine_of
+from hwdyno.report.machine import machines_of
 from hwdyno.report.rows import Row, parameters_of, rows_of
 from hwdyno.report.verdict import ranked, verdict_of
 from hwdyno.resources import rate_word_of
@@ -46,7 +46,7 @@ def _context(run: Run) -> dict[str, Any]:
     experiments = [
         _experiment(experiment, at, charts) for at, experiment in enumerate(run.experiments) if experiment.points
     ]
-    machine = machine_of(run.machine)
+    machine = machines_of(run.machines)
     links = [
         ("figures", "Figures", rows),
         ("findings", "Findings", run.findings),
@@ -56,6 +56,7 @@ def _context(run: Run) -> dict[str, Any]:
     links += [("machine", "Machine", machine), ("method", "Method", True), ("data", "Data", True)]
     stem = "".join(letter for letter in run.id if letter.isascii() and (letter.isalnum() or letter in "-_"))[:60]
     host = run.machine.hostname or (f"from {run.imported_from}" if run.imported_from else "this machine")
+    host += f" and {len(run.machines) - 1} more" if len(run.machines) > 1 else ""
     return {
         "title": f"{host}, {run.started[:10]} – hwdyno",
         "version": run.version,
