@@ -90,7 +90,7 @@ class Copier(SimulatedHost):
         count = max(1, round(noisy(0.002, draw) * offered * given["runtime"]))
         copied = stream("copy", count, count * given["chunk"], latency_ns={"total": latencies(count, mean_s * 1e9)})
         samples = {"interval_s": given["runtime"], "operations": [[count]], "bytes": [[count * given["chunk"]]]}
-        return reading(given["runtime"], [copied], (0.01, 0.01), asked=0.0, samples=samples)
+        return reading(given["runtime"], [copied], (0.01, 0.01), in_flight=0.0, samples=samples)
 
 
 def swept(path: Path, load: str, **axes: Any) -> Run:
