@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-from hwdyno import engine
+from hwdyno import engine, experiments, workloads
 
 
 def test_the_stub_says_what_the_bridge_has() -> None:
@@ -30,6 +30,41 @@ def test_every_kernel_declares_itself_in_full() -> None:
         for parameter in kernel["parameters"]:
             assert parameter["means"], (name, parameter["name"])
             assert parameter["type"] in {"integer", "number", "choice", "text", "flag", "integers"}
+
+
+ROLES = {"concurrency", "size", "rate", "delay", "label"}
+TRAITS = {"reads", "writes", "random", "trims", "synchronous", "synchronous_buffered", "page_cache"}
+LABELS_AS_LOADS = {
+    "working_set": "names a level of the memory: a larger set is another memory, not more load",
+    "node": "names a NUMA node",
+    "operation": "names an operation: each is a point of its own",
+    "nrfiles": "names the size of a tree",
+    "n": "names the size of a problem",
+}
+
+
+def test_every_kernel_and_workload_declares_what_its_axes_are_and_what_it_changes() -> None:
+    for name, kernel in (engine.kernels() | workloads.all()).items():
+        assert kernel["operation"], name
+        assert kernel["writes"] in {"nothing", "file", "folder", "device"}, name
+        assert isinstance(kernel["stateful"], bool) and isinstance(kernel["grows"], bool), name
+        declared = {parameter["name"]: parameter for parameter in kernel["parameters"]}
+        assert set(kernel["consent"]) <= set(declared), name
+        for parameter in kernel["parameters"]:
+            place = (name, parameter["name"])
+            assert parameter["role"] in ROLES, place
+            assert not parameter["workers"] or parameter["role"] == "concurrency", place
+            assert set(parameter.get("traits", {})) <= set(parameter.get("choices", ())), place
+            assert {one for traits in parameter.get("traits", {}).values() for one in traits} <= TRAITS, place
+            assert parameter.get("split", next(iter(declared))) in declared, place
+
+
+def test_a_load_has_a_role_or_a_reason_for_none() -> None:
+    known = engine.kernels() | workloads.all()
+    for experiment in experiments.all():
+        axes = {one["name"]: one for one in known[experiment.kernel]["parameters"]}
+        if axes[experiment.load]["role"] == "label":
+            assert experiment.load in LABELS_AS_LOADS, experiment.name
 
 
 def test_an_unknown_kernel_is_named_with_those_that_there_are() -> None:

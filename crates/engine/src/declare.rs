@@ -1,13 +1,16 @@
 //! How a kernel declares what it takes: one function a type of parameter, and those that many kernels share.
 
+use std::collections::BTreeMap;
+
 use serde_json::{json, Value};
 
-use crate::kernel::{Kind, Parameter};
+use crate::kernel::{Kind, Parameter, Role};
 
 /// A parameter of any type.
 #[must_use]
 pub fn parameter(name: &'static str, means: &'static str, unit: &'static str, kind: Kind, default: Value) -> Parameter {
-    Parameter { name, means, unit, kind, default }
+    let (role, workers, traits, split) = (Role::Label, false, BTreeMap::new(), "");
+    Parameter { name, means, unit, kind, default, role, workers, traits, split }
 }
 
 /// A whole number within bounds, both included.

@@ -1,5 +1,6 @@
 //! What every kernel fills: its declaration (parameters, and what one pass does) and its loop.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -29,6 +30,64 @@ pub struct KernelInfo {
     /// What one pass (one operation) does, as `(unit, amount)`: the amount is a number or the name
     /// of a parameter, so that every rate is derived from the count of passes.
     pub pass: Vec<(&'static str, &'static str)>,
+    /// What one pass is, in the field's word, singular.
+    pub operation: &'static str,
+    /// What a run changes.
+    pub writes: Writes,
+    /// Parameters by which the user gives a device's data away.
+    pub consent: &'static [&'static str],
+    /// Whether a reading leaves something behind that changes the next one: files, caches, the far end's memory.
+    pub stateful: bool,
+    /// Whether the time of a reading grows with a parameter, so that it is not read in rounds with others.
+    pub grows: bool,
+}
+
+impl KernelInfo {
+    /// One that changes nothing and leaves nothing behind; what differs is set beside it.
+    #[must_use]
+    pub fn new(name: &'static str, measures: &'static str, operation: &'static str) -> Self {
+        Self {
+            name,
+            measures,
+            parameters: Vec::new(),
+            pass: vec![("operations", "1")],
+            operation,
+            writes: Writes::Nothing,
+            consent: &[],
+            stateful: false,
+            grows: false,
+        }
+    }
+}
+
+/// What a run of a kernel changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Writes {
+    /// Nothing.
+    Nothing,
+    /// The file at `path`, or new ones beside it.
+    File,
+    /// Files below the folder `path`.
+    Folder,
+    /// The file at `path`, or a raw device with the parameters in `consent`.
+    Device,
+}
+
+/// What a parameter means for the load, where a sweep runs along it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Operations in flight: more is more load.
+    Concurrency,
+    /// Bytes of one operation.
+    Size,
+    /// Operations or bytes offered a second, whether those before are complete or not: an open loop.
+    Rate,
+    /// A wait between operations: less is more load.
+    Delay,
+    /// Anything else: it names or orders points.
+    Label,
 }
 
 /// One parameter of a kernel.
@@ -45,6 +104,16 @@ pub struct Parameter {
     pub kind: Kind,
     /// The value when it is not given; `null` means that it must be given.
     pub default: Value,
+    /// What it means for the load.
+    pub role: Role,
+    /// Of a concurrency: whether each step adds a thread that runs by itself, and not the depth of a queue.
+    pub workers: bool,
+    /// Of a choice: what its words mean for a finding or a plan, such as `reads` or `synchronous`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub traits: BTreeMap<&'static str, &'static [&'static str]>,
+    /// Of a choice with a word that both reads and writes: the parameter with the share of reads, in per cent.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub split: &'static str,
 }
 
 /// The type of a parameter.
@@ -161,6 +230,34 @@ impl Parameters {
 }
 
 impl Parameter {
+    /// With this role; [`Role::Label`] where none is given.
+    #[must_use]
+    pub fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// A concurrency of which each step adds a thread that runs by itself.
+    #[must_use]
+    pub fn workers(mut self) -> Self {
+        self.workers = true;
+        self.role(Role::Concurrency)
+    }
+
+    /// With what its words mean.
+    #[must_use]
+    pub fn traits(mut self, traits: &[(&'static str, &'static [&'static str])]) -> Self {
+        self.traits = traits.iter().copied().collect();
+        self
+    }
+
+    /// With the parameter that says the share of reads where a word both reads and writes.
+    #[must_use]
+    pub fn split(mut self, by: &'static str) -> Self {
+        self.split = by;
+        self
+    }
+
     fn accepts(&self, value: &Value) -> Result<(), String> {
         match &self.kind {
             Kind::Integer { min, max } => match value.as_i64() {

@@ -53,3 +53,41 @@ pub static TABLE: &[&dyn Kernel] = &[
     &training_vector_index::VectorIndex,
     &training_vector_search::VectorSearch,
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::kernel::{Kind, Role, Writes};
+
+    #[test]
+    fn every_declaration_is_whole() {
+        for kernel in TABLE {
+            let info = kernel.info();
+            assert!(!info.measures.is_empty() && !info.operation.is_empty(), "{}", info.name);
+            let names: BTreeSet<_> = info.parameters.iter().map(|parameter| parameter.name).collect();
+            assert_eq!(names.len(), info.parameters.len(), "{}: a name stands twice", info.name);
+            assert!(info.consent.iter().all(|name| names.contains(name)), "{}", info.name);
+            assert!(info.consent.is_empty() || info.writes == Writes::Device, "{}", info.name);
+            for parameter in &info.parameters {
+                let place = format!("{} {}", info.name, parameter.name);
+                assert!(!parameter.means.is_empty(), "{place}");
+                assert!(!parameter.workers || parameter.role == Role::Concurrency, "{place}");
+                assert!(parameter.split.is_empty() || names.contains(parameter.split), "{place}");
+                if let Kind::Choice { choices } = &parameter.kind {
+                    assert!(parameter.traits.keys().all(|word| choices.contains(word)), "{place}");
+                } else {
+                    assert!(parameter.traits.is_empty(), "{place}");
+                }
+                if parameter.role != Role::Label {
+                    let number = matches!(parameter.kind, Kind::Integer { .. } | Kind::Number { .. });
+                    assert!(number, "{place}: a load is a number");
+                }
+                if parameter.role == Role::Size {
+                    assert_eq!(parameter.unit, "B", "{place}");
+                }
+            }
+        }
+    }
+}

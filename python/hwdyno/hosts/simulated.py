@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import random
 import zlib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hwdyno.hosts import simulated_core, simulated_storage
 from hwdyno.hosts.simulated_machine import SimulatedMachine
-from hwdyno.hosts.simulated_reading import filled, latencies, parameter, reading, stream
+from hwdyno.hosts.simulated_reading import declarations, filled, latencies, parameter, reading, stream
 from hwdyno.words import UserError
 
 __all__ = ["SimulatedHost", "SimulatedMachine"]
@@ -25,6 +26,11 @@ _IDLE: dict[str, Any] = {
     "parameters": [parameter("runtime", "number", 0.2, "s", min=0.001, max=86_400.0)],
     "pass": [["operations", "1"]],
 }
+
+
+@cache
+def _kernels() -> dict[str, dict[str, Any]]:
+    return declarations(*simulated_storage.KERNELS, _IDLE, *simulated_core.KERNELS)
 
 
 class SimulatedHost:
@@ -49,7 +55,7 @@ class SimulatedHost:
 
     def kernels(self) -> dict[str, dict[str, Any]]:
         """The declarations of the kernels that it simulates."""
-        return {one["name"]: one for one in (*simulated_storage.KERNELS, _IDLE, *simulated_core.KERNELS)}
+        return _kernels()
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """A Reading as the engine gives it, at once."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
-from hwdyno.hosts.simulated_reading import noisy, parameter, reading, stream
+from hwdyno.hosts.simulated_reading import declarations, noisy, parameter, reading, stream
 from hwdyno.statistics import Histogram
 
 HEADERS_BYTES, FRAME_BYTES = 52, 38
@@ -257,8 +257,8 @@ def _declared(name: str, passes: list[list[str]], parameters: dict[str, Any]) ->
     }
 
 
-_KERNELS: dict[str, dict[str, Any]] = {
-    "network_throughput": _declared(
+_KERNELS = declarations(
+    _declared(
         "network_throughput",
         [["operations", "1"], ["bytes", "block"]],
         {
@@ -267,7 +267,7 @@ _KERNELS: dict[str, dict[str, Any]] = {
             **{"search": False, "port": 5201},
         },
     ),
-    "network_latency": _declared(
+    _declared(
         "network_latency",
         [["operations", "1"]],
         {
@@ -275,5 +275,5 @@ _KERNELS: dict[str, dict[str, Any]] = {
             **{"load_streams": 0, "direction": "up", "congestion": "", "port": 5201},
         },
     ),
-    "network_ping": _declared("network_ping", [["operations", "1"]], {"message": 56, "in_flight": 1, "rate": 0.0}),
-}
+    _declared("network_ping", [["operations", "1"]], {"message": 56, "in_flight": 1, "rate": 0.0}),
+)

@@ -7,6 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hwdyno import engine
 from hwdyno.statistics import Histogram
 from hwdyno.words import UserError
 
@@ -80,6 +81,20 @@ def reading(
 def parameter(name: str, kind: str, default: Any, unit: str = "", **more: Any) -> dict[str, Any]:
     """The declaration of one parameter."""
     return {"name": name, "means": name, "unit": unit, "type": kind, "default": default, **more}
+
+
+_OF_PARAMETERS = ("role", "workers", "traits", "split")
+
+
+def declarations(*simulated: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Simulated kernels by name; roles, traits and effects are those of the engine's kernels of the same names."""
+    found = {}
+    for one in simulated:
+        real = engine.kernels()[one["name"]]
+        facts = {each["name"]: {key: each[key] for key in _OF_PARAMETERS if key in each} for each in real["parameters"]}
+        parameters = [{**facts[each["name"]], **each} for each in one["parameters"]]
+        found[str(one["name"])] = {**real, **one, "parameters": parameters}
+    return found
 
 
 def filled(declared: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

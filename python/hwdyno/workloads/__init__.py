@@ -13,7 +13,7 @@ class Workload(Protocol):
     """Software that is measured as a kernel is."""
 
     def info(self) -> dict[str, Any]:
-        """Its declaration, as the engine gives its kernels': ``name``, ``measures``, ``parameters``, ``pass``."""
+        """Its declaration, in the form of the engine's kernels."""
         ...
 
     def run(self, parameters: dict[str, Any]) -> dict[str, Any]:

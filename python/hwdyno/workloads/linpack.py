@@ -17,9 +17,12 @@ RESIDUAL_LIMIT = 16.0
 LIBRARIES = ("auto", *blas.NAMES)
 MOST_SOLVES = 1000
 
+_LABEL = {"role": "label", "workers": False}
+
 
 def _integer(name: str, means: str, low: int, high: int, default: int, unit: str = "") -> dict[str, Any]:
-    return {"name": name, "means": means, "unit": unit, "type": "integer", "min": low, "max": high, "default": default}
+    bounds = {"type": "integer", "min": low, "max": high, "default": default}
+    return {"name": name, "means": means, "unit": unit, **bounds, **_LABEL}
 
 
 class Linpack:
@@ -27,15 +30,20 @@ class Linpack:
 
     def info(self) -> dict[str, Any]:
         """Its declaration."""
-        operation = {"name": "operation", "means": "lu: LINPACK's dgesv; gemm: a matrix product", "unit": ""}
-        library = {"name": "blas", "means": "the library that does it; auto for the fastest that is here", "unit": ""}
+        operation = {"name": "operation", "means": "lu: LINPACK's dgesv; gemm: a matrix product", "unit": "", **_LABEL}
+        library = {
+            "name": "blas",
+            "means": "the library that does it; auto for the fastest that is here",
+            "unit": "",
+            **_LABEL,
+        }
         return {
             "name": "linpack",
             "measures": "FLOP/s of LU with its residual checked, 2/3 n^3 + 2 n^2 a system, or of dgemm, 2 n^3",
             "parameters": [
                 {**operation, "type": "choice", "choices": ["lu", "gemm"], "default": "lu"},
                 _integer("n", "equations, or rows of the matrices", 2, 200_000, 2000),
-                _integer("threads", "threads of the library", 1, 1024, 1),
+                {**_integer("threads", "threads of the library", 1, 1024, 1), "role": "concurrency", "workers": True},
                 {**library, "type": "choice", "choices": list(LIBRARIES), "default": "auto"},
                 _integer("seed", "of the random matrix", 0, 2**31 - 1, 1),
                 {
@@ -46,9 +54,15 @@ class Linpack:
                     "min": 0.0,
                     "max": 86400.0,
                     "default": 0.5,
+                    **_LABEL,
                 },
             ],
             "pass": [["operations", "1"], ["flops", "2/3 n^3 + 2 n^2, or 2 n^3"]],
+            "operation": "solve",
+            "writes": "nothing",
+            "consent": [],
+            "stateful": False,
+            "grows": True,
         }
 
     def run(self, parameters: dict[str, Any]) -> dict[str, Any]:

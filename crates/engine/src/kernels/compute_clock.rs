@@ -19,15 +19,17 @@ const BATCH_NS: u64 = 100_000;
 impl Kernel for ComputeClock {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "compute_clock",
-            measures: "dependent additions a second, one a cycle: the clock that the processors really run at",
             parameters: vec![
-                integer("threads", "how many threads do it at once", "", (1, 1024), 1),
+                integer("threads", "how many threads do it at once", "", (1, 1024), 1).workers(),
                 number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.1),
                 interval_s(),
                 cpus(),
             ],
-            pass: vec![("operations", "1")],
+            ..KernelInfo::new(
+                "compute_clock",
+                "dependent additions a second, one a cycle: the clock that the processors really run at",
+                "addition",
+            )
         }
     }
 

@@ -46,8 +46,6 @@ struct Share {
 impl Kernel for ComputeFlops {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "compute_flops",
-            measures: "arithmetic operations on registers that do not wait for each other, beside the clock",
             parameters: vec![
                 choice(
                     "operation",
@@ -61,12 +59,16 @@ impl Kernel for ComputeFlops {
                     "the numbers: zeros draw less power, so that a core may clock higher on them",
                     &Operands::WORDS,
                 ),
-                integer("threads", "how many threads do it at once", "", (1, 1024), 1),
+                integer("threads", "how many threads do it at once", "", (1, 1024), 1).workers(),
                 number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.2),
                 interval_s(),
                 cpus(),
             ],
-            pass: vec![("operations", "1")],
+            ..KernelInfo::new(
+                "compute_flops",
+                "arithmetic operations on registers that do not wait for each other, beside the clock",
+                "operation",
+            )
         }
     }
 

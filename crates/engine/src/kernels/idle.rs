@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::declare::{choice, integer, number};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Role, Stop};
 use crate::reading::Reading;
 use crate::storage::asked::Asked;
 use crate::storage::job::{Engine, Job};
@@ -15,21 +15,25 @@ pub struct Idle;
 impl Kernel for Idle {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "idle",
-            measures: "what the tool itself costs an operation, with no work under it",
             parameters: vec![
                 number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.2),
-                integer("iodepth", "operations handed over at once", "", (1, 1024), 32),
-                integer("numjobs", "threads", "", (1, 1024), 1),
-                integer("bs", "length that an operation would have", "B", (1, 1 << 24), 4096),
+                integer("iodepth", "operations handed over at once", "", (1, 1024), 32).role(Role::Concurrency),
+                integer("numjobs", "threads", "", (1, 1024), 1).workers(),
+                integer("bs", "length that an operation would have", "B", (1, 1 << 24), 4096).role(Role::Size),
                 integer("size", "length of the region that it would cover", "B", (1, 1 << 50), 1 << 30),
                 choice(
                     "rw",
                     "direction and order; randrw mixes half and half",
                     &["randread", "read", "randrw", "randwrite"],
-                ),
+                )
+                .traits(&[
+                    ("randread", &["reads", "random"]),
+                    ("read", &["reads"]),
+                    ("randrw", &["reads", "writes", "random"]),
+                    ("randwrite", &["writes", "random"]),
+                ]),
             ],
-            pass: vec![("operations", "1")],
+            ..KernelInfo::new("idle", "what the tool itself costs an operation, with no work under it", "operation")
         }
     }
 

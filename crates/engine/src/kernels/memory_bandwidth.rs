@@ -33,17 +33,20 @@ impl Kernel for MemoryBandwidth {
         let mut parameters = work::parameters("read");
         parameters.extend([
             integer("working_set", "bytes of all arrays of one thread together", "B", (64, 1 << 44), 512 << 20),
-            integer("threads", "how many threads do it at once, each on memory of its own", "", (1, 1024), 1),
+            integer("threads", "how many threads do it at once, each on memory of its own", "", (1, 1024), 1).workers(),
             number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.5),
             interval_s(),
             work::cpus(),
         ]);
         parameters.extend(work::placement());
         KernelInfo {
-            name: "memory_bandwidth",
-            measures: "bytes that threads move between registers and memory, every result verified afterwards",
             parameters,
             pass: vec![("operations", "1"), ("bytes", "block")],
+            ..KernelInfo::new(
+                "memory_bandwidth",
+                "bytes that threads move between registers and memory, every result verified afterwards",
+                "access",
+            )
         }
     }
 

@@ -26,8 +26,6 @@ const ROUNDS: u64 = 500;
 impl Kernel for MemoryCoreToCore {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "memory_core_to_core",
-            measures: "time to get a cache line from the second processor to the first",
             parameters: vec![
                 choice("operation", "cas: compare-and-swap in turn, one way; clean, modified: loads of lines that the other has read or written", &[
                     "cas", "clean", "modified",
@@ -36,7 +34,11 @@ impl Kernel for MemoryCoreToCore {
                 number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.2),
                 cpus(),
             ],
-            pass: vec![("operations", "1")],
+            ..KernelInfo::new(
+                "memory_core_to_core",
+                "time to get a cache line from the second processor to the first",
+                "transfer",
+            )
         }
     }
 

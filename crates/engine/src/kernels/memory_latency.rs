@@ -63,17 +63,20 @@ impl Kernel for MemoryLatency {
         let mut parameters = ring_parameters("working_set");
         parameters.extend([
             integer("stride", "distance between the places of the chase, a multiple of 8", "B", (8, 1 << 30), 64),
-            integer("threads", "how many threads chase at once, each through memory of its own", "", (1, 1024), 1),
+            integer("threads", "how many threads chase at once, each through memory of its own", "", (1, 1024), 1)
+                .workers(),
             number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.3),
             interval_s(),
             cpus(),
         ]);
         parameters.extend(placement());
         KernelInfo {
-            name: "memory_latency",
-            measures: "time of a load that depends on the one before, means of short batches as a histogram",
             parameters,
-            pass: vec![("operations", "1")],
+            ..KernelInfo::new(
+                "memory_latency",
+                "time of a load that depends on the one before, means of short batches as a histogram",
+                "access",
+            )
         }
     }
 

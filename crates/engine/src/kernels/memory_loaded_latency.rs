@@ -10,7 +10,7 @@ use serde_json::json;
 use super::memory_latency::{ring_of, ring_parameters};
 use crate::clock::now_ns;
 use crate::declare::{integer, interval_s, number};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Role, Stop};
 use crate::memory::chase::{Chase, Meter};
 use crate::memory::crew::{self, Timeline};
 use crate::memory::operation::{Choice, Isa};
@@ -41,8 +41,9 @@ impl Kernel for MemoryLoadedLatency {
     fn info(&self) -> KernelInfo {
         let mut parameters = work::parameters("read");
         parameters.extend([
-            integer("delay", "cycles that a traffic thread waits after each block", "cycles", (0, 1 << 32), 0),
-            integer("threads", "threads that make traffic, beside the one that chases", "", (0, 1023), 1),
+            integer("delay", "cycles that a traffic thread waits after each block", "cycles", (0, 1 << 32), 0)
+                .role(Role::Delay),
+            integer("threads", "threads that make traffic, beside the one that chases", "", (0, 1023), 1).workers(),
             integer("working_set", "bytes of all arrays of one traffic thread", "B", (64, 1 << 44), 256 << 20),
             number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.5),
             interval_s(),
@@ -51,10 +52,13 @@ impl Kernel for MemoryLoadedLatency {
         parameters.extend(ring_parameters("chase_set"));
         parameters.extend(work::placement());
         KernelInfo {
-            name: "memory_loaded_latency",
-            measures: "time of a dependent load on the first processor, while threads on the others make traffic",
             parameters,
             pass: vec![("operations", "1"), ("bytes", "block")],
+            ..KernelInfo::new(
+                "memory_loaded_latency",
+                "time of a dependent load on the first processor, while threads on the others make traffic",
+                "access",
+            )
         }
     }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::declare::{choice, integer, text};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Role, Stop};
 use crate::network::caller::Pings;
 use crate::network::client::{self, Outcome};
 use crate::network::options::{common, Target};
@@ -25,23 +25,27 @@ impl Kernel for NetworkLatency {
         let mut parameters = vec![
             choice("protocol", "what carries the round trips", &["tcp", "udp"]),
             choice("exchange", "round trips over one connection, or a connection for each", &["echo", "connect"]),
-            integer("message", "bytes each way", "B", (1, 64 << 10), 64),
-            integer("in_flight", "round trips under way at once", "", (1, 1024), 1),
+            integer("message", "bytes each way", "B", (1, 64 << 10), 64).role(Role::Size),
+            integer("in_flight", "round trips under way at once", "", (1, 1024), 1).role(Role::Concurrency),
             choice(
                 "waiting",
                 "asleep until a message comes, as most programs do, or both ends looking again for 50 µs before (spin)",
                 &["sleep", "spin"],
             ),
-            integer("load_streams", "TCP streams that fill the path meanwhile", "", (0, MOST_STREAMS as i64), 0),
+            integer("load_streams", "TCP streams that fill the path meanwhile", "", (0, MOST_STREAMS as i64), 0)
+                .role(Role::Concurrency),
             choice("direction", "where these streams go: from here, to here, or both", &["up", "down", "both"]),
             text("congestion", "TCP congestion control of these streams; empty for the system's", ""),
         ];
         parameters.extend(common());
         KernelInfo {
-            name: "network_latency",
-            measures: "round trips with a server of ours, idle or while streams fill the path",
             parameters,
-            pass: vec![("operations", "1")],
+            stateful: true,
+            ..KernelInfo::new(
+                "network_latency",
+                "round trips with a server of ours, idle or while streams fill the path",
+                "round trip",
+            )
         }
     }
 

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use serde_json::json;
 
 use crate::declare::{integer, interval_s, number, text};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Role, Stop};
 use crate::network::ping::{self, Pinging};
 use crate::network::reach::resolve;
 use crate::network::route;
@@ -22,24 +22,29 @@ const MOST_PAYLOAD: i64 = 65_507;
 impl Kernel for NetworkPing {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "network_ping",
-            measures: "ICMP echo round trips with any host, where this system permits them",
             parameters: vec![
                 text("server", "whom to ping, by name or address; empty for 127.0.0.1", ""),
-                integer("message", "payload each way, as ping's -s", "B", (0, MOST_PAYLOAD), PAYLOAD_BYTES),
-                integer("in_flight", "echoes under way at once", "", (1, 1024), 1),
+                integer("message", "payload each way, as ping's -s", "B", (0, MOST_PAYLOAD), PAYLOAD_BYTES)
+                    .role(Role::Size),
+                integer("in_flight", "echoes under way at once", "", (1, 1024), 1).role(Role::Concurrency),
                 number(
                     "rate",
                     "echoes asked for a second; 0 for the next as soon as one is back",
                     "1/s",
                     (0.0, 1e7),
                     0.0,
-                ),
+                )
+                .role(Role::Rate),
                 number("runtime", "length of the timed region", "s", (0.01, 86_400.0), 1.0),
                 number("ramp_time", "run this long before anything is counted", "s", (0.0, 3600.0), 0.0),
                 interval_s(),
             ],
-            pass: vec![("operations", "1")],
+            stateful: true,
+            ..KernelInfo::new(
+                "network_ping",
+                "ICMP echo round trips with any host, where this system permits them",
+                "round trip",
+            )
         }
     }
 

@@ -18,8 +18,6 @@ pub struct NetworkServer;
 impl Kernel for NetworkServer {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "network_server",
-            measures: "nothing itself: it is the other end of others' network measurements",
             parameters: vec![
                 text("bind", "the address to listen at", "127.0.0.1"),
                 integer("port", "the port to listen at", "", (1, 65_535), 5201),
@@ -32,7 +30,12 @@ impl Kernel for NetworkServer {
                     false,
                 ),
             ],
-            pass: vec![("operations", "1")],
+            stateful: true,
+            ..KernelInfo::new(
+                "network_server",
+                "nothing itself: it is the other end of others' network measurements",
+                "test",
+            )
         }
     }
 

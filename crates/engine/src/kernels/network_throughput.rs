@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::declare::{choice, flag, integer, text};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Role, Stop};
 use crate::network::options::{common, Target};
 use crate::network::settings::{Handing, Settings, HEADER_BYTES, LARGEST_BLOCK, MOST_STREAMS};
 use crate::network::{client, outcome, route};
@@ -23,16 +23,17 @@ impl Kernel for NetworkThroughput {
     fn info(&self) -> KernelInfo {
         let mut parameters = vec![
             choice("protocol", "what carries the streams", &["tcp", "udp"]),
-            integer("streams", "streams a direction", "", (1, MOST_STREAMS as i64), 1),
+            integer("streams", "streams a direction", "", (1, MOST_STREAMS as i64), 1).role(Role::Concurrency),
             integer(
                 "block",
                 "bytes handed over at a time, a datagram's with UDP; 0 for 128 KiB, or 1460 B with UDP",
                 "B",
                 (0, LARGEST_BLOCK as i64),
                 0,
-            ),
+            )
+            .role(Role::Size),
             choice("direction", "from here (up), to here (down), or both at once", &["up", "down", "both"]),
-            integer("rate", "rate of each stream; 0 for as fast as it goes", "bit/s", (0, 1 << 50), 0),
+            integer("rate", "rate of each stream; 0 for as fast as it goes", "bit/s", (0, 1 << 50), 0).role(Role::Rate),
             integer("burst", "blocks that may go at once within the rate; 0 for one", "", (0, 1000), 0),
             integer("window", "socket buffers at both ends; 0 leaves them to the system", "B", (0, 512 << 20), 0),
             text("congestion", "TCP congestion control; empty for the system's", ""),
@@ -63,10 +64,14 @@ impl Kernel for NetworkThroughput {
         ];
         parameters.extend(common());
         KernelInfo {
-            name: "network_throughput",
-            measures: "TCP or UDP streams to, from, or both ways with a server (ours or iperf3's)",
             parameters,
             pass: vec![("operations", "1"), ("bytes", "block")],
+            stateful: true,
+            ..KernelInfo::new(
+                "network_throughput",
+                "TCP or UDP streams to, from, or both ways with a server (ours or iperf3's)",
+                "block",
+            )
         }
     }
 

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use serde_json::{json, Value};
 
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Stop};
+use crate::declare::parameter;
+use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Role, Stop, Writes};
 use crate::reading::Reading;
 use crate::storage::asked::Asked;
-use crate::storage::declared::{asked, bytes, choice, count, courses, flag, job_files, parameter, seconds};
+use crate::storage::declared::{asked, bytes, choice, count, courses, flag, job_files, seconds};
 use crate::storage::failing::Fail;
 use crate::storage::flow::{Flows, Share};
 use crate::storage::job::{Engine, Job};
@@ -30,8 +31,6 @@ pub struct StorageBlocks;
 impl Kernel for StorageBlocks {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "storage_blocks",
-            measures: "blocks read from or written to a file, with a number of operations in flight",
             parameters: vec![
                 parameter("path", "an existing file, or a block device, which is written with destroy and serial only", "", Kind::Text, Value::Null),
                 choice(
@@ -41,10 +40,10 @@ impl Kernel for StorageBlocks {
                         "read", "write", "randread", "randwrite", "rw", "randrw", "trim", "randtrim", "trimwrite",
                         "randtrimwrite",
                     ],
-                ),
+                ).traits(&[("read", &["reads"]), ("write", &["writes"]), ("randread", &["reads", "random"]), ("randwrite", &["writes", "random"]), ("rw", &["reads", "writes"]), ("randrw", &["reads", "writes", "random"]), ("trim", &["trims"]), ("randtrim", &["trims", "random"]), ("trimwrite", &["trims", "writes"]), ("randtrimwrite", &["trims", "writes", "random"])]).split("rwmixread"),
                 parameter("rwmixread", "share of reads in a mix", "%", Kind::Integer { min: 0, max: 100 }, json!(50)),
-                parameter("bs", "length of an operation", "B", Kind::Integer { min: 1, max: 1 << 40 }, json!(4096)),
-                count("iodepth", "operations in flight a job", 1, 1024, 1),
+                parameter("bs", "length of an operation", "B", Kind::Integer { min: 1, max: 1 << 40 }, json!(4096)).role(Role::Size),
+                count("iodepth", "operations in flight a job", 1, 1024, 1).role(Role::Concurrency),
                 count(
                     "iodepth_batch_submit",
                     "operations to hand over in one io_uring call; 0 for 2 if direct (more are held back together), \
@@ -60,8 +59,8 @@ impl Kernel for StorageBlocks {
                     1024,
                     0,
                 ),
-                count("numjobs", "threads, each with its own queue", 1, 1024, 1),
-                choice("ioengine", "how operations reach the file", &["io_uring", "libaio", "psync", "mmap", "stdio", "null"]),
+                count("numjobs", "threads, each with its own queue", 1, 1024, 1).workers(),
+                choice("ioengine", "how operations reach the file", &["io_uring", "libaio", "psync", "mmap", "stdio", "null"]).traits(&[("libaio", &["synchronous_buffered"]), ("psync", &["synchronous"]), ("mmap", &["synchronous", "page_cache"]), ("stdio", &["synchronous", "page_cache"])]),
                 flag(
                     "hipri",
                     "poll for completions instead of waiting for interrupts: io_uring, direct, a queue with io_poll",
@@ -105,6 +104,14 @@ impl Kernel for StorageBlocks {
             .chain(job_files())
             .collect(),
             pass: vec![("operations", "1"), ("bytes", "bs")],
+            writes: Writes::Device,
+            consent: &["destroy", "serial"],
+            stateful: true,
+            ..KernelInfo::new(
+                "storage_blocks",
+                "blocks read from or written to a file, with a number of operations in flight",
+                "I/O",
+            )
         }
     }
 

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use serde_json::{json, Value};
-
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::declare::{choice, required, text};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::reading::Reading;
 use crate::storage::check::{After, Check};
 
@@ -13,26 +12,22 @@ pub struct StorageCheck;
 
 impl Kernel for StorageCheck {
     fn info(&self) -> KernelInfo {
-        let parameter = |name, means, kind, default| Parameter { name, means, unit: "", kind, default };
         KernelInfo {
-            name: "storage_check",
-            measures: "whether what a run had acknowledged before it was cut short is there; reads only",
             parameters: vec![
-                parameter("journal", "the journal that storage_blocks kept", Kind::Text, Value::Null),
-                parameter(
-                    "path",
-                    "the file or device; empty for the one that the journal names",
-                    Kind::Text,
-                    json!(""),
-                ),
-                parameter(
+                required("journal", "the journal that storage_blocks kept"),
+                text("path", "the file or device; empty for the one that the journal names", ""),
+                choice(
                     "after",
                     "kill: what was acknowledged must be there; power_cut: what a sync had covered",
-                    Kind::Choice { choices: vec!["kill", "power_cut"] },
-                    json!("kill"),
+                    &["kill", "power_cut"],
                 ),
             ],
-            pass: vec![("operations", "1")],
+            stateful: true,
+            ..KernelInfo::new(
+                "storage_check",
+                "whether what a run had acknowledged before it was cut short is there; reads only",
+                "block",
+            )
         }
     }
 

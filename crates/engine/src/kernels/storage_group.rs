@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::{json, Value};
 
 use super::storage_blocks::{self, StorageBlocks};
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::declare::required;
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop, Writes};
 use crate::reading::Reading;
 use crate::storage::flow::Flows;
 
@@ -79,18 +80,18 @@ pub struct StorageGroup;
 impl Kernel for StorageGroup {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "storage_group",
-            measures: "several jobs on storage at the same time; each one's own reading stands in details.jobs",
-            parameters: vec![Parameter {
-                name: "jobs",
-                means:
-                    "the parameters of storage_blocks for each job, as a JSON list of objects; after: the numbers of \
-                        the jobs that it waits for, ends: of those that end with it",
-                unit: "",
-                kind: Kind::Text,
-                default: Value::Null,
-            }],
-            pass: vec![("operations", "1")],
+            parameters: vec![required(
+                "jobs",
+                "the parameters of storage_blocks for each job, as a JSON list of objects; after: the numbers of \
+                 the jobs that it waits for, ends: of those that end with it",
+            )],
+            writes: Writes::Device,
+            stateful: true,
+            ..KernelInfo::new(
+                "storage_group",
+                "several jobs on storage at the same time; each one's own reading stands in details.jobs",
+                "I/O",
+            )
         }
     }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::declare::{integer, parameter, path};
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Stop, Writes};
 use crate::reading::Reading;
 use crate::storage::layout::lay_out;
 
@@ -13,8 +13,6 @@ pub struct StorageLayout;
 impl Kernel for StorageLayout {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "storage_layout",
-            measures: "a data file laid out in sequence with bytes that do not compress, to the last fsync",
             parameters: vec![
                 path("the file; one that is there is finished if it is a layout, and never overwritten"),
                 parameter(
@@ -26,7 +24,13 @@ impl Kernel for StorageLayout {
                 ),
                 integer("seed", "decides the bytes", "", (0, i64::MAX), 1),
             ],
-            pass: vec![("operations", "1")],
+            writes: Writes::File,
+            stateful: true,
+            ..KernelInfo::new(
+                "storage_layout",
+                "a data file laid out in sequence with bytes that do not compress, to the last fsync",
+                "block",
+            )
         }
     }
 

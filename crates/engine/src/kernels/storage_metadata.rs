@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::declare::{choice, cpus, integer, interval_s, number, path};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Role, Stop, Writes};
 use crate::reading::Reading;
 use crate::storage::names::{Names, Operation};
 
@@ -15,15 +15,22 @@ pub struct StorageMetadata;
 impl Kernel for StorageMetadata {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "storage_metadata",
-            measures: "names of many small files in a tree of its own: made, looked up, listed, changed, removed",
             parameters: vec![
                 path("a directory to make the tree in, or a file in it; what is there stays"),
-                choice("operation", "what is timed; readdir lists a whole directory an operation", &OPERATIONS),
+                choice("operation", "what is timed; readdir lists a whole directory an operation", &OPERATIONS).traits(
+                    &[
+                        ("create", &["writes"]),
+                        ("stat", &["reads"]),
+                        ("open", &["reads"]),
+                        ("readdir", &["reads"]),
+                        ("rename", &["writes"]),
+                        ("unlink", &["writes"]),
+                    ],
+                ),
                 integer("nrfiles", "files a thread", "", (1, 10_000_000), 1000),
-                integer("filesize", "length of each file", "B", (0, 1 << 30), 4096),
+                integer("filesize", "length of each file", "B", (0, 1 << 30), 4096).role(Role::Size),
                 integer("depth", "levels of directories, four in each; files lie in the lowest", "", (0, 6), 0),
-                integer("numjobs", "threads", "", (1, 1024), 1),
+                integer("numjobs", "threads", "", (1, 1024), 1).workers(),
                 choice(
                     "directories",
                     "each thread in directories of its own, or all in the same",
@@ -44,7 +51,13 @@ impl Kernel for StorageMetadata {
                 interval_s(),
                 cpus("processors to run on, one thread each in turn; empty for any"),
             ],
-            pass: vec![("operations", "1")],
+            writes: Writes::Folder,
+            stateful: true,
+            ..KernelInfo::new(
+                "storage_metadata",
+                "names of many small files in a tree of its own: made, looked up, listed, changed, removed",
+                "operation",
+            )
         }
     }
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::declare::{choice, cpus, flag, integer, interval_s, number, path};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Role, Stop, Writes};
 use crate::reading::Reading;
 use crate::storage::asked::Asked;
 use crate::storage::failing::Fail;
@@ -36,8 +36,6 @@ pub struct StoragePatterns;
 impl Kernel for StoragePatterns {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "storage_patterns",
-            measures: "one pass through a file in one of the patterns of IOzone and IOR, through the page cache unless direct",
             parameters: vec![
                 path("an existing data file; new ones are made beside it and removed"),
                 choice(
@@ -45,15 +43,15 @@ impl Kernel for StoragePatterns {
                     "write: into a new file; rewrite: into one that is there; read: not in the cache; reread: read before; \
                      backward_read, stride (every 17th record), record_rewrite (one record again and again); f…: by fread and fwrite",
                     &PATTERNS,
-                ),
-                integer("bs", "length of a record", "B", (1, 1 << 40), 65536),
-                integer("numjobs", "threads, each with a part of the file (or a new file) of its own", "", (1, 1024), 1),
+                ).traits(&[("write", &["writes"]), ("rewrite", &["writes"]), ("read", &["reads"]), ("reread", &["reads"]), ("randread", &["reads", "random"]), ("randwrite", &["writes", "random"]), ("backward_read", &["reads"]), ("record_rewrite", &["writes"]), ("stride", &["reads"]), ("fwrite", &["writes", "page_cache"]), ("frewrite", &["writes", "page_cache"]), ("fread", &["reads", "page_cache"]), ("freread", &["reads", "page_cache"]), ("randrw", &["reads", "writes", "random"])]),
+                integer("bs", "length of a record", "B", (1, 1 << 40), 65536).role(Role::Size),
+                integer("numjobs", "threads, each with a part of the file (or a new file) of its own", "", (1, 1024), 1).workers(),
                 integer("size", "what all threads together go through; 0 for the whole file", "B", (0, i64::MAX), 0),
                 choice(
                     "ioengine",
                     "how records reach the file; f… are always the C library's",
                     &["psync", "mmap", "io_uring", "libaio"],
-                ),
+                ).traits(&[("libaio", &["synchronous_buffered"]), ("psync", &["synchronous"]), ("mmap", &["synchronous", "page_cache"])]),
                 flag("direct", "past the page cache (O_DIRECT), where the filesystem allows it", false),
                 flag("end_fsync", "make durable what was written, inside the timed region", false),
                 number("runtime", "a pass is cut after this; 0 for never", "s", (0.0, 604_800.0), 0.0),
@@ -62,6 +60,13 @@ impl Kernel for StoragePatterns {
                 cpus("processors to run on, one job each in turn; empty for any"),
             ],
             pass: vec![("operations", "1"), ("bytes", "bs")],
+            writes: Writes::File,
+            stateful: true,
+            ..KernelInfo::new(
+                "storage_patterns",
+                "one pass through a file in one of the patterns of IOzone and IOR, through the page cache unless direct",
+                "I/O",
+            )
         }
     }
 

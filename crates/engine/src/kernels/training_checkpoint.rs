@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::clock::now_ns;
 use crate::declare::{flag, integer, number, path, text};
 use crate::histogram::Histogram;
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Role, Stop, Writes};
 use crate::reading::{CpuTime, Note, Reading};
 use crate::training::batches::Meeting;
 use crate::training::ledger::Ledger;
@@ -25,12 +25,12 @@ pub struct Checkpoint;
 impl Kernel for Checkpoint {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "training_checkpoint",
-            measures: "how fast a checkpoint is saved and loaded again, over ranks",
             parameters: vec![
                 path("a folder of this kernel's own; its files are removed after"),
-                integer("checkpoint_bytes", "size of one checkpoint over all ranks", "B", (4096, 1 << 50), 1 << 30),
-                integer("ranks", "how many ranks save and load their parts at once", "", (1, 4096), 8),
+                integer("checkpoint_bytes", "size of one checkpoint over all ranks", "B", (4096, 1 << 50), 1 << 30)
+                    .role(Role::Size),
+                integer("ranks", "how many ranks save and load their parts at once", "", (1, 4096), 8)
+                    .role(Role::Concurrency),
                 number(
                     "model_share",
                     "share of the bytes that is the model's; the rest is the optimizer's, in a file of its own",
@@ -55,13 +55,20 @@ impl Kernel for Checkpoint {
                 integer("writes", "how many checkpoints are saved", "", (1, 1000), 10),
                 integer("reads", "how many are loaded", "", (0, 1000), 10),
                 integer("slots", "how many are kept at once; the oldest is overwritten", "", (1, 1000), 1),
-                integer("transfer_size", "bytes of one write or read", "B", (4096, 1 << 30), 8 << 20),
+                integer("transfer_size", "bytes of one write or read", "B", (4096, 1 << 30), 8 << 20).role(Role::Size),
                 flag("fsync", "a save ends when its data is on the storage", true),
                 flag("drop_cache", "a load reads from the storage, not from the page cache", true),
                 text("model", "name of the model; told on, not used", ""),
                 number("scale", "share of the model's own checkpoint; told on, not used", "", (0.0, 1.0), 1.0),
             ],
             pass: vec![("bytes", "checkpoint_bytes")],
+            writes: Writes::Folder,
+            stateful: true,
+            ..KernelInfo::new(
+                "training_checkpoint",
+                "how fast a checkpoint is saved and loaded again, over ranks",
+                "checkpoint",
+            )
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::clock::now_ns;
 use crate::declare::{chosen, integer, number, path, text};
 use crate::histogram::Histogram;
-use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Role, Stop, Writes};
 use crate::reading::{CpuTime, Note, Reading};
 use crate::training::dataset::{Layout, FORMATS};
 use crate::training::ledger::Ledger;
@@ -29,7 +29,7 @@ pub fn layout_parameters() -> Vec<Parameter> {
         chosen("format", "format of the files", &FORMATS.map(|(name, _)| name), "npz"),
         integer("files", "how many files", "", (0, 1 << 32), 168),
         integer("samples_per_file", "samples in each file", "", (0, 1 << 40), 1),
-        number("record_bytes", "mean size of a sample", "B", (0.0, 1e12), 146_600_628.0),
+        number("record_bytes", "mean size of a sample", "B", (0.0, 1e12), 146_600_628.0).role(Role::Size),
         number("record_bytes_stdev", "standard deviation of that size", "B", (0.0, 1e12), 0.0),
         integer("subfolders", "folders that the files are dealt to; 0 for none", "", (0, 1 << 20), 0),
         text("prefix", "how file names begin", "img"),
@@ -42,12 +42,17 @@ pub fn layout_parameters() -> Vec<Parameter> {
 impl Kernel for Generate {
     fn info(&self) -> KernelInfo {
         let mut parameters = layout_parameters();
-        parameters.push(integer("threads", "files written at once; 0 for one a processor", "", (0, 1024), 0));
+        parameters.push(integer("threads", "files written at once; 0 for one a processor", "", (0, 1024), 0).workers());
         KernelInfo {
-            name: "training_generate",
-            measures: "how fast a training data set is written, file by file, each synced",
             parameters,
             pass: vec![("files", "1")],
+            writes: Writes::Folder,
+            stateful: true,
+            ..KernelInfo::new(
+                "training_generate",
+                "how fast a training data set is written, file by file, each synced",
+                "file",
+            )
         }
     }
 

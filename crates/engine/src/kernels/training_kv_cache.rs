@@ -7,7 +7,7 @@ use serde_json::{json, Value};
 
 use crate::clock::now_ns;
 use crate::declare::{choice, flag, integer, interval_s, number, path, text};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Role, Stop, Writes};
 use crate::reading::{Note, Reading};
 use crate::storage::counters::{Device, Snapshot};
 use crate::sys::memory::mix;
@@ -28,7 +28,8 @@ pub struct KvCache;
 fn parameters() -> Vec<Parameter> {
     vec![
         path("a folder of this kernel's own; its files are removed after"),
-        integer("users", "users who talk to the model, each waiting for his answer", "", (1, 4096), 8),
+        integer("users", "users who talk to the model, each waiting for his answer", "", (1, 4096), 8)
+            .role(Role::Concurrency),
         integer("bytes_per_token", "bytes of the cache a token", "B", (1, 1 << 30), 131_072),
         number("scale", "share of a real context's tokens that a turn has", "", (1e-6, 1.0), 1.0),
         choice(
@@ -42,7 +43,7 @@ fn parameters() -> Vec<Parameter> {
         number("think", "factor on the users' times to think; 0 for none", "", (0.0, 1000.0), 1.0),
         integer("memory", "size of the memory tier above the storage; 0 for none", "B", (0, 1 << 50), 0),
         integer("capacity", "size of the storage tier; the least recently used goes", "B", (4096, 1 << 50), 8 << 30),
-        integer("transfer_size", "bytes of one read or write", "B", (4096, 1 << 30), 1 << 20),
+        integer("transfer_size", "bytes of one read or write", "B", (4096, 1 << 30), 1 << 20).role(Role::Size),
         number("runtime", "length of the timed region", "s", (0.001, 1e7), 10.0),
         flag("direct", "bypass the page cache (O_DIRECT)", true),
         flag("drop_cache", "without direct: empty the page cache of an entry before it is read", true),
@@ -58,10 +59,15 @@ fn parameters() -> Vec<Parameter> {
 impl Kernel for KvCache {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "training_kv_cache",
-            measures: "how fast storage takes and gives back the KV cache of a served language model",
             parameters: parameters(),
             pass: vec![("operations", "1"), ("bytes", "the entry's")],
+            writes: Writes::Folder,
+            stateful: true,
+            ..KernelInfo::new(
+                "training_kv_cache",
+                "how fast storage takes and gives back the KV cache of a served language model",
+                "entry",
+            )
         }
     }
 

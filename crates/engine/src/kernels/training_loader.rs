@@ -11,7 +11,7 @@ use super::training_generate::layout_parameters;
 use crate::clock::now_ns;
 use crate::declare::{choice, flag, integer, number, text};
 use crate::histogram::Histogram;
-use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Role, Stop};
 use crate::reading::{CpuTime, Note, Reading};
 use crate::training::batches::{Batches, Meeting};
 use crate::training::dataset::{self, Format, Layout};
@@ -31,17 +31,19 @@ pub struct Loader;
 fn parameters() -> Vec<Parameter> {
     let mut list = layout_parameters();
     list.extend([
-        integer("accelerators", "how many accelerators are emulated, each a rank", "", (1, 4096), 1),
+        integer("accelerators", "how many accelerators are emulated, each a rank", "", (1, 4096), 1)
+            .role(Role::Concurrency),
         integer("batch_size", "samples in a batch", "", (1, 1 << 32), 7),
-        integer("read_threads", "readers of each accelerator; 0 for none: it reads for itself", "", (0, 256), 4),
-        integer("prefetch", "batches that each reader keeps ahead", "", (1, 1024), 2),
+        integer("read_threads", "readers of each accelerator; 0 for none: it reads for itself", "", (0, 256), 4)
+            .role(Role::Concurrency),
+        integer("prefetch", "batches that each reader keeps ahead", "", (1, 1024), 2).role(Role::Concurrency),
         integer("epochs", "how often the data set is read", "", (1, 10_000), 5),
         integer("steps", "at most so many steps an epoch; 0 for all", "", (0, 1 << 40), 0),
         number("compute", "time that an accelerator computes on a batch", "s", (0.0, 3600.0), 0.323),
         number("runtime", "ends the run after the step that lasts beyond this; 0 for none", "s", (0.0, 1e7), 0.0),
         choice("order", "the sorted files as they are, or a new random order each epoch", &["dlio", "shuffled"]),
         choice("parse", "hold each format against its checksums, or only read it", &["full", "raw"]),
-        integer("transfer_size", "bytes of one read", "B", (4096, 1 << 30), 512 << 10),
+        integer("transfer_size", "bytes of one read", "B", (4096, 1 << 30), 512 << 10).role(Role::Size),
         integer("read_columns", "parquet: how many columns are read; 0 for all", "", (0, 10_000), 0),
         flag("direct", "bypass the page cache (O_DIRECT)", false),
         choice(
@@ -68,10 +70,14 @@ fn parameters() -> Vec<Parameter> {
 impl Kernel for Loader {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "training_loader",
-            measures: "how well storage and loader keep emulated accelerators busy",
             parameters: parameters(),
             pass: vec![("samples", "1")],
+            stateful: true,
+            ..KernelInfo::new(
+                "training_loader",
+                "how well storage and loader keep emulated accelerators busy",
+                "sample",
+            )
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::{json, Map, Value};
 
 use crate::clock::now_ns;
 use crate::declare::{choice, integer, path};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop, Writes};
 use crate::reading::{CpuTime, Reading, Stream};
 use crate::sys;
 use crate::training::vectors::data::{Code, Set, Spread, TRUTH};
@@ -64,12 +64,13 @@ pub fn fields(parameters: &Parameters) -> Map<String, Value> {
 impl Kernel for VectorIndex {
     fn info(&self) -> KernelInfo {
         let mut parameters = index_parameters();
-        parameters.push(integer("threads", "threads that build; 0 for all processors", "", (0, 1024), 0));
+        parameters.push(integer("threads", "threads that build; 0 for all processors", "", (0, 1024), 0).workers());
         KernelInfo {
-            name: "training_vector_index",
-            measures: "builds a vector index on storage, to be searched",
             parameters,
             pass: vec![("bytes", "the index's")],
+            writes: Writes::Folder,
+            stateful: true,
+            ..KernelInfo::new("training_vector_index", "builds a vector index on storage, to be searched", "index")
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::{json, Value};
 use super::training_vector_index::{fields, index_parameters, FILE};
 use crate::clock::now_ns;
 use crate::declare::{choice, flag, integer, interval_s, number, text};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
+use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Role, Stop};
 use crate::reading::{CpuTime, Note, Reading};
 use crate::storage::content::Content;
 use crate::storage::counters::{Device, Snapshot};
@@ -30,7 +30,7 @@ pub struct VectorSearch;
 fn parameters() -> Vec<Parameter> {
     let mut list = index_parameters();
     list.extend([
-        integer("threads", "threads that answer queries, one at a time each", "", (1, 1024), 1),
+        integer("threads", "threads that answer queries, one at a time each", "", (1, 1024), 1).workers(),
         integer(
             "search_list",
             "diskann, hnsw: candidates that a query keeps (ef): more find more, by more reads",
@@ -38,11 +38,12 @@ fn parameters() -> Vec<Parameter> {
             (1, 10_000),
             50,
         ),
-        integer("beam", "reads in flight a query", "", (1, 256), 4),
+        integer("beam", "reads in flight a query", "", (1, 256), 4).role(Role::Concurrency),
         integer("probes", "ivf: lists that a query reads", "", (1, 1 << 20), 16),
         integer("k", "neighbours that a query asks for", "", (1, 100), 10),
         number("runtime", "length of the timed region", "s", (0.001, 1e7), 2.0),
-        choice("ioengine", "how a query reads; psync has one read in flight", &["io_uring", "psync"]),
+        choice("ioengine", "how a query reads; psync has one read in flight", &["io_uring", "psync"])
+            .traits(&[("psync", &["synchronous"])]),
         flag("direct", "bypass the page cache (O_DIRECT)", true),
         flag("drop_cache", "without direct: empty the page cache of the index first", false),
         interval_s(),
@@ -54,10 +55,14 @@ fn parameters() -> Vec<Parameter> {
 impl Kernel for VectorSearch {
     fn info(&self) -> KernelInfo {
         KernelInfo {
-            name: "training_vector_search",
-            measures: "how fast a vector index on storage answers queries, and how well",
             parameters: parameters(),
             pass: vec![("operations", "1"), ("bytes", "the query's reads")],
+            stateful: true,
+            ..KernelInfo::new(
+                "training_vector_search",
+                "how fast a vector index on storage answers queries, and how well",
+                "query",
+            )
         }
     }
 

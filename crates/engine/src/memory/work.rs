@@ -2,7 +2,7 @@
 
 use super::operation::{loop_of, Isa, Primitive};
 use crate::declare::{self, choice, chosen, integer};
-use crate::kernel::{Error, Parameter, Parameters};
+use crate::kernel::{Error, Parameter, Parameters, Role};
 use crate::sys::pages::Pages;
 
 /// The traffic of one thread.
@@ -92,7 +92,7 @@ pub fn parameters(default_operation: &'static str) -> Vec<Parameter> {
         ),
         choice("pattern", "order of the places", &["sequential", "random"]),
         integer("stride", "distance from one place to the next; 0 for no gaps between blocks", "B", (0, 1 << 40), 0),
-        integer("block", "bytes touched in turn at each place: 8, 16, 32 or a multiple of 64", "B", (8, 1 << 40), 64),
+        integer("block", "bytes touched in turn at each place: 8, 16, 32 or a multiple of 64", "B", (8, 1 << 40), 64).role(Role::Size),
         choice("isa", "instructions of the loop; auto takes the fastest by a short timing", &Isa::WORDS),
     ]
 }

@@ -1,14 +1,9 @@
 //! The parameters that `storage_blocks` declares beside those of every run.
 
-use serde_json::{json, Value};
+use serde_json::json;
 
-use crate::kernel::{Kind, Parameter};
-
-/// A parameter of any kind.
-#[must_use]
-pub fn parameter(name: &'static str, means: &'static str, unit: &'static str, kind: Kind, default: Value) -> Parameter {
-    Parameter { name, means, unit, kind, default }
-}
+use crate::declare::parameter;
+use crate::kernel::{Kind, Parameter, Role};
 
 /// A time.
 #[must_use]
@@ -84,10 +79,11 @@ pub fn asked() -> Vec<Parameter> {
             "operations/s",
             Kind::Number { min: 0.0, max: 1e9 },
             json!(0.0),
-        ),
-        bytes("rate_bytes", "likewise so many B/s; 0 for no rate", 0, 0),
+        )
+        .role(Role::Rate),
+        bytes("rate_bytes", "likewise so many B/s; 0 for no rate", 0, 0).role(Role::Rate),
         choice("rate_process", "operations of a rate begin evenly spaced, or at random", &["linear", "poisson"]),
-        seconds("thinktime", "wait so long after every thinktime_blocks operations", 0.0),
+        seconds("thinktime", "wait so long after every thinktime_blocks operations", 0.0).role(Role::Delay),
         count("thinktime_blocks", "operations before each thinktime", 1, 1 << 30, 1),
         seconds("thinktime_iotime", "or so long with operations before each thinktime; 0 for thinktime_blocks", 0.0),
         seconds("thinktime_spin", "so much of each thinktime is spent spinning, not asleep", 0.0),
@@ -135,10 +131,11 @@ fn rate(name: &'static str, means: &'static str) -> Parameter {
 #[must_use]
 pub fn job_files() -> Vec<Parameter> {
     vec![
-        rate("rate_iops_read", "begin so many reads/s, all jobs together, in place of rate; 0 for no rate"),
-        rate("rate_iops_write", "likewise writes/s; in a mix the direction that is due goes first"),
-        bytes("rate_read", "likewise B/s read; 0 for no rate", 0, 0),
-        bytes("rate_write", "likewise B/s written", 0, 0),
+        rate("rate_iops_read", "begin so many reads/s, all jobs together, in place of rate; 0 for no rate")
+            .role(Role::Rate),
+        rate("rate_iops_write", "likewise writes/s; in a mix the direction that is due goes first").role(Role::Rate),
+        bytes("rate_read", "likewise B/s read; 0 for no rate", 0, 0).role(Role::Rate),
+        bytes("rate_write", "likewise B/s written", 0, 0).role(Role::Rate),
         rate(
             "rate_iops_min_read",
             "end the run, as a fault, when fewer reads/s are made, all jobs together; 0 for never",
