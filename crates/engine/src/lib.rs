@@ -16,6 +16,7 @@ pub mod kernels;
 pub mod memory;
 pub mod network;
 pub mod reading;
+pub mod rng;
 pub mod storage;
 pub mod survey;
 pub mod sys;

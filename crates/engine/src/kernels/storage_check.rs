@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::declare::{choice, required, text};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::reading::Reading;
-use crate::storage::check::{After, Check};
+use crate::storage::integrity::check::{Check, Interruption};
 
 /// See the module.
 pub struct StorageCheck;
@@ -35,7 +35,7 @@ impl Kernel for StorageCheck {
         let check = Check {
             journal: PathBuf::from(parameters.text("journal")),
             path: Some(PathBuf::from(parameters.text("path"))).filter(|path| !path.as_os_str().is_empty()),
-            after: if parameters.text("after") == "kill" { After::Kill } else { After::PowerCut },
+            interruption: if parameters.text("after") == "kill" { Interruption::Kill } else { Interruption::PowerCut },
         };
         let reading = check.run(stop)?;
         Ok(Reading { kernel: "storage_check".into(), parameters: parameters.as_json(), ..reading })

@@ -10,7 +10,7 @@ use super::storage_blocks::{self, StorageBlocks};
 use crate::declare::required;
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop, Writes};
 use crate::reading::Reading;
-use crate::storage::flow::Flows;
+use crate::storage::pace::flow::Flows;
 
 /// So many jobs may run at once.
 const MOST_JOBS: usize = 256;
@@ -45,7 +45,7 @@ struct Gate {
     ended: Mutex<Vec<bool>>,
     changed: Condvar,
     /// Which are over before their time.
-    over: Vec<Arc<AtomicBool>>,
+    cancelled: Vec<Arc<AtomicBool>>,
 }
 
 impl Gate {
@@ -53,7 +53,7 @@ impl Gate {
         Self {
             ended: Mutex::new(vec![false; jobs]),
             changed: Condvar::new(),
-            over: (0..jobs).map(|_| Arc::default()).collect(),
+            cancelled: (0..jobs).map(|_| Arc::default()).collect(),
         }
     }
 
@@ -67,7 +67,7 @@ impl Gate {
 
     fn ended(&self, job: usize, ends: &[usize]) {
         for &other in ends {
-            self.over[other].store(true, Ordering::Relaxed);
+            self.cancelled[other].store(true, Ordering::Relaxed);
         }
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)[job] = true;
         self.changed.notify_all();
@@ -114,7 +114,7 @@ impl Kernel for StorageGroup {
         let one = |number: usize| {
             let beside = &given[number].0;
             gate.wait_for(&beside.after, stop);
-            let answer = storage_blocks::run(&checked[number], stop, &flows, Some(&gate.over[number]));
+            let answer = storage_blocks::run(&checked[number], stop, &flows, Some(&gate.cancelled[number]));
             if answer.is_err() {
                 stop.set(); // the others would measure another load than the one asked for
             }

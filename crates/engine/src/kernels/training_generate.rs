@@ -10,9 +10,9 @@ use crate::declare::{chosen, integer, number, path, text};
 use crate::histogram::Histogram;
 use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Role, Stop, Writes};
 use crate::reading::{CpuTime, Note, Reading};
+use crate::rng::mix;
 use crate::training::dataset::{Layout, FORMATS};
 use crate::training::ledger::Ledger;
-use crate::training::random::mix;
 use crate::training::sink::{Halt, Sink};
 use crate::{cpu_time, sys, team};
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::memory::Region;
+use super::pages::page_size;
 
 /// What one read or write system call moves at most: 2 GiB less a page (read(2), `MAX_RW_COUNT`).
 pub const LARGEST_CALL: u64 = 0x7FFF_F000;
@@ -333,13 +334,6 @@ fn sampled_share(file: &File, offset: u64, length: u64) -> Option<f64> {
     (pages > 0).then(|| cached as f64 / pages as f64)
 }
 
-/// The system's page size.
-#[must_use]
-pub fn page_size() -> u64 {
-    // SAFETY: takes a plain number.
-    (unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).max(4096) as u64
-}
-
 /// The size of a block device; none if the file is none.
 #[must_use]
 pub fn device_size(file: &File) -> Option<u64> {
@@ -359,10 +353,4 @@ pub fn discard(device: &File, length: u64) -> io::Result<()> {
         0 => Ok(()),
         errno => Err(io::Error::from_raw_os_error((-errno) as i32)),
     }
-}
-
-/// The major and minor numbers of a device number.
-#[must_use]
-pub fn major_minor(device: u64) -> (u32, u32) {
-    (libc::major(device), libc::minor(device))
 }

@@ -4,6 +4,13 @@ use std::fs;
 use std::io;
 use std::ptr::NonNull;
 
+/// The system's page size.
+#[must_use]
+pub fn page_size() -> u64 {
+    // SAFETY: takes a plain number.
+    (unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).max(4096) as u64
+}
+
 /// Which pages to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
