@@ -4,6 +4,7 @@ use serde_json::{json, Map, Value};
 
 use crate::sys::datagrams::{LARGEST_DATAGRAM, MOST_SEGMENTS};
 use crate::sys::net::Options;
+use crate::words;
 
 /// What a reader takes at once, and is woken for: woken for each segment, both ends together spend a quarter more on a
 /// byte. Of the powers of two it was the fastest with an L2 cache of 2 MiB.
@@ -17,16 +18,16 @@ const LONGEST_S: f64 = 86_400.0;
 /// Seconds, microseconds and the number of a datagram stand in its first bytes.
 pub const HEADER_BYTES: usize = 16;
 
-/// How datagrams are handed to the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Handing {
-    /// One call each, as iperf3 does.
-    Plain,
-    /// Many a call (`sendmmsg`, `recvmmsg`).
-    #[default]
-    Batched,
-    /// One buffer that the kernel (or the interface) cuts up (`UDP_SEGMENT`, `UDP_GRO`).
-    Segmented,
+words! {
+    /// How datagrams are handed to the kernel.
+    pub enum Handing {
+        /// Many a call (`sendmmsg`, `recvmmsg`).
+        Batched = "batched",
+        /// One call each, as iperf3 does.
+        Plain = "plain",
+        /// One buffer that the kernel (or the interface) cuts up (`UDP_SEGMENT`, `UDP_GRO`).
+        Segmented = "segmented",
+    }
 }
 
 /// Round trips beside the streams, or instead of them; only our own server knows them.
@@ -98,7 +99,7 @@ impl Default for Settings {
             socket: Options::default(),
             zero_copy: false,
             skip_rx_copy: false,
-            handing: Handing::default(),
+            handing: Handing::Batched,
             runtime_s: 1.0,
             omit_s: 0.0,
             bytes: 0,

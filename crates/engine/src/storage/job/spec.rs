@@ -4,44 +4,86 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::options::JobOptions;
+use crate::declare::Words;
 use crate::kernel::Error;
+use crate::parameter::Trait;
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::io::fault_injection::PlannedFault;
 use crate::storage::raw::claim::Consent;
+use crate::words;
 
-/// How operations reach the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
-    /// `io_uring`.
-    Uring,
-    /// libaio's system calls.
-    Aio,
-    /// pread and pwrite.
-    Psync,
-    /// Copies from and to a mapping.
-    Mmap,
-    /// The C library's fread and fwrite.
-    Stdio,
-    /// Nothing: the loop alone.
-    Null,
+words! {
+    /// How operations reach the file.
+    pub enum Engine {
+        /// `io_uring`.
+        Uring = "io_uring",
+        /// libaio's system calls.
+        Aio = "libaio": SynchronousBuffered,
+        /// pread and pwrite.
+        Psync = "psync": Synchronous,
+        /// Copies from and to a mapping.
+        Mmap = "mmap": Synchronous PageCache,
+        /// The C library's fread and fwrite.
+        Stdio = "stdio": Synchronous PageCache,
+        /// Nothing: the loop alone.
+        Null = "null",
+    }
 }
 
-impl Engine {
-    /// The engine of the field's name for it.
+words! {
+    /// Direction and order of a job's operations.
+    pub enum Rw {
+        /// Reads in sequence.
+        Read = "read": Reads,
+        /// Writes in sequence.
+        Write = "write": Writes,
+        /// Reads at random.
+        Randread = "randread": Reads Random,
+        /// Writes at random.
+        Randwrite = "randwrite": Writes Random,
+        /// Both in sequence.
+        Rw = "rw": Reads Writes,
+        /// Both at random.
+        Randrw = "randrw": Reads Writes Random,
+        /// Gives blocks back in sequence.
+        Trim = "trim": Trims,
+        /// Gives blocks back at random.
+        Randtrim = "randtrim": Trims Random,
+        /// Gives each block back and writes it, in sequence.
+        Trimwrite = "trimwrite": Trims Writes,
+        /// Likewise at random.
+        Randtrimwrite = "randtrimwrite": Trims Writes Random,
+    }
+}
+
+impl Rw {
+    /// Share of what does not write, percent; `mixed` where it does both.
     #[must_use]
-    pub fn named(name: &str) -> Self {
-        match name {
-            "libaio" => Self::Aio,
-            "psync" => Self::Psync,
-            "mmap" => Self::Mmap,
-            "stdio" => Self::Stdio,
-            "null" => Self::Null,
-            _ => Self::Uring,
+    pub fn read_percent(self, mixed: u64) -> u64 {
+        match self {
+            Self::Read | Self::Randread | Self::Trim | Self::Randtrim => 100,
+            Self::Write | Self::Randwrite => 0,
+            Self::Trimwrite | Self::Randtrimwrite => 50,
+            Self::Rw | Self::Randrw => mixed,
         }
     }
 
+    /// Whether its order is random.
+    #[must_use]
+    pub fn random(self) -> bool {
+        self.is(Trait::Random)
+    }
+
+    /// Whether it gives blocks back.
+    #[must_use]
+    pub fn trims(self) -> bool {
+        self.is(Trait::Trims)
+    }
+}
+
+impl Engine {
     fn synchronous(self) -> bool {
-        matches!(self, Self::Psync | Self::Mmap | Self::Stdio)
+        self.is(Trait::Synchronous)
     }
 }
 
