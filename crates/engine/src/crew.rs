@@ -285,12 +285,12 @@ fn intervals(lines: &[&Timeline]) -> Vec<u64> {
 /// How many of `cpus` can be pinned to: as many threads as that do not take turns.
 fn places(cpus: &[u64]) -> usize {
     let allowed = affinity::allowed();
-    let asked = distinct(cpus);
+    let different = distinct(cpus);
     if allowed.is_empty() || cpus.iter().all(|&cpu| allowed.contains(&(cpu as usize))) {
-        return asked;
+        return different;
     }
     // A thread that was refused its processor runs on any of those that are allowed.
-    asked.min(allowed.len())
+    different.min(allowed.len())
 }
 
 /// How many different processors there are.

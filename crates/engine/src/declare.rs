@@ -32,7 +32,7 @@ use std::path::PathBuf;
 
 use serde_json::{json, Value};
 
-use crate::kernel::Error;
+use crate::error::Error;
 use crate::parameter::{Checked, Kind, Parameter, Role, Trait};
 
 /// What a kernel takes; [`parameters!`](crate::parameters) fills it.
@@ -451,7 +451,7 @@ macro_rules! parameters {
             fn declare(into: &mut Vec<$crate::parameter::Parameter>) {
                 $($crate::declare::Declares::<$type>::declare(&$declared, stringify!($name), into);)+
             }
-            fn read(from: &$crate::parameter::Checked) -> Result<Self, $crate::kernel::Error> {
+            fn read(from: &$crate::parameter::Checked) -> Result<Self, $crate::error::Error> {
                 Ok(Self { $($name: $crate::declare::Declares::<$type>::read(&$declared, stringify!($name), from)?,)+ })
             }
         }

@@ -1,6 +1,5 @@
 //! What every kernel fills: its declaration, what it takes, and its loop.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
@@ -8,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::declare::ParameterSet;
+pub use crate::error::Error;
 use crate::parameter::{Checked, Parameter};
 use crate::reading::Reading;
 
@@ -147,7 +147,7 @@ pub enum Writes {
     Device,
 }
 
-/// A request to end early, shared with whoever asked for the run; cheap to read in a loop.
+/// A request to end early, shared with the caller; cheap to read in a loop.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -163,40 +163,9 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the run was asked to end.
+    /// Whether the run is to end.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
-
-/// Why a run gave no reading.
-#[derive(Debug)]
-pub enum Error {
-    /// What was asked for cannot be: an unknown name, a value out of range.
-    Usage(String),
-    /// What the machine refused before the timed region began, with the `errno` where there is one.
-    Machine(String, Option<i32>),
-}
-
-impl Error {
-    /// A mistake in what was asked.
-    pub fn usage(says: impl Into<String>) -> Self {
-        Self::Usage(says.into())
-    }
-
-    /// A refusal by the machine; `doing` says what was tried, such as `open /data/x`.
-    pub fn machine(doing: impl fmt::Display, error: &std::io::Error) -> Self {
-        Self::Machine(format!("{doing}: {error}"), error.raw_os_error())
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Usage(says) | Self::Machine(says, _) => formatter.write_str(says),
-        }
-    }
-}
-
-impl std::error::Error for Error {}

@@ -1,13 +1,14 @@
 //! The engine: measures, and knows no Python, no plan and no ceiling.
 //!
 //! Three verbs are all that it offers: [`survey()`] describes the machine, [`kernels()`] lists the
-//! measuring loops with their parameters, [`run`] runs one of them and hands back a [`Reading`].
+//! measuring loops with their parameters, [`run`] runs one of them and returns a [`Reading`].
 
 pub mod clock;
 pub mod compute;
 pub mod cpu_time;
 pub mod crew;
 pub mod declare;
+pub mod error;
 #[cfg(test)]
 #[path = "../tests/here/mod.rs"]
 mod here;

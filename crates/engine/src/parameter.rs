@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::kernel::Error;
+use crate::error::Error;
 
 /// One parameter of a kernel.
 #[derive(Debug, Clone, Serialize)]

@@ -1,4 +1,4 @@
-//! What every kernel hands back: counts, whole latency histograms, samples over time and CPU cost.
+//! What every kernel returns: counts, whole latency histograms, samples over time and CPU cost.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -20,7 +20,7 @@ pub struct Reading {
     pub samples: Samples,
     /// CPU time that the measuring threads spent inside the timed region.
     pub cpu: CpuTime,
-    /// How many operations were asked to be in flight.
+    /// How many operations should be in flight.
     pub concurrency_asked: f64,
     /// Counters of the system over the timed region, by name with the unit in it, such as
     /// `process_read_bytes` or `device_read_bytes`; absent where the system has none.
@@ -35,7 +35,7 @@ pub struct Reading {
     pub interrupted: bool,
 }
 
-/// What was held against what an operation must leave, after it was timed.
+/// The check of what an operation has left, after it was timed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Words or results that were looked at.

@@ -112,7 +112,7 @@ impl Bank {
 pub type Loop = unsafe fn(&mut Bank, u64);
 
 /// A chain of [`crate::sys::clock_chain::TURN`] dependent additions a turn, with so many of a loop's wide
-/// instructions between them that the core keeps the clock that it has under that loop; hands back the sum. `turns` is even.
+/// instructions between them that the core keeps the clock that it has under that loop; returns the sum. `turns` is even.
 ///
 /// # Safety
 /// As [`Loop`] says.
@@ -245,7 +245,7 @@ impl Variant {
     /// Runs one slice of `turns` turns.
     #[inline]
     pub fn slice(&self, bank: &mut Bank, turns: u64) {
-        // SAFETY: variants come from `available` alone, which asked the processor for the instructions.
+        // SAFETY: variants come from `available` alone, which checks that the processor has the instructions.
         unsafe { (self.run)(bank, turns.max(1)) };
     }
 

@@ -67,7 +67,7 @@ impl Kernel for ComputeFlops {
     }
 }
 
-/// The loop that was asked for; with `auto`, the fastest of those for this operation and precision.
+/// The loop for these parameters; with `auto`, the fastest of those for this operation and precision.
 fn choose(parameters: &Parameters, cpus: &[u64]) -> Result<Variant, Error> {
     let Parameters { operation, precision, isa, .. } = *parameters;
     let fitting: Vec<_> = compute::available()
@@ -171,7 +171,7 @@ impl Share {
     }
 }
 
-/// Arithmetic held against the clock of the same moment: each slice against the chain's right after it.
+/// Arithmetic compared with the clock of the same moment: each slice against the chain's right after it.
 struct Cycles {
     /// Operations a cycle in the median pair, which is one that nobody cut into.
     median: f64,

@@ -94,7 +94,7 @@ impl Kernel for MemoryLoadedLatency {
     }
 }
 
-fn reading(work: &Work, choice: Choice, outcome: &Outcome<PartResult>, asked: u64) -> Reading {
+fn reading(work: &Work, choice: Choice, outcome: &Outcome<PartResult>, bytes: u64) -> Reading {
     let everyone = outcome.threads();
     let mut reading = outcome.reading(Vec::new());
     let elapsed_s = reading.elapsed_s.max(1e-9);
@@ -127,7 +127,7 @@ fn reading(work: &Work, choice: Choice, outcome: &Outcome<PartResult>, asked: u6
         })
         .unzip();
     reading.verified(verdicts.into_iter());
-    paged(&mut reading, work.pages, asked / everyone as u64, huge.into_iter());
+    paged(&mut reading, work.pages, bytes / everyone as u64, huge.into_iter());
     reading
 }
 

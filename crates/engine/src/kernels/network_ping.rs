@@ -26,7 +26,7 @@ parameters! {
         server: String = text("whom to ping, by name or address; empty for 127.0.0.1", ""),
         message: usize = integer("payload each way, as ping's -s", "B", (0, MOST_PAYLOAD), PAYLOAD_BYTES).role(Role::Size),
         in_flight: usize = integer("echoes under way at once", "", (1, 1024), 1).role(Role::Concurrency),
-        rate: f64 = number("echoes asked for a second; 0 for the next as soon as one is back", "1/s", (0.0, 1e7), 0.0).role(Role::Rate),
+        rate: f64 = number("echoes sent a second; 0 for the next as soon as one is back", "1/s", (0.0, 1e7), 0.0).role(Role::Rate),
         runtime: f64 = RUNTIME.within(0.01, 86_400.0),
         ramp_time: f64 = RAMP_TIME,
         interval_s: f64 = INTERVAL_S,

@@ -1,4 +1,4 @@
-//! Blocks of a run that was cut short, held against its journal of acknowledged writes.
+//! Blocks of a run that was cut short, compared with its journal of acknowledged writes.
 
 use std::path::PathBuf;
 

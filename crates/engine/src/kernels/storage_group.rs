@@ -93,7 +93,7 @@ impl Kernel for StorageGroup {
         stateful: true,
         ..Declaration::new(
             "storage_group",
-            "several jobs on storage at the same time; each one's own reading stands in details.jobs",
+            "several jobs on storage at the same time; the reading of each is in details.jobs",
             "I/O",
         )
     };
@@ -120,7 +120,7 @@ impl Kernel for StorageGroup {
             let answer = storage_blocks::run(&job.parameters, stop, &flows, Some(&gate.cancelled[number]))
                 .map(|reading| job.name(reading));
             if answer.is_err() {
-                stop.set(); // the others would measure another load than the one asked for
+                stop.set(); // the others would measure another load than this one
             }
             gate.ended(number, &beside.ends);
             if let Ok(mut place) = answers[number].lock() {

@@ -13,7 +13,7 @@ use crate::storage::job::spec::{Engine, Job};
 use crate::storage::raw::claim::Consent;
 use crate::{parameters, words};
 
-/// What IOzone's stride read takes unless told otherwise: every 17th record.
+/// What IOzone's stride read takes by default: every 17th record.
 const STRIDE_RECORDS: u64 = 17;
 /// See the module.
 pub struct StoragePatterns;

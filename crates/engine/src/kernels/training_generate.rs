@@ -14,7 +14,7 @@ use crate::training::ledger::Ledger;
 use crate::training::sink::{Halt, Sink};
 use crate::{cpu_time, parameters, sys, team};
 
-/// Room that stays free whatever is asked: a filesystem filled to the brim serves nobody.
+/// Room that always stays free: a filesystem filled to the brim serves nobody.
 const SPARE: u64 = 256 << 20;
 
 /// See the module.

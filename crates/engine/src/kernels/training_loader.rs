@@ -22,8 +22,8 @@ use crate::{cpu_time, parameters, sys, words};
 
 /// Threads need little: readers keep their buffers on the heap.
 const STACK: usize = 256 << 10;
-/// Files that are asked how much of them the page cache holds: a sample beyond this many.
-const ASKED: usize = 4096;
+/// Files whose share in the page cache is looked up: a sample beyond this many.
+const SAMPLED: usize = 4096;
 
 /// See the module.
 pub struct Loader;
@@ -41,7 +41,7 @@ words! {
 words! {
     /// What is made of what was read.
     pub enum Parse {
-        /// Each format is held against its checksums.
+        /// Each format is checked by its checksums.
         Full = "full",
         /// Nothing.
         Raw = "raw",
@@ -135,7 +135,7 @@ impl Kernel for Loader {
     }
 }
 
-/// What all threads brought home.
+/// What all threads have done.
 #[derive(Default)]
 struct Outcome {
     elapsed_s: f64,
@@ -257,9 +257,9 @@ fn mean_size(layout: &Layout, files: &[std::path::PathBuf], notes: &mut Vec<Note
     mean
 }
 
-/// Empties or fills the page cache, if asked; gives the share of the files' bytes that it holds then.
+/// Empties or fills the page cache, or leaves it; gives the share of the files' bytes that it holds then.
 fn prepare(source: &Source, cache: Cache, stop: &Stop) -> Option<f64> {
-    let every = if cache == Cache::Keep { source.files.len().div_ceil(ASKED) } else { 1 };
+    let every = if cache == Cache::Keep { source.files.len().div_ceil(SAMPLED) } else { 1 };
     let mut buffer = if cache == Cache::Warm { vec![0_u8; 1 << 20] } else { Vec::new() };
     let (mut cached, mut total) = (0_u64, 0_u64);
     for path in source.files.iter().step_by(every) {

@@ -160,7 +160,7 @@ impl<'a> Plan<'a> {
     fn list_count(&self) -> usize {
         match self.shape.lists {
             0 => (self.shape.vectors as f64).sqrt().ceil() as usize,
-            asked => asked.min(self.shape.vectors),
+            lists => lists.min(self.shape.vectors),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::sys::pages::{available_bytes, Pages};
 pub fn fits(bytes: u64) -> Result<(), Error> {
     match available_bytes() {
         Some(free) if bytes > free / 10 * 9 => Err(Error::usage(format!(
-            "{} MiB are asked for in all, {} MiB are free: take a smaller working set or fewer threads",
+            "{} MiB are needed in all, {} MiB are free: take a smaller working set or fewer threads",
             bytes >> 20,
             free >> 20
         ))),
@@ -36,12 +36,12 @@ pub fn refused(pages: Pages, bytes: u64, error: &io::Error) -> Error {
 /// Writes into the reading on which pages the memory came to lie.
 pub fn paged(reading: &mut Reading, pages: Pages, bytes_each: u64, huge: impl Iterator<Item = Option<u64>>) {
     let Some(huge) = huge.collect::<Option<Vec<_>>>() else { return };
-    let (got, asked) = (huge.iter().sum::<u64>(), bytes_each * huge.len() as u64);
-    reading.detail("huge_page_bytes", got);
-    if pages != Pages::Base && got < asked / 10 * 9 {
+    let (huge_bytes, bytes) = (huge.iter().sum::<u64>(), bytes_each * huge.len() as u64);
+    reading.detail("huge_page_bytes", huge_bytes);
+    if pages != Pages::Base && huge_bytes < bytes / 10 * 9 {
         reading.note(
             "huge_pages_refused",
-            format!("only {} of {} MiB lie on huge pages; the rest is on base pages", got >> 20, asked >> 20),
+            format!("only {} of {} MiB lie on huge pages; the rest is on base pages", huge_bytes >> 20, bytes >> 20),
         );
     }
 }

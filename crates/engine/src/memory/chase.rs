@@ -182,11 +182,11 @@ impl Chase {
         self.at = std::hint::black_box(at);
     }
 
-    /// How many loads make a batch that a look at the clock (some 25 ns) does not lengthen: at least
-    /// `least` (rounded to 16) and, unless it was asked for, 10 µs.
-    pub fn batch(&mut self, asked: u64) -> u64 {
-        if asked > 0 {
-            return asked.next_multiple_of(UNROLLED);
+    /// How many loads make a batch that a look at the clock (some 25 ns) does not lengthen: `loads`
+    /// (rounded to 16), or for 0 as many as take 8 µs, and 64 at least.
+    pub fn batch(&mut self, loads: u64) -> u64 {
+        if loads > 0 {
+            return loads.next_multiple_of(UNROLLED);
         }
         let mut loads = 64;
         loop {

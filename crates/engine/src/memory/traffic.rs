@@ -276,7 +276,7 @@ impl Traffic {
         }
     }
 
-    /// Visits of a block of the size that was asked for.
+    /// Visits of a block of the given size.
     #[must_use]
     pub fn visits(&self) -> u64 {
         (self.visited + self.updated) * (self.block / self.work.block.min(self.block))

@@ -15,8 +15,8 @@ use crate::histogram::median;
 use crate::kernel::Error;
 use crate::team;
 
-/// What makes two readings alike: what is done, in which order and blocks, with which instructions if that was
-/// said, on which pages, on a set of which power of two, by how many threads.
+/// What makes two readings alike: what is done, in which order and blocks, with which instructions if they were
+/// given, on which pages, on a set of which power of two, by how many threads.
 type Kind = (Primitive, bool, u64, Option<Isa>, u8, u32, usize);
 
 static KNOWN: Mutex<BTreeMap<Kind, Evidence>> = Mutex::new(BTreeMap::new());
@@ -176,7 +176,7 @@ fn together(threads: &[Vec<Round>], rounds: usize, candidates: usize) -> Vec<Rou
 }
 
 /// The arrays of `threads` threads, each mapped and touched by a thread on the processor that will use it, and the
-/// loop that they are fastest with together: with the instructions asked for, or any that this machine has.
+/// loop that they are fastest with together: with the given instructions, or any that this machine has.
 ///
 /// Loops are timed on these arrays, because what is best in a smaller set, or for one thread, is not what is best
 /// in this one, where several share the memory's channels. What was seen is kept for later readings of the same

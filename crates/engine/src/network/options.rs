@@ -56,7 +56,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Finds the server that was asked for, or makes one.
+    /// Finds the server that is named, or makes one.
     pub fn of(test: &TestParameters) -> Result<Self, Error> {
         if !test.server.is_empty() {
             let address = reach::resolve(&test.server, test.port)?;

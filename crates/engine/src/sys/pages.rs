@@ -131,7 +131,7 @@ impl Mapping {
         self.length
     }
 
-    /// How many of its bytes lie on huge pages now, by `/proc/self/smaps`; none where that is not told.
+    /// How many of its bytes lie on huge pages now, by `/proc/self/smaps`; none where that is unknown.
     #[must_use]
     pub fn huge_bytes(&self) -> Option<u64> {
         if self.reserved {

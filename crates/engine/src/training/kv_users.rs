@@ -223,7 +223,7 @@ impl User<'_> {
         (self.number << 32) | made
     }
 
-    /// One turn: what was said before is read, the new entry written and read while tokens are generated.
+    /// One turn: what the turns before have left is read, the new entry written and read while tokens are generated.
     fn turn(&mut self, before: &[u64], tokens: u64, generated: u64) -> Result<(), ()> {
         for id in before {
             self.fetch(*id)?;

@@ -52,7 +52,7 @@ pub struct Tally {
     pub bytes: u64,
     /// As above.
     pub hops: u64,
-    /// Exact neighbours found, of so many asked for.
+    /// Exact neighbours found, of so many that there are.
     pub found: u64,
     /// As above.
     pub sought: u64,
