@@ -16,7 +16,6 @@ pub mod numa;
 pub mod pages;
 pub mod pause;
 pub mod pipe;
-pub mod room;
 pub mod stdio;
 pub mod tcp_info;
 pub mod ticks;

@@ -40,10 +40,8 @@ impl Gate {
 
 /// One member's place in its team.
 pub struct Member<'a> {
-    /// 0 to `members - 1`.
+    /// From 0 on.
     pub number: usize,
-    /// The size of the team.
-    pub members: usize,
     start: &'a Gate,
     waited: Cell<bool>,
 }
@@ -101,7 +99,7 @@ impl<T> PerMember<T> {
 /// an error. Everything that `work` allocates belongs before [`Member::wait_for_start`].
 pub fn run<T: Send>(members: usize, cpus: &[u64], work: impl Fn(&Member<'_>) -> T + Sync) -> Result<Vec<T>, Error> {
     let gate = Gate::default();
-    let member = |number| Member { number, members, start: &gate, waited: Cell::new(false) };
+    let member = |number| Member { number, start: &gate, waited: Cell::new(false) };
     if members == 1 {
         // On the caller's own thread: needs no thread where none can be made (qemu-user).
         let before = crate::sys::affinity::get();

@@ -170,7 +170,7 @@ fn possible(layout: &Layout) -> Result<(), Error> {
 }
 
 fn room(folder: &Path, needed: u64, layout: &Layout) -> Result<(), Error> {
-    let free = sys::room::free_bytes(folder)
+    let free = sys::filesystem::free_bytes(folder)
         .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
     if needed + SPARE.min(needed / 20) <= free {
         return Ok(());

@@ -142,7 +142,7 @@ impl Kernel for KvCache {
 /// Refuses what would fill the storage or the memory.
 fn check_room(parameters: &Parameters, folder: &Path, buffers: u64) -> Result<(), Error> {
     let (capacity, memory) = (parameters.capacity, parameters.memory);
-    let free = sys::room::free_bytes(folder)
+    let free = sys::filesystem::free_bytes(folder)
         .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
     if capacity as f64 > free as f64 * ROOM {
         let says = format!(

@@ -20,6 +20,7 @@ use crate::storage::io::uring::Uring;
 use crate::storage::job::spec::Engine;
 use crate::storage::results::counters::{Device, Snapshot};
 use crate::sys::files;
+use crate::sys::uring::Queues;
 use crate::team::{self, Member};
 use crate::training::ledger::Ledger;
 use crate::training::vectors::index::Index;
@@ -150,7 +151,8 @@ impl Work<'_> {
         let (index, search, ledger, path) = (self.index, self.search, self.ledger, self.path);
         let first = member.number as u64;
         if self.uring {
-            let access = Uring::new(FileSet::one(self.file), &pool, beam, false)?;
+            let mut queues = Queues::new(beam as u32, false)?;
+            let access = Uring::new(&mut queues, FileSet::one(self.file), &pool, beam);
             let searcher = Searcher::new(index, search, access, &pool, ledger, path);
             member.wait_for_start();
             let before = cpu_time::of_this_thread();

@@ -1,4 +1,4 @@
-//! Many small files in a tree of this tool's own: names made, looked up, listed, changed and removed, each timed.
+//! File metadata operations in a tree of small files: create, stat, open, readdir, rename and unlink, each timed.
 
 use std::ffi::CString;
 use std::fs;
@@ -14,29 +14,29 @@ use crate::kernel::{Error, Stop};
 use crate::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
 use crate::storage::results::counters::{Device, Snapshot};
 use crate::storage::results::metrics::Metrics;
+use crate::sys::filesystem::free_bytes;
 use crate::sys::names;
-use crate::sys::room::free_bytes;
 use crate::{team, words};
 
 /// Directories below each directory of the tree.
 const BRANCHES: u64 = 4;
-/// So many faults in a row end a thread's part.
+/// Consecutive faults that end a thread's run.
 const FAULTS_IN_A_ROW: u32 = 1000;
 
 words! {
-    /// What is timed.
+    /// The operation that is timed.
     pub enum Operation {
-        /// A file is made and written.
+        /// Create a file and write it.
         Create = "create": Writes,
-        /// What describes it is asked for.
+        /// Read its attributes.
         Stat = "stat": Reads,
-        /// It is opened and closed.
+        /// Open and close it.
         Open = "open": Reads,
-        /// A whole directory is listed.
+        /// List a whole directory.
         Readdir = "readdir": Reads,
-        /// It is given another name in the same directory.
+        /// Rename it within its directory.
         Rename = "rename": Writes,
-        /// It is removed.
+        /// Remove it.
         Unlink = "unlink": Writes,
     }
 }
@@ -47,12 +47,12 @@ impl Operation {
     }
 }
 
-/// What is asked for.
+/// A metadata run.
 #[derive(Debug, Clone)]
 pub struct MetadataJob {
-    /// The directory that the tree is made in.
+    /// The directory in which the tree is created.
     pub path: PathBuf,
-    /// What is timed.
+    /// The operation that is timed.
     pub operation: Operation,
     /// Files a thread.
     pub files: u64,
@@ -64,9 +64,9 @@ pub struct MetadataJob {
     pub jobs: usize,
     /// All threads work in the same directories.
     pub shared: bool,
-    /// Each file that is made or changed is made durable.
+    /// Sync each file that is created or changed.
     pub sync_file: bool,
-    /// So are the names in its directory.
+    /// Sync its directory likewise.
     pub sync_directory: bool,
     /// No longer than this, s; 0 for one pass, however long.
     pub runtime_s: f64,
@@ -76,7 +76,7 @@ pub struct MetadataJob {
     pub cpus: Vec<u64>,
 }
 
-/// The tree, removed with all that is in it when the reading ends, whichever way.
+/// The tree, removed with its contents when the reading ends, also after an error.
 struct Tree(PathBuf);
 
 impl Drop for Tree {
@@ -85,7 +85,7 @@ impl Drop for Tree {
     }
 }
 
-/// One thread's paths, ready-made: no text is formatted while time is taken.
+/// One thread's paths, prepared so that nothing is formatted in the timed region.
 struct Paths {
     files: Vec<CString>,
     others: Vec<CString>,

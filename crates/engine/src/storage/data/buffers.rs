@@ -1,4 +1,4 @@
-//! The memory of one job: a place for every operation in flight, and enough bytes to write that differ.
+//! The buffers of one thread: one for every operation in flight, and enough different bytes to write.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What is written: bytes that never repeat or compress, unless zeroes, a pattern, or a share of either is asked for.
+//! What is written: bytes that never repeat or compress, unless options request zeroes, a pattern, or a share of both.
 
 use crate::rng::Rng;
 use crate::sys::memory::Region;

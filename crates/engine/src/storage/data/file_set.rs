@@ -1,4 +1,4 @@
-//! The files of one job, side by side as one region, so that an offset says which file and where in it.
+//! The files of one job as one region: an offset selects a file and a place in it.
 
 use std::fs::File;
 use std::io;

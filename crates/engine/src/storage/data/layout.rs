@@ -12,8 +12,8 @@ use crate::kernel::{Error, Stop};
 use crate::reading::{Note, Reading, Samples, Stream};
 use crate::storage::results::metrics::Metrics;
 use crate::sys::files::{self, Advice};
+use crate::sys::filesystem::free_bytes;
 use crate::sys::memory::{mark, Region};
-use crate::sys::room::free_bytes;
 
 /// Bytes a write.
 const CHUNK: u64 = 4 << 20;
@@ -139,7 +139,7 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
                 if window >= from + WINDOW {
                     let behind = window - WINDOW;
                     files::write_back(file, behind, WINDOW, true).map_err(|e| failed("write back", &e))?;
-                    files::advise(file, behind, WINDOW, Advice::DropCache);
+                    files::advise(file, behind, WINDOW, Advice::DontNeed);
                 }
                 window = at;
             }
@@ -150,7 +150,7 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
     }
     if written > 0 {
         file.sync_all().map_err(|e| failed("fsync", &e))?;
-        files::advise(file, 0, size, Advice::DropCache);
+        files::advise(file, 0, size, Advice::DontNeed);
     }
     let synced = clock.now();
     metrics.end(synced);

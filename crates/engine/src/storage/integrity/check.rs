@@ -1,5 +1,5 @@
-//! Holds a file against the journal of a run that was cut short: what was acknowledged must be there, and only what
-//! was in flight may be old, new or torn.
+//! Checks a file against the journal of an interrupted run: acknowledged writes must be there, and only writes in
+//! flight may be old, new or torn.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use crate::sys::memory::Region;
 use crate::words;
 
 words! {
-    /// What came between the writes and this check.
+    /// What interrupted the writes.
     pub enum Interruption {
         /// The process was killed: whatever was acknowledged has to be there.
         Kill = "kill",
@@ -28,7 +28,7 @@ words! {
     }
 }
 
-/// What is asked for.
+/// A check.
 #[derive(Debug, Clone)]
 pub struct Check {
     /// The journal.
@@ -74,7 +74,7 @@ impl Interruption {
     }
 }
 
-/// What the blocks came to.
+/// Blocks by their state.
 #[derive(Debug, Default)]
 struct BlockCounts {
     found: DamageReport,

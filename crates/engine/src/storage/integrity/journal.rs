@@ -1,9 +1,9 @@
-//! A file that tells, after its process was killed, which writes of each block had been acknowledged and covered by
-//! a sync.
+//! A file that records which writes of each block were acknowledged and covered by a sync, and that survives its
+//! process.
 //!
-//! It is mapped and allocated before the timed region; in it a word a block is stored when a write is handed over
-//! and when it comes home (see [`super::ledger`]): no call, lock or allocation. What the process stored is in the page
-//! cache and outlives it. It does not outlive the machine: to judge a power cut, the journal has to lie where the power
+//! It is mapped and allocated before the timed region. Each block has a word, stored when a write is submitted and
+//! when it completes (see [`super::ledger`]): no call, lock or allocation. Stored words are in the page cache, which
+//! outlives the process. It does not outlive the machine: to judge a power cut, the journal has to lie where the power
 //! stays on. Its words are of this machine's byte order.
 //!
 //! ```text
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use super::ledger::Ledger;
 use crate::kernel::Error;
 use crate::storage::order::blocks::Span;
-use crate::sys::room::free_bytes;
+use crate::sys::filesystem::free_bytes;
 use crate::sys::words::Words;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"hwdynoJ1");

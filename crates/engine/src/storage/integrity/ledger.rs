@@ -1,6 +1,6 @@
-//! Of each block which write was handed over last, which was acknowledged, and which a sync has covered.
+//! For each block: which write was submitted last, which was acknowledged, and which a sync has covered.
 //!
-//! A block has one word: the generation handed over (31 bits), the one acknowledged (32 bits), and whether an
+//! A block has one word: the generation submitted (31 bits), the one acknowledged (32 bits), and whether an
 //! operation is in flight. Where syncs count it has a second one: the generation that a sync has covered, and the
 //! number of syncs before the last acknowledgement. A write is covered by a sync that began after its
 //! acknowledgement; with nothing in flight during a sync, as here, that is the next one that ends well.
@@ -20,7 +20,7 @@ pub const MAX_GENERATIONS: u32 = (1 << 31) - 1;
 /// What is known of one block; generations are 0 where there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Entry {
-    /// The last write handed over.
+    /// The last write submitted.
     pub begun: u32,
     /// The last one that was acknowledged whole.
     pub acknowledged: u32,
@@ -99,14 +99,14 @@ impl Ledger {
         self.word(number).load(Ordering::Relaxed) & BUSY != 0
     }
 
-    /// A read of the block is handed over.
+    /// Marks a submitted read of the block.
     #[inline]
     pub fn begin_read(&self, number: usize) {
         let word = self.word(number);
         word.store(word.load(Ordering::Relaxed) | BUSY, Ordering::Release);
     }
 
-    /// A write of the block is handed over: its generation, `first` where it is the first one.
+    /// Marks a submitted write of the block; returns its generation, `first` for the first one.
     #[inline]
     #[must_use]
     pub fn begin_write(&self, number: usize, first: u32) -> u32 {

@@ -1,4 +1,5 @@
-//! Blocks that say what they are, so that a reader can tell a good one from a torn, stale, misplaced, flipped or lost one.
+//! Blocks that identify themselves, so that a read distinguishes a good one from a torn, stale, misplaced, flipped or
+//! lost one.
 //!
 //! Every sector of 512 bytes begins with where it belongs (see [`mark`]) and which write it is part of; the
 //! first one goes on with a magic word, the block's length, and the CRC-32C of the whole block (that field
@@ -22,7 +23,7 @@ const CRC_AT: usize = 28;
 pub const MIN_BLOCK: u64 = 512;
 /// Blocks are read back so many bytes at a time.
 const CHUNK: u64 = 1 << 20;
-/// So many damaged blocks are told by their offset.
+/// Damaged blocks that are reported by offset, at most.
 const MAX_LISTED: usize = 16;
 
 /// What is wrong with a block.
@@ -49,7 +50,7 @@ pub const DAMAGES: [(Damage, &str); 5] = [
     (Damage::Lost, "lost"),
 ];
 
-/// What checking came to.
+/// Damaged blocks, by kind.
 #[derive(Debug, Clone, Default)]
 pub struct DamageReport {
     /// Blocks that were checked.
@@ -63,7 +64,7 @@ pub struct DamageReport {
 }
 
 impl DamageReport {
-    /// With room for all that is told, so that nothing is allocated while time is taken.
+    /// With room for all that is reported, so that nothing is allocated in the timed region.
     #[must_use]
     pub fn roomy() -> Self {
         Self { first: Vec::with_capacity(MAX_LISTED), ..Self::default() }
@@ -90,7 +91,7 @@ impl DamageReport {
         self.first.truncate(MAX_LISTED);
     }
 
-    /// Tells it in a reading: `details`, and a fault for each kind of damage, of blocks that are as `which` says.
+    /// Adds it to a reading: `details`, and a fault for each kind of damage, of blocks that `which` describes.
     pub fn write(&self, which: &str, details: &mut Map<String, Value>, faults: &mut Vec<Fault>) {
         details.insert("verify_checked_blocks".into(), json!(self.checked));
         for (&count, (_, name)) in self.counts.iter().zip(DAMAGES) {
@@ -112,7 +113,7 @@ impl DamageReport {
     }
 }
 
-/// Half of the serial that tells runs apart.
+/// The half of a serial that identifies the run.
 #[must_use]
 pub fn nonce(seed: u64) -> u32 {
     (mix(seed ^ 0x5EA1) >> 32) as u32
@@ -185,14 +186,14 @@ pub struct Verify {
     generation: u32,
     /// Which write of each block was the last.
     ledger: Ledger,
-    /// A block that was not written by this job is held against `generation` too.
+    /// Blocks that this job did not write are checked against `generation` too.
     reads_only: bool,
     /// What was found so far.
     pub found: DamageReport,
 }
 
 impl Verify {
-    /// For the blocks of `span`, told apart by `nonce`; what is written first has `generation`.
+    /// For the blocks of `span`, identified by `nonce`; the first write of each has `generation`.
     #[must_use]
     pub fn new(span: Span, ledger: Ledger, nonce: u32, generation: u32, reads_only: bool) -> Self {
         Self { span, nonce, generation, ledger, reads_only, found: DamageReport::roomy() }
@@ -281,7 +282,7 @@ pub fn each_block(
     let (blocks, step) = (span.blocks as usize, (CHUNK / span.block).max(1) as usize);
     let region = Region::new(step * block)?;
     for file in file_set.files() {
-        files::advise(file, 0, 0, Advice::DropCache);
+        files::advise(file, 0, 0, Advice::DontNeed);
     }
     let a_file = (blocks / file_set.files().len().max(1)).max(1);
     let mut from = 0;

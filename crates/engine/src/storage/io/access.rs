@@ -19,19 +19,19 @@ pub struct Transfer {
 
 /// An access engine. One file in this folder each; the loop in [`super::drive`] is compiled for each.
 ///
-/// The loop calls `prepare` for every slot that is free, `submit` once for all of them, `wait` until
-/// something is complete, and `completions` to take what is.
+/// The loop calls `prepare` for every free slot, `submit` once for all of them, `wait` until something is complete,
+/// and `completions` to reap it.
 pub trait Access {
     /// A transfer is complete when `submit` returns: there is no submission apart from completion.
     const SYNCHRONOUS: bool;
 
     /// Puts a transfer into the batch; `slot` is not in flight.
     fn prepare(&mut self, slot: usize, transfer: &Transfer);
-    /// Hands over the batch.
+    /// Submits the batch.
     fn submit(&mut self) -> io::Result<()>;
     /// Waits until `at_least` transfers (no more than are in flight) are complete.
     fn wait(&mut self, at_least: usize) -> io::Result<()>;
-    /// Hands each complete transfer to `done`: its slot, and the bytes moved or minus the errno.
+    /// Calls `done` for each complete transfer: its slot, and the bytes moved or minus the errno.
     fn completions(&mut self, done: impl FnMut(usize, i64));
     /// Makes what was written durable.
     fn sync(&mut self) -> io::Result<()> {
@@ -41,7 +41,7 @@ pub trait Access {
     fn sync_whole(&mut self) -> io::Result<()> {
         self.sync()
     }
-    /// Hands the system what the engine itself still holds back; inside the timed region.
+    /// Flushes what the engine itself still buffers; inside the timed region.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -49,6 +49,6 @@ pub trait Access {
     fn calls(&self) -> u64 {
         0
     }
-    /// What a reader may want to know about the engine, such as the flags that it runs with.
+    /// Facts about the engine, such as the set-up flags in use.
     fn facts(&self, _details: &mut Map<String, Value>) {}
 }

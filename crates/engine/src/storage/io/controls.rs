@@ -1,4 +1,4 @@
-//! What a run may ask for beyond blocks at full speed; the loop is compiled without any of it where nothing is asked.
+//! All that may steer the loop beyond blocks at full speed; a plain run is compiled without it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::storage::trace::iolog::{Replay, Step, TraceRecorder};
 
 /// Below this the scheduler's wake-up is later than what is waited for: the loop spins.
 const SPIN_NS: u64 = 100_000;
-/// Sleeps are cut, so that a request to end is heard.
+/// Sleeps are cut, so that a request to stop takes effect.
 const LONGEST_SLEEP_NS: u64 = 10_000_000;
-/// One that is ahead of its flow looks again no sooner than this.
+/// A thread that is ahead of its flow checks again no sooner than this.
 const FLOW_REST: Duration = Duration::from_micros(20);
-/// A random block that is in flight is drawn again so often before the job waits for it.
+/// Redraws of a random block that is in flight, before the job waits for it.
 const REDRAWS: u32 = 64;
 
 /// A pause after so many operations, or after so much time with them.
@@ -56,7 +56,7 @@ enum AllowedDirection {
     Only(bool),
 }
 
-/// What the loop does after a look at what ends a run.
+/// What the loop does after a check of what ends a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoopAction {
     /// It goes on.
@@ -69,7 +69,7 @@ pub enum LoopAction {
     Fault(i32),
 }
 
-/// See the module; what is none is not asked for.
+/// See the module; each is none unless requested.
 #[derive(Debug, Default)]
 pub struct Controls {
     /// Operations begin at a rate.
@@ -94,7 +94,7 @@ pub struct Controls {
     pub depth: Option<DepthSearch>,
     /// Keeps to a ratio with other jobs.
     pub flow: Option<FlowMember>,
-    /// Another job says that this one is over.
+    /// Set when another job ends this one.
     pub cancelled: Option<Arc<AtomicBool>>,
     /// Blocks are trimmed and then written.
     pub trim_write: Option<TrimWrite>,
@@ -102,26 +102,26 @@ pub struct Controls {
     pub duplicates: Option<Duplicates>,
     /// Operations of a trace, in place of any order.
     pub replay: Option<Replay>,
-    /// What was handed over is written down.
+    /// Records submitted operations.
     pub trace: Option<TraceRecorder>,
     /// Blocks that are checked.
     pub verify: Option<Verify>,
     /// How long syncs took.
     pub sync_latency: Option<Histogram>,
-    /// Bytes handed over since the region began.
+    /// Bytes submitted since the timed region began.
     pub issued: u64,
     /// Operations likewise.
     pub operations: u64,
     /// Operations that are not complete.
     pub in_flight: usize,
-    /// Drawn, and waiting for its block to be free.
+    /// An operation that waits for its block to be free.
     pub deferred: Option<(u64, bool, u64)>,
-    /// The direction that is to come, and waits for its time.
+    /// The next direction, which waits for its time.
     pub pending_direction: Option<bool>,
 }
 
 impl Controls {
-    /// Whether anything is asked for.
+    /// Whether anything is requested.
     #[must_use]
     pub fn any(&self) -> bool {
         self.pace.is_some()
@@ -185,7 +185,7 @@ impl Controls {
         self.pace.is_some() || self.replay.as_ref().is_some_and(Replay::is_timed)
     }
 
-    /// All operations must come home before another may begin.
+    /// Whether all operations must complete before another may start.
     #[inline]
     #[must_use]
     pub fn must_settle(&self) -> bool {
@@ -259,7 +259,7 @@ impl Controls {
         Some((offset, write, length, begins))
     }
 
-    /// An operation is handed over.
+    /// Counts a submitted operation.
     #[inline]
     fn count(&mut self, offset: u64, write: bool, length: u64, now_ns: u64) {
         self.operations += 1;
@@ -412,13 +412,13 @@ impl Controls {
         }
     }
 
-    /// Whether what is to be written at `at` is the block before once more, and not one of its own.
+    /// Whether the block written at `at` duplicates the one before.
     #[inline]
     pub fn duplicates(&mut self, pool: &BufferPool, at: usize, length: usize) -> bool {
         self.duplicates.as_mut().is_some_and(|duplicates| duplicates.repeat(pool.region(), at, length))
     }
 
-    /// Operations were complete after so long.
+    /// Counts completed operations by their latency.
     #[inline]
     pub fn on_completed(&mut self, latency_ns: u64, operations: u32, now_ns: u64) {
         if let Some(depth) = &mut self.depth {
@@ -426,7 +426,7 @@ impl Controls {
         }
     }
 
-    /// A sync has ended well: it covers what was acknowledged.
+    /// After a successful sync: it covers what was acknowledged.
     pub fn on_synced(&self) {
         if let Some(verify) = &self.verify {
             verify.synced();

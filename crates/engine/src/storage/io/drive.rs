@@ -1,9 +1,9 @@
-//! The measuring loop: keeps a number of operations in flight, clocks them by the batch, writes down all.
+//! The measuring loop: keeps a number of operations in flight, times them by the batch, records all.
 //!
-//! An operation's life is cut at two moments: the call that handed it over returned (*submit* ends), and it
-//! was taken as complete (*complete* ends). It begins when its slot came free, so that at a fixed depth
+//! An operation has two phases: until the call that submitted it returned (*submit*), and until it was reaped as
+//! complete (*complete*). It begins when its slot came free, so that at a fixed depth
 //! the latencies of all operations fill the elapsed time without a gap (Little's law holds by construction,
-//! unless the depth asked for was not reached). The clock is read twice a batch, once for a
+//! unless the requested depth was not reached). The clock is read twice a batch, once for a
 //! synchronous engine.
 
 use super::access::{Access, Transfer};
@@ -15,7 +15,7 @@ use crate::storage::order::blocks::Order;
 use crate::storage::results::metrics::Metrics;
 use crate::sys::files::LARGEST_CALL;
 
-/// After so many faults in a row without a success, going on measures nothing.
+/// Consecutive faults after which going on measures nothing.
 const FAULTS_IN_A_ROW: u32 = 1000;
 
 /// When a job begins and ends.
@@ -40,7 +40,7 @@ pub enum Ending {
     Time,
     /// Every block was visited.
     Pass,
-    /// It was asked to end.
+    /// A stop was requested.
     Stopped,
     /// Too many faults in a row.
     Faults,
@@ -70,7 +70,7 @@ struct CompletionGroup {
     bytes: u64,
 }
 
-/// Runs operations of `order` through `access`, as many at once as `pool` has slots, and writes them down
+/// Runs operations of `order` through `access`, as many at once as `pool` has slots, and records them
 /// in `metrics`. `edge` is called when the timed region begins (`true`) and when it ends
 /// (`false`). `controls` are looked at only where `CONTROLLED` is set, so that a plain run does not pay for them.
 #[allow(clippy::too_many_lines, clippy::too_many_arguments, reason = "one loop whose parts share all their state")]
@@ -248,7 +248,7 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
         edge(access, true);
         metrics.begin(now);
     }
-    // What is in flight owns its buffer: see it home before anybody frees that.
+    // What is in flight owns its buffer: wait for it before the buffer is freed.
     let mut drain = |access: &mut A| {
         while in_flight > 0 && access.wait(1).is_ok() {
             access.completions(|number, moved| {

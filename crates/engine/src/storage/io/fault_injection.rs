@@ -1,6 +1,6 @@
-//! An access engine with a fault planted at its n-th operation, so that it can be shown what a fault comes to.
+//! An access engine with a fault injected at its n-th operation, to test what a fault leads to.
 //!
-//! The operation is carried out by the engine below; what it answers is replaced. `HWDYNO_FAIL=7:5` makes
+//! The engine below executes the operation; its result is replaced. `HWDYNO_FAIL=7:5` makes
 //! every job's 7th transfer fail with errno 5, `7:0` cuts it short; `submit:7:5`, `wait:7:5` and `sync:7:5`
 //! make the 7th call of that kind fail. It is for tests, and no option of any command.
 
@@ -48,7 +48,7 @@ impl PlannedFault {
         Some(Self { call, nth: nth.parse().ok()?, errno: errno.parse().ok()? })
     }
 
-    /// The fault that the environment asks for.
+    /// The fault that the environment requests.
     #[must_use]
     pub fn from_environment() -> Option<Self> {
         std::env::var("HWDYNO_FAIL").ok().as_deref().and_then(Self::parse)

@@ -1,4 +1,4 @@
-//! What an access engine's refusal means, in words that mend it.
+//! Why an access engine could not be set up, and what helps.
 
 use std::io;
 

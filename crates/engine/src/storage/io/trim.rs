@@ -1,7 +1,7 @@
-//! Trims: an access engine whose other direction beside writing is giving blocks back.
+//! Trims: an access engine that trims instead of reading.
 //!
-//! A block device is told by BLKDISCARD, a file by punching a hole; both are done when the call returns, as fio
-//! does them, whatever the engine that writes beside them.
+//! A block device is trimmed by BLKDISCARD, a file by punching a hole. As in fio, both are complete when the call
+//! returns, whatever the engine that writes.
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -95,7 +95,7 @@ impl TrimWrite {
         self.trimmed.take().map(|(offset, length)| (offset, true, length))
     }
 
-    /// A trim was handed over.
+    /// Notes a submitted trim.
     pub fn trim(&mut self, offset: u64, length: u64) {
         (self.trimmed, self.out) = (Some((offset, length)), true);
     }

@@ -7,7 +7,7 @@ use serde_json::{json, Map, Value};
 use super::access::{Access, Transfer};
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::data::file_set::FileSet;
-use crate::sys::uring::Ring;
+use crate::sys::uring::{Queues, Ring};
 
 /// See the module.
 pub struct Uring<'a> {
@@ -16,12 +16,12 @@ pub struct Uring<'a> {
 }
 
 impl<'a> Uring<'a> {
-    /// Must be made and used by one thread.
-    /// Hands over at most `batch` transfers a call, and polls for them if `hipri`.
-    pub fn new(file_set: FileSet<'a>, pool: &'a BufferPool, batch: usize, hipri: bool) -> io::Result<Self> {
-        let ring =
-            Ring::new(pool.slots() as u32, file_set.files(), pool.region(), pool.slot_length(), batch as u32, hipri)?;
-        Ok(Self { ring, file_set })
+    /// Must be made and used by the thread that set up `queues`.
+    /// Submits at most `batch` transfers a call.
+    #[must_use]
+    pub fn new(queues: &'a mut Queues, file_set: FileSet<'a>, pool: &'a BufferPool, batch: usize) -> Self {
+        let ring = Ring::new(queues, pool.slots(), file_set.files(), pool.region(), pool.slot_length(), batch as u32);
+        Self { ring, file_set }
     }
 }
 

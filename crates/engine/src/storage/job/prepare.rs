@@ -1,4 +1,4 @@
-//! Makes a run ready: opens or makes its files, holds its region against them, and sees what lies under it.
+//! Prepares a job: opens or creates its files, checks its region, and examines what is allocated and cached there.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,11 +14,12 @@ use crate::storage::order::blocks::Span;
 use crate::storage::raw::claim::{self, Claim};
 use crate::storage::results::counters::Device;
 use crate::sys::files::{self, Advice, Durable};
+use crate::sys::filesystem;
 use crate::sys::memory::Region;
 
-/// A job made ready: files open, region known.
+/// A prepared job: files open, region known.
 pub(super) struct Prepared {
-    /// Holds a raw device that is written against everybody else, for as long as the run lasts.
+    /// Keeps everybody else off a raw device that is written, as long as the run lasts.
     _claim: Option<Claim>,
     /// Of each thread.
     pub files: Vec<Vec<File>>,
@@ -26,16 +27,16 @@ pub(super) struct Prepared {
     pub span: Span,
     /// Blocks of one file.
     pub file_blocks: u64,
-    /// What holds the first of them.
+    /// The device below the first file.
     pub device: Option<Device>,
-    /// What was seen on the way.
+    /// Remarks.
     pub notes: Vec<Note>,
-    /// Likewise, as figures.
+    /// Figures beside the measurement.
     pub details: Map<String, Value>,
     _made: TemporaryFiles,
 }
 
-/// Files that were made for this run alone.
+/// Files created for this run, removed after it.
 #[derive(Default)]
 struct TemporaryFiles(Vec<PathBuf>);
 
@@ -170,7 +171,7 @@ impl Job {
                     files::advise(&file, offset, length, advice);
                 }
                 if self.drop_cache {
-                    files::advise(&file, offset, length, Advice::DropCache);
+                    files::advise(&file, offset, length, Advice::DontNeed);
                 }
                 if self.options.pre_read && number == 0 {
                     files::read_ahead(&open(path, false, false)?, offset, length);
@@ -239,7 +240,7 @@ impl Job {
         }
         // The node of a device lies in a filesystem in memory (devtmpfs), and the device does not.
         let is_device = buffered.metadata().is_ok_and(|about| about.file_type().is_block_device());
-        if !is_device && files::in_memory_only(buffered) {
+        if !is_device && filesystem::in_memory_only(buffered) {
             return Some("this filesystem lives in memory and has no device to go to".into());
         }
         let direct = match self.open(path, claim, true) {
@@ -260,7 +261,7 @@ impl Job {
     }
 }
 
-/// Purges the device that is given away, and tells whether that was done.
+/// Discards the whole device, and reports whether that worked.
 fn purged(claim: Option<&Claim>) -> Note {
     match claim.map(Claim::purge) {
         Some(Ok(())) => Note::new("purged", "the whole device was discarded (BLKDISCARD)"),
@@ -271,7 +272,7 @@ fn purged(claim: Option<&Claim>) -> Note {
     }
 }
 
-/// Makes the files of a run that wants fresh ones; none of them may be there.
+/// Creates the files of a run that needs fresh ones; none of them may exist.
 fn make(paths: &[&Path]) -> Result<TemporaryFiles, Error> {
     let mut made = TemporaryFiles::default();
     for path in paths {

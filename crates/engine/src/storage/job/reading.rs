@@ -16,18 +16,18 @@ use crate::storage::results::metrics::{Direction, Metrics};
 use crate::storage::results::summary::Summary;
 use crate::storage::trace::iolog::{self, TraceRecorder};
 
-/// Below this share of the rate asked for, operations queued up.
+/// Below this share of the requested rate, operations queued up.
 const RATE_MISSED: f64 = 0.98;
-/// With fewer operations the share is chance.
+/// With fewer operations the share is noise.
 const MIN_OPERATIONS: u64 = 1000;
 
 impl JobOptions {
-    /// Tells how much of its rate an open loop reached, with a note where operations queued up.
+    /// Reports how much of its rate an open loop reached, with a note where operations queued up.
     fn note_missed_rate(&self, reading: &mut Reading, details: &mut Map<String, Value>) -> Option<Note> {
         if !self.open_loop() {
             return None;
         }
-        // More may be waiting than the depth holds; what was asked for is a rate.
+        // More operations may wait than the depth allows: the load is a rate.
         reading.concurrency_asked = 0.0;
         let elapsed_s = reading.elapsed_s.max(1e-9);
         let operations: u64 = reading.streams.iter().map(|stream| stream.operations).sum();
@@ -59,9 +59,9 @@ impl JobOptions {
     }
 }
 
-/// What one member of the team brings home.
+/// The result of one thread.
 pub struct ThreadResult {
-    /// What it wrote down.
+    /// Its measurements.
     pub metrics: Metrics,
     /// Why it ended.
     pub ending: Ending,
@@ -69,19 +69,19 @@ pub struct ThreadResult {
     pub cpu: CpuTime,
     /// System calls likewise.
     pub calls: u64,
-    /// Bytes of the region that it reached, at most.
+    /// Bytes of the region that it touched, at most.
     pub touched: u64,
-    /// What its engine tells.
+    /// Facts about its access engine.
     pub facts: Map<String, Value>,
-    /// The system's counters, from the one that observes.
+    /// The system's counters, from the first thread.
     pub counters: Option<Map<String, Value>>,
     /// How long filling its buffers took, s.
     pub fill_s: f64,
-    /// What was asked beyond blocks at full speed, with what came of it.
+    /// Its controls, with their results.
     pub controls: Controls,
 }
 
-/// What each thread moved, and how long it took over it: beside the whole's throughput, which is the parent's.
+/// Bytes and time of each thread, for comparison with the throughput of the whole run (the parent).
 #[derive(Default)]
 struct ThreadRates(Vec<(u64, f64)>);
 
@@ -94,7 +94,7 @@ impl ThreadRates {
         }
     }
 
-    /// Their own rates, and by how much the sum of them is above what all moved together in `elapsed_s`.
+    /// The threads' rates, and the ratio of their sum to the rate of all together over `elapsed_s`.
     fn write(&self, elapsed_s: f64, details: &mut Map<String, Value>) {
         if self.0.len() < 2 || elapsed_s <= 0.0 {
             return;
@@ -147,7 +147,7 @@ impl Job {
         }
     }
 
-    /// Writes down the operations of all threads; a note where that is not the whole of it.
+    /// Writes the operations of all threads to `write_iolog`; a note where some are missing.
     fn write_trace(&self, path: &Path, traces: &[TraceRecorder], span: Span, file_blocks: u64) -> Option<Note> {
         let paths = if self.files.is_empty() { std::slice::from_ref(&self.path) } else { &self.files };
         let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();

@@ -35,6 +35,7 @@ use crate::storage::order::blocks::{Order, Span};
 use crate::storage::pace::steady_state::SharedProgress;
 use crate::storage::results::counters::Snapshot;
 use crate::storage::results::metrics::Metrics;
+use crate::sys::uring::Queues;
 use crate::team;
 
 impl Job {
@@ -78,7 +79,7 @@ impl Job {
         Ok(self.reading_of(results, prepared))
     }
 
-    /// What of the region is the job's `number`.
+    /// The part of the region that thread `number` covers.
     fn span_of(&self, number: usize, prepared: &Prepared) -> Span {
         match (self.share_whole, self.files.len() > 1) {
             (true, _) => prepared.span,
@@ -90,7 +91,7 @@ impl Job {
         }
     }
 
-    /// The journal that is asked for, of all jobs; each of them keeps its own part.
+    /// The journal of all threads, if requested; each thread writes a part.
     fn journal(&self, prepared: &Prepared) -> Result<Option<Journal>, Error> {
         if !self.options.keeps_journal() {
             return Ok(None);
@@ -104,7 +105,7 @@ impl Job {
         Journal::create(&self.options.journal, &self.path, nonce, &parts).map(Some)
     }
 
-    /// One member's part: set up, wait for all, run, bring home.
+    /// One thread's run: set up, wait for all others, run, return the result.
     fn member(
         &self,
         member: &team::Member<'_>,
@@ -138,11 +139,12 @@ impl Job {
             let of_each = if files.len() > 1 { Span { blocks: prepared.file_blocks, ..span } } else { span };
             match self.engine {
                 _ if files.is_empty() => context.run_with(file_set, Ok(Null::new(self.depth))),
-                Engine::Uring => context.run_with(
-                    file_set,
-                    Uring::new(file_set, &pool, self.submit_at_most(), self.options.hipri)
-                        .map_err(|e| uring_refused(&e)),
-                ),
+                Engine::Uring => match Queues::new(self.depth as u32, self.options.hipri) {
+                    Ok(mut queues) => {
+                        context.run_with(file_set, Ok(Uring::new(&mut queues, file_set, &pool, self.submit_at_most())))
+                    }
+                    Err(error) => Err(uring_refused(&error)),
+                },
                 Engine::Aio => context.run_with(file_set, Aio::new(file_set, &pool).map_err(|e| aio_refused(&e))),
                 Engine::Psync => context.run_with(file_set, Ok(Synchronous::new(Psync::new(file_set, &pool)))),
                 Engine::Mmap => context.run_with(
@@ -168,17 +170,17 @@ impl Job {
     }
 }
 
-/// What the members of a team share.
+/// State shared by the threads of a job.
 struct TeamState {
-    /// When the first of them began.
+    /// When the first of them started.
     start: OnceLock<u64>,
-    /// One of them could not be made ready.
+    /// One of them could not be set up.
     failed: AtomicBool,
     steady: Arc<SharedProgress>,
     journal: Option<Journal>,
 }
 
-/// What a member needs to run once its engine stands.
+/// What a thread needs to run once its access engine is set up.
 struct ThreadContext<'a> {
     job: &'a Job,
     prepared: &'a Prepared,

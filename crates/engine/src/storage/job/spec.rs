@@ -1,6 +1,5 @@
 //! What a job does: its file, region, load and options.
 
-use std::fs;
 use std::path::PathBuf;
 
 use super::options::JobOptions;
@@ -10,6 +9,7 @@ use crate::parameter::Trait;
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::io::fault_injection::PlannedFault;
 use crate::storage::raw::claim::Consent;
+use crate::sys::filesystem::available_memory;
 use crate::words;
 
 words! {
@@ -87,7 +87,7 @@ impl Engine {
     }
 }
 
-/// What is asked for.
+/// A job.
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "options that are independent of each other")]
 pub struct Job {
@@ -115,11 +115,11 @@ pub struct Job {
     pub share_whole: bool,
     /// Length of the timed region, s; 0 for no limit.
     pub runtime_s: f64,
-    /// Goes on for `runtime_s`, pass after pass, and does not end after one.
+    /// Repeats passes for all of `runtime_s`.
     pub time_based: bool,
-    /// Operations of this first stretch are not counted, s.
+    /// Time before counting starts, s.
     pub ramp_s: f64,
-    /// Wait before anything, s.
+    /// Delay before the first operation, s.
     pub delay_s: f64,
     /// Decides every random choice.
     pub seed: u64,
@@ -127,23 +127,23 @@ pub struct Job {
     pub interval_s: f64,
     /// Processors to run on; empty for any.
     pub cpus: Vec<u64>,
-    /// Hand over so many operations a call of `io_uring`; 0 for [`Job::submit_at_most`] to decide.
+    /// Operations to submit in one `io_uring` call; 0 for [`Job::submit_at_most`] to decide.
     pub batch_submit: usize,
-    /// Wait for so many completions at a time; 0 for [`Job::reap_at_least`] to decide.
+    /// Completions to wait for at a time; 0 for [`Job::reap_at_least`] to decide.
     pub batch_complete_min: usize,
     /// Make durable what was written, inside the timed region.
     pub end_fsync: bool,
     /// Drop the region from the page cache first.
     pub drop_cache: bool,
-    /// What was typed to have a raw device written.
+    /// The user's consent to write a raw device.
     pub consent: Consent,
     /// The files, where it is not the one at `path`: each job has its share of them, or all with `share_whole`.
     pub files: Vec<PathBuf>,
     /// The files are made for this run, empty, and removed after it: every write is a first one.
     pub fresh: bool,
-    /// A fault to plant, for tests.
+    /// A fault to inject, for tests.
     pub fault: Option<PlannedFault>,
-    /// What is asked beyond blocks at full speed.
+    /// Options beyond blocks at full speed.
     pub options: JobOptions,
 }
 
@@ -156,12 +156,12 @@ impl Job {
         self.read_percent < 100
     }
 
-    /// Whether what lies there will not be the same after it.
+    /// Whether it changes the file's contents.
     pub(super) fn changes(&self) -> bool {
         self.writes() || self.options.trims
     }
 
-    /// How many completions to wait for at a time: one in 16 of the depth unless asked otherwise.
+    /// How many completions to wait for at a time: one in 16 of the depth unless given.
     ///
     /// Waiting for k of n keeps a slot idle for (k - 1) / 2 completions on average, so that on a device
     /// that is not saturated the rate falls by (k - 1) / (2 n), here at most 3%; on one that is saturated,
@@ -174,7 +174,7 @@ impl Job {
         }
     }
 
-    /// How many operations one call of `io_uring` hands over, unless asked otherwise.
+    /// How many operations one `io_uring` call submits, unless given.
     ///
     /// From three on, the kernel holds a call's requests back until all are prepared, and rings the device's
     /// doorbell once. That saves CPU time, but the device starts later: a virtual disk at depth 32 gave 127 k
@@ -221,11 +221,4 @@ impl Job {
         }
         Ok(())
     }
-}
-
-/// `MemAvailable` of `/proc/meminfo`, B.
-fn available_memory() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib << 10)
 }

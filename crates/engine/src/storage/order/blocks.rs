@@ -156,7 +156,7 @@ impl Order {
         (self.draw >> 32) >= self.read_below
     }
 
-    /// Whether the one pass was handed out in full.
+    /// Whether the one pass is complete.
     #[must_use]
     pub fn is_over(&self) -> bool {
         !self.endless

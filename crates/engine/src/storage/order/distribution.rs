@@ -1,4 +1,4 @@
-//! How often each unit of a region is visited where the order is random: evenly, skewed, around the middle, by zones.
+//! Distributions of random accesses over a region: even, Zipf, Pareto, normal, or by zones.
 
 use crate::rng::{mix, Rng};
 
@@ -228,7 +228,7 @@ pub(crate) mod tests {
             assert_ne!(counts.iter().position(|count| count == counts.iter().max().unwrap()), Some(0));
             counts.sort_unstable_by(|a, b| b.cmp(a));
             let shares: Vec<f64> = (1..=100).map(|k| f64::from(k).powf(-theta)).collect();
-            // Sorting favours each place a little, so the tail is held as one.
+            // Sorting favours each place a little, so the tail is compared as one.
             let fold = |all: &[f64]| {
                 let mut head = all[..5].to_vec();
                 head.push(all[5..].iter().sum());

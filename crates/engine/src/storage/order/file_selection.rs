@@ -1,4 +1,4 @@
-//! Which of a job's files comes next: in turn, at random, or one after the other, within a window of open ones.
+//! Which of a job's files comes next: round robin, at random, or one after the other, within a window of open files.
 
 use super::blocks::Order;
 use super::distribution::{Distribution, Sampler};
@@ -12,7 +12,7 @@ pub enum FileService {
     RoundRobin,
     /// One after the other, each to its end.
     Sequential,
-    /// By a spread.
+    /// By a distribution.
     Random(Distribution),
 }
 
@@ -52,7 +52,7 @@ impl FileService {
 struct FileOrder {
     order: Order,
     pattern: Option<PatternOrder>,
-    /// Bytes until this file is done with, where `pattern` itself never ends.
+    /// Bytes left of this file's pass, where `pattern` itself never ends.
     left: u64,
 }
 
@@ -183,7 +183,7 @@ impl FileSelector {
         self.at
     }
 
-    /// A file is done with: the next one takes its place.
+    /// A file is complete: the next one takes its place.
     #[cold]
     fn done(&mut self, place: usize) {
         self.since = 0;

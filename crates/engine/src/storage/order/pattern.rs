@@ -1,4 +1,4 @@
-//! Which block comes next where the order is no plain one: skewed, backward, striding, in zones, or of mixed lengths.
+//! Access patterns beyond the plain order: skewed, backward, strided, in zones, or of mixed lengths.
 
 use super::blocks::Permutation;
 use super::distribution::{Distribution, Sampler};
@@ -47,7 +47,7 @@ pub fn lengths(text: &str) -> Result<Vec<(f64, u64)>, String> {
         .collect())
 }
 
-/// The order of visits.
+/// The order of accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Traversal {
     /// Upward, by `step` bytes from one beginning to the next.
@@ -67,7 +67,7 @@ pub enum Traversal {
         /// B.
         by: i64,
     },
-    /// By the spread.
+    /// By the distribution.
     #[default]
     Random,
 }
@@ -83,7 +83,7 @@ pub struct Zone {
     pub skip: u64,
 }
 
-/// What is asked of the visits; the default is one length, at random.
+/// An access pattern; the default is one length, at random.
 #[derive(Debug, Clone, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "options that are independent of each other")]
 pub struct AccessPattern {
@@ -95,7 +95,7 @@ pub struct AccessPattern {
     pub by_order: bool,
     /// Random visits begin at whole multiples of this, B, of reads and of writes; 0 for the shortest length.
     pub align: [u64; 2],
-    /// See there.
+    /// The order of accesses.
     pub traversal: Traversal,
     /// How often each unit is visited in random order.
     pub distribution: Distribution,
@@ -109,7 +109,7 @@ pub struct AccessPattern {
     pub apart: bool,
     /// A random order may visit a block again before all were visited.
     pub revisits: bool,
-    /// See there.
+    /// Zones that are visited one after another.
     pub zone: Option<Zone>,
 }
 

@@ -1,4 +1,4 @@
-//! Searches for the greatest depth at which a latency is kept; fio's `latency_target`.
+//! Searches for the greatest queue depth that keeps a latency; fio's `latency_target`.
 //!
 //! As in fio, the depth doubles from 1 on while windows succeed, is halved towards the last good one when one
 //! fails, and once it stays the same one more window is measured by itself and ends the run.
@@ -8,7 +8,7 @@ use serde_json::{json, Value};
 /// Successes in a row after which one more is tried.
 const STABLE: u32 = 3;
 
-/// What is asked.
+/// The latency to keep, and how to search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LatencyTarget {
     /// Longest latency, ns.
@@ -47,7 +47,7 @@ pub struct DepthSearch {
     /// A depth was too great: from then on the search goes by halves.
     failed_once: bool,
     last: bool,
-    /// All must come home before more may begin.
+    /// All must complete before more may start.
     drains: bool,
     begun_ns: u64,
     operations: u64,

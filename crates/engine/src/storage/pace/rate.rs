@@ -1,4 +1,4 @@
-//! When the next operation may begin: at a rate (open loop), after time to think, or after a sync.
+//! When the next operation may start: at a rate (open loop), or after every n-th one; and the minimum rate.
 
 use crate::rng::Rng;
 
@@ -102,7 +102,7 @@ impl Pace {
         (self.mixed && !self.combined && may(!wanted)).then_some(!wanted)
     }
 
-    /// An operation of `length` bytes was handed over.
+    /// Counts a submitted operation of `length` bytes.
     #[inline]
     #[allow(clippy::cast_precision_loss, reason = "lengths fit into 53 bits")]
     pub fn issued(&mut self, write: bool, length: u64) {
@@ -113,7 +113,7 @@ impl Pace {
     }
 }
 
-/// After every so many operations handed over, all of them are seen home and something else happens.
+/// After every n-th submitted operation, all in flight complete and something else happens.
 #[derive(Debug, Clone, Copy)]
 pub struct EveryNth {
     every: u32,
@@ -133,7 +133,7 @@ impl EveryNth {
         Self { every: u32::MAX, since: u32::MAX }
     }
 
-    /// One more was handed over.
+    /// Counts a submitted operation.
     #[inline]
     pub fn count(&mut self) {
         self.since += 1;
@@ -165,12 +165,12 @@ pub struct MinimumRate {
     pub missed: Option<String>,
 }
 
-/// Like fio, a run has so long to settle before anything is asked of its rate.
+/// As in fio, the time before the rate is first checked.
 const SETTLE_NS: u64 = 2_000_000_000;
 
 #[allow(clippy::cast_precision_loss, reason = "rates have few digits")]
 impl MinimumRate {
-    /// Looked at every `cycle_s`; none where nothing is asked.
+    /// Checked every `cycle_s`; none without a minimum.
     #[must_use]
     pub fn new(rates: [(f64, u64); 2], cycle_s: f64) -> Option<Self> {
         let limited = rates.iter().any(|&(operations_s, bytes_s)| operations_s > 0.0 || bytes_s > 0);
@@ -192,7 +192,7 @@ impl MinimumRate {
         }
         for (direction, (operations, bytes)) in done().into_iter().enumerate() {
             let (least_operations, least_bytes) = self.rates[direction];
-            // A direction that has not begun is not asked.
+            // A direction that has not started is not checked.
             if (least_operations <= 0.0 && least_bytes == 0) || operations == 0 {
                 continue;
             }

@@ -1,4 +1,5 @@
-//! Ends a run when its rate is steady: over a window of intervals, the deviation or the slope is small (fio's `steadystate`).
+//! Ends a run when its rate is steady: over a window of intervals, the deviation or the slope is small (fio's
+//! `steadystate`).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The guard before a raw block device is written: nobody uses it, nothing lies on it, and its owner named it twice.
+//! The guard before a raw block device is written: it is unused, empty, and named twice by its owner.
 //!
 //! Whoever wants a device written names it (`destroy`) and types what only somebody who means this very
 //! device knows (`serial`); device names change from boot to boot, and serial numbers do not. The claim is
@@ -18,7 +18,7 @@ use crate::survey::tree::{base, parent, Tree};
 use crate::sys::files::{device_size, discard, open_durable, Durable};
 use crate::sys::filesystem::major_minor;
 
-/// What somebody typed to have a device written.
+/// The user's consent to overwrite a device.
 #[derive(Debug, Clone, Default)]
 pub struct Consent {
     /// The device.
@@ -128,7 +128,7 @@ fn refused(path: &Path, why: &str) -> Error {
     Error::usage(format!("{} is a raw device and is not written: {why}", path.display()))
 }
 
-/// A block device as `/sys` and `/proc` of a tree tell of it.
+/// A block device as `/sys` and `/proc` of a tree describe it.
 struct DeviceFacts<'a> {
     tree: &'a Tree,
     /// Its directory below `/sys/devices`.

@@ -20,7 +20,7 @@ use At::{End, Start};
 
 /// Marks that are plain bytes at a plain place, as each format's own documentation (or header file) has them.
 const MARKS: &[(&str, At, &[u8])] = &[
-    // Whole-disk formats first: their words tell most.
+    // Whole-disk formats first: their names say most.
     ("a GPT partition table", Start(512), b"EFI PART"),
     ("a GPT partition table", Start(4096), b"EFI PART"),
     ("a GPT partition table (its copy at the end)", End(512), b"EFI PART"),

@@ -39,7 +39,7 @@ impl Device {
         fs::metadata(&stat).is_ok().then_some(Self { stat })
     }
 
-    /// Filesystems such as btrfs number themselves; their mount tells the device.
+    /// Filesystems such as btrfs number themselves; their mount names the device.
     fn mounted(number: u64) -> Option<Self> {
         let (major, minor) = major_minor(number);
         let wanted = format!("{major}:{minor}");

@@ -1,16 +1,16 @@
-//! What one job writes down while it runs: histograms, progress over time, faults; all in fixed memory.
+//! What one thread measures while it runs: histograms, progress over time, faults; all in fixed memory.
 
 use crate::histogram::Histogram;
 
 /// Rows of progress that are kept; when they are full, neighbours are added up and intervals double.
 const ROWS: usize = 4096;
-/// Kinds of fault that are told apart.
+/// Kinds of fault that are distinguished.
 const KINDS: usize = 16;
 
 /// One direction's figures.
 #[derive(Debug, Clone, Default)]
 pub struct Direction {
-    /// From the slot's being free until the call that handed the operation over returned; empty where an
+    /// From the slot's being free until the call that submitted the operation returned; empty where an
     /// operation is complete when that call returns.
     pub submit: Histogram,
     /// From then until the operation was taken as complete.
@@ -21,9 +21,9 @@ pub struct Direction {
     pub progress: Vec<u64>,
     /// Bytes moved, where operations are not all of one length; see [`Metrics::count_bytes`].
     pub bytes: u64,
-    /// Bytes moved in each interval, likewise; empty where the operations tell them.
+    /// Bytes moved in each interval, likewise; empty where they follow from the operations.
     pub bytes_progress: Vec<u64>,
-    /// Sums of latency in each interval, ns: in submission, until completion, in all; empty unless asked for.
+    /// Sums of latency in each interval, ns: in submission, until completion, in all; empty unless requested.
     pub latency_progress: [Vec<u64>; 3],
     latency_before: [u64; 3],
     now: u64,
@@ -48,7 +48,7 @@ pub struct Metrics {
     pub directions: [Direction; 2],
     /// Faults by kind.
     pub faults: Vec<FaultCount>,
-    /// Length of an interval, ns: the one asked for, doubled as often as the rows were full.
+    /// Length of an interval, ns: the one requested, doubled each time the rows were full.
     pub interval_ns: u64,
     /// When the timed region began and ended, by the run's clock.
     pub began_ns: u64,
@@ -112,13 +112,13 @@ impl Metrics {
         self.row_ends_ns = now_ns + self.interval_ns;
     }
 
-    /// Counts how long handing over took for operations that went together.
+    /// Counts how long the submission of a group of operations took.
     #[inline]
     pub fn submitted(&mut self, write: bool, took_ns: u64, operations: u32) {
         self.directions[usize::from(write)].submit.record_many(took_ns, operations);
     }
 
-    /// Counts operations that were handed over together and completed together.
+    /// Counts operations that were submitted together and completed together.
     #[inline]
     pub fn completed(&mut self, write: bool, complete_ns: u64, total_ns: u64, operations: u32) {
         let direction = &mut self.directions[usize::from(write)];

@@ -1,4 +1,4 @@
-//! What came of what a job was asked beyond blocks at full speed: rates, syncs, checks, searches.
+//! The results of all threads' controls: syncs, verification, steady state, depth search.
 
 use serde_json::{json, Map, Value};
 
@@ -10,7 +10,7 @@ use crate::storage::pace::depth_search::DepthSearch;
 use crate::storage::pace::steady_state::SteadyState;
 use crate::storage::trace::iolog::TraceRecorder;
 
-/// What all threads' extras came to.
+/// The results of all threads' controls.
 #[derive(Debug, Default)]
 pub struct Summary {
     verified: Option<DamageReport>,
@@ -18,7 +18,7 @@ pub struct Summary {
     steady: Option<SteadyState>,
     depth: Option<DepthSearch>,
     missed: Vec<String>,
-    /// Of each thread, where operations were written down.
+    /// Each thread's trace, where one was recorded.
     pub traces: Vec<TraceRecorder>,
 }
 
@@ -38,7 +38,7 @@ impl Summary {
         }
     }
 
-    /// Tells it in a reading: `details`, and a fault for each kind of damage.
+    /// Adds it to a reading: `details`, and a fault for each kind of damage.
     pub fn write(&self, details: &mut Map<String, Value>, faults: &mut Vec<Fault>) {
         if let Some(sync_latency) = &self.sync_latency {
             details.insert("sync_count".into(), json!(sync_latency.count()));

@@ -1,4 +1,4 @@
-//! A trace of operations in fio's iolog, versions 2 and 3: written down from a run, or read to be run again.
+//! Traces of operations as fio's iolog, versions 2 and 3: recorded from a run, or replayed.
 //!
 //! Version 3 has a line `MICROSECONDS FILE read|write|trim OFFSET LENGTH`, or `MICROSECONDS FILE add|open|close`;
 //! version 2 is the same without times, and has `FILE wait MICROSECONDS`.
@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use crate::kernel::Error;
 
-/// So many operations of a thread are written down; beyond it only their number.
+/// Operations recorded for each thread at most; the rest are only counted.
 pub const MAX_RECORDED: usize = 1 << 20;
-/// A trace that is read has so many lines at most: they are held in memory.
+/// Steps of a trace that is replayed, at most: they stay in memory.
 const MAX_STEPS: usize = 1 << 24;
 
-/// One operation that was handed over.
+/// One submitted operation.
 #[derive(Debug, Clone, Copy)]
 struct RecordedTransfer {
     at_ns: u64,
@@ -25,12 +25,12 @@ struct RecordedTransfer {
     write: bool,
 }
 
-/// What one thread writes down.
+/// The operations of one thread.
 #[derive(Debug)]
 pub struct TraceRecorder {
     begun_ns: u64,
     lines: Vec<RecordedTransfer>,
-    /// Those for which there was no room.
+    /// Operations for which there was no room.
     pub dropped: u64,
 }
 
@@ -47,7 +47,7 @@ impl TraceRecorder {
         (self.begun_ns, self.dropped) = (now_ns, 0);
     }
 
-    /// An operation is handed over.
+    /// Records a submitted operation.
     #[inline]
     pub fn add(&mut self, now_ns: u64, offset: u64, write: bool, length: u64) {
         if self.lines.len() < MAX_RECORDED {
@@ -68,7 +68,7 @@ impl Default for TraceRecorder {
 /// offset of a thread's region lies in, and where; `other` is the direction beside writing.
 ///
 /// # Errors
-/// What the system says to writing the file.
+/// The system's refusal to write the file.
 pub fn write_iolog(
     path: &Path,
     traces: &[TraceRecorder],
@@ -101,7 +101,7 @@ pub fn write_iolog(
     fs::write(path, text)
 }
 
-/// What a line of a trace asks for.
+/// What one line of a trace requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// A transfer: the number of its file, and where in it.
@@ -133,7 +133,7 @@ impl Iolog {
         Self::parse(&text, skip).map_err(|why| Error::usage(format!("{}: {why}", path.display())))
     }
 
-    /// Holds it against the files that are there, each of `length` bytes, and the buffers, of `block` bytes.
+    /// Checks it against the files, each of `length` bytes, and the buffers, each of `block` bytes.
     ///
     /// # Errors
     /// What does not fit.
@@ -223,13 +223,13 @@ impl Iolog {
     }
 }
 
-/// Runs a trace again.
+/// Replays a trace.
 #[derive(Debug)]
 pub struct Replay {
     iolog: Arc<Iolog>,
     next: usize,
     begun_ns: u64,
-    /// Of the times between the steps so much is waited; 0 for none of it.
+    /// Factor on the times between the steps; 0 for no waiting.
     scale: f64,
     /// From one file to the next in the region, B; 0 where all are one.
     file_length: u64,
@@ -263,7 +263,7 @@ impl Replay {
         }
     }
 
-    /// Whether steps begin at their own moments.
+    /// Whether each step starts at its recorded time.
     #[must_use]
     pub fn is_timed(&self) -> bool {
         self.scale > 0.0
