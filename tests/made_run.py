@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from hwdyno.curves import curves_of
+from hwdyno.machine import Machine
 from hwdyno.statistics import Histogram
 from hwdyno.words import (
     Ceiling,
@@ -24,6 +25,7 @@ from hwdyno.words import (
     Stream,
     Value,
 )
+from made_experiment import made_experiment
 
 HOSTILE = """</script><script>alert("x")</script>'"<img src=x onerror=alert(1)>&"""
 KIB, MIB = 1024, 1 << 20
@@ -142,7 +144,7 @@ RATED = (
 
 def grid() -> ExperimentResult:
     points = tuple(measured(dict(p), ops, depth, at) for at, (p, ops, depth) in enumerate(GRID))
-    return ExperimentResult(
+    return made_experiment(
         name="storage.grid",
         resource="storage",
         asks="How fast is this storage at the four or six figures that everyone compares?",
@@ -170,7 +172,7 @@ def iodepth(series: tuple[str, ...] = ("randread", "randwrite")) -> ExperimentRe
                 measured({"rw": rw, "iodepth": depth, "bs": 4096}, queue_ops(depth) * scale, depth, 100 * which + step)
             )
     whole = tuple(points)
-    result = ExperimentResult(
+    result = made_experiment(
         name="storage.iodepth",
         resource="storage",
         asks="How deep a queue does this storage need, and what does each step cost in latency?",
@@ -193,7 +195,7 @@ def mix() -> ExperimentResult:
         for step, size in enumerate((4, 16, 32, 64, 128)):
             ops = 1.38e5 / (1 + size / 11) * (1, 0.71, 0.66, 0.8)[at] ** (1 - step / 5)
             points.append(measured({"rw": rw, "bs": size * KIB, "iodepth": 8}, ops, 8, 1000 + 10 * at + step))
-    return ExperimentResult(
+    return made_experiment(
         name="storage.mix",
         resource="storage",
         asks="What does mixing reads with writes cost at each block size?",
@@ -309,7 +311,7 @@ def whole_run() -> Run:
         id="20261121-0307-a1b2c3",
         started="2026-11-21T03:07:09+00:00",
         finished="2026-11-21T03:09:31+00:00",
-        machine=MACHINE,
+        machines=(Machine.of_survey(MACHINE),),
         profile="quick",
         command="hwdyno run --path /srv/data --peers",
         experiments=(grid(), iodepth(), mix()),
@@ -375,12 +377,12 @@ def imported_run() -> Run:
         )
         for depth in (1, 2, 4)
     )
-    experiment = ExperimentResult("fio", "storage", "What does this fio result say?", "iodepth", "fio", points)
+    experiment = made_experiment("fio", "storage", "What does this fio result say?", "iodepth", "fio", points)
     return Run(
         "imported",
         "2020-01-01T00:00:00+00:00",
         None,
-        {},
+        (),
         "",
         "",
         (experiment,),
@@ -418,7 +420,7 @@ def hostile_run() -> Run:
         run,
         id=HOSTILE,
         command=HOSTILE,
-        machine=machine,
+        machines=(Machine.of_survey(machine),),
         experiments=(run.experiments[0], nasty),
         findings=(finding,),
         degraded=(HOSTILE,),
@@ -446,16 +448,16 @@ def plain_sweep_run() -> Run:
         for operation, base in (("fma", 5e10), ("add", 2.5e10))
         for threads in (1, 2, 4, 8)
     )
-    experiment = ExperimentResult(
+    experiment = made_experiment(
         "compute.threads", "compute", "How do threads scale?", "threads", "flops", points, planned=8
     )
     words = tuple(replace(point, parameters={"device": f"gpu{at}"}) for at, point in enumerate(points[:3]))
-    devices = ExperimentResult("gpu.device", "gpu", "Which device is fastest?", "device", "flops", words, planned=3)
+    devices = made_experiment("gpu.device", "gpu", "Which device is fastest?", "device", "flops", words, planned=3)
     return Run(
         "sweep",
         "2026-11-21T03:07:09+00:00",
         "2026-11-21T03:08:09+00:00",
-        MACHINE,
+        (Machine.of_survey(MACHINE),),
         "quick",
         "hwdyno compute",
         (experiment, devices),
@@ -464,7 +466,7 @@ def plain_sweep_run() -> Run:
 
 def empty_run() -> Run:
     """Nothing was measured."""
-    return Run("empty", "2026-11-21T03:07:09+00:00", None, {}, "quick", "hwdyno run", (), interrupted=True)
+    return Run("empty", "2026-11-21T03:07:09+00:00", None, (), "quick", "hwdyno run", (), interrupted=True)
 
 
 def huge_run() -> Run:

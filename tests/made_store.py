@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwdyno.machine import Machine
 from hwdyno.words import (
     Concurrency,
     ExperimentResult,
@@ -13,6 +14,7 @@ from hwdyno.words import (
     Stream,
     Value,
 )
+from made_experiment import made_experiment
 
 MACHINE = {"hostname": "bench-1", "cpu": {"model": "Some CPU", "cores": 2}, "storage": {"source": "/dev/vda1"}}
 
@@ -45,7 +47,7 @@ def point(iodepth: int = 1, value: float = 1e8, repeats: tuple[float, ...] = (),
 
 
 def experiment(*points: Measurement, name: str = "storage.iodepth", planned: int = 3) -> ExperimentResult:
-    return ExperimentResult(
+    return made_experiment(
         name=name,
         resource="storage",
         asks="How deep a queue does this storage need?",
@@ -61,7 +63,7 @@ def run(*experiments: ExperimentResult, run_id: str = "20260101-000000-abcd") ->
         id=run_id,
         started="2026-01-01T00:00:00+00:00",
         finished="2026-01-01T00:01:00+00:00",
-        machine=MACHINE,
+        machines=(Machine.of_survey(MACHINE),),
         profile="quick",
         command="hwdyno run",
         experiments=experiments or (experiment(point(1), point(2, 1.9e8), point(4, 2.5e8)),),

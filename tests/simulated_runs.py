@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from hwdyno.ceilings import ceilings_of
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.measurement import measurement_of
 from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, Run
+from made_experiment import made_experiment
+from simulation.host import SimulatedHost, SimulatedMachine
 
 MACHINES = range(20_000, 20_200)
 """Drawn afresh: no rule and no tolerance was tuned on these machines."""
-FIXED: Parameters = {"direct": True, "ioengine": "io_uring", "runtime": 1.0, "interval_s": 0.05}
+FIXED: Parameters = {"direct": True, "ioengine": "io_uring", "size": 1 << 30, "runtime": 1.0, "interval_s": 0.05}
 
 
 def at(**changes: Any) -> Parameters:
@@ -55,7 +56,7 @@ def experiment(
 ) -> ExperimentResult:
     """One experiment on a fresh host of the machine, under the ceilings of its link."""
     host, every = SimulatedHost(machine), tuple(points)
-    return ExperimentResult(
+    return made_experiment(
         name=name or f"storage.{load}",
         resource="storage",
         asks="?",
@@ -74,7 +75,7 @@ def run_of(machine: SimulatedMachine, *experiments: ExperimentResult) -> Run:
         id="simulated",
         started="2026-01-01T00:00:00+00:00",
         finished="2026-01-01T00:01:00+00:00",
-        machine=machine.survey(),
+        machines=(machine.survey(),),
         profile="quick",
         command="hwdyno run",
         experiments=experiments,

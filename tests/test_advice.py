@@ -17,13 +17,16 @@ from hwdyno.experiments import Experiment
 from hwdyno.findings import explain
 from hwdyno.findings.rule import Case
 from hwdyno.hosts.local import Local
-from hwdyno.hosts.simulated import SimulatedMachine
+from hwdyno.machine import Cpu, Machine
 from hwdyno.plan import Plan, Planned, build
+from hwdyno.runner.declared import kept_declaration
 from hwdyno.statistics import interval
 from hwdyno.words import ExperimentResult, Fault, Latency, Measurement, Note, Parameters, Run, Samples
 from simulated_runs import experiment, run_of
+from simulation.host import SimulatedMachine
 
-KERNELS = Local().kernels()
+HOST = Local()
+KERNELS = HOST.kernels()
 COMMAND = re.compile(r"hwdyno (\w+(?: \w+)?)((?: --[\w-]+(?: [^-\s;`]\S*)?)+)")
 OF_RESULTS = {"report", "compare", "audit", "machine"}
 
@@ -49,21 +52,24 @@ def taken(line: str, path: Path) -> Plan | None:
 
 
 def planned(one: Experiment, profile: str) -> Planned:
-    (found,) = build([(one, {})], KERNELS, profile=profile).experiments
+    (found,) = build([(one, {})], HOST, profile=profile).experiments
     return found
 
 
-def result_of(found: Planned, points: tuple[Measurement, ...]) -> ExperimentResult:
+def result_of(found: Planned, points: tuple[Measurement, ...], given: frozenset[str] = frozenset()) -> ExperimentResult:
     """An experiment's result as the runner leaves it: every default that all points share is in ``fixed``."""
-    defaults = {one["name"]: one["default"] for one in KERNELS[found.experiment.kernel]["parameters"]}
+    defaults = {axis.name: axis.default for axis in KERNELS[found.experiment.kernel].axes}
     swept = {name for point in found.points for name in point}
     shared = {n: v for n, v in {**defaults, **found.fixed}.items() if n not in swept and not isinstance(v, list)}
     if "main_memory" in found.experiment.needs and "working_set" not in swept | set(found.fixed):
         shared["working_set"] = 512 << 20
     if "model" in shared:
         shared["model"] = "llama3-8b"
-    one = found.experiment
-    return ExperimentResult(one.name, one.resource, one.asks, found.load, one.kernel, points, one.metric, fixed=shared)
+    one, declaration = found.experiment, kept_declaration(found, given, shared)
+    return ExperimentResult(
+        one.name, one.resource, one.asks, found.load, one.kernel, points, one.metric, fixed=shared,
+        declaration=declaration,
+    )  # fmt: skip
 
 
 def bare(parameters: Parameters, value: float = 1e9, unit: str = "bytes/s", **more: Any) -> Measurement:
@@ -80,7 +86,7 @@ def test_a_point_is_repeated_by_its_own_kernel_and_parameters(one: Experiment, t
     for profile in ("quick", "standard"):
         found = planned(one, profile)
         result = result_of(found, tuple(bare(point) for point in found.points))
-        run = Run("r", "", None, {}, "quick", "hwdyno run", (result,))
+        run = Run("r", "", None, (), "quick", "hwdyno run", (result,))
         step = max(1, len(found.points) // 40)
         for at in range(0, len(found.points), step):
             line = Case(run, result, at).command()
@@ -107,8 +113,8 @@ def test_a_sweep_of_ones_own_is_repeated_with_what_was_fixed(tmp_path: Path) -> 
         plan = taken(given, tmp_path)
         assert plan is not None
         (found,) = plan.experiments
-        result = result_of(found, tuple(bare(point) for point in found.points))
-        line = Case(Run("r", "", None, {}, "quick", given, (result,)), result, 1).command()
+        result = result_of(found, tuple(bare(point) for point in found.points), plan.given)
+        line = Case(Run("r", "", None, (), "quick", given, (result,)), result, 1).command()
         again = taken(line, tmp_path)
         assert again is not None
         before = {**found.fixed, **found.points[1]}
@@ -146,7 +152,7 @@ def troubled(found: Planned) -> ExperimentResult:
 
 @pytest.mark.parametrize("one", experiments.all(), ids=lambda one: one.name)
 def test_every_advised_command_is_taken_as_it_is_pasted(one: Experiment, tmp_path: Path) -> None:
-    run = Run("r", "", None, {"cpu": {"threads": 2}}, "quick", "hwdyno run", (troubled(planned(one, "quick")),))
+    run = Run("r", "", None, (Machine(cpu=Cpu(threads=2)),), "quick", "hwdyno run", (troubled(planned(one, "quick")),))
     count = 0
     for found in explain(run).findings:
         for match in COMMAND.finditer(found.advice):

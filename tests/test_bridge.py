@@ -25,11 +25,11 @@ def test_the_stub_says_what_the_bridge_has() -> None:
 
 def test_every_kernel_declares_itself_in_full() -> None:
     for name, kernel in engine.kernels().items():
-        assert kernel["measures"], name
-        assert kernel["pass"], name
-        for parameter in kernel["parameters"]:
-            assert parameter["means"], (name, parameter["name"])
-            assert parameter["type"] in {"integer", "number", "choice", "text", "flag", "integers"}
+        assert kernel.measures, name
+        assert kernel.counts, name
+        for axis in kernel.axes:
+            assert axis.means, (name, axis.name)
+            assert axis.kind in {"integer", "number", "choice", "text", "flag", "integers"}
 
 
 ROLES = {"concurrency", "size", "rate", "delay", "label"}
@@ -45,25 +45,22 @@ LABELS_AS_LOADS = {
 
 def test_every_kernel_and_workload_declares_what_its_axes_are_and_what_it_changes() -> None:
     for name, kernel in (engine.kernels() | workloads.all()).items():
-        assert kernel["operation"], name
-        assert kernel["writes"] in {"nothing", "file", "folder", "device"}, name
-        assert isinstance(kernel["stateful"], bool) and isinstance(kernel["grows"], bool), name
-        declared = {parameter["name"]: parameter for parameter in kernel["parameters"]}
-        assert set(kernel["consent"]) <= set(declared), name
-        for parameter in kernel["parameters"]:
-            place = (name, parameter["name"])
-            assert parameter["role"] in ROLES, place
-            assert not parameter["workers"] or parameter["role"] == "concurrency", place
-            assert set(parameter.get("traits", {})) <= set(parameter.get("choices", ())), place
-            assert {one for traits in parameter.get("traits", {}).values() for one in traits} <= TRAITS, place
-            assert parameter.get("split", next(iter(declared))) in declared, place
+        assert kernel.operation, name
+        assert kernel.writes in {"nothing", "file", "folder", "device"}, name
+        assert set(kernel.consent) <= set(kernel.names), name
+        for axis in kernel.axes:
+            place = (name, axis.name)
+            assert axis.role in ROLES, place
+            assert not axis.workers or axis.role == "concurrency", place
+            assert set(axis.traits) <= set(axis.choices), place
+            assert {one for traits in axis.traits.values() for one in traits} <= TRAITS, place
+            assert not axis.split or axis.split in kernel.names, place
 
 
 def test_a_load_has_a_role_or_a_reason_for_none() -> None:
     known = engine.kernels() | workloads.all()
     for experiment in experiments.all():
-        axes = {one["name"]: one for one in known[experiment.kernel]["parameters"]}
-        if axes[experiment.load]["role"] == "label":
+        if known[experiment.kernel].axis(experiment.load).role == "label":
             assert experiment.load in LABELS_AS_LOADS, experiment.name
 
 

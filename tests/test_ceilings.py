@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hwdyno.ceilings import applies, bound_for, bound_of, ceilings_of, parse_given, why_none
 from hwdyno.ceilings.links import of_link
 from hwdyno.ceilings.rated import CATALOGUE, catalogue, of_disk
+from hwdyno.machine import Link, Machine
 from hwdyno.words import Ceiling, UserError
 
 SATA = {"type": "sata", "bits_s": 6_000_000_000, "generation": 3}
@@ -23,8 +25,12 @@ def disk(name: str, model: str | None = None, size: float | None = None, **link:
     return {"name": name, "model": model, "size_bytes": size, "link": link or SATA}
 
 
-def machine(disks: list[dict[str, Any]], chain: list[dict[str, Any]] | None = None, **unknown: str) -> dict[str, Any]:
-    return {"storage": {"disks": disks, "chain": chain or []}, "unknown": unknown}
+def machine(disks: list[dict[str, Any]], chain: list[dict[str, Any]] | None = None, **unknown: str) -> Machine:
+    return Machine.of_survey({"storage": {"disks": disks, "chain": chain or []}, "unknown": unknown})
+
+
+def typed(link: dict[str, Any]) -> Link:
+    return machine([{"link": link}]).storage.disk.link or Link()
 
 
 def value(ceilings: tuple[Ceiling, ...], metric: str, kind: str = "physical") -> float | None:
@@ -58,7 +64,7 @@ def value(ceilings: tuple[Ceiling, ...], metric: str, kind: str = "physical") ->
     ],
 )
 def test_a_link_carries_what_its_standard_says(link: dict[str, Any], megabytes_s: float) -> None:
-    rate = of_link(link)
+    rate = of_link(typed(link))
     assert rate is not None
     assert math.isclose(rate.bytes_s, megabytes_s * 1e6, rel_tol=1e-5)
     assert "=" in rate.formula and rate.source and rate.label
@@ -78,7 +84,7 @@ def test_a_link_carries_what_its_standard_says(link: dict[str, Any], megabytes_s
     ],
 )
 def test_no_ceiling_from_a_link_that_is_not_known(link: dict[str, Any]) -> None:
-    assert of_link(link) is None
+    assert of_link(typed(link)) is None
 
 
 def test_the_catalogue_names_its_sources_and_no_drive_twice() -> None:
@@ -123,7 +129,7 @@ def test_each_source_says_whether_its_figures_were_checked() -> None:
     ],
 )
 def test_a_known_drive_is_found(model: str, size: float | None, name: str) -> None:
-    found = of_disk({"model": model, "size_bytes": size})
+    found = of_disk(machine([{"model": model, "size_bytes": size}]).storage.disk)
     assert found is not None and found.name == name
 
 
@@ -145,7 +151,7 @@ def test_a_known_drive_is_found(model: str, size: float | None, name: str) -> No
     ],
 )
 def test_no_figure_is_better_than_a_wrong_one(model: str | None, size: float | None) -> None:
-    assert of_disk({"model": model, "size_bytes": size}) is None
+    assert of_disk(machine([{"model": model, "size_bytes": size}]).storage.disk) is None
 
 
 def test_each_row_of_the_catalogue_is_found_by_no_other_rows_model() -> None:
@@ -186,11 +192,9 @@ def test_a_virtual_disk_has_none_and_says_why() -> None:
 
 
 def test_a_machine_without_storage_has_a_reason() -> None:
-    assert ceilings_of({}) == ()
-    assert len(why_none({})) == 1
-    assert why_none({"storage": {"disks": []}, "unknown": {"storage.disks": "tmpfs lies in memory"}}) == (
-        "tmpfs lies in memory",
-    )
+    assert ceilings_of(Machine()) == ()
+    assert len(why_none(Machine())) == 1
+    assert why_none(Machine(unknown={"storage.disks": "tmpfs lies in memory"})) == ("tmpfs lies in memory",)
 
 
 def stacked(kind: str, level: str | None, disks: int) -> dict[str, Any]:
@@ -233,7 +237,9 @@ def test_a_stack_that_does_not_say_how_it_spreads_has_no_ceiling() -> None:
 
 def test_unlike_members_are_summed_one_by_one() -> None:
     one = stacked("raid", "raid0", 2)
-    one["storage"]["disks"][1]["link"] = {"type": "sata", "bits_s": 3_000_000_000}
+    first, second = one.storage.disks
+    second = replace(second, link=Link(type="sata", bits_s=3_000_000_000))
+    one = replace(one, storage=replace(one.storage, disks=(first, second)))
     found = ceilings_of(one)
     assert value(found, "read_bytes_s") == pytest.approx(900e6)
     assert "+" in next(c.formula for c in found if c.metric == "read_bytes_s")

@@ -12,6 +12,7 @@ import made_store as made
 import pyarrow.parquet as pq
 import pytest
 from hwdyno.cli.main import main
+from hwdyno.machine import Cpu, Machine
 from hwdyno.store import Store, json_schema
 from hwdyno.words import PeerResult, Run, Value
 
@@ -122,7 +123,7 @@ def test_a_change_within_the_noise_floor_or_the_spread_is_none(store: Store) -> 
 
 def test_unlike_machines_are_refused_unless_forced(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     store.save(scaled("before", 1.0))
-    store.save(replace(scaled("after", 1.0), machine={"cpu": {"model": "Other"}}))
+    store.save(replace(scaled("after", 1.0), machines=(Machine(cpu=Cpu(model="Other")),)))
     assert main(["compare", "before", "after"]) == 2
     assert "processor: Some CPU before, Other after" in capsys.readouterr().err
     assert main(["compare", "before", "after", "--force"]) == 0

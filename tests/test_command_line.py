@@ -20,8 +20,8 @@ from hwdyno import workspace
 from hwdyno.cli import common
 from hwdyno.cli.main import main
 from hwdyno.hosts.local import Local
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.store import Store, from_json
+from simulation.host import SimulatedHost, SimulatedMachine
 
 SMALL = ["--size", "16M", "--runtime", "50ms", "--ramp-time", "0", "--no-page"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "python"), "COLUMNS": "100"}
@@ -385,5 +385,5 @@ def test_the_document_on_stdout_is_json_alone(home: Path, data: Path) -> None:
     process = started("storage", "--rw", "read", "--path", str(data), "--json", *SMALL, home=home)
     out, err = process.communicate(timeout=60)
     assert process.returncode in {0, 3}, err
-    assert json.loads(out)["schema"] == "hwdyno.run/1"
+    assert json.loads(out)["schema"] == "hwdyno.run/2"
     assert "laying out 16 MiB" in err

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from hwdyno.findings import RULES, explain, why_not_double
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
-from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, PeerResult, Run, Value
+from hwdyno.machine import Link
+from hwdyno.words import Ceiling, Measurement, Parameters, PeerResult, Run, Value
+from made_experiment import made_experiment
 from simulated_runs import FIXED, MACHINES, experiment, measured, rules_of, run_of, the
 from simulated_runs import at as _at
+from simulation.host import SimulatedHost, SimulatedMachine
 
 DESCRIBES = {"knee", "still_rising", "saturated", "best_block_size", "spinning_or_solid", "best_combination"}
 """Rules that say what a healthy machine is like."""
@@ -263,20 +265,24 @@ def test_a_link_below_its_best_is_named_and_no_other() -> None:
     for seed in MACHINES:
         draw, machine = random.Random(seed), SimulatedMachine.random(seed)
         run = run_of(machine)
-        link = run.machine["storage"]["disks"][0]["link"]
+        disk = run.machine.storage.disk
+        link = disk.link or Link()
         best, width = draw.choice([3, 4, 5]), draw.choice([2, 4])
         now, lanes = draw.choice([best, best - 1]), draw.choice([width, width // 2])
-        pcie = link["type"] == "pcie"
+        pcie = link.type == "pcie"
         if pcie:
-            link.update(generation=now, generation_max=best, lanes=lanes, lanes_max=width)
+            link = replace(link, generation=now, generation_max=best, lanes=lanes, lanes_max=width)
+            storage = replace(run.machine.storage, disks=(replace(disk, link=link),))
+            run = replace(run, machines=(replace(run.machine, storage=storage),))
+            bare = replace(storage, disks=(replace(disk, link=replace(link, generation_max=None)),))
+            unknown = replace(run, machines=(replace(run.machine, storage=bare),))
         if not pcie or (now, lanes) == (best, width):
             assert "link_below_its_best" not in rules_of(explain(run).findings), f"machine {seed}"
             continue
         finding = the(explain(run), "link_below_its_best")
         assert f"PCIe {now}.0 x{lanes}" in finding.says and f"PCIe {best}.0 x{width}" in finding.says
         assert f"about {2.0 ** (now - best) * lanes / width:.0%} of" in finding.says
-        del link["generation_max"]
-        assert "link_below_its_best" not in rules_of(explain(run).findings), "unknown is not below"
+        assert "link_below_its_best" not in rules_of(explain(unknown).findings), "unknown is not below"
 
 
 def test_a_repeat_far_off_is_named_and_leaves_the_laws_alone() -> None:
@@ -435,8 +441,8 @@ def test_a_figure_that_is_missing_silences_its_rules_and_breaks_nothing(missing:
     full = experiment(machine, "iodepth", [_at(iodepth=n) for n in (1, 4, 16, 64)])
     gone: dict[str, Any] = OPTIONAL if missing == "all" else {missing: OPTIONAL[missing]}
     points = tuple(replace(point, **gone) for point in full.points)
-    for machine_told in (machine.survey(), {}):
-        bare = replace(run_of(machine, replace(full, points=points)), machine=machine_told)
+    for machines in ((machine.survey(),), ()):
+        bare = replace(run_of(machine, replace(full, points=points)), machines=machines)
         for imported in ("", "fio-json"):
             run = explain(replace(bare, imported_from=imported))
             for result in run.experiments:
@@ -448,5 +454,5 @@ def test_a_figure_that_is_missing_silences_its_rules_and_breaks_nothing(missing:
 
 
 def test_an_empty_run_is_explained() -> None:
-    run = Run("x", "", None, {}, "", "", (ExperimentResult("a", "storage", "?", "iodepth", "k", ()),))
+    run = Run("x", "", None, (), "", "", (made_experiment("a", "storage", "?", "iodepth", "k", ()),))
     assert explain(run).findings == ()

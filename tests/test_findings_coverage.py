@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from hwdyno.findings import explain
 from hwdyno.hosts import cgroups
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
-from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
+from hwdyno.machine import Machine
+from hwdyno.words import Measurement, Parameters, Run
+from made_experiment import made_experiment
 from simulated_runs import measured
+from simulation.host import SimulatedHost, SimulatedMachine
 
 POINT: Parameters = {"rw": "randread", "bs": 4096, "iodepth": 1, "numjobs": 1}
 
@@ -19,12 +21,12 @@ POINT: Parameters = {"rw": "randread", "bs": 4096, "iodepth": 1, "numjobs": 1}
 def names(point: Measurement, fixed: Parameters | None = None, **machine: Any) -> dict[str, str]:
     """What is said of one point, by the rule."""
     host = SimulatedHost(SimulatedMachine())
-    told = host.survey()
-    told["storage"] |= machine.get("storage", {})
-    result = ExperimentResult(
+    storage = {**host.machine.described()["storage"], **machine.get("storage", {})}
+    told = Machine.of_survey({**host.machine.described(), "storage": storage})
+    result = made_experiment(
         "storage.sweep", "storage", "?", "iodepth", "storage_blocks", (point,), fixed={"direct": True, **(fixed or {})}
     )
-    run = Run("x", "", None, told, "quick", "hwdyno storage", (result,))
+    run = Run("x", "", None, (told,), "quick", "hwdyno storage", (result,))
     return {finding.rule: finding.says for finding in explain(run).findings}
 
 

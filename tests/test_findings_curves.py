@@ -8,13 +8,13 @@ import re
 from dataclasses import replace
 
 import pytest
+from hwdyno.axes import FIELD
 from hwdyno.findings import explain
-from hwdyno.findings.commands import MOST
 from hwdyno.findings.queue import around
 from hwdyno.hosts.local import Local
-from hwdyno.hosts.simulated import SimulatedMachine
 from simulated_runs import FIXED, MACHINES, experiment, rules_of, run_of, the
 from simulated_runs import at as _at
+from simulation.host import SimulatedMachine
 
 
 @pytest.mark.slow  # 200 machines, each swept and fitted
@@ -162,7 +162,9 @@ def test_spinning_disks_are_told_from_solid_ones() -> None:
         assert finding.evidence["verdict"] == ("spinning" if spins else "solid state")
         assert "the kernel says" in finding.says and "although" not in finding.says
         lies = run_of(machine, *run.experiments)
-        lies.machine["storage"]["disks"][0]["rotational"] = not spins
+        storage = lies.machine.storage
+        storage = replace(storage, disks=(replace(storage.disk, rotational=not spins),))
+        lies = replace(lies, machines=(replace(lies.machine, storage=storage),))
         assert "although the kernel says" in the(explain(lies), "spinning_or_solid").says
 
 
@@ -195,10 +197,11 @@ def test_on_any_machine_the_best_combination_is_enough_and_nothing_less_is() -> 
 
 
 def test_no_load_is_advised_that_its_command_does_not_take() -> None:
-    for kernel in Local().kernels().values():
-        for parameter in kernel["parameters"]:
-            if parameter["name"] in MOST and kernel["name"] not in {"idle", "memory_loaded_latency"}:
-                assert MOST[parameter["name"]] <= parameter["max"], f"{kernel['name']}: {parameter['name']}"
+    for name, kernel in Local().kernels().items():
+        for axis in kernel.axes:
+            most = FIELD[axis.name].most if axis.name in FIELD else None
+            if most is not None and name not in {"idle", "memory_loaded_latency"}:
+                assert most <= (axis.most or 0), f"{name}: {axis.name}"
 
 
 def test_where_the_greatest_depth_still_rises_jobs_are_added_to_those_that_are_there() -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from hwdyno.ceilings import ceilings_of, why_none
 from hwdyno.findings import explain
+from hwdyno.machine import Machine
 from hwdyno.sweep import octaves
 from hwdyno.words import Concurrency, ExperimentResult, Finding, Latency, Measurement, Run, Stream, Value
+from made_experiment import made_experiment
 
 MIB = 1 << 20
 SET = 512 * MIB
@@ -39,12 +41,22 @@ def point(value: float, unit: str = "bytes/s", ns: float | None = None, **more: 
 
 def result(kernel: str, load: str, *points: Measurement, name: str = "", **fixed: Any) -> ExperimentResult:
     resource = "memory" if kernel.startswith("memory") else "compute"
-    return ExperimentResult(name or f"{resource}.test", resource, "?", load, kernel, points, fixed=fixed)
+    return made_experiment(name or f"{resource}.test", resource, "?", load, kernel, points, fixed=fixed)
 
 
 def run_of(*results: ExperimentResult, machine: dict[str, Any] | None = None) -> Run:
     cpu = {"threads": 2, "cores": 2, "caches": [{"level": 3, "type": "unified", "size_bytes": 8 * MIB}]}
-    return explain(Run("r", "2026-01-01T00:00:00Z", None, machine or {"cpu": cpu}, "quick", "hwdyno memory", results))
+    return explain(
+        Run(
+            "r",
+            "2026-01-01T00:00:00Z",
+            None,
+            (Machine.of_survey(machine or {"cpu": cpu}),),
+            "quick",
+            "hwdyno memory",
+            results,
+        )
+    )
 
 
 def found(run: Run, rule: str) -> Finding | None:
@@ -70,10 +82,10 @@ def test_theory_is_channels_times_speed_and_empty_slots_do_not_count() -> None:
     ]
     modules.append({"size_bytes": None, "configured_mt_s": 4800, "locator": "CPU0_DIMM_E1"})
     machine = {"memory": {"modules": modules}, "cpu": {"threads": 2, "cores": 2}}
-    (ceiling,) = ceilings_of(machine, "memory")
+    (ceiling,) = ceilings_of(Machine.of_survey(machine), "memory")
     assert ceiling.value == 4800e6 * 4 * 8 and "4800 MT/s x 4 populated channels x 8 B" in ceiling.formula
-    assert why_none(machine, "memory") == ()
-    assert "no DIMM table" in why_none({}, "memory")[0]
+    assert why_none(Machine.of_survey(machine), "memory") == ()
+    assert "no DIMM table" in why_none(Machine(), "memory")[0]
     run = run_of(
         replace(result("memory_bandwidth", "threads", moved(120e9, "read"), working_set=SET), ceilings=(ceiling,)),
         machine=machine,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hwdyno.findings import explain, why_not_double
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.words import Parameters
 from simulated_runs import at as _at
 from simulated_runs import experiment, measured, run_of
+from simulation.host import SimulatedHost, SimulatedMachine
 
 
 def _why(machine: SimulatedMachine, *points: Parameters, at: int = 0, load: str = "iodepth") -> str:

@@ -10,6 +10,7 @@ import pytest
 from hwdyno import formats
 from hwdyno.curves import curves_of
 from hwdyno.formats import fio, fio_options
+from hwdyno.machine import Disk
 from hwdyno.store import from_json, to_json
 from hwdyno.words import Measurement, Run, UserError
 from hypothesis import given, settings
@@ -53,7 +54,7 @@ def test_a_run_of_fio_is_a_run_of_ours() -> None:
     run = formats.read(DATA / "depths.json")
     assert (run.imported_from, run.version, run.profile) == ("fio-json", "fio-3.33", "imported")
     assert (run.started, run.finished) == ("2026-11-21T03:34:37.245000+00:00", "2026-11-21T03:34:39.250000+00:00")
-    assert run.machine["storage"]["disks"] == [{"name": "vda"}]
+    assert run.machine.storage.disks == (Disk(name="vda"),)
     assert from_json(to_json(run)) == run
     assert formats.read(DATA / "depths.json").id == run.id, "the same file is the same Run"
 

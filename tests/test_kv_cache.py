@@ -15,8 +15,10 @@ from hwdyno import engine
 from hwdyno.cli.main import main
 from hwdyno.findings import explain
 from hwdyno.formats import kv_model
+from hwdyno.machine import Cpu, Machine
 from hwdyno.statistics import Histogram, interval
-from hwdyno.words import ExperimentResult, Fault, Finding, Measurement, Note, Run, Stream, UserError
+from hwdyno.words import Fault, Finding, Measurement, Note, Run, Stream, UserError
+from made_experiment import made_experiment
 
 SMALL = {
     "users": 3, "scale": 0.0005, "think": 0.0, "runtime": 0.4, "capacity": 32 << 20, "transfer_size": 65536,
@@ -146,12 +148,18 @@ def point(users: int, p95_ms: float, *, reads: int = 400, cpu_s: float = 1.0, **
 
 
 def findings(*points: Measurement, scale: float = 0.01) -> dict[str, Finding]:
-    fixed: dict[str, Any] = {"model": "llama3.1-8b", "scale": scale, "capacity": 8 << 30, "runtime": 10.0}
-    result = ExperimentResult(
+    fixed: dict[str, Any] = {"model": "llama3.1-8b", "scale": scale, "capacity": 8 << 30, "memory": 0, "runtime": 10.0}
+    result = made_experiment(
         "training.kv_cache.llama3.1-8b", "training", "?", "users", "training_kv_cache", points, fixed=fixed
     )
     run = Run(
-        id="x", started="", finished="", machine={"cpu": {"threads": 4}}, profile="", command="", experiments=(result,)
+        id="x",
+        started="",
+        finished="",
+        machines=(Machine(cpu=Cpu(threads=4)),),
+        profile="",
+        command="",
+        experiments=(result,),
     )
     return {found.rule: found for found in explain(run).findings}
 

@@ -21,7 +21,9 @@ from here import missing
 from hwdyno import engine
 from hwdyno.findings import explain
 from hwdyno.formats import iperf3 as iperf3_json
-from hwdyno.words import ExperimentResult, Measurement, Run, UserError, Value
+from hwdyno.machine import Machine
+from hwdyno.words import Measurement, Run, UserError, Value
+from made_experiment import made_experiment
 
 ENV = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "python")}
 HWDYNO = [sys.executable, "-m", "hwdyno"]
@@ -61,8 +63,10 @@ def measure(kernel: str = "network_throughput", **parameters: Any) -> dict[str, 
 
 
 def result_of(*points: Measurement, kernel: str = "network_throughput", machine: Any = None) -> Run:
-    result = ExperimentResult("network.streams", "network", "?", "streams", kernel, points)
-    return Run("id", "2026-01-01T00:00:00+00:00", None, machine or {}, "quick", "hwdyno", (result,))
+    result = made_experiment("network.streams", "network", "?", "streams", kernel, points)
+    return Run(
+        "id", "2026-01-01T00:00:00+00:00", None, (Machine.of_survey(machine or {}),), "quick", "hwdyno", (result,)
+    )
 
 
 def point(details: dict[str, Any], **parameters: Any) -> Measurement:

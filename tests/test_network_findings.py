@@ -12,9 +12,10 @@ import pytest
 from hwdyno.cli import network, resource
 from hwdyno.cli.main import Parser
 from hwdyno.findings import explain
-from hwdyno.hosts.simulated_network import SimulatedNetwork, SimulatedPath
 from hwdyno.measurement import measurement_of
-from hwdyno.words import ExperimentResult, Finding, Parameters, Run
+from hwdyno.words import Finding, Parameters, Run
+from made_experiment import made_experiment
+from simulation.network import SimulatedNetwork, SimulatedPath
 
 FIXED: Parameters = {"runtime": 1.0, "interval_s": 0.1, "server": "10.0.0.2"}
 TCP: list[Parameters] = [{"protocol": "tcp", "direction": "up", "streams": n} for n in (1, 2, 4)]
@@ -33,9 +34,9 @@ def measured(path: SimulatedPath, points: Iterable[Parameters], kernel: str = "n
             snapshots.append((before, host.snapshot()))
         made.append(measurement_of(parameters, readings, host.kernels()[kernel], snapshots))
     load = "load_streams" if kernel == "network_latency" else "streams"
-    result = ExperimentResult("network.streams", "network", "?", load, kernel, tuple(made), fixed=FIXED)
+    result = made_experiment("network.streams", "network", "?", load, kernel, tuple(made), fixed=FIXED)
     machine = host.survey()
-    return explain(Run("id", "2026-01-01T00:00:00+00:00", None, machine, "quick", "hwdyno", (result,)))
+    return explain(Run("id", "2026-01-01T00:00:00+00:00", None, (machine,), "quick", "hwdyno", (result,)))
 
 
 def of_the_path(run: Run) -> dict[str, Finding]:

@@ -14,7 +14,8 @@ from hwdyno.findings import explain
 from hwdyno.findings.training_loaders import LOADERS
 from hwdyno.peers import loaders, loading
 from hwdyno.statistics import interval
-from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, PeerResult, Run, UserError, Value
+from hwdyno.words import Finding, Measurement, Parameters, PeerResult, Run, UserError, Value
+from made_experiment import made_experiment
 
 KERNEL = "training_loader"
 NUMPY, PYTORCH = (peers.find(name) for name in LOADERS)
@@ -137,11 +138,11 @@ def finding(au: float, their_au: float | None) -> Finding:
         "pytorch", "2.15.0", 0, Value(0.5e9, "bytes/s"), Value(4.0, "1", 3.8, 4.2),
         details={"au": their_au, "cpu_s_per_gb": 1.5},
     )  # fmt: skip
-    result = ExperimentResult(
+    result = made_experiment(
         "training.unet3d.h100", "training", "?", "accelerators", KERNEL, (point,), peers=(peer,),
         fixed={"workload": "unet3d", "accelerator": "h100", "read_threads": 4},
     )  # fmt: skip
-    run = Run(id="x", started="", finished="", machine={}, profile="", command="", experiments=(result,))
+    run = Run(id="x", started="", finished="", machines=(), profile="", command="", experiments=(result,))
     (found,) = [one for one in explain(run).findings if one.rule == "training_beside_loaders"]
     return found
 

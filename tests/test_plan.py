@@ -5,26 +5,31 @@ from typing import Any
 
 import pytest
 from hwdyno import experiments, plan
-from hwdyno.hosts.simulated import SimulatedHost
+from hwdyno.hosts.local import Local
 from hwdyno.words import UserError
+from simulation.host import SimulatedHost
 
-KERNELS = SimulatedHost().kernels()
+HOST = SimulatedHost()
+KERNELS = HOST.kernels()
 
 
 def built(name: str = "storage.iodepth", given: dict[str, Any] | None = None, **how: Any) -> plan.Plan:
     chosen = [(one, given or {}) for one in experiments.find(name) if one.kernel in KERNELS]
-    return plan.build(chosen, KERNELS, **how)
+    return plan.build(chosen, HOST, **how)
 
 
 def test_the_matrices_span_the_nodes_that_there_are(tmp_path: Path) -> None:
-    (tmp_path / "has_cpu").write_text("0-1,4\n")
-    (tmp_path / "has_memory").write_text("0-2\n")
-    assert experiments.numa_nodes(tmp_path) == ((0, 1, 4), (0, 1, 2))
-    assert experiments.numa_nodes(tmp_path / "none") == ((0,), (0,)), "a system without NUMA is one node"
-    here = experiments.numa_nodes()
-    for name in ("memory.latency_matrix", "memory.bandwidth_matrix"):
-        axes = experiments.find(name)[0].sweep.axes
-        assert (axes["cpu_node"], axes["node"]) == here
+    nodes = tmp_path / "sys/devices/system/node"
+    nodes.mkdir(parents=True)
+    (nodes / "has_cpu").write_text("0-1,4\n")
+    (nodes / "has_memory").write_text("0-2\n")
+    numa, none = Local(tmp_path).topology(), Local(tmp_path / "none").topology()
+    assert (numa.cpu_nodes, numa.memory_nodes) == ((0, 1, 4), (0, 1, 2))
+    assert (none.cpu_nodes, none.memory_nodes) == ((0,), (0,)), "a system without NUMA is one node"
+    for site in (numa, none, Local().topology()):
+        for name in ("memory.latency_matrix", "memory.bandwidth_matrix"):
+            axes = experiments.find(name)[0].sweep.at(site).axes
+            assert (axes["cpu_node"], axes["node"]) == (site.cpu_nodes, site.memory_nodes)
 
 
 def test_the_catalogue_is_found_by_its_folder() -> None:
@@ -112,7 +117,7 @@ def test_a_default_run_fits_into_its_three_minutes() -> None:
     budget = plan.budget_of("quick", False)
     assert budget is not None
     made = plan.build(
-        [(one, given) for one, given in plan.select(None) if one.kernel in KERNELS], KERNELS, budget_s=budget
+        [(one, given) for one, given in plan.select(None, HOST) if one.kernel in KERNELS], HOST, budget_s=budget
     )
     assert sum(line.takes_s for line in plan.listing(made)) < budget < 180
 
@@ -148,7 +153,7 @@ def test_a_plan_file_says_everything_that_options_say(tmp_path: Path) -> None:
         load = "iodepth"
         axes = { rw = "randread", iodepth = [1, 2] }
     """
-    made = plan.from_toml(written(tmp_path, text), KERNELS)
+    made = plan.from_toml(written(tmp_path, text), HOST)
     assert (made.profile.name, made.path, made.peers, made.seed, made.budget_s) == (
         "standard",
         Path("/data"),
@@ -164,7 +169,7 @@ def test_a_plan_file_says_everything_that_options_say(tmp_path: Path) -> None:
 
 def test_options_beside_a_plan_file_win(tmp_path: Path) -> None:
     path = written(tmp_path, 'profile = "standard"\nseed = 7\nonly = ["storage"]\n')
-    made = plan.from_toml(path, KERNELS, {"profile": "quick", "seed": None})
+    made = plan.from_toml(path, HOST, {"profile": "quick", "seed": None})
     assert (made.profile.name, made.seed) == ("quick", 7)
 
 
@@ -192,14 +197,14 @@ def test_options_beside_a_plan_file_win(tmp_path: Path) -> None:
 def test_what_is_wrong_in_a_plan_file_is_one_line_that_names_it(tmp_path: Path, text: str, says: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(UserError, match=says) as refused:
-        plan.from_toml(path, KERNELS)
+        plan.from_toml(path, HOST)
     assert "\n" not in str(refused.value)
 
 
 def test_a_plan_file_that_is_missing_or_binary(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no plan file"):
-        plan.from_toml(tmp_path / "none.toml", KERNELS)
+        plan.from_toml(tmp_path / "none.toml", HOST)
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match="can be read"):
-        plan.from_toml(binary, KERNELS)
+        plan.from_toml(binary, HOST)

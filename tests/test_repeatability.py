@@ -12,13 +12,13 @@ import pytest
 from hwdyno import experiments, runner
 from hwdyno.findings import explain
 from hwdyno.hosts.local import Local
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
-from hwdyno.hosts.simulated_core import Core
 from hwdyno.plan import build
 from hwdyno.repeatability import with_earlier
-from hwdyno.runner import in_turn
+from hwdyno.runner import session
 from hwdyno.runner.in_turn import blocks
 from hwdyno.words import Run
+from simulation.core import Core
+from simulation.host import SimulatedHost, SimulatedMachine
 from test_runner import Memory
 
 ASKED = ("memory.grid", "memory.threads", "memory.levels", "memory.latency", "memory.loaded")
@@ -31,7 +31,7 @@ def run_at(core: Core, begun_s: float, seed: int, path: Path) -> Run:
     host = SimulatedHost(SimulatedMachine(seed=seed, threads=core.threads, core=core))
     host.now_s = begun_s
     chosen = [(one, {}) for name in ASKED for one in experiments.find(name)]
-    return runner.run(build(chosen, host.kernels(), path=path, seed=seed), host, Memory(), "run")
+    return runner.run(build(chosen, host, path=path, seed=seed), host, Memory(), "run")
 
 
 def intervals(run: Run) -> dict[tuple[str, str], tuple[float, float]]:
@@ -53,7 +53,7 @@ def test_experiments_of_a_stateless_resource_are_one_block(tmp_path: Path) -> No
     names = ("storage.iodepth", "storage.blocksize", "memory.grid", "memory.latency", "compute.grid", "compute.threads")
     names += ("compute.linpack", "memory.threads")
     chosen = [(one, {}) for name in names for one in experiments.find(name)]
-    found = blocks(build(chosen, host.kernels(), path=tmp_path).experiments)
+    found = blocks(build(chosen, host, path=tmp_path).experiments)
     assert [[planned.experiment.name for planned in block] for block in found] == [
         ["storage.iodepth"],
         ["storage.blocksize"],
@@ -76,7 +76,7 @@ def test_a_points_repeats_lie_as_far_apart_as_the_run_is_long(tmp_path: Path) ->
 
     host = Watched()
     chosen = [(one, {}) for name in ASKED for one in experiments.find(name)]
-    run = runner.run(build(chosen, host.kernels(), path=tmp_path, seed=3), host, Memory(), "run")
+    run = runner.run(build(chosen, host, path=tmp_path, seed=3), host, Memory(), "run")
     for result in run.experiments:
         assert len(result.points) == result.planned
     points = sum(len(result.points) for result in run.experiments)
@@ -106,7 +106,7 @@ def test_runs_of_a_drifting_machine_agree_within_their_intervals(tmp_path: Path)
 
 
 def test_repeats_close_in_time_would_promise_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_turn, "STATELESS", frozenset())
+    monkeypatch.setattr(session, "blocks", lambda experiments: [(one,) for one in experiments])
     met, covered = shares(tmp_path)
     assert met < 0.95 and covered < 0.85
 

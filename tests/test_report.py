@@ -13,12 +13,15 @@ from typing import Any
 
 import made_run
 import pytest
+from hwdyno.axes import FIELD
 from hwdyno.findings import explain
+from hwdyno.machine import Machine
 from hwdyno.report import audit, charts, figures, images, machine, plotdata, rows, tables, theme, verdict
 from hwdyno.report.terminal import print_run, sparkline
 from hwdyno.statistics import interval
 from hwdyno.store import to_json
-from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run, Value
+from hwdyno.words import Ceiling, Measurement, Parameters, Run, Value
+from made_experiment import made_experiment
 
 MADE = {name: make() for name, make in made_run.ALL.items()}
 WHOLE = MADE["whole"]
@@ -41,7 +44,7 @@ def test_a_figure_is_said_in_the_unit_of_its_size(value: float, unit: str, said:
 
 
 def test_sizes_and_shares_are_said_as_the_field_says_them() -> None:
-    assert [figures.size(4096), figures.size(1 << 20, short=True), figures.parameter("bs", 16384)] == [
+    assert [figures.size(4096), figures.size(1 << 20, short=True), figures.parameter(FIELD["bs"], 16384)] == [
         "4 KiB",
         "1M",
         "16 KiB",
@@ -138,7 +141,10 @@ def test_the_twelve_rules_are_judged_by_what_the_run_holds() -> None:
 
 
 def test_the_machine_tells_what_is_unknown_and_why() -> None:
-    groups = {group.title: {fact.name: fact for fact in group.facts} for group in machine.machine_of(made_run.MACHINE)}
+    groups = {
+        group.title: {fact.name: fact for fact in group.facts}
+        for group in machine.machine_of(Machine.of_survey(made_run.MACHINE))
+    }
     assert groups["Processor"]["clock max"].unknown == "no cpufreq driver is loaded"
     assert groups["Processor"]["clock measured"].says == "3.61 GHz"
     assert groups["Memory"]["total"].says == "64 GiB"
@@ -387,7 +393,7 @@ def test_arithmetic_on_numbers_and_on_integers_is_told_apart_in_tables_and_chart
         return replace(first, parameters=told, throughput=value, rate=None, latency_ns=None, samples=None)
 
     points = [at("double", "FLOP/s", n) for n in (1, 2, 4)] + [at("int32", "IOP/s", n) for n in (1, 2, 4)]
-    made = ExperimentResult("compute.threads", "compute", "?", "threads", "compute_flops", tuple(points))
+    made = made_experiment("compute.threads", "compute", "?", "threads", "compute_flops", tuple(points))
     run = explain(replace(WHOLE, experiments=(made,), findings=()))
     said = [line for line in printed(run, 100).splitlines() if "GFLOP/s" in line or "GIOP/s" in line]
     assert any("GFLOP/s" in line for line in said) and any("GIOP/s" in line for line in said)

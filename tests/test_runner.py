@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from hwdyno import experiments, plan, runner
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.sweep import Sweep
 from hwdyno.words import Measurement, PeerResult, Run, UserError
+from simulation.host import SimulatedHost, SimulatedMachine
 
 
 class Memory:
@@ -61,9 +61,7 @@ QUIET = SimulatedMachine(seed=3, noise=0.005)
 
 def planned(path: Path, host: SimulatedHost, given: Mapping[str, Any] | None = None, **how: Any) -> plan.Plan:
     base = experiments.find("storage.iodepth")[0]
-    return plan.build(
-        [(base, {"iodepth": "1,8,64", "size": "256M", **(given or {})})], host.kernels(), path=path, seed=5, **how
-    )
+    return plan.build([(base, {"iodepth": "1,8,64", "size": "256M", **(given or {})})], host, path=path, seed=5, **how)
 
 
 def measured(path: Path, host: SimulatedHost, **how: Any) -> tuple[Run, Memory]:
@@ -230,7 +228,7 @@ def test_what_a_kernel_will_not_do_is_an_error_at_first_and_costs_no_point_later
     host, store = Tampered(QUIET, refuse), Memory()
     chosen = [(one, {}) for one in (experiments.find("storage.grid") + experiments.find("storage.jobs"))]
     chosen[1] = (chosen[1][0], {"numjobs": "2,4"})
-    made = plan.build(chosen, host.kernels(), path=tmp_path, seed=1)
+    made = plan.build(chosen, host, path=tmp_path, seed=1)
     if points == 0:
         with pytest.raises(UserError, match="not so many jobs"):
             runner.run(made, host, store, "run-1")
@@ -268,7 +266,7 @@ class Refusing(SimulatedHost):
 
 def two_questions(host: SimulatedHost, path: Path) -> plan.Plan:
     chosen = [(experiments.find(name)[0], {}) for name in ("memory.latency", "memory.threads")]
-    return plan.build(chosen, host.kernels(), path=path, seed=1)
+    return plan.build(chosen, host, path=path, seed=1)
 
 
 def test_what_failed_first_is_the_error_of_a_run_that_measured_nothing(tmp_path: Path) -> None:
@@ -411,7 +409,7 @@ def test_the_shared_parameters_are_told_once_with_the_place_and_the_seed(tmp_pat
 def test_every_experiment_of_the_catalogue_runs(tmp_path: Path) -> None:
     host, store = SimulatedHost(QUIET), Memory()
     chosen = [(one, {}) for one in experiments.all() if one.kernel in host.kernels()]
-    made = plan.build(chosen, host.kernels(), path=tmp_path, budget_s=900.0, seed=1)
+    made = plan.build(chosen, host, path=tmp_path, budget_s=900.0, seed=1)
     run = runner.run(made, host, store, "run-1")
     assert not run.degraded
     assert all(len(result.points) == result.planned > 0 for result in run.experiments)
@@ -425,7 +423,7 @@ def test_a_mix_is_a_point_with_its_share_apart(tmp_path: Path) -> None:
     assert point.parameters["rw"] == "randrw"
     assert point.parameters["rwmixread"] == 70
     assert [stream.name for stream in point.streams] == ["read", "write"]
-    assert Sweep(rw="randrw:70").points()[0]["rwmixread"] == 70
+    assert made.experiments[0].points[0]["rwmixread"] == 70
 
 
 BENT = SimulatedMachine(seed=3, noise=0.005, operations_s=100e3)
@@ -511,7 +509,7 @@ def test_a_budget_is_kept_within_a_fifth(
     for module in (allowance, session):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
     chosen = [(one, {}) for one in experiments.all() if one.kernel == "storage_blocks"]
-    made = plan.build(chosen, host.kernels(), path=tmp_path, budget_s=budget_s, seed=1, profile="standard")
+    made = plan.build(chosen, host, path=tmp_path, budget_s=budget_s, seed=1, profile="standard")
     run = runner.run(made, host, Memory(), "run-1")
     assert host.clock_s <= 1.2 * budget_s + beside_s
     if beside_s < budget_s / 10:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.statistics import Histogram
 from hwdyno.words import UserError
+from simulation.host import SimulatedHost, SimulatedMachine
 
 
 def blocks(machine: SimulatedMachine, **parameters: Any) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def test_it_describes_itself_and_counts_time() -> None:
     assert passed == pytest.approx(3.0 * host.machine.threads)
     assert after["cpu_steal_s"] == pytest.approx(0.1 * passed)
     assert after["cpu_idle_s"] < passed
-    assert host.survey()["storage"]["disks"][0]["rotational"] is False
+    assert host.survey().storage.disk.rotational is False
 
 
 def test_mistakes_are_the_engines_mistakes() -> None:

@@ -9,12 +9,13 @@ import pytest
 from hwdyno import experiments
 from hwdyno.ceilings import ceilings_of
 from hwdyno.findings import explain
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
-from hwdyno.hosts.simulated_core import Core
 from hwdyno.measurement import measurement_of
 from hwdyno.plan import build
 from hwdyno.sweep import Sweep, octaves
 from hwdyno.words import ExperimentResult, Finding, Parameters, Run
+from made_experiment import made_experiment
+from simulation.core import Core
+from simulation.host import SimulatedHost, SimulatedMachine
 
 SEEDS = range(12)
 SET = 512 << 20
@@ -43,14 +44,14 @@ def asked(core: Core, kernel: str, load: str, points: Sequence[Parameters], **fi
         for one in points
     ]
     ceilings = ceilings_of(machine.survey(), resource)
-    return ExperimentResult(
+    return made_experiment(
         f"{resource}.test", resource, "?", load, kernel, tuple(made), fixed=told, ceilings=tuple(ceilings)
     )
 
 
 def explained(core: Core, *results: ExperimentResult) -> dict[str, Finding]:
     machine = SimulatedMachine(seed=7, threads=core.threads, core=core)
-    return {one.rule: one for one in explain(Run("r", "", None, machine.survey(), "quick", "", results)).findings}
+    return {one.rule: one for one in explain(Run("r", "", None, (machine.survey(),), "quick", "", results)).findings}
 
 
 def bandwidths(core: Core, points: Sequence[Parameters] = OPERATIONS, **fixed: Any) -> ExperimentResult:
@@ -61,7 +62,7 @@ def test_the_catalogue_can_be_asked_of_it() -> None:
     host = SimulatedHost()
     for one in experiments.all():
         if one.kernel in {"memory_bandwidth", "memory_latency", "memory_loaded_latency", "compute_flops"}:
-            (found,) = build([(one, {})], host.kernels(), profile="quick").experiments
+            (found,) = build([(one, {})], host, profile="quick").experiments
             reading = host.run(one.kernel, {**found.fixed, **found.points[0]})
             assert reading["streams"][0]["operations"] > 0
 
@@ -208,7 +209,7 @@ def test_the_knee_of_loaded_latency_is_where_the_channels_are_full(seed: int) ->
     fixed = {"working_set": SET, "block": 4096, "threads": core.threads, "operation": "read"}
     result = asked(core, "memory_loaded_latency", "delay", delays, **fixed)
     machine = SimulatedMachine(seed=7, threads=core.threads, core=core)
-    run = explain(Run("r", "", None, machine.survey(), "quick", "", (result,)))
+    run = explain(Run("r", "", None, (machine.survey(),), "quick", "", (result,)))
     (curve,) = run.experiments[0].curves
     assert curve.state == "knee" and curve.ceiling is not None
     assert curve.ceiling.value == pytest.approx(core.channels_bytes_s, rel=0.08)

@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 from hwdyno import studies
-from hwdyno.cli import storage, storage_snia
+from hwdyno.cli import common, storage
 from hwdyno.cli.main import main
 from hwdyno.experiments.storage_snia import TESTS
 from hwdyno.findings import explain
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.report.charts import charts_of
 from hwdyno.report.page import html
 from hwdyno.report.rows import rows_of
 from hwdyno.report.tables import markdown
 from hwdyno.runner import snia
+from hwdyno.scenarios import snia as scenario
 from hwdyno.statistics import snia_window
 from hwdyno.store import Store, from_json, to_json
 from hwdyno.words import Run
+from simulation.host import SimulatedHost, SimulatedMachine
 
 MIB = 1 << 20
 REGION = 64 * MIB
@@ -36,7 +37,7 @@ def performed(name: str, machine: SimulatedMachine, tmp_path: Path) -> Run:
     told = ["snia", name, "--path", str(tmp_path), "--size", str(REGION), "--budget", "1h"]
     args = parser.parse_args(told)
     host, store = SimulatedHost(machine), Store(tmp_path / "store")
-    plan = storage_snia.plan_of(TESTS[name], args, host)
+    plan = scenario.plan_of(TESTS[name], common.request_of(args, "hwdyno storage"), host)
     snia.run(plan, TESTS[name], host, store, "x", explain=explain)
     return store.load("x")
 

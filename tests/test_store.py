@@ -17,7 +17,7 @@ import jsonschema
 import made_store as made
 import numpy as np
 import pytest
-from hwdyno.store import Store, StoreError, default_directory, from_json, json_schema, new_id, to_json, verdict_of
+from hwdyno.store import Store, StoreError, default_directory, from_json, json_schema, new_id, status_of, to_json
 from hwdyno.words import Curve, Finding, OperatingPoint, PeerResult, Run, Value
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,8 +90,8 @@ def test_the_schema_explains_itself() -> None:
 
 
 def test_the_published_schema_is_the_one_that_is_written() -> None:
-    published = json.loads((ROOT / "docs" / "hwdyno.run-1.schema.json").read_text())
-    assert published == json_schema(), "words.py changed: `hwdyno schema > docs/hwdyno.run-1.schema.json`"
+    published = json.loads((ROOT / "docs" / "hwdyno.run-2.schema.json").read_text())
+    assert published == json_schema(), "words.py changed: `hwdyno schema > docs/hwdyno.run-2.schema.json`"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_the_published_schema_is_the_one_that_is_written() -> None:
         (b"\xff\xfe\x00", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
         ("[1, 2]", "is not a Run of hwdyno"),
-        ('{"schema": "hwdyno.run/2"}', "has schema hwdyno.run/2, this hwdyno reads hwdyno.run/1: update hwdyno"),
+        ('{"schema": "hwdyno.run/3"}', "has schema hwdyno.run/3, this hwdyno reads hwdyno.run/2: update hwdyno"),
         ('{"schema": "hwdyno.run/1"}', "is not a valid Run: id: Field required"),
     ],
 )
@@ -422,9 +422,11 @@ def test_names_sort_by_age() -> None:
 def test_the_verdict_says_how_far_to_trust() -> None:
     run = made.run()
     finding = Finding("r", "invalid", "storage", "s", {}, "a")
-    assert verdict_of(run) == "valid"
-    assert verdict_of(replace(run, findings=(finding,))) == "invalid"
-    assert verdict_of(replace(run, interrupted=True)) == "partial"
-    assert verdict_of(replace(run, degraded=("the clock fell",))) == "degraded"
-    assert verdict_of(made.run(made.experiment(replace(made.point(), validity="degraded")))) == "degraded"
-    assert verdict_of(made.run(made.experiment(replace(made.point(), validity="invalid")))) == "invalid"
+    assert status_of(run) == "valid"
+    assert status_of(replace(run, findings=(finding,))) == "invalid"
+    assert status_of(replace(run, interrupted=True)) == "partial"
+    assert status_of(replace(run, degraded=("the clock fell",))) == "degraded"
+    assert status_of(made.run(made.experiment(made.point()))) == "partial"  # three points were planned
+    assert status_of(made.run(made.experiment(replace(made.point(), validity="degraded"), planned=1))) == "degraded"
+    assert status_of(made.run(made.experiment(replace(made.point(), validity="invalid")))) == "invalid"
+    assert status_of(replace(run, experiments=())) == "empty"

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 
 import made_store as made
 import pytest
 from hwdyno import runner, studies
-from hwdyno.cli import study as command
 from hwdyno.cli.main import main
 from hwdyno.curves import curves_of
 from hwdyno.findings import explain
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
 from hwdyno.report.page import html
 from hwdyno.report.study import text as study_text
 from hwdyno.report.tables import markdown
 from hwdyno.report.terminal import print_run
+from hwdyno.scenarios import Request
+from hwdyno.scenarios import study as command
 from hwdyno.store import Store, from_json, to_json
 from hwdyno.studies import sata_ssd_queue as sata
 from hwdyno.studies.common import same
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Run, UserError, Value
+from simulation.host import SimulatedHost, SimulatedMachine
 
 KIB = 1024
 
@@ -177,9 +177,9 @@ def test_what_was_not_measured_is_said_and_breaks_nothing() -> None:
 def test_a_study_runs_from_plan_to_tables(name: str, tmp_path: Path) -> None:
     """On the simulated machine: the sweep is the study's, its Run is stored, and its tables come from the document."""
     host = SimulatedHost(SimulatedMachine())
-    args = argparse.Namespace(profile="quick", path=tmp_path, peers=False, seed=1, budget=None, only=None)
+    request = Request(places=(("", tmp_path),), profile="quick", seed=1)
     study = studies.find(name)
-    plan = command.plan_of(study, args, host)
+    plan = command.plan_of(study, request, host)
     assert plan.study == name
     store = Store(tmp_path / "home")
     run = runner.run(plan, host, store, "run-1", explain=explain)
@@ -194,15 +194,15 @@ def test_a_study_runs_from_plan_to_tables(name: str, tmp_path: Path) -> None:
 
 def test_full_is_at_the_studys_own_size_and_time(tmp_path: Path) -> None:
     host = SimulatedHost(SimulatedMachine())
-    args = argparse.Namespace(profile="full", path=tmp_path, peers=False, seed=1, budget=None, only=None)
-    plan = command.plan_of(studies.find("jetson-sequential-read"), args, host)
+    request = Request(places=(("", tmp_path),), profile="full", seed=1)
+    plan = command.plan_of(studies.find("jetson-sequential-read"), request, host)
     assert plan.data_bytes == 16 << 30
     assert {one.fixed["runtime"] for one in plan.experiments} == {60.0} and "runtime" in plan.given
     assert plan.experiments[0].fixed["startdelay"] == 60.0
     assert [(p["bs"], p["iodepth"]) for p in plan.experiments[0].points][:4] == [
         (4096, 1), (4096, 12), (4096, 24), (4 << 20, 24),
     ]  # fmt: skip
-    plan = command.plan_of(studies.find("sata-ssd-queue"), args, host)
+    plan = command.plan_of(studies.find("sata-ssd-queue"), request, host)
     assert plan.data_bytes == 1 << 30 and {one.fixed["runtime"] for one in plan.experiments} == {35.0}
     assert [len(one.points) for one in plan.experiments] == [20, 11, 3]
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hwdyno import studies
-from hwdyno.cli import study as command
 from hwdyno.findings import explain
 from hwdyno.hosts.local import Local
+from hwdyno.scenarios import Request
+from hwdyno.scenarios import study as command
 from hwdyno.words import Run, UserError, Value
 from test_findings_memory import flops, moved, point, result, run_of
 
@@ -91,24 +91,22 @@ def test_streams_loops_stand_beside_the_studys_and_every_resource_has_its_effici
 
 
 def test_full_length_reads_each_point_as_long_as_the_study_did(tmp_path: Path) -> None:
-    args = argparse.Namespace(profile="full", path=tmp_path, peers=False, seed=1, budget=None, only=None)
-    plan = command.plan_of(studies.find("laptop-memory-and-flash"), args, Local())
+    request = Request(places=(("", tmp_path),), profile="full", seed=1)
+    plan = command.plan_of(studies.find("laptop-memory-and-flash"), request, Local())
     found = {one.experiment.name: one for one in plan.experiments}
     assert {name: one.fixed["runtime"] for name, one in found.items()} == {"memory.loaded": 2.0, "storage.flash": 30.0}
     assert len({point["delay"] for point in found["memory.loaded"].points}) == 19
-    args.profile = "quick"
-    brief = command.plan_of(studies.find("laptop-memory-and-flash"), args, Local())
+    brief = command.plan_of(studies.find("laptop-memory-and-flash"), replace(request, profile="quick"), Local())
     assert len({point["delay"] for point in brief.experiments[0].points}) == 8
 
 
 def test_only_some_resources_of_a_study(tmp_path: Path) -> None:
-    args = argparse.Namespace(profile="quick", path=tmp_path, peers=False, seed=1, budget=None, only="memory,cpu")
-    plan = command.plan_of(studies.find("cloud-vm-suite"), args, Local())
+    request = Request(places=(("", tmp_path),), seed=1, options={"only": "memory,cpu"})
+    plan = command.plan_of(studies.find("cloud-vm-suite"), request, Local())
     assert {one.experiment.resource for one in plan.experiments} == {"memory", "compute"}
     assert not plan.needs_data_file
-    args.only = "gpu"
     with pytest.raises(UserError, match="asks nothing of 'gpu'"):
-        command.plan_of(studies.find("cloud-vm-suite"), args, Local())
+        command.plan_of(studies.find("cloud-vm-suite"), replace(request, options={"only": "gpu"}), Local())
 
 
 def test_the_drive_stands_beside_makers_figures_and_a_curve_of_two_points_has_no_compromise() -> None:
@@ -127,11 +125,10 @@ def test_the_drive_stands_beside_makers_figures_and_a_curve_of_two_points_has_no
 
 
 def test_linpacks_large_systems_are_for_the_full_length(tmp_path: Path) -> None:
-    args = argparse.Namespace(path=tmp_path, peers=False, seed=1, budget=None, only="cpu")
+    request = Request(places=(("", tmp_path),), seed=1, options={"only": "cpu"})
     sizes = {}
     for profile in ("quick", "full"):
-        args.profile = profile
-        plan = command.plan_of(studies.find("cloud-vm-suite"), args, Local())
+        plan = command.plan_of(studies.find("cloud-vm-suite"), replace(request, profile=profile), Local())
         (linpack,) = (one for one in plan.experiments if one.experiment.kernel == "linpack")
         sizes[profile] = [point["n"] for point in linpack.points]
     assert sizes["quick"] == [1000, 2000, 5000] and sizes["full"][-1] == 45000

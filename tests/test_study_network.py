@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 from hwdyno import studies
-from hwdyno.cli.two_nodes import PORT, second_node
 from hwdyno.findings import explain
-from hwdyno.hosts.simulated_network import SimulatedNetwork, SimulatedPath
+from hwdyno.machine import Cpu, Machine
 from hwdyno.measurement import measurement_of
+from hwdyno.scenarios.two_nodes import PORT, second_node
 from hwdyno.studies import cloud_vm_network as study
 from hwdyno.sweep import Sweep
 from hwdyno.words import ExperimentResult, PeerResult, Run, UserError, Value
+from made_experiment import made_experiment
+from simulation.network import SimulatedNetwork, SimulatedPath
 
 FIXED = {"runtime": 1.0, "interval_s": 0.1}
 
@@ -36,7 +38,7 @@ def answered(path: SimulatedPath, suffix: str = "") -> tuple[ExperimentResult, .
         )
         name = question.name + suffix
         results.append(
-            ExperimentResult(
+            made_experiment(
                 name, "network", question.asks, question.load, question.kernel, tuple(measured), peers=peers
             )
         )
@@ -44,8 +46,8 @@ def answered(path: SimulatedPath, suffix: str = "") -> tuple[ExperimentResult, .
 
 
 def run_of(*results: ExperimentResult) -> Run:
-    machine = {"cpu": {"threads": 2}}
-    return explain(Run("id", "2026-01-01", None, machine, "quick", "hwdyno study", results, study=study.STUDY))
+    machine = Machine(cpu=Cpu(threads=2))
+    return explain(Run("id", "2026-01-01", None, (machine,), "quick", "hwdyno study", results, study=study.STUDY))
 
 
 def test_the_tables_are_the_studys_on_one_node_and_on_two() -> None:

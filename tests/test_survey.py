@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 from hwdyno import engine
 from hwdyno.ceilings import ceilings_of, why_none
+from hwdyno.machine import Machine
 
 TREES = Path(__file__).parent / "trees"
 
 
 def machine(tree: str, path: str) -> dict[str, Any]:
     return engine.survey(Path(path), TREES / f"{tree}.tree")
+
+
+def typed(tree: str, path: str) -> Machine:
+    return Machine.of_survey(machine(tree, path))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +44,7 @@ def test_the_disk_below_a_path_and_its_link(
     found = machine(tree, path)
     first = found["storage"]["disks"][0]
     assert (first["name"], first["kind"]) == (disk, kind)
-    ceiling = next(c for c in ceilings_of(found) if (c.metric, c.kind) == ("read_bytes_s", "physical"))
+    ceiling = next(c for c in ceilings_of(typed(tree, path)) if (c.metric, c.kind) == ("read_bytes_s", "physical"))
     assert ceiling.value == pytest.approx(read_gb_s * 1e9, rel=1e-3)
     assert ceiling.label == label
 
@@ -57,7 +62,7 @@ def test_the_disk_below_a_path_and_its_link(
     ],
 )
 def test_the_makers_figures_of_the_drive_that_was_found(tree: str, path: str, read_mb_s: float) -> None:
-    rated = [c for c in ceilings_of(machine(tree, path)) if (c.metric, c.kind) == ("read_bytes_s", "rated")]
+    rated = [c for c in ceilings_of(typed(tree, path)) if (c.metric, c.kind) == ("read_bytes_s", "rated")]
     assert [c.value for c in rated] == [read_mb_s * 1e6]
 
 
@@ -70,7 +75,7 @@ def test_the_makers_figures_of_the_drive_that_was_found(tree: str, path: str, re
     ],
 )
 def test_where_nothing_is_known_the_reason_is(tree: str, path: str, why: str) -> None:
-    found = machine(tree, path)
+    found = typed(tree, path)
     assert ceilings_of(found) == ()
     assert why in why_none(found)[0]
 

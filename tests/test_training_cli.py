@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hwdyno.cli.main import main
+from hwdyno.formats import workload
 
 pytestmark = pytest.mark.machine
 
@@ -56,6 +57,14 @@ def test_several_storages_and_a_dry_run(tmp_path: Path, capsys: pytest.CaptureFi
     assert "3500 samples of unet3d, 513 GB" in out
     assert "training.unet3d.a100.1000@local" in out
     assert out.count("data: ") == 2  # the smaller set is the first files of the larger
+
+
+@pytest.mark.parametrize("name", sorted(workload.catalogue()))
+def test_every_workload_of_the_catalogue_can_be_planned(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["training", "--workload", name, "--samples", "2000", "--path", str(tmp_path), "--dry-run"]) == 0
+    assert f"samples of {name}" in capsys.readouterr().out
 
 
 def test_a_checkpoint_is_saved_and_loaded_with_its_memory_said_first(

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from hwdyno.findings import explain
+from hwdyno.machine import Machine, Memory
 from hwdyno.statistics import Histogram, interval
 from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, PeerResult, Run, Stream
+from made_experiment import made_experiment
 
 RECORD, BATCH, COMPUTE = 146_600_628, 7, 0.323
 NEED = RECORD * BATCH / COMPUTE
@@ -38,17 +40,18 @@ def client(*speeds: float) -> ExperimentResult:
         for number, speed in enumerate(speeds, 1)
     )
     fixed: Parameters = {**FIXED, "compute": 0.0}
-    return ExperimentResult(
+    return made_experiment(
         "training.client.unet3d", "training", "?", "accelerators", "training_loader", points, fixed=fixed
     )
 
 
 def findings(*points: Measurement, clients: ExperimentResult | None = None, **run: Any) -> dict[str, Finding]:
-    result = ExperimentResult(
+    result = made_experiment(
         "training.unet3d.h100", "training", "?", "accelerators", "training_loader", points, fixed=FIXED
     )
     made = Run(
-        id="x", started="", finished="", machine={"memory": {"total_bytes": 64 << 30}}, profile="", command="",
+        id="x", started="", finished="", profile="", command="",
+        machines=(Machine(memory=Memory(total_bytes=64 << 30)),),
         experiments=(result, clients) if clients else (result,), **run,
     )  # fmt: skip
     return {found.rule: found for found in explain(made).findings if found.rule.startswith("training")}
@@ -95,7 +98,7 @@ def test_the_study_of_storage_classes_has_its_table_and_says_who_feeds_whom() ->
 
     study = find("kubernetes-ai-storage")
     results = [
-        ExperimentResult(
+        made_experiment(
             f"training.unet3d.{name}.112@{storage}", "training", "?", "accelerators", "training_loader",
             points=(point(1, au),),
             fixed={**FIXED, "accelerator": name, "storage": storage, "files": 112, "samples_per_file": 1},
@@ -103,7 +106,7 @@ def test_the_study_of_storage_classes_has_its_table_and_says_who_feeds_whom() ->
         for name, storage, au in (("a100", "ceph", 0.5), ("a100", "local", 0.95), ("h100", "ceph", 0.3))
     ]  # fmt: skip
     run = Run(
-        id="x", started="", finished="", machine={}, profile="", command="", study=study.name,
+        id="x", started="", finished="", machines=(), profile="", command="", study=study.name,
         experiments=(*results, client(5e9), replace(plain((4, 2e9)), name="storage.pattern.unet3d@ceph")),
     )  # fmt: skip
     ours, reads, published = study.tables(run)
@@ -142,12 +145,12 @@ def test_the_study_tells_what_inference_gets_of_each_storage() -> None:
         return replace(point(1, 1.0), parameters={"threads": threads}, details=details)
 
     def result(name: str, kernel: str, *points: Measurement, **fixed: Any) -> ExperimentResult:
-        return ExperimentResult(f"training.{name}", "training", "?", "users", kernel, points=points, fixed=fixed)
+        return made_experiment(f"training.{name}", "training", "?", "users", kernel, points=points, fixed=fixed)
 
     study = find("kubernetes-ai-storage")
     cache, search = "training_kv_cache", "training_vector_search"
     run = Run(
-        id="x", started="", finished="", machine={}, profile="", command="", study=study.name,
+        id="x", started="", finished="", machines=(), profile="", command="", study=study.name,
         experiments=(
             result("kv@a", cache, users(1, 20), users(4, 150), users(16, 90), storage="a", model="m", scale=0.01),
             result("kv@b", cache, users(1, 20), users(4, 50), storage="b", model="m", scale=0.01),
@@ -194,7 +197,7 @@ def plain(*speeds: tuple[int, float], **more: Any) -> ExperimentResult:
         replace(point(1, 0.5), parameters={"numjobs": jobs}, throughput=interval([speed] * 3, "bytes/s"), details={})
         for jobs, speed in speeds
     )
-    return ExperimentResult(
+    return made_experiment(
         "storage.pattern.unet3d", "storage", "?", "numjobs", "storage_blocks", points,
         fixed={"rw": "read", "bs": 512 << 10}, **more,
     )  # fmt: skip
@@ -247,9 +250,9 @@ def test_a_cached_point_is_told_of_once_and_is_worse_where_direct_was_asked_for(
     )  # fmt: skip
     run = explain(
         Run(
-            id="x", started="", finished="", machine={}, profile="", command="",
+            id="x", started="", finished="", machines=(), profile="", command="",
             experiments=(
-                ExperimentResult(
+                made_experiment(
                     "training.unet3d", "training", "?", "accelerators", "training_loader", (cached,),
                     fixed={**FIXED, "direct": True},
                 ),
@@ -275,11 +278,11 @@ def test_dlio_beside_says_the_same_or_why_not(theirs: float, severity: str, says
         tool="dlio", version="2.0.0", point=0, value=interval([1e9], "bytes/s"), ratio=None,
         details={"au": theirs, "cpu_s_per_gb": 0.9},
     )  # fmt: skip
-    result = ExperimentResult(
+    result = made_experiment(
         "training.unet3d.h100", "training", "?", "accelerators", "training_loader",
         (point(1, 0.95, client_cpu_s_per_gb=0.12),), fixed=FIXED, peers=(peer,),
     )  # fmt: skip
-    run = explain(Run("x", "", "", {}, "", "", (result,)))
+    run = explain(Run("x", "", "", (), "", "", (result,)))
     found = next(one for one in run.findings if one.rule == "training_beside_dlio")
     assert found.severity == severity
     assert says in found.says
@@ -293,9 +296,9 @@ def test_columns_that_are_not_read_are_not_needed() -> None:
         point(1, 0.5), bytes=160 * 10**6,
         details={"au_dlio": 0.5, "samples_s_dlio": rate, "nominal_bytes": 761 * 10**6, "dataset_bytes": 10e12},
     )  # fmt: skip
-    dlrm = ExperimentResult("training.dlrm", "training", "?", "accelerators", "training_loader", (one,), fixed=fixed)
+    dlrm = made_experiment("training.dlrm", "training", "?", "accelerators", "training_loader", (one,), fixed=fixed)
     slow = replace(client(5e9), fixed={**fixed, "compute": 0.0})
-    run = explain(Run("x", "", "", {}, "", "", (dlrm, slow)))
+    run = explain(Run("x", "", "", (), "", "", (dlrm, slow)))
     found = next(one for one in run.findings if one.rule == "training_client_bound")
     assert found.evidence["need_bytes_s"] == pytest.approx(0.7 * 6.99e9, rel=0.3)
     assert "5.00 GB/s where 6.29 GB/s are needed" in found.says

@@ -37,8 +37,8 @@ def test_the_catalogue_has_every_workload_with_its_need() -> None:
 def test_every_parameter_of_a_workload_is_one_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     from hwdyno import engine
 
-    loader = {one["name"] for one in engine.kernels()["training_loader"]["parameters"]}
-    generate = {one["name"] for one in engine.kernels()["training_generate"]["parameters"]}
+    loader = set(engine.kernels()["training_loader"].names)
+    generate = set(engine.kernels()["training_generate"].names)
     for kinds in workload.catalogue().values():
         for kind in kinds.values():
             assert set(kind.parameters) <= loader
@@ -186,7 +186,7 @@ def test_a_summary_is_read_and_written_again() -> None:
     ((point,),) = [result.points for result in run.experiments]
     assert point.throughput.value == pytest.approx(40 * 146600628, rel=0.01)
     assert point.details["au_dlio"] == pytest.approx(0.92)
-    assert run.machine["hostname"] == "node7"
+    assert run.machine.hostname == "node7"
 
     result: ExperimentResult = run.experiments[0]
     point.details["samples_s_dlio_by_epoch"] = [39.0, 41.0]

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 from hwdyno import units
-from hwdyno.words import UserError
+from hwdyno.words import UserError, Value
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +52,21 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "number"),
+    [(3, 3), ("64k", 65536), (True, None), (None, None), ("four", None), (math.inf, None), (10**400, None)],
+)
+def test_a_number_is_finite_or_a_typed_size_and_never_a_flag(value: object, number: float | None) -> None:
+    assert units.as_number(value) == number
+    assert units.number_at({"name": value}, "name", -1.0) == (-1.0 if number is None else number)
+
+
+@pytest.mark.parametrize(("text", "number"), [("1.5e+03", 1500.0), ("-1", -1.0), ("nan", None), (None, None)])
+def test_a_printed_number_is_read(text: str | None, number: float | None) -> None:
+    assert units.printed_number(text) == number
+    assert units.positive(number) == (number if number and number > 0 else None)
+
+
+@pytest.mark.parametrize(
     ("written", "expected"),
     [
         (units.format_size(4096), "4 KiB"),
@@ -70,7 +87,19 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         (units.format_duration(125), "2 min 5 s"),
         (units.format_duration(0.5), "0.5 s"),
         (units.format_duration(3720), "1 h 2 min"),
-        (units.format_share(0.123), "12.3%"),
+        (units.format_percent(0.123), "12%"),
+        (units.format_percent(0.034), "3.4%"),
+        (units.format_percent(0.123, precise=True), "12.3%"),
+        (units.format_number(3410), "3,410"),
+        (units.format_number(0.12), "0.120"),
+        (units.format_ratio(4512), "4.50 k"),
+        (units.format_ratio(0.123), "0.12"),
+        (units.format_load(32), "32"),
+        (units.format_load(2.54), "2.5"),
+        (units.plural(1, "job"), "1 job"),
+        (units.plural(4, "job"), "4 jobs"),
+        (units.format_quantity(138_000, "operations/s", "storage"), "138 k IOPS"),
+        (units.format_quantity(Value(2e9, "bytes/s", 1.9e9, 2.1e9)), "2.00 GB/s (1.90 GB/s to 2.10 GB/s)"),
         (units.format_value(2.5e9, "FLOP/s"), "2.50 GFLOP/s"),
         (units.format_value(138_000, "operations/s"), "138 k operations/s"),
         (units.format_value(17, "operations/s"), "17.0 operations/s"),

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from hwdyno.curves.open_loop import mean_latency
 from hwdyno.findings import explain
-from hwdyno.hosts.simulated import SimulatedMachine
 from hwdyno.report.charts import charts_of
 from hwdyno.words import ExperimentResult, Finding, Note, Run
 from simulated_runs import FIXED, experiment, run_of
+from simulation.host import SimulatedMachine
 
 SERVICE_S = 1e-4
 SHARES = (0.05, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)

@@ -11,8 +11,10 @@ import pytest
 from hwdyno import engine
 from hwdyno.cli.main import main
 from hwdyno.findings import explain
+from hwdyno.machine import Cpu, Machine
 from hwdyno.statistics import Histogram, interval
-from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Stream
+from hwdyno.words import Finding, Measurement, Run, Stream
+from made_experiment import made_experiment
 
 INDEX: dict[str, Any] = {"index": "diskann", "vectors": 1200, "dim": 48, "degree": 24, "queries": 50}
 
@@ -125,11 +127,17 @@ def point(threads: int, recall: float, queries_s: float = 500.0) -> Measurement:
 
 def explained(*points: Measurement) -> Run:
     fixed: dict[str, Any] = {"index": "diskann", "vectors": 20_000, "dim": 128, "k": 10, "search_list": 50}
-    result = ExperimentResult(
+    result = made_experiment(
         "training.vector_search.diskann", "training", "?", "threads", "training_vector_search", points, fixed=fixed
     )
     run = Run(
-        id="x", started="", finished="", machine={"cpu": {"threads": 4}}, profile="", command="", experiments=(result,)
+        id="x",
+        started="",
+        finished="",
+        machines=(Machine(cpu=Cpu(threads=4)),),
+        profile="",
+        command="",
+        experiments=(result,),
     )
     return explain(run)
 
@@ -148,7 +156,7 @@ def test_the_best_point_is_told_with_its_price_and_its_answers() -> None:
 def test_of_several_storages_each_is_named() -> None:
     (result,) = explained(point(1, 0.97, 500)).experiments
     several = [replace(result, name=f"{result.name}@{name}") for name in ("ceph", "local")]
-    run = Run(id="x", started="", finished="", machine={}, profile="", command="", experiments=tuple(several))
+    run = Run(id="x", started="", finished="", machines=(), profile="", command="", experiments=tuple(several))
     said = [found.says for found in explain(run).findings if found.rule == "vector_queries"]
     assert "128 dimensions on ceph answers" in said[0]
     assert "128 dimensions on local answers" in said[1]

@@ -38,7 +38,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     texts = {
         "empty": "",
         "torn.json": whole[: len(whole) // 2],
-        "newer.json": json.dumps({**json.loads(whole), "schema": "hwdyno.run/2"}),
+        "newer.json": json.dumps({**json.loads(whole), "schema": "hwdyno.run/3"}),
         "bare.json": '{"schema": "hwdyno.run/1"}',
         "list.json": "[]",
         "deep.json": "[" * 100_000,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from hwdyno import statistics
+from hwdyno.machine import Machine
 from hwdyno.words import Measurement, Parameters, Run, Value
 
 # Beside the axes, what may differ from run to run without making two points unlike.
@@ -34,33 +36,22 @@ class Change:
 def unlike(before: Run, after: Run) -> list[str]:
     """Say how the machines of two Runs differ, a sentence each; empty where they are alike."""
     told = []
-    for says, path in _IDENTITY:
-        one, other = _at(before.machine, path), _at(after.machine, path)
+    for says, fact in _IDENTITY:
+        one, other = fact(before.machine), fact(after.machine)
         if one is not None and other is not None and one != other:
             told.append(f"{says}: {one} before, {other} after")
     return told
 
 
-_IDENTITY = (
-    ("processor", ("cpu", "model")),
-    ("threads", ("cpu", "threads")),
-    ("memory", ("memory", "total_bytes")),
-    ("disk", ("storage", "disks", 0, "model")),
-    ("disk's kind", ("storage", "disks", 0, "kind")),
-    ("filesystem", ("storage", "filesystem")),
-    ("link", ("storage", "disks", 0, "link", "bits_s")),
+_IDENTITY: tuple[tuple[str, Callable[[Machine], Any]], ...] = (
+    ("processor", lambda machine: machine.cpu.model),
+    ("threads", lambda machine: machine.cpu.threads),
+    ("memory", lambda machine: machine.memory.total_bytes),
+    ("disk", lambda machine: machine.storage.disk.model),
+    ("disk's kind", lambda machine: machine.storage.disk.kind),
+    ("filesystem", lambda machine: machine.storage.filesystem),
+    ("link", lambda machine: machine.storage.disk.link and machine.storage.disk.link.bits_s),
 )
-
-
-def _at(value: Any, path: tuple[str | int, ...]) -> Any:
-    for step in path:
-        if isinstance(value, dict):
-            value = value.get(step)
-        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
-            value = value[step]
-        else:
-            return None
-    return value
 
 
 def changes_of(before: Run, after: Run) -> list[Change]:

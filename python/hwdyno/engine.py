@@ -9,6 +9,8 @@ from typing import Any
 
 from hwdyno import _engine
 from hwdyno._engine import MachineError, UsageError
+from hwdyno.axes import declaration_of
+from hwdyno.words import Declaration
 
 __all__ = ["MachineError", "UsageError", "kernels", "run", "survey"]
 
@@ -20,17 +22,9 @@ def survey(path: Path | None = None, root: Path = Path("/")) -> dict[str, Any]:
 
 
 @cache
-def kernels() -> dict[str, dict[str, Any]]:
-    """Every kernel's declaration by its name.
-
-    Of a kernel: ``measures``, ``parameters``, ``pass`` (what one operation does), ``operation`` (its name, singular),
-    ``writes`` (nothing, file, folder or device), ``consent`` (parameters that give a device's data away), ``stateful``
-    (a reading changes the next one), ``grows`` (its time grows with a parameter).
-    Of a parameter: ``name``, ``means``, ``unit``, ``type`` with its bounds or ``choices``, ``default``, ``role``
-    (concurrency, size, rate, delay or label), ``workers`` (each step adds a thread), ``traits`` (what the words of a
-    choice mean) and ``split`` (the parameter with the share of reads).
-    """
-    return {kernel["name"]: kernel for kernel in json.loads(_engine.kernels())}
+def kernels() -> dict[str, Declaration]:
+    """Every kernel's declaration by its name."""
+    return {kernel["name"]: declaration_of(kernel) for kernel in json.loads(_engine.kernels())}
 
 
 def run(kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:

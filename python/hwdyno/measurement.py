@@ -9,9 +9,12 @@ from typing import Any, Literal
 
 from hwdyno import statistics
 from hwdyno.statistics import Histogram
+from hwdyno.units import format_duration
 from hwdyno.words import (
     Concurrency,
+    Declaration,
     Fault,
+    HostShare,
     Latency,
     Measurement,
     Note,
@@ -25,17 +28,21 @@ Reading = Mapping[str, Any]
 Snapshot = Mapping[str, float]
 
 MOST_SAMPLES = 600
+APART_SHARE = 0.01
+"""Of a reading: hosts that start further apart than this were not measured together."""
+STRAGGLER = 1.25
+"""Times what the others take, from which on a host is named."""
 MEDIAN_NOTE = "median_of_repeats"
 """On a Measurement whose throughput is the median of its repeats, not their harmonic mean."""
 _RATES = (("flops", "FLOP/s"), ("bytes", "bytes/s"), ("operations", "operations/s"))
 
 
-def unit_of(declaration: Mapping[str, Any] | None, readings: Sequence[Reading] = ()) -> tuple[str, str]:
+def unit_of(declaration: Declaration | None, readings: Sequence[Reading] = ()) -> tuple[str, str]:
     """What throughput counts (``flops``, ``bytes`` or ``operations``) and its unit.
 
     The kernel's declaration of one pass decides; where it names neither bytes nor arithmetic, what was counted.
     """
-    declared = {str(unit) for unit, _ in (declaration or {}).get("pass", ())}
+    declared = declaration.counts if declaration else {}
     for counted, unit in _RATES[:-1]:
         if counted in declared:
             return counted, unit
@@ -81,7 +88,7 @@ def _mixed(reading: Reading) -> bool:
 def measurement_of(
     parameters: Parameters,
     readings: Sequence[Reading],
-    declaration: Mapping[str, Any] | None = None,
+    declaration: Declaration | None = None,
     snapshots: Sequence[tuple[Snapshot, Snapshot]] = (),
     notes: Sequence[Note] = (),
 ) -> Measurement:
@@ -100,20 +107,24 @@ def measurement_of(
     operations = sum(_total(one, "operations") for one in whole)
     latency = _latency(whole)
     faults = _faults(whole)
+    shares = _shares(whole, counted, unit)
+    latest = max((one.start_offset_s for one in shares), default=0.0)
     why = tuple(
         rule
         for rule, holds in (
             ("faults", bool(faults)),
             ("interrupted", any(one.get("interrupted") for one in whole)),
             ("nothing_done", operations == 0),
+            ("host_missing", any(one.failure for one in shares)),
+            ("hosts_apart", latest > APART_SHARE * elapsed / max(1, len(whole))),
         )
         if holds
     )
     validity: Validity = "degraded" if why else "valid"
     throughput, median_because = statistics.interval_of_repeats(rates, unit)
-    told = [*_notes(whole), *notes]
+    remarks = [*_notes(whole), *notes, *_straggling(shares)]
     if median_because:
-        told.append(Note(MEDIAN_NOTE, f"throughput is the median of the repeats, because {median_because}"))
+        remarks.append(Note(MEDIAN_NOTE, f"throughput is the median of the repeats, because {median_because}"))
     # The same centre for both, so that bandwidth stays rate x size.
     kind: Literal["rate", "median"] = "median" if median_because else "rate"
     rate = statistics.interval([_rate_of(one, counted) for one in whole], "operations/s", kind)
@@ -138,8 +149,46 @@ def measurement_of(
         conditions=conditions_of(snapshots),
         details=_details(whole),
         faults=faults,
-        notes=tuple(dict.fromkeys(told)),
+        notes=tuple(dict.fromkeys(remarks)),
+        hosts=shares,
     )
+
+
+def _shares(readings: Sequence[Reading], counted: str, unit: str) -> tuple[HostShare, ...]:
+    """Each host's part over the repeats; none where the site is one host."""
+    by_host: dict[str, list[Mapping[str, Any]]] = {}
+    for reading in readings:
+        for part in reading.get("hosts", ()):
+            by_host.setdefault(str(part["host"]), []).append(part)
+    return tuple(_share(host, parts, counted, unit) for host, parts in by_host.items())
+
+
+def _share(host: str, parts: Sequence[Mapping[str, Any]], counted: str, unit: str) -> HostShare:
+    own = [part["reading"] for part in parts if part["reading"] is not None]
+    rates = [throughput_of(one, counted) for one in own] or [0.0]
+    return HostShare(
+        host=host,
+        throughput=statistics.interval_of_repeats(rates, unit)[0],
+        operations=sum(map(operations_of, own)),
+        bytes=sum(_total(one, "bytes") for one in own),
+        elapsed_s=sum(float(one.get("elapsed_s", 0.0)) for one in own),
+        start_offset_s=max(float(part["start_offset_s"]) for part in parts),
+        repeats=len(own),
+        faults=_faults(own),
+        interrupted=any(bool(one.get("interrupted")) for one in own),
+        failure=next((str(part["failure"]) for part in parts if part["failure"]), ""),
+    )
+
+
+def _straggling(shares: Sequence[HostShare]) -> list[Note]:
+    """A note on a host that took much longer than the others: the site's throughput is over all of its time."""
+    took = {one.host: one.elapsed_s / one.repeats for one in shares if one.repeats}
+    if len(took) < 2:
+        return []
+    # The lower median: of two hosts the quicker one is what is usual.
+    usual = sorted(took.values())[(len(took) - 1) // 2]
+    late = [f"{host} took {format_duration(one)}" for host, one in took.items() if one > STRAGGLER * usual > 0]
+    return [Note("straggler", f"{', '.join(late)} a reading; usual was {format_duration(usual)}")] if late else []
 
 
 def _histograms(readings: Sequence[Reading]) -> list[tuple[str, str, Histogram]]:

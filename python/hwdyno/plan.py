@@ -6,20 +6,25 @@ import importlib
 import math
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from hwdyno import experiments as catalogue
+from hwdyno.axes import write_share
 from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep, parse_axis, parse_value
+from hwdyno.topology import Topology
 from hwdyno.units import parse_duration
-from hwdyno.words import Parameters, Scalar, UserError
+from hwdyno.words import Axis, Declaration, Parameters, Scalar, UserError
 
-Kernels = Mapping[str, Mapping[str, Any]]
+Kernels = Mapping[str, Declaration]
 Given = Mapping[str, Any]
+Made = TypeVar("Made")
 
+BY_PROFILE = ("runtime", "ramp_time", "size")
+"""Axes that a profile settles."""
 # What a reading costs beside its timed region: threads, buffers, opening, and reading the counters.
 OVERHEAD_S = 0.06
 # Buffers are touched and filled before the timed region, and the last blocks end after it: at 80 MiB a block and
@@ -76,11 +81,19 @@ class Planned:
     points: tuple[Parameters, ...]
     fixed: Parameters
     load: str
+    declaration: Declaration = field(default_factory=Declaration)
+    """What its kernel states about itself."""
 
     @property
     def writes(self) -> bool:
         """Whether any point writes into the data file."""
-        return any(write_share({**self.fixed, **point}) > 0 for point in self.points)
+        return any(self.write_share(point) > 0 for point in self.points)
+
+    def write_share(self, point: Parameters) -> float:
+        """The share of a point's operations that write into the data file."""
+        if self.declaration.writes not in {"file", "device"}:
+            return 0.0
+        return write_share(self.declaration.axes, {**self.fixed, **point})
 
 
 @dataclass(frozen=True)
@@ -95,6 +108,8 @@ class Plan:
     ceilings: tuple[str, ...] = ()
     """Bounds that the user knows, as ``rated read 400 MB/s``."""
     budget_s: float | None = None
+    prepared_s: float = 0.0
+    """Of the budget, what was spent on preparing."""
     command: str = "hwdyno"
     study: str = ""
     destroy: str = ""
@@ -157,15 +172,6 @@ def least_region(parameters: Parameters) -> int:
     """Bytes that one block a job takes."""
     block, jobs = parameters.get("bs"), parameters.get("numjobs", 1)
     return block * jobs if isinstance(block, int) and isinstance(jobs, int) else 0
-
-
-def write_share(parameters: Parameters) -> float:
-    """The share of a point's operations that write."""
-    rw = str(parameters.get("rw") or parameters.get("pattern") or "")
-    if rw in {"rw", "randrw"}:
-        mix = parameters.get("rwmixread")
-        return 1 - float(mix if isinstance(mix, int | float) else 50) / 100
-    return 1.0 if "write" in rw else 0.0
 
 
 @dataclass(frozen=True)
@@ -254,10 +260,9 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
             parameters = {**planned.fixed, **point}
             once = reading_s(planned, point, chosen, plan.given)
             takes = chosen.repeats_min * (once + (once + PEER_OVERHEAD_S if plan.peers else 0.0))
-            share = write_share(parameters)
-            if "checkpoint_bytes" in parameters:
-                times = chosen.repeats_min * float(parameters.get("writes") or 0)
-                writes = times * float(parameters["checkpoint_bytes"] or 0)
+            share = planned.write_share(point)
+            if planned.experiment.writes is not None:
+                writes = chosen.repeats_min * planned.experiment.writes(parameters, write_bytes_s * once)
             elif planned.experiment.kernel == "storage_patterns":
                 # A pass, or as much of it as there is time for.
                 once_bytes = min(float(parameters.get("size") or 0), write_bytes_s * once)
@@ -276,9 +281,21 @@ def _most_bytes_s(parameters: Parameters) -> float:
     return in_flight * float(parameters.get("bs") or 4096) / LEAST_WRITE_S
 
 
+class Target(Protocol):
+    """The site that a plan is made for."""
+
+    def kernels(self) -> Kernels:
+        """Every kernel's declaration by its name."""
+        ...
+
+    def topology(self) -> Topology:
+        """The processors and NUMA nodes of each host."""
+        ...
+
+
 def build(
     chosen: Sequence[tuple[Experiment, Given]],
-    kernels: Kernels,
+    target: Target,
     *,
     profile: str = "quick",
     path: Path | None = None,
@@ -301,7 +318,9 @@ def build(
     names = [experiment.name for experiment, _ in chosen]
     if len(set(names)) < len(names):
         raise UserError(f"an experiment is named twice: {', '.join(sorted({n for n in names if names.count(n) > 1}))}")
-    planned = tuple(_plan_one(experiment, given, kernels, how, load) for experiment, given in chosen)
+    kernels, topology = target.kernels(), target.topology()
+    sited = [(_at(experiment, topology), given) for experiment, given in chosen]
+    planned = tuple(_plan_one(experiment, given, kernels, how, load) for experiment, given in sited)
     return Plan(
         profile=how,
         experiments=planned,
@@ -316,57 +335,61 @@ def build(
     )
 
 
+def _at(experiment: Experiment, site: Topology) -> Experiment:
+    """The experiment with the sweeps that it has at this site."""
+    quick = experiment.quick
+    return replace(experiment, sweep=experiment.sweep.at(site), quick=None if quick is None else quick.at(site))
+
+
 def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profile, load: str | None) -> Planned:
     declaration = kernels.get(experiment.kernel)
     if declaration is None:
         raise UserError(f"{experiment.name} needs the kernel {experiment.kernel}, which this build has not")
-    declared = {str(parameter["name"]): parameter for parameter in declaration["parameters"]}
-    if _CONSENT & set(given):
+    declared = {axis.name: axis for axis in declaration.axes}
+    if any(name in given for name in declaration.consent):
         raise UserError("a raw device is given away on the command line only: --destroy DEVICE --serial TEXT")
     axes = {name: read_axis(value, declared, name, experiment.kernel) for name, value in given.items()}
     # A shortened sweep is for those who asked for nothing in particular.
     sweep = experiment.quick if how.name == "quick" and experiment.quick is not None and not axes else experiment.sweep
     swept = {name: values for name, values in axes.items() if len(values) > 1 or name in sweep.axes}
     sweep = _typed(sweep.replace(swept), declared, experiment.kernel)
-    of_profile = {"runtime": how.runtime_s, "ramp_time": how.ramp_s, "size": how.size_bytes}
+    of_profile = dict(zip(BY_PROFILE, (how.runtime_s, how.ramp_s, how.size_bytes), strict=True))
     fixed: Parameters = {name: value for name, value in of_profile.items() if name in declared}
-    for name, value in experiment.fixed.items():
+    for name, value in {**experiment.settled, **experiment.fixed}.items():
         fixed[name] = parse_value(value, declared.get(name), name)
     fixed |= {name: values[0] for name, values in axes.items() if name not in swept}
     if axes.get("time_based") == (False,):
         # Once through the region, however long it takes, and all of it timed.
         fixed |= {name: 0.0 for name in ("runtime", "ramp_time") if name in declared and name not in axes}
     fixed = {name: value for name, value in fixed.items() if name not in sweep.axes}
-    points = sweep.points()
+    points = sweep.points(declaration.axes)
     if "size" in fixed and "size" not in given:
         fixed["size"] = max(int(fixed["size"] or 0), *(least_region({**fixed, **point}) for point in points))
     for point in points:
-        wrong = experiment.check({**fixed, **point}) if experiment.check else None
+        wrong = experiment.check(declaration, {**fixed, **point}) if experiment.check else None
         if wrong:
             raise UserError(wrong)
     along = load or (sweep.load_axis(experiment.load) if axes else experiment.load)
     if along not in sweep.axes:
         raise UserError(f"--load {along} is no axis of this sweep; take one of: {', '.join(sweep.axes)}")
-    return Planned(experiment, tuple(points), fixed, along)
+    return Planned(experiment, tuple(points), fixed, along, declaration)
 
 
-def _known(name: str, declared: Mapping[str, Mapping[str, Any]], kernel: str) -> Mapping[str, Any]:
+def _known(name: str, declared: Mapping[str, Axis], kernel: str) -> Axis:
     if name not in declared:
         raise UserError(f"{kernel} has no parameter '{name}'; it has: {', '.join(declared)}")
     return declared[name]
 
 
-def read_axis(
-    value: Any, declared: Mapping[str, Mapping[str, Any]], name: str, kernel: str = "the kernel"
-) -> tuple[Scalar, ...]:
+def read_axis(value: Any, declared: Mapping[str, Axis], name: str, kernel: str = "the kernel") -> tuple[Scalar, ...]:
     """Values of an axis as text (``1..1024``), one value, or a list of either; typed and held within bounds."""
-    parameter = _known(name, declared, kernel)
+    axis = _known(name, declared, kernel)
     values: list[Scalar] = []
     for part in value if isinstance(value, list | tuple) else [value]:
         if isinstance(part, str):
-            values += parse_axis(part, parameter, name)
+            values += parse_axis(part, axis)
         elif isinstance(part, bool | int | float):
-            values.append(parse_value(part, parameter, name))
+            values.append(parse_value(part, axis))
         else:
             raise UserError(f"{name} = {part!r}: must be a value, or a list of values")
     if not values:
@@ -374,11 +397,11 @@ def read_axis(
     return tuple(dict.fromkeys(values))
 
 
-def _typed(sweep: Sweep, declared: Mapping[str, Mapping[str, Any]], kernel: str) -> Sweep:
+def _typed(sweep: Sweep, declared: Mapping[str, Axis], kernel: str) -> Sweep:
     return Sweep.of_blocks(
         tuple(
             {
-                name: tuple(parse_value(value, _known(name, declared, kernel), name) for value in values)
+                name: tuple(parse_value(value, _known(name, declared, kernel)) for value in values)
                 for name, values in block.items()
             }
             for block in sweep.blocks
@@ -386,8 +409,6 @@ def _typed(sweep: Sweep, declared: Mapping[str, Mapping[str, Any]], kernel: str)
     )
 
 
-_CONSENT = {"destroy", "serial"}
-"""Parameters that no plan may set: they are typed each time."""
 _TOP = {
     "profile": str,
     "path": str,
@@ -398,11 +419,22 @@ _TOP = {
     "ceilings": list,
 }
 _TOP_TABLES = {"experiment"}
-_ENTRY = {"name": str, "axes": dict, "kernel": str, "asks": str, "load": str}
+_ENTRY = {"name": str, "axes": dict, "options": dict, "kernel": str, "asks": str, "load": str}
 
 
-def from_toml(path: Path, kernels: Kernels, overrides: Given | None = None, command: str = "hwdyno run") -> Plan:
+def from_toml(path: Path, target: Target, overrides: Given | None = None, command: str = "hwdyno run") -> Plan:
     """The plan that a TOML file describes; options given beside it win. Raises ``UserError`` in one line."""
+    return read_toml(path, target, build, overrides, command)
+
+
+def read_toml(
+    path: Path,
+    target: Target,
+    make: Callable[..., Made],
+    overrides: Given | None = None,
+    command: str = "hwdyno run",
+) -> Made:
+    """What ``make``, called as ``build`` is, makes of the experiments that a TOML file names."""
     tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -415,11 +447,11 @@ def from_toml(path: Path, kernels: Kernels, overrides: Given | None = None, comm
     entries = document.get("experiment", [])
     if entries and "only" in document:
         raise UserError(f"{path}: give either 'only' or [[experiment]] entries, not both")
-    chosen = [one for entry in entries for one in _entry(entry, path)] if entries else select(told.get("only"))
+    chosen = [one for entry in entries for one in _entry(entry, path)] if entries else select(told.get("only"), target)
     try:
-        return build(
+        return make(
             chosen,
-            kernels,
+            target,
             profile=told.get("profile", "quick"),
             path=None if told.get("path") is None else Path(told["path"]),
             peers=told.get("peers", False),
@@ -449,8 +481,8 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
     if "kernel" not in entry:
         if "name" not in entry:
             raise UserError(f"{where} needs a name, such as storage.iodepth")
-        found = catalogue.find(entry["name"])
-        return [(replace(one, load=entry.get("load", one.load)), axes) for one in found]
+        found, options = catalogue.find(entry["name"]), entry.get("options", {})
+        return [(replace(one, load=entry.get("load", one.load), options=options), axes) for one in found]
     missing = [key for key in ("name", "load") if key not in entry]
     if missing:
         raise UserError(f"{where} with a kernel of its own also needs {' and '.join(missing)}")
@@ -470,15 +502,17 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
     return [(own, axes)]
 
 
-def select(names: Sequence[str] | None) -> list[tuple[Experiment, Given]]:
+def select(names: Sequence[str] | None, target: Target) -> list[tuple[Experiment, Given]]:
     """The experiments of these names or resources; without names, those that ``hwdyno run`` asks by itself."""
+    processors = target.topology().processors
+    usual = [one for one in catalogue.all() if one.default and one.least_processors <= processors]
     if not names:
-        return [(one, {}) for one in catalogue.all() if one.default]
-    found = dict.fromkeys(one for name in names for one in _by_name(name))
+        return [(one, {}) for one in usual]
+    found = dict.fromkeys(one for name in names for one in _by_name(name, usual))
     return [(one, {}) for one in found]
 
 
-def _by_name(name: str) -> tuple[Experiment, ...]:
+def _by_name(name: str, usual: Sequence[Experiment]) -> tuple[Experiment, ...]:
     found = catalogue.find(name)
     # A resource's name stands for what it asks by default; an experiment's own name for itself.
-    return tuple(one for one in found if one.default or one.name == name) or found
+    return tuple(one for one in found if one in usual or one.name == name) or found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hwdyno import statistics
-from hwdyno.units import format_share
+from hwdyno.units import format_percent
 from hwdyno.words import ExperimentResult, Measurement, Note, Run, Value
 
 RESOURCES = frozenset({"memory", "compute"})
@@ -108,10 +108,11 @@ def _wider(point: Measurement, between: float, earlier: int) -> Measurement:
         min(value.low, value.value * math.exp(-half)),
         max(value.high, value.value * math.exp(half)),
     )
-    own = statistics.half_width(value) or 0.0
+    apart = format_percent(math.sqrt(between), precise=True)
+    alone = format_percent(statistics.half_width(value) or 0.0, precise=True)
     says = (
-        f"the interval holds what differs between runs of this machine, {format_share(math.sqrt(between))} from one to "
-        f"the next by {earlier} earlier ones; of this run alone it is {format_share(own)} to each side"
+        f"the interval holds what differs between runs of this machine, {apart} from one to the next by {earlier} "
+        f"earlier ones; of this run alone it is {alone} to each side"
     )
     details = {**point.details, DEVIATION: math.sqrt(between), EARLIER: earlier}
     return replace(point, throughput=wide, details=details, notes=(*point.notes, Note(NOTE, says)))

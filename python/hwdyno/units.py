@@ -1,4 +1,4 @@
-"""Reads sizes, times and counts as people type them, and writes them as people read them.
+"""Reads sizes, times and numbers as people type them, and writes them as people read them.
 
 MB is 10^6 bytes and MiB is 2^20 bytes, always. A bare ``k``, ``m``, ``g`` or ``t`` is a power of 1024, as
 in fio's job files; ``kB``, ``MB`` … are powers of 1000 and ``KiB``, ``MiB`` … of 1024 (IEC 80000-13).
@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+from typing import Literal, TypeGuard
 
-from hwdyno.words import UserError
+from hwdyno.words import UserError, Value
 
 _PREFIXES = "kmgtp"
+_LIMIT = 1e300
+"""No measurement reaches it, and products of numbers below it stay finite."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i?b)?|b)?", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|sec|m|min|h|d)?", re.IGNORECASE)
 _SECONDS = {
@@ -46,7 +50,7 @@ def parse_size(text: str | int) -> int:
 
 def parse_duration(text: str | float) -> float:
     """Seconds of ``30``, ``30s``, ``2m``, ``500ms``; raises ``UserError``."""
-    if isinstance(text, int | float) and not isinstance(text, bool):
+    if is_number(text):
         return float(text)
     match = _DURATION.fullmatch(str(text).strip())
     if match is None:
@@ -55,12 +59,49 @@ def parse_duration(text: str | float) -> float:
     return float(number) * _SECONDS[(unit or "s").lower()]
 
 
-def _three_digits(value: float) -> str:
-    """``value`` with three significant digits and no exponent: 1.23, 12.3, 123, 1234."""
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a quantity; a flag is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def as_number(value: object) -> float | None:
+    """A finite number, also one typed as a size (``64k``); none for anything else."""
+    if is_number(value):
+        return float(value) if abs(value) < _LIMIT else None
+    try:
+        return float(parse_size(value)) if isinstance(value, str) else None
+    except UserError:
+        return None
+
+
+def positive(value: object) -> float | None:
+    """A number above zero; none for anything else."""
+    number = as_number(value)
+    return number if number is not None and number > 0 else None
+
+
+def number_at(table: Mapping[str, object], name: str, default: float = 0.0) -> float:
+    """The number that a table has under a name; ``default`` where there is none."""
+    number = as_number(table.get(name))
+    return default if number is None else number
+
+
+def printed_number(text: str | None) -> float | None:
+    """A finite number as a program prints it (``12``, ``1.5e+03``); none for anything else."""
+    try:
+        return as_number(float(text or ""))
+    except ValueError:
+        return None
+
+
+def format_number(value: float, thousands: Literal[",", ""] = ",") -> str:
+    """A number with three significant digits and no exponent: ``0.120``, ``1.23``, ``12.3``, ``1,234``."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
     rounded = float(f"{value:.3g}")  # First: 9.996 has one decimal less than it seems.
-    return f"{rounded if abs(rounded) < 1000 else value:.{max(0, 2 - math.floor(math.log10(abs(rounded))))}f}"
+    return (
+        f"{rounded if abs(rounded) < 1000 else value:{thousands}.{max(0, 2 - math.floor(math.log10(abs(rounded))))}f}"
+    )
 
 
 def _scaled(value: float, step: int, prefixes: tuple[str, ...]) -> tuple[str, str]:
@@ -69,7 +110,7 @@ def _scaled(value: float, step: int, prefixes: tuple[str, ...]) -> tuple[str, st
     while abs(value) >= step * 0.9995 and index < len(prefixes) - 1:
         value /= step
         index += 1
-    return _three_digits(value), prefixes[index]
+    return format_number(value, ""), prefixes[index]
 
 
 def _plain(number: str) -> str:
@@ -113,9 +154,24 @@ def format_value(value: float, unit: str) -> str:
     if unit == "s":
         return format_ns(value * 1e9)
     if unit in {"", "1"}:
-        return _three_digits(value)
+        return format_number(value)
     number, prefix = _scaled(value, 1000, ("", "k", "M", "G", "T", "P", "E"))
     return f"{number} {prefix}{unit}" if len(unit) < 8 else f"{number} {prefix} {unit}".replace("  ", " ")
+
+
+def format_quantity(value: Value | float, unit: str = "", resource: str = "") -> str:
+    """A quantity with its interval, if it has one; operations in the resource's word for them.
+
+    ``1.34 GB/s (1.30 GB/s to 1.38 GB/s)``, ``138 k IOPS``.
+    """
+    if not isinstance(value, Value):
+        word = rate_unit(resource) if unit == "operations/s" else ""
+        return f"{format_count(value)} {word}" if word else format_value(value, unit)
+    alone = format_quantity(value.value, value.unit, resource)
+    if value.low is None or value.high is None:
+        return alone
+    low, high = (format_quantity(end, value.unit, resource) for end in (value.low, value.high))
+    return f"{alone} ({low} to {high})"
 
 
 _RATES = {
@@ -155,6 +211,23 @@ def format_duration(seconds: float) -> str:
     return f"{hours} h {rest} min" if rest else f"{hours} h"
 
 
-def format_share(share: float) -> str:
-    """A share of one as a percentage: ``12.3%``."""
-    return f"{_three_digits(share * 100)}%"
+def format_percent(share: float, *, precise: bool = False) -> str:
+    """A share of one: ``12%``, ``3.4%``; ``precise``, for what is compared or bounds an error: ``12.3%``, ``3.40%``."""
+    if precise:
+        return f"{format_number(share * 100)}%"
+    return f"{share:.0%}" if abs(share) >= 0.0995 or share == 0 else f"{share:.1%}"
+
+
+def format_ratio(ratio: float, digits: int = 2) -> str:
+    """A ratio without an exponent: ``2.1``, ``120``, ``4.50 k``."""
+    return format_count(float(f"{ratio:.{digits}g}"))
+
+
+def format_load(load: float) -> str:
+    """A load as people type it: ``32``, ``2.5``."""
+    return f"{load:.0f}" if load >= 10 or load == round(load) else f"{load:.1f}"
+
+
+def plural(count: float, noun: str) -> str:
+    """A count with its noun: ``1 job``, ``4 jobs``."""
+    return f"{format_load(count)} {noun if count == 1 else noun + 's'}"

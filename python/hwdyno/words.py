@@ -1,5 +1,7 @@
 """The words of hwdyno as frozen types: the Run document, and nothing that computes.
 
+The types of its Machine are in ``machine``.
+
 Units stand in the names: ``_s`` seconds, ``_ns`` nanoseconds, ``_bytes``, ``_bytes_s``. MB is 10^6
 bytes and MiB is 2^20 bytes.
 """
@@ -9,11 +11,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-SCHEMA: Literal["hwdyno.run/1"] = "hwdyno.run/1"
+from hwdyno.machine import Machine
+
+SCHEMA: Literal["hwdyno.run/2"] = "hwdyno.run/2"
 
 CeilingClass = Literal["physical", "rated", "reference"]
 Severity = Literal["info", "warning", "invalid"]
 Validity = Literal["valid", "degraded", "invalid"]
+Role = Literal["concurrency", "size", "rate", "delay", "label"]
+"""What an axis is to a queue. ``concurrency``: operations, threads or streams in flight. ``size``: bytes of one
+operation. ``rate``: operations or bytes offered per second, an open loop. ``delay``: a wait between operations, so
+that less is more load. ``label``: anything else; it names or orders points, and no model is fitted along it."""
+Trait = Literal["reads", "writes", "random", "trims", "synchronous", "synchronous_buffered", "page_cache"]
+"""What a word of a choice means: the operations that an access pattern makes; for an access engine, that it has one
+operation in flight whatever the depth (always, or unless it is direct), or that it goes through the page cache."""
+Kind = Literal["integer", "number", "flag", "choice", "text", "integers"]
+"""The type of an axis's values."""
 Scalar = str | int | float | bool | None
 Parameters = dict[str, Scalar]
 
@@ -104,8 +117,27 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class HostShare:
+    """What one host of a site did at a Point, merged over its repeats."""
+
+    host: str
+    throughput: Value
+    """Over the host's own timed region, from its first operation to its last."""
+    operations: int
+    bytes: int
+    elapsed_s: float
+    start_offset_s: float
+    """How long after the site's first host it started, at worst over the repeats."""
+    repeats: int
+    faults: tuple[Fault, ...] = ()
+    interrupted: bool = False
+    failure: str = ""
+    """Why it has no part in some of the repeats; empty where it has one in each."""
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
-    """One Point's result, merged over its repeats."""
+    """One Point's result, merged over its repeats and over the hosts of its site."""
 
     parameters: Parameters
     """The axes' values at this Point, by the field's names."""
@@ -136,6 +168,8 @@ class Measurement:
     """Figures of its kernel alone, with the unit in the name."""
     faults: tuple[Fault, ...] = ()
     notes: tuple[Note, ...] = ()
+    hosts: tuple[HostShare, ...] = ()
+    """Each host's part; empty where the site is one host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +254,72 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
+class Axis:
+    """One parameter of a kernel: a dimension that a sweep can run along."""
+
+    name: str
+    unit: str = ""
+    """Of its value, such as ``B`` or ``s``; empty for a count or a word."""
+    role: Role = "label"
+    default: Scalar = None
+    """What a command takes where the axis is not given; none where the command always names it."""
+    means: str = ""
+    kind: Kind = "number"
+    title: str = ""
+    """A name for charts and sentences, such as ``queue depth``; empty where ``name`` reads well by itself."""
+    option: str = ""
+    """The command's option, where it is not called ``name``."""
+    workers: bool = False
+    """Whether each step of a concurrency adds a thread or process that runs by itself, so that the Universal
+    Scalability Law (Gunther 1993) may be fitted; false for the depth of a queue."""
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+    traits: dict[str, tuple[Trait, ...]] = field(default_factory=dict)
+    """By choice: what the word means."""
+    split: str = ""
+    """The axis with the share of reads, in percent, where a choice both reads and writes."""
+    seeds: bool = False
+    """Whether it only draws other random numbers: points that differ in it alone are repeats of one point."""
+
+    @property
+    def words(self) -> str:
+        """Its name as people say it."""
+        return self.title or self.name.replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a kernel states about itself, kept in the Run so that nothing is guessed from its name."""
+
+    measures: str = ""
+    command: str = ""
+    """The command that measures it, without ``hwdyno``: ``compute clock``; empty where the resource's own does."""
+    operation: str = "operation"
+    """What one pass is, in the field's word: ``I/O``, ``access``, ``round trip`` …"""
+    counts: dict[str, str] = field(default_factory=dict)
+    """By unit (``operations``, ``bytes``, ``flops``): how much one pass counts, as a number or an axis's name."""
+    writes: Literal["nothing", "file", "folder", "device"] = "nothing"
+    """What it may change."""
+    consent: tuple[str, ...] = ()
+    """The axes by which a user gives away what it destroys."""
+    stateful: bool = True
+    """Whether a reading changes what the next one finds."""
+    grows: bool = False
+    """Whether a reading takes longer along an axis, whatever its runtime."""
+    axes: tuple[Axis, ...] = ()
+
+    def axis(self, name: str) -> Axis:
+        """The axis called ``name``; a mere label where there is none of that name."""
+        return next((axis for axis in self.axes if axis.name == name), Axis(name))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its axes."""
+        return tuple(axis.name for axis in self.axes)
+
+
+@dataclass(frozen=True, slots=True)
 class ExperimentResult:
     """One experiment: its question, its points in the order of the plan, and what was read off them."""
 
@@ -239,6 +339,17 @@ class ExperimentResult:
     """Parameters that every point shares."""
     commands: tuple[str, ...] = ()
     """What to type to measure this experiment again, ours and the peers'."""
+    declaration: Declaration = field(default_factory=Declaration)
+    """What the kernel states about itself."""
+
+    def axis(self, name: str) -> Axis:
+        """The axis called ``name``; a mere label where the kernel declares none of that name."""
+        return self.declaration.axis(name)
+
+    @property
+    def load_axis(self) -> Axis:
+        """The axis that its curves run along."""
+        return self.declaration.axis(self.load)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +375,8 @@ class Run:
     started: str
     """ISO 8601 with offset."""
     finished: str | None
-    machine: dict[str, Any]
+    machines: tuple[Machine, ...]
+    """The hosts of the site that was measured; none where an imported result describes none."""
     profile: str
     command: str
     experiments: tuple[ExperimentResult, ...]
@@ -277,4 +389,9 @@ class Run:
     study: str = ""
     imported_from: str = ""
     """Format of the foreign result that this Run was made from, such as ``fio-json``."""
-    schema: Literal["hwdyno.run/1"] = SCHEMA
+    schema: Literal["hwdyno.run/2"] = SCHEMA
+
+    @property
+    def machine(self) -> Machine:
+        """The first host; one without any fact where the Run describes none."""
+        return self.machines[0] if self.machines else Machine()

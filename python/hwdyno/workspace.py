@@ -18,12 +18,13 @@ import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from hwdyno.units import format_bytes, format_size
 from hwdyno.words import UserError
 
 _NAME = re.compile(r"hwdyno-scratch-[0-9a-f]{16}")
-_LOCK, _DATA = "lock", "data"
+_LOCK, _DATA, _MADE = "lock", "data", "made"
 _SIGNATURE = b"hwdyno scratch directory: removed by its run, or by the next one if that run died\n"
 # Room that is left for everybody else, and for the Run itself: a full disk breaks more than a benchmark.
 RESERVE_BYTES = 1 << 30
@@ -40,6 +41,8 @@ class Place:
     """Size of a raw block device; none for a directory."""
     written: bool = False
     """Whether it is a raw device whose data its owner gave away."""
+    room_bytes: int | None = None
+    """Room for a data file, where the filesystem is not this machine's."""
 
     @property
     def is_device(self) -> bool:
@@ -121,10 +124,15 @@ def room(place: Place) -> int:
     """Bytes that a data file may take here, a reserve left for everybody else."""
     if place.device_bytes is not None:
         return place.device_bytes
-    told = os.statvfs(place.path)
-    free = told.f_bavail * told.f_frsize
-    reserve = min(RESERVE_BYTES, int(told.f_blocks * told.f_frsize * RESERVE_SHARE))
-    return max(0, free - reserve)
+    if place.room_bytes is not None:
+        return place.room_bytes
+    filesystem = os.statvfs(place.path)
+    return room_of(filesystem.f_blocks * filesystem.f_frsize, filesystem.f_bavail * filesystem.f_frsize)
+
+
+def room_of(size_bytes: int, free_bytes: int) -> int:
+    """Bytes of a filesystem of this size that may be taken, a reserve left for everybody else."""
+    return max(0, free_bytes - min(RESERVE_BYTES, int(size_bytes * RESERVE_SHARE)))
 
 
 def fit(place: Place, wanted_bytes: int, least_bytes: int, *, may_shrink: bool) -> tuple[int, str]:
@@ -149,15 +157,38 @@ def fit(place: Place, wanted_bytes: int, least_bytes: int, *, may_shrink: bool) 
     )
 
 
+class DataFile(Protocol):
+    """The data file that the storage points of a run share, on one host or on each."""
+
+    @property
+    def place(self) -> Place:
+        """Where it lies, and the room there."""
+        ...
+
+    @property
+    def data(self) -> Path:
+        """Its path."""
+        ...
+
+    @property
+    def laid_out_bytes(self) -> int:
+        """How long it is by now; raises ``OSError`` where it is gone."""
+        ...
+
+    def close(self) -> None:
+        """Remove it; does nothing the second time."""
+        ...
+
+
 class Workspace:
     """One run's own directory with its data file; leaves nothing behind, however the run ends."""
 
     def __init__(self, place: Place) -> None:
-        self.place = place
+        self.place: Place = place
+        self.data: Path = place.path
         self._lock: int | None = None
         self._directory: Path | None = None
         if place.is_device:
-            self.data = place.path
             return
         clean_stale(place.path)
         try:
@@ -197,13 +228,54 @@ class Workspace:
         self.close()
 
 
-def _claim(parent: Path) -> tuple[Path, int]:
-    """A new directory with a lock file that this process holds."""
+class Scratch:
+    """One run's own directory for data sets and indices; leaves nothing behind, however the run ends.
+
+    It is made when it is entered, but has its name before, so that a plan can say where things will be.
+    """
+
+    def __init__(self, parent: Path) -> None:
+        self.parent = parent
+        self._directory = _new_name(parent)
+        self.folder = self._directory / _MADE
+        """What is in it goes with it."""
+        self._lock: int | None = None
+
+    def close(self) -> None:
+        """Remove it with all that was made in it; does nothing the second time."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            _remove(self._directory, lock)
+            atexit.unregister(self.close)
+
+    def __enter__(self) -> Scratch:
+        clean_stale(self.parent)
+        try:
+            _, self._lock = _claim(self.parent, self._directory)
+            atexit.register(self.close)
+            self.folder.mkdir()
+        except OSError as error:
+            self.close()
+            raise UserError(f"--path {self.parent}: {error.strerror}; give a directory that you can write to") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _new_name(parent: Path) -> Path:
+    return parent / f"hwdyno-scratch-{secrets.token_hex(8)}"
+
+
+def _claim(parent: Path, named: Path | None = None) -> tuple[Path, int]:
+    """A new directory with a lock file that this process holds; ``named``, or one of a new name."""
     while True:
-        directory = parent / f"hwdyno-scratch-{secrets.token_hex(8)}"
+        directory = named or _new_name(parent)
         try:
             directory.mkdir(mode=0o700)
         except FileExistsError:
+            if named:
+                raise
             continue
         path = directory / _LOCK
         lock = -1
@@ -228,7 +300,8 @@ def _remove(directory: Path, lock: int) -> None:
     for path in [*directory.glob(f"{_DATA}.*"), directory / _DATA]:
         with contextlib.suppress(OSError):
             path.unlink()
-    for path in directory.glob("names-*"):  # the tree of a reading of metadata that was killed
+    # The tree of a reading of metadata that was killed, and what a scenario made.
+    for path in (*directory.glob("names-*"), directory / _MADE):
         shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(OSError):
         (directory / _LOCK).unlink()
@@ -253,8 +326,8 @@ def clean_stale(parent: Path) -> list[Path]:
 def _lock_of_dead(directory: Path) -> int | None:
     """The lock of a dead run's directory, now ours; none if it is alive, not ours, or not of this module."""
     try:
-        told = directory.lstat()
-        if not stat.S_ISDIR(told.st_mode) or told.st_uid != os.geteuid():
+        status = directory.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             return None
         lock = os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -264,6 +337,6 @@ def _lock_of_dead(directory: Path) -> int | None:
         if os.read(lock, len(_SIGNATURE) + 1) == _SIGNATURE:
             return lock
     except OSError:
-        pass  # Held: its run is alive.
+        pass  # Locked: its run is alive.
     os.close(lock)
     return None

@@ -3,6 +3,7 @@
 //! Three verbs are all that it offers: [`survey()`] describes the machine, [`kernels()`] lists the
 //! measuring loops with their parameters, [`run`] runs one of them and returns a [`Reading`].
 
+pub mod agent;
 pub mod clock;
 pub mod compute;
 pub mod cpu_time;
@@ -20,6 +21,7 @@ pub mod network;
 pub mod parameter;
 pub mod reading;
 pub mod rng;
+pub mod start;
 pub mod storage;
 pub mod survey;
 pub mod sys;

@@ -25,6 +25,7 @@ impl Gate {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.arrived += 1;
         if state.arrived >= state.awaited {
+            crate::start::hold();
             self.opened.notify_all();
         }
         while state.arrived < state.awaited {

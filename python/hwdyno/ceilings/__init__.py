@@ -7,24 +7,27 @@ all caches, ``flop_s/OPERATION/PRECISION/ISA/CORES`` one loop of arithmetic (``f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from hwdyno.ceilings import memory
-from hwdyno.ceilings.bounds import Bound, Held, applies, bound_for, bound_of, bounds_for, held_against
+from hwdyno.ceilings.bounds import Bound, Held, applies, block_bytes, bound_for, bound_of, bounds_for, held_against
 from hwdyno.ceilings.derived import with_derived
 from hwdyno.ceilings.given import parse_given
+from hwdyno.ceilings.site import summed
 from hwdyno.ceilings.stack import Stack
+from hwdyno.machine import Machine
 from hwdyno.words import Ceiling
 
 __all__ = [
     "Bound",
     "Held",
     "applies",
+    "block_bytes",
     "bound_for",
     "bound_of",
     "bounds_for",
     "ceilings_of",
+    "ceilings_of_site",
     "held_against",
     "parse_given",
     "why_none",
@@ -33,7 +36,7 @@ __all__ = [
 
 
 def ceilings_of(
-    machine: Mapping[str, Any], resource: str = "storage", given: Iterable[Ceiling | str] = ()
+    machine: Machine, resource: str = "storage", given: Iterable[Ceiling | str] = ()
 ) -> tuple[Ceiling, ...]:
     """The ceilings of one resource of a Machine, and those given beside them.
 
@@ -43,17 +46,22 @@ def ceilings_of(
     if resource == "storage":
         found = _stack(machine).ceilings
     elif resource == "memory":
-        found = memory.of_modules(machine.get("memory") or {})
+        found = memory.of_modules(machine.memory)
     return (*found, *(parse_given(one) if isinstance(one, str) else one for one in given))
 
 
-def why_none(machine: Mapping[str, Any], resource: str = "storage") -> tuple[str, ...]:
+def ceilings_of_site(machines: Sequence[Machine], resource: str = "storage") -> tuple[Ceiling, ...]:
+    """The ceilings of one resource of all hosts together."""
+    return summed(machines, lambda machine: ceilings_of(machine, resource))
+
+
+def why_none(machine: Machine, resource: str = "storage") -> tuple[str, ...]:
     """A sentence for each ceiling that one would expect and that cannot be stated."""
     if resource == "memory":
-        why = memory.why_none(machine.get("memory") or {}, machine.get("unknown") or {})
+        why = memory.why_none(machine.memory, machine.unknown)
         return (why,) if why else ()
     return tuple(dict.fromkeys(_stack(machine).reasons)) if resource == "storage" else ()
 
 
-def _stack(machine: Mapping[str, Any]) -> Stack:
-    return Stack(machine.get("storage") or {}, machine.get("unknown") or {})
+def _stack(machine: Machine) -> Stack:
+    return Stack(machine.storage, machine.unknown)

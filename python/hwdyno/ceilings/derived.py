@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hwdyno.ceilings import network
-from hwdyno.units import format_count, format_value
+from hwdyno.units import format_count, format_value, number_at
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run
 
 DERIVED = "derived from this run's own readings: "
@@ -35,7 +35,7 @@ def with_derived(run: Run) -> Run:
         elif result.kernel in BANDWIDTH and not any(one.kind == "physical" for one in kept):
             kept += memory
         elif result.kernel == network.KERNEL:
-            processors = int(_number((run.machine.get("cpu") or {}).get("threads")))
+            processors = run.machine.cpu.threads or 0
             made = network.of_result(result, processors)
             kept += tuple(replace(one, source=DERIVED + one.source) for one in made)
         results.append(replace(result, ceilings=kept))
@@ -56,39 +56,37 @@ def _points(run: Run, kernels: Iterable[str]) -> list[tuple[Parameters, Measurem
     ]
 
 
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
-
-
 # --- arithmetic
 
 
 def _arithmetic(run: Run) -> Iterable[Ceiling]:
     """One ceiling for each loop and number of cores that was measured: cores x clock x operations a cycle."""
     points = _points(run, {FLOPS})
-    cores = int(_number((run.machine.get("cpu") or {}).get("cores"))) or 1
+    cores = [machine.cpu.cores or 1 for machine in run.machines or (run.machine,)]
     # The clock under no load but the chain bounds that under any: it only falls.
-    clock_hz = max((_number(point.details.get("clock_hz_best")) for _, point in points), default=0.0)
+    clock_hz = max((number_at(point.details, "clock_hz_best") for _, point in points), default=0.0)
     if not clock_hz:
         return
     units: dict[tuple[str, str, str], float] = {}
     for parameters, point in points:
         key = (*_loop(parameters), str(point.details.get("isa")))
         units[key] = max(units.get(key, 0.0), _units(point.details))
-    told: dict[str, Ceiling] = {}
+    found: dict[str, Ceiling] = {}
     for parameters, point in points:
-        threads = int(_number(parameters.get("threads"))) or 1
-        isa, wide = str(point.details.get("isa")), _number(point.details.get("flop_per_instruction"))
+        threads = int(number_at(parameters, "threads")) or 1
+        isa, wide = str(point.details.get("isa")), number_at(point.details, "flop_per_instruction")
         operation, precision = _loop(parameters)
         pipes = units[operation, precision, isa]
         if not wide or not pipes:
             continue
-        made = _peak(point.throughput.unit, min(cores, threads), clock_hz, wide, pipes, isa, precision)
+        made = _peak(
+            point.throughput.unit, sum(min(one, threads) for one in cores), clock_hz, wide, pipes, isa, precision
+        )
         metric = f"flop_s/{operation}/{precision}/{parameters.get('isa', 'auto')}/{threads}"
-        told[metric] = replace(made, metric=metric)
+        found[metric] = replace(made, metric=metric)
         if (operation, precision, parameters.get("isa", "auto")) == ("fma", "double", "auto"):
-            told[f"flop_s/*/{threads}"] = replace(made, metric=f"flop_s/*/{threads}")
-    yield from told.values()
+            found[f"flop_s/*/{threads}"] = replace(made, metric=f"flop_s/*/{threads}")
+    yield from found.values()
 
 
 def _loop(parameters: Mapping[str, Any]) -> tuple[str, str]:
@@ -99,7 +97,7 @@ def _units(details: Mapping[str, Any]) -> float:
     """Instructions a cycle, a whole number of units; of a tile, what one unit does."""
     if details.get("isa") == "amx":
         return 1 / TILE_CYCLES
-    return min(UNITS_MOST, max(1, round(_number(details.get("instructions_per_cycle")))))
+    return min(UNITS_MOST, max(1, round(number_at(details, "instructions_per_cycle"))))
 
 
 def _peak(unit: str, cores: int, clock_hz: float, wide: float, pipes: float, isa: str, precision: str) -> Ceiling:
@@ -139,7 +137,7 @@ def _memory(run: Run) -> Iterable[Ceiling]:
 
 def from_memory(parameters: Mapping[str, Any]) -> bool:
     """Whether a working set is too large for a cache."""
-    return _number(parameters.get("working_set")) >= FROM_MEMORY_BYTES
+    return number_at(parameters, "working_set") >= FROM_MEMORY_BYTES
 
 
 def applies(ceiling: Ceiling, parameters: Mapping[str, Any]) -> bool | None:
@@ -149,7 +147,7 @@ def applies(ceiling: Ceiling, parameters: Mapping[str, Any]) -> bool | None:
     if not ceiling.metric.startswith("flop_s/"):
         return network.applies(ceiling, parameters)
     wanted = ceiling.metric.split("/")[1:]
-    used = int(_number(parameters.get("threads")) or 1)
+    used = int(number_at(parameters, "threads") or 1)
     if wanted[0] == "*":
         return used == int(wanted[1])
     return wanted == [*_loop(parameters), str(parameters.get("isa", "auto")), str(used)]

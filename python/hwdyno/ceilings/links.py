@@ -6,10 +6,9 @@ SATA, USB 2 and memory card buses carry one at a time, so that reads and writes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from hwdyno.machine import Link
 from hwdyno.units import format_bytes_s
 from hwdyno.words import Ceiling
 
@@ -38,15 +37,11 @@ class Rate:
         )
 
 
-def of_link(link: Mapping[str, Any]) -> Rate | None:
+def of_link(link: Link) -> Rate | None:
     """The rate of a disk's ``link`` as the survey describes it; none where its standard or rate is not known."""
     makers = {"pcie": _pcie, "sata": _sata, "sas": _sas, "usb": _usb, "mmc": _mmc, "network": _network}
-    maker = makers.get(str(link.get("type")))
-    return maker(link) if maker and _number(link.get("bits_s")) else None
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
+    maker = makers.get(link.type or "")
+    return maker(link) if maker and link.bits_s else None
 
 
 def _equals(bytes_s: float) -> str:
@@ -68,32 +63,31 @@ def pcie(generation: int, lanes: int) -> Rate:
     )
 
 
-def _pcie(link: Mapping[str, Any]) -> Rate | None:
+def _pcie(link: Link) -> Rate | None:
     """The link now, or the slowest one on its way to the processor."""
-    upstream = link.get("upstream")
-    narrow = upstream if isinstance(upstream, Mapping) else link
-    generation, lanes = narrow.get("generation"), narrow.get("lanes")
-    if generation not in PCIE_GT_S or not isinstance(lanes, int) or lanes < 1:
+    narrow = link.upstream or link
+    generation, lanes = narrow.generation, narrow.lanes
+    if not isinstance(generation, int) or generation not in PCIE_GT_S or lanes is None or lanes < 1:
         return None
-    rate = pcie(int(generation), lanes)
+    rate = pcie(generation, lanes)
     if narrow is link:
         return rate
-    return Rate(rate.bytes_s, rate.formula, rate.source, f"{rate.label} at {narrow.get('address')}, above the disk")
+    return Rate(rate.bytes_s, rate.formula, rate.source, f"{rate.label} at {narrow.address}, above the disk")
 
 
-def _eight_ten(link: Mapping[str, Any], source: str, label: str, shared: bool = False) -> Rate:
-    bits_s = float(link["bits_s"])
+def _eight_ten(link: Link, source: str, label: str, shared: bool = False) -> Rate:
+    bits_s = float(link.bits_s or 0)
     bytes_s = bits_s * 8 / 10 / 8
     return Rate(bytes_s, f"{bits_s / 1e9:g} Gbit/s × 8/10 / 8 {_equals(bytes_s)}", source, label, shared)
 
 
-def _sata(link: Mapping[str, Any]) -> Rate:
-    giga = float(link["bits_s"]) / 1e9
+def _sata(link: Link) -> Rate:
+    giga = float(link.bits_s or 0) / 1e9
     return _eight_ten(link, "Serial ATA Revision 3: 8b/10b encoding, half duplex", f"SATA {giga:g} Gbit/s", shared=True)
 
 
-def _sas(link: Mapping[str, Any]) -> Rate:
-    bits_s, lanes = float(link["bits_s"]), int(link.get("lanes") or 1)
+def _sas(link: Link) -> Rate:
+    bits_s, lanes = float(link.bits_s or 0), (link.lanes or 1)
     lane = bits_s / lanes / 1e9
     label = f"SAS {lane:g} Gbit/s" + (f" x{lanes}" if lanes > 1 else "")
     if lane > 12.5:
@@ -103,8 +97,8 @@ def _sas(link: Mapping[str, Any]) -> Rate:
     return _eight_ten(link, "SAS-3 (INCITS 519): 8b/10b encoding", label)
 
 
-def _usb(link: Mapping[str, Any]) -> Rate | None:
-    megabits, lanes = float(link["bits_s"]) / 1e6, int(link.get("lanes") or 1)
+def _usb(link: Link) -> Rate | None:
+    megabits, lanes = float(link.bits_s or 0) / 1e6, (link.lanes or 1)
     if megabits == 480:
         # protocol, not signalling, is the bound: no host may put more packets into a microframe
         bytes_s = 13 * 512 * 8000.0
@@ -124,23 +118,21 @@ def _usb(link: Mapping[str, Any]) -> Rate | None:
     return None
 
 
-def _mmc(link: Mapping[str, Any]) -> Rate:
-    bits_s, width = float(link["bits_s"]), int(link.get("lanes") or 1)
-    clock = _number(link.get("clock_hz"))
+def _mmc(link: Link) -> Rate:
+    bits_s, width = float(link.bits_s or 0), (link.lanes or 1)
+    clock = link.clock_hz
     bytes_s = bits_s / 8
     edges = f"{bits_s / clock / width:g} × " if clock else ""
     of = f"{edges}{clock / 1e6:g} MHz × {width} bits" if clock else f"{bits_s / 1e9:g} Gbit/s"
     source = "JEDEC JESD84 (eMMC) and SD Physical Layer Specification: clock × width, half duplex"
-    return Rate(
-        bytes_s, f"{of} / 8 {_equals(bytes_s)}", source, str(link.get("mode") or "memory card bus"), shared=True
-    )
+    return Rate(bytes_s, f"{of} / 8 {_equals(bytes_s)}", source, link.mode or "memory card bus", shared=True)
 
 
-def _network(link: Mapping[str, Any]) -> Rate | None:
-    if link.get("nic") == "lo":
+def _network(link: Link) -> Rate | None:
+    if link.nic == "lo":
         return None
-    bits_s = float(link["bits_s"])
+    bits_s = float(link.bits_s or 0)
     bytes_s = bits_s / 8
     formula = f"{bits_s / 1e9:g} Gbit/s / 8 {_equals(bytes_s)}"
     source = "IEEE 802.3: the rate that the interface states, after its encoding"
-    return Rate(bytes_s, formula, source, f"{bits_s / 1e9:g} Gbit/s network ({link.get('nic')})")
+    return Rate(bytes_s, formula, source, f"{bits_s / 1e9:g} Gbit/s network ({link.nic})")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
+from hwdyno.machine import Memory, MemoryModule
 from hwdyno.units import format_bytes_s
 from hwdyno.words import Ceiling
 
@@ -19,10 +19,10 @@ _CHANNEL = re.compile(
 UNKNOWN = "unknown, no DIMM table here"
 
 
-def of_modules(memory: Mapping[str, Any]) -> tuple[Ceiling, ...]:
+def of_modules(memory: Memory) -> tuple[Ceiling, ...]:
     """The bound of all traffic together; none where the modules or their channels are not told."""
-    modules = [one for one in memory.get("modules") or () if _positive(one.get("size_bytes"))]
-    rates = {_positive(one.get("configured_mt_s")) for one in modules}
+    modules = [one for one in memory.modules if one.size_bytes]
+    rates = {float(one.configured_mt_s or 0) for one in modules}
     channels = {_channel(one) for one in modules}
     if not modules or None in channels or 0.0 in rates:
         return ()
@@ -34,23 +34,19 @@ def of_modules(memory: Mapping[str, Any]) -> tuple[Ceiling, ...]:
     return (Ceiling("dram_bytes_s", "physical", value, "bytes/s", formula, source, f"{count} DRAM channels"),)
 
 
-def why_none(memory: Mapping[str, Any], unknown: Mapping[str, Any]) -> str:
+def why_none(memory: Memory, unknown: Mapping[str, str]) -> str:
     """Why there is no ceiling, in a sentence; empty where there is one."""
     if of_modules(memory):
         return ""
-    if memory.get("modules"):
+    if memory.modules:
         return "memory: the DIMM table names no channels, so its theoretical bandwidth is unknown"
     why = unknown.get("memory.modules")
     return f"memory: theoretical bandwidth {UNKNOWN}" + (f" ({why})" if why else "")
 
 
-def _positive(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0.0
-
-
-def _channel(module: Mapping[str, Any]) -> tuple[str, str] | None:
-    for text in (module.get("bank_locator"), module.get("locator")):
-        found = _CHANNEL.search(str(text or ""))
+def _channel(module: MemoryModule) -> tuple[str, str] | None:
+    for text in (module.bank_locator, module.locator):
+        found = _CHANNEL.search(text or "")
         if found:
             return (found[1] or "", found[2].upper())
     return None

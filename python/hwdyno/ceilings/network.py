@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hwdyno.units import format_bytes_s, format_value
+from hwdyno.units import format_bytes_s, format_value, positive
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters
 
 KERNEL = "network_throughput"
@@ -39,10 +39,6 @@ def applies(ceiling: Ceiling, parameters: Mapping[str, Any]) -> bool | None:
     return key == (_wire_key(parameters) if kind == "wire" else _copies_key(parameters))
 
 
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0.0
-
-
 def _word(parameters: Mapping[str, Any], name: str, otherwise: str) -> str:
     return str(parameters.get(name) or otherwise)
 
@@ -50,29 +46,29 @@ def _word(parameters: Mapping[str, Any], name: str, otherwise: str) -> str:
 def _wire_key(parameters: Mapping[str, Any]) -> str:
     protocol = _word(parameters, "protocol", "tcp")
     # A segment is as long as the path lets it be; a datagram as long as it was asked for.
-    size = f"/{_number(parameters.get('block')) or 1460:.0f}" if protocol == "udp" else ""
+    size = f"/{positive(parameters.get('block')) or 1460:.0f}" if protocol == "udp" else ""
     return f"{protocol}/{_word(parameters, 'direction', 'up')}{size}"
 
 
 def _copies_key(parameters: Mapping[str, Any]) -> str:
     names = ("zero_copy", "skip_rx_copy", "handing")
     told = [str(parameters.get(name) or "") for name in names]
-    return "/".join([_wire_key(parameters), f"{_number(parameters.get('streams')) or 1:.0f}", *told])
+    return "/".join([_wire_key(parameters), f"{positive(parameters.get('streams')) or 1:.0f}", *told])
 
 
 def _wire(parameters: Parameters, point: Measurement) -> Ceiling | None:
     """The interface's rate x payload in what each frame takes of the wire."""
     details = point.details
-    bits_s = _number(details.get("interface_bits_s"))
+    bits_s = positive(details.get("interface_bits_s"))
     if not bits_s or details.get("interface_virtual") is not False:
         return None
-    mtu = _number(details.get("pmtu_bytes")) or _number(details.get("interface_mtu_bytes")) or 1500
+    mtu = positive(details.get("pmtu_bytes")) or positive(details.get("interface_mtu_bytes")) or 1500
     if parameters.get("protocol") == "udp":
-        payload = _number(parameters.get("block")) or 1460
+        payload = positive(parameters.get("block")) or 1460
         frames = math.ceil((payload + DATAGRAM_BYTES) / (mtu - IP_BYTES))
         wire = max(payload + DATAGRAM_BYTES + frames * IP_BYTES, LEAST_PAYLOAD * frames) + frames * FRAME_BYTES
     else:
-        payload = _number(details.get("mss_bytes")) or mtu - 40
+        payload = positive(details.get("mss_bytes")) or mtu - 40
         wire = mtu + FRAME_BYTES
     ways = 2 if parameters.get("direction") == "both" else 1
     bytes_s = bits_s / 8 * payload / wire * ways
@@ -101,10 +97,10 @@ def copies_of(parameters: Mapping[str, Any]) -> int:
 
 def _copies(parameters: Parameters, point: Measurement, processors: int) -> Ceiling | None:
     """What the cores at work could copy, if they did nothing but copying."""
-    copy, copies = _number(point.details.get("copy_bytes_s")), copies_of(parameters)
+    copy, copies = positive(point.details.get("copy_bytes_s")), copies_of(parameters)
     if not copy or not copies:
         return None
-    threads = 2 * (_number(parameters.get("streams")) or 1) * (2 if parameters.get("direction") == "both" else 1)
+    threads = 2 * (positive(parameters.get("streams")) or 1) * (2 if parameters.get("direction") == "both" else 1)
     # A copy is made at one end alone where the other one's is left out.
     cores = max(1.0, min(threads / (3 - copies), processors or threads))
     bytes_s = copy * cores / copies

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+from hwdyno.machine import Disk
 from hwdyno.units import format_bytes_s, format_count
 from hwdyno.words import Ceiling
 
@@ -77,10 +77,10 @@ def _rated(row: Mapping[str, str]) -> Rated:
     )
 
 
-def of_disk(disk: Mapping[str, Any]) -> Rated | None:
+def of_disk(disk: Disk) -> Rated | None:
     """The catalogue's row of a disk as the survey describes it; none where there is not exactly one."""
-    model, size = disk.get("model"), disk.get("size_bytes")
-    if not isinstance(model, str) or not model.strip():
+    model = disk.model or ""
+    if not model.strip():
         return None
-    found = [rated for rated in catalogue() if rated.is_it(model, size if isinstance(size, int | float) else None)]
+    found = [rated for rated in catalogue() if rated.is_it(model, disk.size_bytes)]
     return found[0] if len(found) == 1 else None

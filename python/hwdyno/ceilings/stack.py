@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from hwdyno.ceilings import links, rated
+from hwdyno.machine import Disk, Layer, Link, Storage
 from hwdyno.units import format_value
 from hwdyno.words import Ceiling
 
@@ -16,13 +16,13 @@ _ALIKE = 1e-9
 class Stack:
     """The layers below a path: what bounds it, and why nothing does where nothing does."""
 
-    def __init__(self, storage: Mapping[str, Any], unknown: Mapping[str, str]) -> None:
+    def __init__(self, storage: Storage, unknown: Mapping[str, str]) -> None:
         """``storage`` and ``unknown`` are those of a Machine."""
-        self._disks = {str(disk.get("name")): (index, disk) for index, disk in enumerate(storage.get("disks") or ())}
-        self._layers = {str(layer.get("name")): layer for layer in storage.get("chain") or ()}
+        self._disks = {str(disk.name): (index, disk) for index, disk in enumerate(storage.disks)}
+        self._layers = {str(layer.name): layer for layer in storage.chain}
         self._unknown = unknown
         self.reasons: list[str] = []
-        below = {str(name) for layer in self._layers.values() for name in layer.get("on") or ()}
+        below = {name for layer in self._layers.values() for name in layer.on}
         tops = [name for name in (*self._layers, *self._disks) if name not in below]
         if not self._disks:
             self.reasons.append(unknown.get("storage.disks", "the disk below the path is not known"))
@@ -34,37 +34,35 @@ class Stack:
     def _of(self, name: str, above: frozenset[str]) -> tuple[Ceiling, ...]:
         if name in self._layers and name not in above:
             layer = self._layers[name]
-            members = [self._of(str(below), above | {name}) for below in layer.get("on") or ()]
+            members = [self._of(below, above | {name}) for below in layer.on]
             return self._over(layer, members)
         if name in self._disks:
             return self._of_disk(*self._disks[name])
         return ()
 
-    def _of_disk(self, index: int, disk: Mapping[str, Any]) -> tuple[Ceiling, ...]:
-        rate = links.of_link(disk.get("link") or {})
+    def _of_disk(self, index: int, disk: Disk) -> tuple[Ceiling, ...]:
+        rate = links.of_link(disk.link or Link())
         drive = rated.of_disk(disk)
         at = f"storage.disks.{index}"
         if rate is None:
             why = self._unknown.get(f"{at}.link.bits_s", "what its link carries is not known")
-            self.reasons.append(f"no ceiling from the link of {disk.get('name')}: {why}")
+            self.reasons.append(f"no ceiling from the link of {disk.name}: {why}")
         if drive is None:
-            model = disk.get("model")
-            why = (
-                f"'{model}' is not in the catalogue" if model else self._unknown.get(f"{at}.model", "no model is known")
-            )
-            self.reasons.append(f"no maker's figures for {disk.get('name')}: {why}")
+            unnamed = self._unknown.get(f"{at}.model", "no model is known")
+            why = f"'{disk.model}' is not in the catalogue" if disk.model else unnamed
+            self.reasons.append(f"no maker's figures for {disk.name}: {why}")
         return (*(rate.ceilings() if rate else ()), *(drive.ceilings() if drive else ()))
 
-    def _over(self, layer: Mapping[str, Any], members: Sequence[tuple[Ceiling, ...]]) -> tuple[Ceiling, ...]:
+    def _over(self, layer: Layer, members: Sequence[tuple[Ceiling, ...]]) -> tuple[Ceiling, ...]:
         if len(members) == 1:
             return members[0]
-        level = layer.get("level")
-        if members and not isinstance(level, str):
+        level = layer.level
+        if members and level is None:
             self.reasons.append(
-                f"no ceiling of {layer.get('name')} ({layer.get('kind')}): how it spreads over its "
+                f"no ceiling of {layer.name} ({layer.kind}): how it spreads over its "
                 f"{len(members)} devices is not known"
             )
-        if not members or not isinstance(level, str):
+        if not members or level is None:
             return ()
         combined = []
         for first in members[0]:

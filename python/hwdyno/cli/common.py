@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,14 @@ from hwdyno.words import Run
 
 if TYPE_CHECKING:
     from hwdyno.hosts import Host
+    from hwdyno.machine import Machine
     from hwdyno.peers import Peer
     from hwdyno.plan import Plan
+    from hwdyno.scenarios import Kind, Preparation, Request, Scenario
     from hwdyno.store import Store
+
+
+SHORTEST_SHOWN_S = 0.1
 
 
 def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) -> None:
@@ -29,8 +34,8 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
         "--profile", type=_named, metavar="NAME", help="quick, standard or full: how much care to take (default quick)"
     )
     if many_paths:
-        told = "where the storage is (default: here); several times to compare, each DIR or NAME=DIR"
-        how.add_argument("--path", action="append", default=[], metavar="[NAME=]DIR", help=told)
+        help_text = "where the storage is (default: here); several times to compare, each DIR or NAME=DIR"
+        how.add_argument("--path", action="append", default=[], metavar="[NAME=]DIR", help=help_text)
     else:
         how.add_argument("--path", type=Path, metavar="DIR", help="where the storage is measured (default: here)")
     how.add_argument("--peers", action="store_true", default=None, help="run the reference tools in turn with ours")
@@ -51,6 +56,45 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
         type=_share,
         metavar="PERCENT",
         help="exit with 1 if a headline reaches less than this share of its ceiling",
+    )
+
+
+def add_scenario(parser: argparse.ArgumentParser, kind: Kind) -> None:
+    """The options that a scenario declares."""
+    where = parser.add_argument_group(kind.title) if kind.title else parser
+    for one in kind.options:
+        if not one.flag.startswith("-"):
+            parser.add_argument(one.name, nargs="*", metavar=one.metavar, help=one.help)
+        elif one.kind is bool:
+            where.add_argument(one.flag, dest=one.name, action="store_true", help=one.help)
+        else:
+            how: dict[str, Any] = {"action": "append", "default": []} if one.is_list else {"default": one.default}
+            how["type"] = one.kind
+            where.add_argument(one.flag, dest=one.name, metavar=one.metavar, help=one.help, **how)
+
+
+def request_of(args: argparse.Namespace, command: str, **more: Any) -> Request:
+    """What the options say is to be measured; ``more`` are fields that they do not say."""
+    from hwdyno.cli.resource import given_axes
+    from hwdyno.scenarios import Request, place_of
+    from hwdyno.units import parse_duration
+
+    if isinstance(args.path, list):
+        places = tuple(place_of(text) for text in args.path or ["."])
+    else:
+        path = args.path or Path()
+        places = ((path.name, path.absolute()),)
+    return Request(
+        places=places,
+        command=command_line(command),
+        profile=args.profile or "quick",
+        axes=given_axes(args),
+        load=getattr(args, "load", None),
+        peers=bool(args.peers),
+        seed=args.seed,
+        budget_s=parse_duration(args.budget) if args.budget else None,
+        ceilings=tuple(args.ceiling),
+        **{"options": vars(args), **more},
     )
 
 
@@ -94,7 +138,11 @@ def _share(text: str) -> float:
 
 
 def this_machine() -> Host:
-    """The host that points run on."""
+    """The host that points run on, or the site of the agents that ``HWDYNO_AGENTS`` names commands for."""
+    if commands := os.environ.get("HWDYNO_AGENTS"):
+        from hwdyno.hosts.together import of_commands
+
+        return of_commands(commands)
     from hwdyno.hosts.local import Local
 
     return Local()
@@ -107,13 +155,36 @@ def command_line(command: str, arguments: Sequence[str] | None = None) -> str:
     return os.fsencode(typed).decode(errors="backslashreplace")
 
 
-def perform(plan: Plan, args: argparse.Namespace, host: Host | None = None) -> int:
-    """Measure a plan, keep the Run, report it, and give the exit status."""
+def perform(
+    what: Plan | Scenario,
+    args: argparse.Namespace,
+    host: Host | None = None,
+    also: Callable[[Run, argparse.Namespace], None] | None = None,
+) -> int:
+    """Measure a plan or a scenario, keep the Run, report it (by ``also``, too), and give the exit status."""
+    from hwdyno.scenarios import Interrupted, Scenario
+
     host = host or this_machine()
+    scenario = what if isinstance(what, Scenario) else Scenario(plan=what)
+    if not args.quiet:
+        for text in scenario.remarks:
+            sys.stderr.write(text + "\n")
     if args.dry_run:
-        return dry_run(plan, host)
-    run = measured(plan, args, host)
+        return dry_run(scenario, host)
+    try:
+        if scenario.is_prepared_only:
+            with scenario.ready(host, says(args)):
+                return OK
+        run = measured(scenario, args, host)
+    except Interrupted as stop:
+        sys.stderr.write(f"{stop}\n")
+        return INTERRUPTED
     show(run, args)
+    if not args.json:
+        for line in scenario.summary(run):
+            sys.stdout.write(line + "\n")
+    if also is not None:
+        also(run, args)
     ends = status(run, args.fail_under)
     if ends == DEGRADED and not args.quiet:
         from hwdyno.report.verdict import verdict_of
@@ -123,22 +194,31 @@ def perform(plan: Plan, args: argparse.Namespace, host: Host | None = None) -> i
     return ends
 
 
-def measured(plan: Plan, args: argparse.Namespace, host: Host) -> Run:
-    """Measure a plan with progress shown, and keep the Run."""
-    from hwdyno import runner
+def says(args: argparse.Namespace) -> Callable[[str], None]:
+    """What a scenario says of its preparations goes to stderr."""
+
+    def write(text: str) -> None:
+        if not args.quiet:
+            sys.stderr.write(f"{text}\n")
+
+    return write
+
+
+def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
+    """Measure a scenario with progress shown, and keep the Run."""
     from hwdyno.cli import progress
     from hwdyno.store import Store, new_id
 
     store = Store(args.store)
-    with progress.shown(args.quiet) as shown:
-        return runner.run(
+    with scenario.ready(host, says(args)) as plan, progress.shown(args.quiet) as shown:
+        return scenario.measure(
             plan,
             host,
             store,
             new_id(),
-            progress=shown,
-            peers=peers_here(plan, shown),
-            explain=lambda run: explained(beside_earlier(run, store)),
+            shown,
+            peers_here(plan, shown),
+            lambda run: explained(beside_earlier(run, store) if scenario.has_earlier else run),
         )
 
 
@@ -242,42 +322,56 @@ def below(run: Run, share: float) -> bool:
     return any(reached < share for reached in best.values())
 
 
-def dry_run(plan: Plan, host: Host) -> int:
-    """List each point, the bytes it will write and the time it will take; measures and writes nothing."""
+def dry_run(scenario: Scenario, host: Host) -> int:
+    """List each point and each preparation, with their bytes and times; measures and writes nothing."""
     from hwdyno.cli.progress import described
-    from hwdyno.plan import WRITE_BYTES_S, listing
-    from hwdyno.runner import budget
-    from hwdyno.workspace import check_place
 
-    raw = None
-    if plan.needs_data_file:
-        raw = check_place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial).device_bytes
-    plan = budget.fitted(plan, plan.budget_s)
-    lines = listing(plan, _write_speed(host.survey(plan.path)) or WRITE_BYTES_S)
+    preparations, write_bytes_s = scenario.prepares(), write_speed(scenario, host)
+    lines = scenario.points(write_bytes_s)
     out = sys.stdout.write
     width = max(len(described(line.parameters)) for line in lines)
     name_width = max(len(line.experiment) for line in lines)
+    for text in scenario.needs:
+        out(f"{text}\n")
     for line in lines:
         writes = f"writes up to {format_bytes(line.writes_bytes)}" if line.writes_bytes else "writes nothing"
         out(
             f"{line.experiment:{name_width}}  {described(line.parameters):{width}}  "
             f"{format_duration(line.takes_s):>8}  {writes}\n"
         )
-    if raw is not None:
-        what = "is written over: all data on it is lost" if plan.writes else "is only read"
-        out(f"raw device: {format_bytes(min(raw, plan.data_bytes))} of {plan.path}, which {what}\n")
-    elif plan.needs_data_file:
-        out(f"data file: {format_bytes(plan.data_bytes)} in {plan.path}, removed after\n")
-    total_s, total_bytes = sum(line.takes_s for line in lines), sum(line.writes_bytes for line in lines)
-    out(
-        f"total: {len(lines)} points, {format_duration(total_s)} at least, "
-        f"up to {format_bytes(total_bytes + plan.data_bytes)} written\n"
-    )
+    list_preparations(preparations, write_bytes_s)
+    total_s = sum(line.takes_s for line in lines) + sum(one.seconds(write_bytes_s) for one in preparations)
+    total_bytes = sum(line.writes_bytes for line in lines)
+    total_bytes += sum(one.bytes for one in preparations if not one.by_points)
+    out(f"total: {len(lines)} points, {format_duration(total_s)} at least, up to {format_bytes(total_bytes)} written\n")
     return OK
 
 
-def _write_speed(machine: dict[str, Any]) -> float | None:
+def list_preparations(preparations: Sequence[Preparation], write_bytes_s: float) -> None:
+    """Say of each preparation what it is, the bytes that are written for it, and the time that this takes."""
+    for one in preparations:
+        if one.what:
+            sys.stdout.write(": ".join(filter(None, [one.what, _cost(one, write_bytes_s)])) + "\n")
+
+
+def _cost(one: Preparation, write_bytes_s: float) -> str:
+    if one.by_points:
+        return f"{'at most ' if one.is_limit else ''}{format_bytes(one.bytes)} at a time, written by its points"
+    seconds = one.seconds(write_bytes_s)
+    takes = f"{'about' if one.compute_s else 'at least'} {format_duration(max(SHORTEST_SHOWN_S, seconds))}"
+    if one.bytes:
+        return f"writes {format_bytes(one.bytes)}, {takes}"
+    return f"takes {takes}" if seconds else ""
+
+
+def write_speed(scenario: Scenario, host: Host) -> float:
+    """What the storage takes at most, bytes/s: what its link carries, or, where that is unknown, a fast drive's."""
+    from hwdyno.plan import WRITE_BYTES_S
+
+    return _link_speed(host.survey(scenario.plan.path)) or WRITE_BYTES_S
+
+
+def _link_speed(machine: Machine) -> float | None:
     """What the link to the disk carries at most, bytes/s, before any encoding; none where it is unknown."""
-    disks = (machine.get("storage") or {}).get("disks") or []
-    speeds = [float((disk.get("link") or {}).get("bits_s") or 0) for disk in disks]
+    speeds = [float((disk.link.bits_s if disk.link else None) or 0) for disk in machine.storage.disks]
     return max(speeds) / 8 if speeds and all(speeds) else None

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from hwdyno.units import format_bytes, format_size, format_value
+from hwdyno.units import format_bytes, format_size, format_value, plural
 from hwdyno.words import Ceiling, UserError
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """Describe the machine on stdout."""
     from hwdyno import engine
     from hwdyno.ceilings import ceilings_of, parse_given, why_none
+    from hwdyno.machine import Machine
 
     given = tuple(parse_given(text) for text in args.ceiling)
     if not args.root.exists():
@@ -57,12 +58,13 @@ def run(args: argparse.Namespace) -> int:
     if args.path is not None and args.root == Path("/") and not args.path.exists():
         raise UserError(f"--path {args.path} does not exist; give a directory or file that does")
     machine = engine.survey(args.path, args.root)
-    ceilings = ceilings_of(machine, given=given)
+    typed = Machine.of_survey(machine)
+    ceilings = ceilings_of(typed, given=given)
     if args.json:
         document = {**machine, "ceilings": [asdict(ceiling) for ceiling in ceilings]}
         sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
-        show(machine, ceilings, why_none(machine), sys.stdout)
+        show(machine, ceilings, why_none(typed), sys.stdout)
     return 0
 
 
@@ -135,14 +137,14 @@ def _system(machine: dict[str, Any]) -> Rows:
 
 def _processor(cpu: dict[str, Any]) -> Rows:
     yield "model", _or_unknown(cpu.get("model"))
-    counts = [_count(cpu[key], key) for key in ("sockets", "cores", "threads") if cpu.get(key)]
+    counts = [plural(cpu[key], key.removesuffix("s")) for key in ("sockets", "cores", "threads") if cpu.get(key)]
     yield "layout", ", ".join(counts) or "?"
     clock = cpu.get("clock_hz") or {}
     hertz = [f"{format_value(clock[key], 'Hz')} {key}" for key in ("measured", "base", "max") if clock.get(key)]
     yield "clock", ", ".join(hertz) or "?"
     for cache in cpu.get("caches") or ():
         kind = {"unified": "", "instruction": " code"}.get(str(cache.get("type")), f" {cache.get('type')}")
-        each = f"{format_size(cache['size_bytes'])}, each for {_count(cache.get('shared_threads') or 1, 'threads')}"
+        each = f"{format_size(cache['size_bytes'])}, each for {plural(cache.get('shared_threads') or 1, 'thread')}"
         yield f"L{cache.get('level')}{kind}", f"{cache.get('instances')} × {each}"
     isa = cpu.get("isa") or []
     best = next((word for word in _VECTORS if word in isa), None)
@@ -215,7 +217,7 @@ def _queue(queue: dict[str, Any]) -> str:
     if queue.get("nr_requests"):
         says.append(f"{queue['nr_requests']} requests")
     if queue.get("nr_hw_queues"):
-        says.append(_count(queue["nr_hw_queues"], "hardware queues"))
+        says.append(plural(queue["nr_hw_queues"], "hardware queue"))
     if queue.get("max_sectors_bytes"):
         says.append(f"at most {format_size(queue['max_sectors_bytes'])} a request")
     blocks = (queue.get("logical_block_bytes"), queue.get("physical_block_bytes"))
@@ -292,10 +294,6 @@ def _or_unknown(value: Any) -> str:
 
 def _bytes(amount: Any) -> str:
     return "?" if amount is None else format_bytes(amount)
-
-
-def _count(number: int, many: str) -> str:
-    return f"{number} {many.removesuffix('s') if number == 1 else many}"
 
 
 def _ranges(numbers: list[int]) -> str:

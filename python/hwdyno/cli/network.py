@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import sys
 
 from hwdyno.cli import common
 from hwdyno.cli.main import INTERRUPTED, OK
 from hwdyno.cli.resource import add_axes, plan_of
+from hwdyno.scenarios import Scenario, two_nodes
 from hwdyno.words import UserError
 
 KERNELS = ("network_throughput", "network_latency", "network_ping")
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         return common.perform(plan, args, host)
     from hwdyno.formats.iperf3 import write
 
-    measured = common.measured(plan, args, host)
+    measured = common.measured(Scenario(plan=plan), args, host)
     sys.stdout.write(write(measured) + "\n")
     return common.status(measured, args.fail_under)
 
@@ -61,13 +61,13 @@ def _serve(args: argparse.Namespace) -> int:
         from hwdyno.units import parse_duration
 
         parameters["runtime"] = parse_duration(args.axis_runtime)
-    _check_place(bind, port)
+    two_nodes.check_listens(bind, port)
     sys.stderr.write(f"serving iperf3 and hwdyno clients at {bind} port {port}; Ctrl-C ends it\n")
     sys.stderr.flush()
     reading = common.this_machine().run("network_server", parameters)
-    told = reading["details"]
+    served = reading["details"]
     sys.stderr.write(
-        f"served {told['tests']} tests; {told['tests_failed']} failed; {told['clients_refused']} found it busy\n"
+        f"served {served['tests']} tests; {served['tests_failed']} failed; {served['clients_refused']} found it busy\n"
     )
     return INTERRUPTED if reading.get("interrupted") else OK
 
@@ -76,22 +76,3 @@ def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 16):
         raise UserError(f"--port {text}: a server listens at one port, 1 to 65535")
     return int(text)
-
-
-def _check_place(bind: str, port: int) -> None:
-    """Bind it for a moment, so that what cannot be listened at is not said to be served."""
-    import socket
-
-    try:
-        family, *_, place = socket.getaddrinfo(
-            bind.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
-        )[0]
-    except OSError:
-        raise UserError(f"--bind {bind}: give an address of this machine, such as 127.0.0.1 or 0.0.0.0") from None
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(place)
-        except OSError as error:
-            mend = "another port" if error.errno == errno.EADDRINUSE else "an address of this machine, or 0.0.0.0"
-            raise UserError(f"{bind} port {port} cannot be served: {error.strerror}; take {mend}") from None

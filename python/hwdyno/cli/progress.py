@@ -6,7 +6,16 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.runner import Step
-from hwdyno.units import format_count, format_duration, format_ns, format_share, format_size, format_value, rate_unit
+from hwdyno.units import (
+    format_count,
+    format_duration,
+    format_ns,
+    format_percent,
+    format_quantity,
+    format_size,
+    format_value,
+    rate_unit,
+)
 from hwdyno.words import Measurement, Parameters
 
 if TYPE_CHECKING:
@@ -34,11 +43,7 @@ def described(parameters: Parameters) -> str:
 def result_line(experiment: str, measurement: Measurement) -> str:
     """One point's result in one line."""
     value, counted = measurement.throughput, rate_unit(experiment)
-    words = [
-        f"{format_count(value.value)} {counted}"
-        if value.unit == "operations/s" and counted
-        else format_value(value.value, value.unit)
-    ]
+    words = [format_quantity(value.value, value.unit, experiment)]
     if value.low is not None and value.high is not None and value.value:
         words[0] += _known(measurement, (value.high - value.low) / 2 / value.value)
     if measurement.rate is not None and counted:
@@ -54,7 +59,7 @@ def result_line(experiment: str, measurement: Measurement) -> str:
 def _known(measurement: Measurement, half: float) -> str:
     """How well a value is known; an interval wider than itself says less than the repeats do."""
     if half < 1:
-        return f" ± {format_share(half)}"
+        return f" ± {format_percent(half, precise=True)}"
     values, unit = measurement.repeat_values, measurement.throughput.unit
     if len(values) < 2:
         return " (hardly known)"

@@ -19,8 +19,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build the plan and perform it."""
+    """Build the plan, with the scenarios that prepare for its experiments, and perform it."""
     from hwdyno import plan as plans
+    from hwdyno import scenarios
     from hwdyno.units import parse_duration
 
     host = common.this_machine()
@@ -37,18 +38,19 @@ def run(args: argparse.Namespace) -> int:
             "budget": args.budget,
             "ceilings": args.ceiling or None,
         }
-        return common.perform(plans.from_toml(args.plan, host.kernels(), overrides, command), args, host)
+        return common.perform(
+            plans.read_toml(args.plan, host, scenarios.of_experiments, overrides, command), args, host
+        )
     profile = args.profile or "quick"
-    budget_s = parse_duration(args.budget) if args.budget else plans.budget_of(profile, bool(args.peers))
-    plan = plans.build(
-        plans.select(only),
-        host.kernels(),
+    scenario = scenarios.of_experiments(
+        plans.select(only, host),
+        host,
         profile=profile,
         path=args.path,
         peers=bool(args.peers),
         ceilings=args.ceiling,
         seed=args.seed,
-        budget_s=budget_s,
+        budget_s=parse_duration(args.budget) if args.budget else plans.budget_of(profile, bool(args.peers)),
         command=command,
     )
-    return common.perform(plan, args, host)
+    return common.perform(scenario, args, host)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hwdyno.cli import common, storage_check, storage_job, storage_snia
 from hwdyno.cli.resource import add_axes, plan_of
+from hwdyno.scenarios import Scenario
 from hwdyno.words import UserError
 
 KERNEL = "storage_blocks"
@@ -52,6 +53,6 @@ def run(args: argparse.Namespace) -> int:
     plan = replace(plan_of("storage", KERNELS, args, host), destroy=args.destroy, serial=args.serial)
     if args.output_format == "report" or args.dry_run:
         return common.perform(plan, args, host)
-    done = common.measured(plan, args, host)
+    done = common.measured(Scenario(plan=plan), args, host)
     storage_job.show(done, args)
     return common.status(done, args.fail_under)

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import secrets
 import sys
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hwdyno.cli import common
-from hwdyno.words import Note, UserError
+from hwdyno.cli.main import OK
+from hwdyno.scenarios import fio_job
 
 if TYPE_CHECKING:
-    from hwdyno.formats.fio_job import Job, JobFile
     from hwdyno.runner.jobs import Work
     from hwdyno.words import Run
 
-TRACES = ("write_iolog", "read_iolog")
 FORMATS = ("report", "json", "fio-json", "fio-json+")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare what only ``job`` takes."""
-    group = parser.add_argument_group("job files", "hwdyno storage job FILE.fio runs a job file of fio's")
-    group.add_argument(
-        "--ignore", action="append", default=[], metavar="KEY", help="run a job file without this key of it"
-    )
+    common.add_scenario(parser, fio_job.KIND)
+    group = parser.add_argument_group("what a job file gives", "hwdyno storage job FILE.fio runs a job file of fio's")
     group.add_argument("--keys", action="store_true", help="list the keys of job files and what each comes to here")
     group.add_argument(
         "--fio-dir",
@@ -42,70 +36,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(files: list[str], args: argparse.Namespace) -> int:
     """Read the job file, run it, report it."""
-    from hwdyno.cli import progress
-    from hwdyno.formats import fio_job
-    from hwdyno.runner import jobs
-    from hwdyno.store import Store, new_id
-
     if args.keys:
         return list_keys()
-    if len(files) != 1:
-        raise UserError("storage job takes one job file, such as hwdyno storage job reads.fio")
-    name = files[0]
-    try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(f"cannot read {name}: {(error.strerror or str(error)).lower()}") from None
-    beside = Path() if name == "-" else Path(name).parent
-    known = fio_job.parse(
-        text,
-        name,
-        ignore=args.ignore,
-        included=lambda other: (beside / other).read_text("utf-8", errors="replace"),
-        traces=lambda other: Path(other).read_text("utf-8", errors="replace"),
-    )
-    groups = groups_of(known, (args.path or Path()).absolute())
-    for code, says in known.notes:
+    host = common.this_machine()
+    scenario = fio_job.make(common.request_of(args, "hwdyno storage", options={**vars(args), "files": files}), host)
+    for code, says in scenario.job_file.notes:
         sys.stderr.write(f"note: {code.removeprefix('left_out_')}: {says}\n")
     if args.dry_run:
-        return listed(groups)
-    write_logs = log_writer(known)
-    with progress.shown(args.quiet) as shown:
-        done = jobs.run(
-            groups,
-            common.this_machine(),
-            Store(args.store),
-            new_id(),
-            asks=f"What does the job file {Path(name).name} measure?",
-            command=common.command_line("hwdyno storage"),
-            seed=secrets.randbelow(2**31) if args.seed is None else args.seed,
-            progress=shown,
-            explain=common.explained,
-            logged=write_logs,
-        )
-    show(done, args)
-    return common.status(done, args.fail_under)
-
-
-def log_writer(known: JobFile) -> Callable[[Work, list[dict[str, Any]]], None]:
-    """Writes the log files of each job as it ends, into the current directory, as fio does."""
-    from hwdyno.formats import fio_log
-
-    asked = {}
-    thread = 1
-    for job, name in zip(known.jobs, unique_names(known), strict=True):
-        asked[name] = (job.logs, thread)
-        thread += int(job.parameters.get("numjobs") or 1)
-
-    def write(work: Work, threads: list[dict[str, Any]]) -> None:
-        logs, first = asked[work.name]
-        try:
-            for name, text in fio_log.files(logs, threads, first):
-                Path(name).write_text(text)
-        except OSError as error:
-            sys.stderr.write(f"note: the logs of {work.name} could not be written: {error.strerror}\n")
-
-    return write
+        return listed(scenario)
+    run = common.measured(scenario, args, host)
+    show(run, args)
+    return common.status(run, args.fail_under)
 
 
 def list_keys() -> int:
@@ -127,7 +68,7 @@ def list_keys() -> int:
 
 
 def show(run: Run, args: argparse.Namespace) -> None:
-    """Print the Run in the format that was asked for."""
+    """Print the Run in the format that ``--output-format`` names."""
     if args.fio_dir is not None:
         from hwdyno.formats.fio_write import write_directory
 
@@ -141,52 +82,15 @@ def show(run: Run, args: argparse.Namespace) -> None:
     sys.stdout.write(text_of(run, plus=args.output_format.endswith("+")))
 
 
-def groups_of(known: JobFile, path: Path) -> list[list[Work]]:
-    """The jobs as the runner takes them, relative files below ``path``."""
-    groups = [[_work(job, path) for job in group] for group in known.groups]
-    titles = iter(unique_names(known))
-    return [[replace(work, name=next(titles)) for work in group] for group in groups]
-
-
-def unique_names(known: JobFile) -> list[str]:
-    """Each job's name in order of the groups, told apart where two are alike."""
-    from hwdyno.runner.jobs import names
-
-    return list(names([job.name for job in known.jobs]))
-
-
-def _work(job: Job, path: Path) -> Work:
-    from hwdyno.runner.jobs import Work
-
-    folders = job.files.directories or ("",)
-    names = job.files.paths(job.name.partition(".")[0], int(job.parameters.get("numjobs") or 1))
-    notes = tuple(Note(code, says) for code, says in job.notes)
-    # Like fio's, traces lie in the current directory.
-    traces = {key: str(Path(str(job.parameters[key])).absolute()) for key in TRACES if key in job.parameters}
-    return Work(
-        name=job.name,
-        parameters={**job.parameters, **traces},
-        directory=path / folders[0],
-        files=tuple(path / name for name in names),
-        count=job.files.count,
-        each=job.files.each,
-        size=job.size,
-        size_share=job.size_share,
-        writes=job.writes,
-        notes=notes,
-        after=job.after,
-        ends=job.ends,
-    )
-
-
-def listed(groups: list[list[Work]]) -> int:
+def listed(scenario: fio_job.JobScenario) -> int:
     """Say what would run; measures and writes nothing."""
     from hwdyno.cli.progress import described
 
-    for number, group in enumerate(groups, 1):
+    for number, group in enumerate(scenario.groups, 1):
         for work in group:
             sys.stdout.write(f"group {number}  {work.name}  {described(work.parameters)}  on {_where(work)}\n")
-    return 0
+    common.list_preparations(scenario.prepares(), common.write_speed(scenario, common.this_machine()))
+    return OK
 
 
 def _where(work: Work) -> str:

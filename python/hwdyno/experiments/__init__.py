@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import os
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
+from typing import Any
 
-from hwdyno.sweep import Sweep
-from hwdyno.words import CeilingClass, Parameters, UserError
+from hwdyno.sweep import Sweep, powers
+from hwdyno.topology import FromSite
+from hwdyno.words import CeilingClass, Declaration, Parameters, UserError
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,6 +33,12 @@ class Experiment:
     metric: str = "throughput"
     fixed: Parameters = field(default_factory=dict)
     """Parameters that every point shares, unless a plan says otherwise."""
+    settled: Parameters = field(default_factory=dict)
+    """Likewise, of what the machine or a data set decides: no advice names them."""
+    named_as: Mapping[str, str] = field(default_factory=dict)
+    """By axis: the command's option for it, without the dashes; a command always names these."""
+    by_name: bool = False
+    """Whether a command asks for its kernel by this experiment's name, because no axis tells it from others."""
     ceilings: tuple[CeilingClass, ...] = ()
     """The classes of its resource's ceilings that apply; all of them if none is named."""
     peers: tuple[str, ...] = ()
@@ -45,35 +51,46 @@ class Experiment:
     """How much of the profile's time a reading needs: memory settles sooner than a disk."""
     setup_s: float = 0.0
     """What a reading costs beside its timed region, over what every reading does: memory to touch, matrices to fill."""
-    check: Callable[[Parameters], str | None] | None = None
-    """What is wrong with a point, and what mends it; nothing for a sound one."""
+    check: Callable[[Declaration, Parameters], str | None] | None = None
+    """What is wrong with a point of this kernel, and what mends it; nothing for a sound one."""
     default: bool = True
-    """Whether ``hwdyno run`` asks it without being told to."""
+    """Whether ``hwdyno run`` includes it where nothing is chosen."""
+    least_processors: int = 1
+    """Processors below which ``hwdyno run`` leaves it out."""
+    group: str = ""
+    """The word that names it together with others, where that is not its resource."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Those of the scenario that prepares for it, as a plan file gives them."""
+    writes: Callable[[Parameters, float], float] | None = None
+    """Bytes that one reading writes at most, of its parameters and what the storage takes in its time; none where
+    its ``rw`` says it."""
 
     @property
     def resource(self) -> str:
         """What it measures: ``storage``, ``memory`` …"""
         return self.name.partition(".")[0]
 
+    @property
+    def words(self) -> tuple[str, str]:
+        """What it is chosen by: its name, and that of its group or resource."""
+        return self.name, self.group or self.resource
 
-def processors() -> int:
-    """How many processors this process may use."""
-    allowed = getattr(os, "sched_getaffinity", None)
-    return len(allowed(0)) if allowed else os.cpu_count() or 1
+    @property
+    def single_point(self) -> Sweep:
+        """The point that a command's axes are laid over: its own, or the first of its sweep."""
+        return self.base or Sweep(**{name: values[0] for name, values in self.sweep.axes.items()})
 
 
-def numa_nodes(root: Path = Path("/sys/devices/system/node")) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The NUMA nodes with processors, and those with memory, as the system lists them; node 0 where it lists none."""
+ALL = FromSite("all processors", lambda site: (site.processors,))
+ALL_BUT_ONE = FromSite("all processors but one", lambda site: (max(1, site.processors - 1),))
+OF_ONE_NODE = FromSite("the processors of a NUMA node", lambda site: (max(1, site.processors // len(site.cpu_nodes)),))
+CPU_NODES = FromSite("the NUMA nodes with processors", lambda site: site.cpu_nodes)
+MEMORY_NODES = FromSite("the NUMA nodes with memory", lambda site: site.memory_nodes)
 
-    def listed(name: str) -> tuple[int, ...]:
-        try:
-            text = (root / name).read_text(encoding="ascii").strip()
-            parts = [part.partition("-") for part in text.split(",") if part]
-            return tuple(node for low, dash, high in parts for node in range(int(low), int(high if dash else low) + 1))
-        except (OSError, ValueError):
-            return ()
 
-    return listed("has_cpu") or (0,), listed("has_memory") or (0,)
+def doublings(least: int) -> FromSite:
+    """1, 2, 4 … up to all processors of the site, and up to ``least`` where it has fewer."""
+    return FromSite("1 to all processors", lambda site: powers(1, max(least, site.processors)))
 
 
 @cache
@@ -87,10 +104,16 @@ def all() -> tuple[Experiment, ...]:
 
 
 def find(name: str) -> tuple[Experiment, ...]:
-    """The experiment called ``name``, or all of the resource called so; raises ``UserError``."""
-    found = tuple(one for one in all() if name in {one.name, one.resource})
+    """The experiment called ``name``, or all of the resource or group called so; raises ``UserError``."""
+    found = tuple(one for one in all() if name in one.words)
     if not found:
-        resources = dict.fromkeys(one.resource for one in all())
+        resources = dict.fromkeys(one.words[-1] for one in all())
         known = ", ".join([*resources, *(one.name for one in all())])
         raise UserError(f"no experiment or resource is called '{name}'; there are: {known}")
     return found
+
+
+def base_of(resource: str, kernel: str) -> Experiment | None:
+    """The experiment that a resource's command lays axes of a kernel over; none where the resource has none of it."""
+    same = [one for one in all() if one.resource == resource and one.kernel == kernel]
+    return next((one for one in same if one.base is not None), same[0] if same else None)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from hwdyno.experiments import Experiment, processors
-from hwdyno.sweep import Sweep, powers
+from hwdyno.experiments import ALL, Experiment, doublings
+from hwdyno.sweep import Sweep
 from hwdyno.words import CeilingClass
 
 _KERNEL = "compute_flops"
 _CEILINGS: tuple[CeilingClass, ...] = ("physical",)
-_ALL = processors()
-_ONE_AND_ALL = tuple(dict.fromkeys((1, _ALL)))
+_ONE_AND_ALL = (1, ALL)
 _BRIEF = 0.3
 # The widest first: it warms the units up, and names what "auto" takes.
 _ISAS = ("scalar", "sse", "avx2", "avx512", "neon", "sve")
@@ -32,10 +31,10 @@ GRID = Experiment(
     ),
     quick=Sweep(operation="fma", precision=("double", "single"), isa="auto", threads=_ONE_AND_ALL)
     + Sweep(operation="fma", precision="double", isa=_ISAS, threads=1)
-    + Sweep(operation="dot", precision=("bfloat16", "int8"), isa="auto", threads=_ALL)
+    + Sweep(operation="dot", precision=("bfloat16", "int8"), isa="auto", threads=ALL)
     + Sweep(operation="dot", precision="int8", isa="amx", operands=("nonzero", "zero"), threads=1)
-    + Sweep(operation="add", precision=("int32", "int64"), isa="auto", threads=_ALL)
-    + Sweep(operation="multiply", precision="int32", isa="auto", threads=_ALL),
+    + Sweep(operation="add", precision=("int32", "int64"), isa="auto", threads=ALL)
+    + Sweep(operation="multiply", precision="int32", isa="auto", threads=ALL),
     base=Sweep(operation="fma", precision="double", isa="auto", threads=1),
     ceilings=_CEILINGS,
     peers=("likwid", "cpufp"),
@@ -48,9 +47,9 @@ THREADS = Experiment(
     asks="Does each further thread bring as much as the first?",
     kernel=_KERNEL,
     load="threads",
-    sweep=Sweep(operation="fma", precision=("double", "single"), isa="auto", threads=powers(1, max(8, _ALL)))
-    + Sweep(operation="add", precision=("int32", "int64"), isa="auto", threads=powers(1, max(8, _ALL))),
-    quick=Sweep(operation="fma", precision="double", isa="auto", threads=powers(1, max(4, _ALL))),
+    sweep=Sweep(operation="fma", precision=("double", "single"), isa="auto", threads=doublings(8))
+    + Sweep(operation="add", precision=("int32", "int64"), isa="auto", threads=doublings(8)),
+    quick=Sweep(operation="fma", precision="double", isa="auto", threads=doublings(4)),
     ceilings=_CEILINGS,
     peers=("likwid", "cpufp"),
     needs=("instructions",),
@@ -64,6 +63,7 @@ CLOCK = Experiment(
     load="threads",
     sweep=Sweep(threads=_ONE_AND_ALL),
     runtime_share=_BRIEF,
+    by_name=True,
     default=False,
 )
 
@@ -72,8 +72,8 @@ LINPACK = Experiment(
     asks="How much of that does real linear algebra reach: LINPACK's system of n equations, and a matrix product?",
     kernel="linpack",
     load="n",
-    sweep=Sweep(operation=("lu", "gemm"), n=(500, 1000, 2000, 3000, 4000, 5000, 8000, 10000), threads=_ALL),
-    quick=Sweep(operation=("lu", "gemm"), n=(1000, 2000, 3000), threads=_ALL),
+    sweep=Sweep(operation=("lu", "gemm"), n=(500, 1000, 2000, 3000, 4000, 5000, 8000, 10000), threads=ALL),
+    quick=Sweep(operation=("lu", "gemm"), n=(1000, 2000, 3000), threads=ALL),
     ceilings=_CEILINGS,
     peers=("hpcc",),
     runtime_share=_BRIEF,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from hwdyno.experiments import Experiment, numa_nodes, processors
+from hwdyno.experiments import ALL, ALL_BUT_ONE, CPU_NODES, MEMORY_NODES, OF_ONE_NODE, Experiment, doublings
 from hwdyno.sweep import Sweep, octaves, powers
-from hwdyno.words import CeilingClass, Parameters
+from hwdyno.words import CeilingClass, Declaration, Parameters
 
 _BANDWIDTH = "memory_bandwidth"
 _LATENCY = "memory_latency"
 _CEILINGS: tuple[CeilingClass, ...] = ("physical", "reference")
-_ALL = processors()
-_TRAFFIC = max(1, _ALL - 1)
 _PEERS = ("stream", "likwid", "sysbench")
 # Intel Memory Latency Checker's default delays, in cycles, so that curves can be set beside its own.
 _DELAYS = (0, 2, 8, 15, 50, 100, 200, 300, 400, 500, 700, 1000, 1300, 1700, 2500, 3500, 5000, 9000, 20000)
@@ -19,7 +17,7 @@ _BUS_MIXES = ("1:0", "4:1", "3:1", "2:1", "3:2", "1:1", "2:1-nt", "0:1")
 _BRIEF = 0.3
 
 
-def _nonsense(point: Parameters) -> str | None:
+def _nonsense(_: Declaration, point: Parameters) -> str | None:
     """Combinations that would measure something else than what they say."""
     mix, operation = point.get("mix"), point.get("operation")
     if isinstance(mix, str) and mix != "1:0" and operation not in {None, "mix"}:
@@ -34,9 +32,9 @@ GRID = Experiment(
     load="threads",
     sweep=Sweep(
         operation=("read", "write", "nt_write", "copy", "scale", "add", "triad", "nt_copy", "nt_triad"),
-        threads=tuple(dict.fromkeys((1, _ALL))),
+        threads=(1, ALL),
     ),
-    quick=Sweep(operation=("read", "nt_write", "copy", "triad", "nt_triad"), threads=tuple(dict.fromkeys((1, _ALL)))),
+    quick=Sweep(operation=("read", "nt_write", "copy", "triad", "nt_triad"), threads=(1, ALL)),
     base=Sweep(operation="read", threads=1),
     ceilings=_CEILINGS,
     peers=_PEERS,
@@ -51,8 +49,8 @@ THREADS = Experiment(
     asks="How many threads does it take to fill this memory's channels?",
     kernel=_BANDWIDTH,
     load="threads",
-    sweep=Sweep(operation=("read", "nt_triad"), threads=powers(1, max(8, _ALL))),
-    quick=Sweep(operation="read", threads=powers(1, max(4, _ALL))),
+    sweep=Sweep(operation=("read", "nt_triad"), threads=doublings(8)),
+    quick=Sweep(operation="read", threads=doublings(4)),
     ceilings=_CEILINGS,
     peers=_PEERS,
     needs=("main_memory",),
@@ -67,7 +65,7 @@ STREAM = Experiment(
     load="threads",
     sweep=Sweep(
         operation=("copy", "nt_copy", "scale", "add", "triad"),
-        threads=tuple(dict.fromkeys((1, _ALL))),
+        threads=(1, ALL),
     ),
     ceilings=_CEILINGS,
     # hpcc runs all of its parts each time, which takes too long to stand beside the grid.
@@ -84,8 +82,8 @@ LEVELS = Experiment(
     asks="How many bytes a second does each level of the memory give?",
     kernel=_BANDWIDTH,
     load="working_set",
-    sweep=Sweep(operation=("read", "write", "copy"), working_set=powers(16 << 10, 512 << 20), threads=_ALL),
-    quick=Sweep(operation="read", working_set=(24 << 10, 1 << 20, 4 << 20, 128 << 20), threads=_ALL),
+    sweep=Sweep(operation=("read", "write", "copy"), working_set=powers(16 << 10, 512 << 20), threads=ALL),
+    quick=Sweep(operation="read", working_set=(24 << 10, 1 << 20, 4 << 20, 128 << 20), threads=ALL),
     runtime_share=_BRIEF,
     setup_s=0.2,
 )
@@ -105,15 +103,13 @@ LATENCY = Experiment(
     setup_s=0.4,
 )
 
-_CPU_NODES, _MEMORY_NODES = numa_nodes()
-
 LATENCY_MATRIX = Experiment(
     name="memory.latency_matrix",
     asks="How long does a load take from each NUMA node's processors to each node's memory?",
     kernel=_LATENCY,
     load="node",
     metric="latency",
-    sweep=Sweep(cpu_node=_CPU_NODES, node=_MEMORY_NODES),
+    sweep=Sweep(cpu_node=CPU_NODES, node=MEMORY_NODES),
     fixed={"locality": "random", "stride": 64, "working_set": 256 << 20, "pages": "2m"},
     runtime_share=_BRIEF,
     setup_s=0.4,
@@ -127,9 +123,9 @@ BANDWIDTH_MATRIX = Experiment(
     load="node",
     sweep=Sweep(
         operation=("read", "nt_triad"),
-        cpu_node=_CPU_NODES,
-        node=_MEMORY_NODES,
-        threads=max(1, _ALL // len(_CPU_NODES)),
+        cpu_node=CPU_NODES,
+        node=MEMORY_NODES,
+        threads=OF_ONE_NODE,
     ),
     needs=("main_memory",),
     runtime_share=_BRIEF,
@@ -158,16 +154,16 @@ LOADED = Experiment(
     kernel="memory_loaded_latency",
     load="delay",
     # Random, so that no prefetcher hides what a load waits for.
-    sweep=Sweep(operation="mix", mix=_BUS_MIXES, delay=_DELAYS, block=(64, 256), pattern="random", threads=_TRAFFIC),
+    sweep=Sweep(operation="mix", mix=_BUS_MIXES, delay=_DELAYS, block=(64, 256), pattern="random", threads=ALL_BUT_ONE),
     quick=Sweep(
         operation="mix",
         mix="1:0",
         delay=(0, 50, 200, 500, 1000, 2500, 9000),
         block=256,
         pattern="random",
-        threads=_TRAFFIC,
+        threads=ALL_BUT_ONE,
     ),
-    base=Sweep(operation="read", delay=0, threads=_TRAFFIC),
+    base=Sweep(operation="read", delay=0, threads=ALL_BUT_ONE),
     ceilings=_CEILINGS,
     needs=("main_memory",),
     runtime_share=_BRIEF,
@@ -180,7 +176,7 @@ MIX = Experiment(
     asks="What does it cost to read and write at once?",
     kernel=_BANDWIDTH,
     load="threads",
-    sweep=Sweep(operation="mix", mix=(*_BUS_MIXES, "3:1-nt", "1:1-nt"), threads=tuple(dict.fromkeys((1, _ALL)))),
+    sweep=Sweep(operation="mix", mix=(*_BUS_MIXES, "3:1-nt", "1:1-nt"), threads=(1, ALL)),
     ceilings=_CEILINGS,
     needs=("main_memory",),
     runtime_share=_BRIEF,
@@ -212,7 +208,7 @@ PAGES = Experiment(
         operation=("read", "triad"),
         pattern=("sequential", "random"),
         pages=("4k", "2m"),
-        threads=tuple(dict.fromkeys((1, _ALL))),
+        threads=(1, ALL),
     ),
     ceilings=_CEILINGS,
     needs=("main_memory",),
@@ -229,5 +225,5 @@ CORES = Experiment(
     metric="latency",
     sweep=Sweep(operation=("cas", "clean", "modified")),
     runtime_share=_BRIEF,
-    default=_ALL > 1,
+    least_processors=2,
 )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from hwdyno.ceilings import bounds_for
-from hwdyno.findings.rule import Case, Verdict, apart, as_number, percent, quantity
-from hwdyno.units import format_share
+from hwdyno.findings.rule import Case, Verdict, apart, percent, quantity
+from hwdyno.units import format_percent, number_at
 from hwdyno.words import Measurement, Parameters
 
 NOISY = 0.90
@@ -17,10 +17,6 @@ DATA_COST = 0.05
 """A loop on numbers this much slower than on zeros: between two points a clock wanders by less."""
 NARROW = {"scalar", "sse"}
 WIDE = {"avx2", "avx512", "amx", "sve"}
-
-
-def _number(value: Any) -> float:
-    return as_number(value) or 0.0
 
 
 def _on_zeros(parameters: Parameters) -> bool:
@@ -44,8 +40,8 @@ def noisy_neighbour(case: Case) -> Verdict | None:
     if case.result.kernel != "compute_flops":
         return None
     details = case.point.details
-    mean, best = _number(details.get("flop_per_cycle")), _number(details.get("flop_per_cycle_best_slice"))
-    threads = _number(case.parameter("threads")) or 1
+    mean, best = number_at(details, "flop_per_cycle"), number_at(details, "flop_per_cycle_best_slice")
+    threads = case.number("threads") or 1
     if not mean or not best or (case.threads is not None and threads > case.threads):
         return None
     share = mean / best
@@ -63,7 +59,7 @@ def noisy_neighbour(case: Case) -> Verdict | None:
 
 def _undisturbed(point: Measurement) -> bool:
     """Whether the core was the loop's alone: a chain that others interrupt reads a clock that the core never had."""
-    mean, best = (_number(point.details.get(name)) for name in ("flop_per_cycle", "flop_per_cycle_best_slice"))
+    mean, best = (number_at(point.details, name) for name in ("flop_per_cycle", "flop_per_cycle_best_slice"))
     return not mean or not best or NOISY <= mean / best <= 1 / NOISY
 
 
@@ -71,8 +67,8 @@ def wide_clock_drop(case: Case) -> Verdict | None:
     """The clock under wide instructions, beside that under narrow ones."""
     clocks: dict[str, float] = {}
     for parameters, point in _points(case, "compute_flops"):
-        isa, during = str(point.details.get("isa")), _number(point.details.get("clock_hz_during"))
-        if _number(parameters.get("threads")) == 1 and during and _undisturbed(point) and not _on_zeros(parameters):
+        isa, during = str(point.details.get("isa")), number_at(point.details, "clock_hz_during")
+        if number_at(parameters, "threads") == 1 and during and _undisturbed(point) and not _on_zeros(parameters):
             clocks[isa] = max(clocks.get(isa, 0.0), during)
     narrow = max((hz for isa, hz in clocks.items() if isa in NARROW), default=0.0)
     drops = [(1 - hz / narrow, isa, hz) for isa, hz in clocks.items() if isa in WIDE and narrow]
@@ -106,7 +102,7 @@ def operands_cost(case: Case) -> Verdict | None:
     if not costs:
         return None
     cost, (isa, operation, precision, threads), data, zeros = max(costs, key=lambda one: one[0])
-    clocks = [_number(point.details.get("clock_hz_during")) for point in (data, zeros)]
+    clocks = [number_at(point.details, "clock_hz_during") for point in (data, zeros)]
     at = f" ({clocks[0] / 1e9:.2f} against {clocks[1] / 1e9:.2f} GHz)" if all(clocks) else ""
     return Verdict(
         "info",
@@ -171,8 +167,8 @@ def linpack_share(case: Case) -> Verdict | None:
     average = sum(p.throughput.value for p, _ in solved) / len(solved)
     ceilings = [c for r in case.run.experiments if r.kernel == "linpack" for c in r.ceilings if c.kind == "physical"]
     theory = next((bound.value for bound in bounds_for(ceilings, parameters)), None)
-    parts = [f"{format_share(value / max(peaks))} of the measured FMA peak"] if peaks else []
-    parts += [f"{format_share(value / theory)} of theory"] if theory else []
+    parts = [f"{format_percent(value / max(peaks), precise=True)} of the measured FMA peak"] if peaks else []
+    parts += [f"{format_percent(value / theory, precise=True)} of theory"] if theory else []
     beside = f"; a matrix product reaches {quantity(max(products, key=lambda v: v.value))}" if products else ""
     library = str(point.details.get("library") or "LAPACK")
     return Verdict(

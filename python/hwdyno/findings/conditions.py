@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from hwdyno.findings.rule import Case, Verdict, as_number, percent, told
+from hwdyno.findings.rule import Case, Verdict, as_number, percent
+from hwdyno.machine import IoLimit, Link
 from hwdyno.statistics import half_width, median, outliers
 from hwdyno.units import format_bytes, format_count
 
@@ -56,7 +55,7 @@ def others_at_work(case: Case) -> Verdict | None:
     share = case.others_share
     if share is None or share <= OTHERS:
         return None
-    load = as_number(told(case.run.machine, "conditions", "load_1m"))
+    load = case.run.machine.conditions.load_1m
     before = f" (load {load:.2g} before the first point)" if load and case.threads and load > case.threads / 10 else ""
     return Verdict(
         "warning",
@@ -89,7 +88,7 @@ def cpu_limited(case: Case) -> Verdict | None:
     share = case.point.conditions.get("cgroup_throttled", 0.0)
     if share <= HELD_OFF:
         return None
-    limit = as_number(told(case.run.machine, "container", "cpu_limit"))
+    limit = case.run.machine.container.cpu_limit
     quota = f" ({limit:g} processors)" if limit else ""
     return Verdict(
         "warning",
@@ -106,11 +105,11 @@ def io_limit(case: Case) -> Verdict | None:
     """A control group's limit on the device is what was reached."""
     if case.result.resource != "storage" or case.point.elapsed_s <= 0:
         return None
-    found: list[tuple[float, float, str, str, dict[str, Any]]] = []
-    for limits in told(case.run.machine, "storage", "limits") or []:
+    found: list[tuple[float, float, str, str, IoLimit]] = []
+    for limits in case.run.machine.storage.limits:
         for stream in case.point.streams:
             for unit, done in (("bytes_s", stream.bytes), ("operations_s", stream.operations)):
-                limit = as_number(limits.get(f"{stream.name}_{unit}"))
+                limit = getattr(limits, f"{stream.name}_{unit}", None)
                 if limit:
                     found.append((done / case.point.elapsed_s / limit, limit, unit, stream.name, limits))
     if not found:
@@ -121,9 +120,9 @@ def io_limit(case: Case) -> Verdict | None:
     allowed = case.said(limit, unit.replace("_s", "/s"))
     return Verdict(
         "warning",
-        f"{case.label}: its control group allows {allowed} of {direction}s on {limits.get('device')}, and "
+        f"{case.label}: its control group allows {allowed} of {direction}s on {limits.device}, and "
         f"{percent(share)} of that was reached: this is the container's limit, not the device's.",
-        {"share": share, "limit": limit, "unit": unit, "direction": direction, "device": limits.get("device")},
+        {"share": share, "limit": limit, "unit": unit, "direction": direction, "device": limits.device},
         f"Lift the limit (io.max, or blkio.throttle in version 1), then: {case.command()}",
         weight=share,
         explains=("throttled", "not_steady", "interval_not_reached"),
@@ -167,7 +166,7 @@ def clock_dropped(case: Case) -> Verdict | None:
 
 def load_before(case: Case) -> Verdict | None:
     """Others were at work on the machine before the first point."""
-    load = as_number(told(case.run.machine, "conditions", "load_1m"))
+    load = case.run.machine.conditions.load_1m
     if load is None or case.threads is None or load / case.threads <= LOAD_A_CORE:
         return None
     return Verdict(
@@ -182,18 +181,18 @@ def load_before(case: Case) -> Verdict | None:
 def link_below_its_best(case: Case) -> list[Verdict]:
     """A disk's link runs slower or narrower than both its ends can."""
     found = []
-    for at, disk in enumerate(told(case.run.machine, "storage", "disks") or []):
-        link = told(case.run.machine, "storage", "disks", at, "link") or {}
+    for disk in case.run.machine.storage.disks:
+        link = disk.link or Link()
         names = ("generation", "lanes", "generation_max", "lanes_max")
-        now, lanes, best, lanes_best = (as_number(link.get(name)) for name in names)
-        if link.get("type") != "pcie" or not now or not lanes or not best or not lanes_best:
+        now, lanes, best, lanes_best = (as_number(getattr(link, name)) for name in names)
+        if link.type != "pcie" or not now or not lanes or not best or not lanes_best:
             continue
         share = 2.0 ** (now - best) * lanes / lanes_best
         if share < 0.99:
             found.append(
                 Verdict(
                     "warning",
-                    f"{disk.get('name', 'The disk')}: its link runs at PCIe {now:g}.0 x{lanes:g} and could run at "
+                    f"{disk.name or 'The disk'}: its link runs at PCIe {now:g}.0 x{lanes:g} and could run at "
                     f"PCIe {best:g}.0 x{lanes_best:g}: about {percent(share)} of its best.",
                     {"generation": now, "lanes": lanes, "generation_max": best, "lanes_max": lanes_best},
                     "Look at the slot (lanes wired), the riser and the firmware's link setting: lspci -vv",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from hwdyno.ceilings.derived import BANDWIDTH, from_memory
 from hwdyno.ceilings.memory import UNKNOWN, of_modules
 from hwdyno.curves.caches import LEAST_POINTS, edges_of, settled_ns
-from hwdyno.findings.rule import Case, Verdict, apart, as_number, percent, quantity, told
+from hwdyno.findings.rule import Case, Verdict, apart, as_number, percent, quantity
 from hwdyno.units import format_ns, format_size
 from hwdyno.words import ExperimentResult, Measurement, Parameters
 
@@ -55,7 +55,7 @@ def practical_bandwidth(case: Case) -> Verdict | None:
         return None
     best, parameters = max(found, key=lambda one: one[0].value)
     how = f"{parameters.get('operation')}, {parameters.get('threads')} threads"
-    ceilings = of_modules(told(case.run.machine, "memory") or {})
+    ceilings = of_modules(case.run.machine.memory)
     if not ceilings:
         return Verdict(
             "info",
@@ -186,8 +186,7 @@ def lines_in_flight(case: Case) -> Verdict | None:
 
 def claimed_cache(case: Case) -> Verdict | None:
     """The last cache that the chase finds, beside the one that the system claims."""
-    caches = told(case.run.machine, "cpu", "caches") or []
-    claimed = max((float(one.get("size_bytes") or 0) for one in caches), default=0.0)
+    claimed = max((float(one.size_bytes or 0) for one in case.run.machine.cpu.caches), default=0.0)
     # Many small sizes before few: a curve's steps decide how sharp an edge is.
     curves = sorted((_chase(result) for result in case.run.experiments), key=len, reverse=True)
     if not claimed or not curves or len(curves[0]) < LEAST_POINTS:

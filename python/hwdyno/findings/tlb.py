@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from hwdyno.curves.caches import LEAST_POINTS, edges_of, settled_ns
 from hwdyno.findings.rule import Case, Verdict, as_number
-from hwdyno.units import format_count, format_ns, format_size
+from hwdyno.units import format_ns, format_ratio, format_size
 
 PAGE_BYTES = 4096
 LINE_BYTES = 64
@@ -43,8 +43,8 @@ def tlb_reach(case: Case) -> Verdict | None:
     reach = pages[-1] * PAGE_BYTES
     tables = [count for count in every if count > MOST_ENTRIES]
     size, ns, alone = next(one for one in known if one[0] >= min(4 * pages[-1] * each, known[-1][0]))
-    steps = " and ".join(f"{format_count(float(f'{count:.2g}'))} pages" for count in pages)
-    first = format_count(float(f"{tables[0]:.2g}")) if tables else ""
+    steps = " and ".join(f"{format_ratio(count)} pages" for count in pages)
+    first = format_ratio(tables[0]) if tables else ""
     walks = f"; from {first} pages on the page tables themselves leave a cache" if tables else ""
     return Verdict(
         "info",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hwdyno.findings.rule import Case, Verdict, as_number, percent, told
+from hwdyno.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.units import format_bytes, format_bytes_s, format_size
 from hwdyno.words import ExperimentResult, Measurement, Run
 
@@ -97,9 +97,9 @@ def client_bytes_s(run: Run, result: ExperimentResult, number: int) -> float | N
 def training_too_small(case: Case) -> Verdict | None:
     """A data set below the rule's size gives no verdict."""
     what = fed(case.result, case.point)
-    memory = told(case.run.machine, "memory", "total_bytes")
+    memory = case.run.machine.memory.total_bytes
     size = case.point.details.get("dataset_bytes")
-    if what is None or not size or not isinstance(memory, int | float):
+    if what is None or not size or memory is None:
         return None
     by_steps, by_memory = RULE_STEPS * what.batch_bytes * what.number, RULE_MEMORIES * memory
     least = max(by_steps, by_memory)

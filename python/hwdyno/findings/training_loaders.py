@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity, times
+from hwdyno.findings.rule import Case, Verdict, percent, quantity, times
+from hwdyno.units import as_number, positive
 from hwdyno.words import Measurement, PeerResult
 
 LOADERS = ("numpy", "pytorch")
@@ -25,10 +26,6 @@ def _accelerators(case: Case, peer: PeerResult) -> float:
     return as_number(case.result.points[peer.point].parameters.get("accelerators")) or 1.0
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and value > 0 else None
-
-
 def _beside(case: Case, peer: PeerResult) -> Verdict:
     point, number = case.result.points[peer.point], _accelerators(case, peer)
     here = Case(case.run, case.result, peer.point)
@@ -41,11 +38,11 @@ def _beside(case: Case, peer: PeerResult) -> Verdict:
         f"{quantity(point.throughput.value, point.throughput.unit)} ({times(ratio)} times as much{known})"
     )
     evidence: dict[str, float] = {"ratio": ratio}
-    ours, theirs = _number(point.details.get("client_cpu_s_per_gb")), _number(peer.details.get("cpu_s_per_gb"))
+    ours, theirs = positive(point.details.get("client_cpu_s_per_gb")), positive(peer.details.get("cpu_s_per_gb"))
     if ours and theirs:
         says += f"; a GB costs {theirs:.2f} s of CPU time there and {ours:.2f} s here"
         evidence |= {"cpu_s_per_gb": ours, "their_cpu_s_per_gb": theirs}
-    au, their_au = _au(point), _number(peer.details.get("au"))
+    au, their_au = _au(point), positive(peer.details.get("au"))
     if au is None or their_au is None:
         return Verdict("info", f"{says}.", evidence, f"The ceiling of each by its number: {here.command()} --peers",
                        points=(peer.point,))  # fmt: skip
@@ -69,4 +66,4 @@ def _beside(case: Case, peer: PeerResult) -> Verdict:
 
 
 def _au(point: Measurement) -> float | None:
-    return next((found for key in ("au_dlio", "au_rule") if (found := _number(point.details.get(key)))), None)
+    return next((found for key in ("au_dlio", "au_rule") if (found := positive(point.details.get(key)))), None)

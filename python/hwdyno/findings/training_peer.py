@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hwdyno.findings.rule import Case, Verdict, percent, times
 from hwdyno.findings.training import again, fed
+from hwdyno.units import as_number, positive
 from hwdyno.words import Measurement, PeerResult
 
 SAME_AU = 0.02
@@ -11,14 +12,13 @@ SAME_AU = 0.02
 
 
 def _client_s_per_gb(point: Measurement) -> float | None:
-    value = point.details.get("client_cpu_s_per_gb")
-    return float(value) if isinstance(value, int | float) and value > 0 else None
+    return positive(point.details.get("client_cpu_s_per_gb"))
 
 
 def _cost(point: Measurement, peer: PeerResult) -> tuple[str, dict[str, float]]:
     """What a GB costs in CPU time here and there, in words and figures."""
-    ours, theirs = _client_s_per_gb(point), peer.details.get("cpu_s_per_gb")
-    if ours is None or not isinstance(theirs, int | float) or theirs <= 0:
+    ours, theirs = _client_s_per_gb(point), positive(peer.details.get("cpu_s_per_gb"))
+    if ours is None or theirs is None:
         return "", {}
     says = f"; a GB costs {ours:.2f} s of CPU time here and {theirs:.2f} s there"
     return says, {"cpu_s_per_gb": ours, "their_cpu_s_per_gb": theirs, "cpu_ratio": ours / theirs}
@@ -29,9 +29,9 @@ def training_beside_dlio(case: Case) -> Verdict | None:
     found = []
     for peer in case.result.peers:
         what = fed(case.result, case.result.points[peer.point]) if peer.tool == "dlio" else None
-        theirs = peer.details.get("au")
-        if what is not None and isinstance(theirs, int | float):
-            found.append((abs(what.au - theirs), what, float(theirs), peer))
+        theirs = as_number(peer.details.get("au"))
+        if what is not None and theirs is not None:
+            found.append((abs(what.au - theirs), what, theirs, peer))
     if not found:
         return None
     apart, what, theirs, peer = max(found, key=lambda one: one[0])

@@ -13,7 +13,6 @@ NEVER_WRITTEN = 0.01
 SHORT_OF_DEPTH = 0.03
 DEEPLY_SHORT = 0.10
 GRAVE_FAULTS = 0.01
-SYNCHRONOUS = {"psync", "sync", "pvsync", "pvsync2", "vsync", "mmap"}
 
 
 def never_written(case: Case) -> float:
@@ -137,11 +136,11 @@ def _pretended_depth(case: Case) -> str | None:
     depth, engine = case.number("iodepth"), str(case.parameter("ioengine", ""))
     if not depth or depth <= 1:
         return None
-    if engine in SYNCHRONOUS:
+    if "synchronous" in case.traits:
         return f"{engine} has one operation in flight a job, whatever the depth"
     used = case.point.details.get("direct_used", case.parameter("direct"))
-    if engine == "libaio" and used is not None and not as_flag(used):
-        return "buffered libaio is synchronous: each submission waits for its operation"
+    if "synchronous_buffered" in case.traits and used is not None and not as_flag(used):
+        return f"buffered {engine} is synchronous: each submission waits for its operation"
     return None
 
 

@@ -6,6 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from hwdyno.axes import declared
 from hwdyno.words import Run, UserError
 
 LARGEST_BYTES = 512 << 20
@@ -49,6 +50,6 @@ def read(path: Path) -> Run:
         raise UserError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     for form in known().values():
         if form.recognizes(text):
-            return form.read(text, str(path))
+            return declared(form.read(text, str(path)))
     names = ", ".join(form.NAME for form in known().values())
     raise UserError(f"{path} is in no format that is known ({names})")

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from hwdyno.machine import Machine, Memory
 from hwdyno.statistics import interval
 from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserError
 
@@ -66,13 +67,14 @@ def read(text: str, name: str) -> Run:
         fixed=fixed,
     )
     started = str(summary.get("start", ""))
-    machine = {"hostname": str(summary.get("hostname", "unknown"))}
     memory = _numbers(summary.get("host_memory_GB") or [])
-    if memory:
-        machine["memory"] = {"total_bytes": memory[0] * 2**30}  # type: ignore[assignment]
+    machine = Machine(
+        hostname=str(summary.get("hostname", "unknown")),
+        memory=Memory(total_bytes=round(memory[0] * 2**30) if memory else None),
+    )
     return Run(
         id=f"dlio-{re.sub(r'[^0-9A-Za-z]+', '-', started) or 'summary'}",
-        started=started, finished=summary.get("end"), machine=machine, profile="", command="dlio_benchmark",
+        started=started, finished=summary.get("end"), machines=(machine,), profile="", command="dlio_benchmark",
         experiments=(result,), version="", imported_from=NAME,
     )  # fmt: skip
 
@@ -98,7 +100,7 @@ def write(run: Run, result: ExperimentResult, point: Measurement) -> dict[str, A
         "end": run.finished,
         "num_accelerators": int(told.get("accelerators") or 1),
         "num_hosts": 1,
-        "hostname": run.machine.get("hostname", ""),
+        "hostname": run.machine.hostname or "",
         "metric": {
             "train_au_percentage": au,
             "train_au_mean_percentage": _mean(au),
@@ -113,8 +115,8 @@ def write(run: Run, result: ExperimentResult, point: Measurement) -> dict[str, A
         "num_files_train": told.get("files"),
         "num_files_eval": 0,
         "num_samples_per_file": told.get("samples_per_file"),
-        "host_memory_GB": [float((run.machine.get("memory") or {}).get("total_bytes") or 0) / 2**30],
-        "host_cpu_count": [(run.machine.get("cpu") or {}).get("threads")],
+        "host_memory_GB": [(run.machine.memory.total_bytes or 0) / 2**30],
+        "host_cpu_count": [run.machine.cpu.threads],
         "epochs": len(au),
     }
 

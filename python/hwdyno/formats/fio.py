@@ -17,6 +17,7 @@ from typing import Any
 from hwdyno.formats import fio_options as options
 from hwdyno.formats.fio_latency import Spread, coarse_quantiles, latency_of, spread_of
 from hwdyno.formats.fio_options import number
+from hwdyno.machine import Disk, Machine, Storage
 from hwdyno.words import (
     Concurrency,
     ExperimentResult,
@@ -240,7 +241,7 @@ def read(text: str, name: str) -> Run:
         id=f"fio-{f'{ended:%Y%m%d-%H%M%S}' if ended else 'undated'}-{digest}",
         started=began.isoformat() if began else "",
         finished=ended.isoformat() if ended else None,
-        machine=_machine(document),
+        machines=(_machine(document),),
         profile="imported",
         command=f"fio ({name})",
         experiments=(
@@ -275,7 +276,7 @@ def _time(document: Mapping[str, Any]) -> datetime | None:
         return None
 
 
-def _machine(document: Mapping[str, Any]) -> dict[str, Any]:
+def _machine(document: Mapping[str, Any]) -> Machine:
     used = document.get("disk_util")
     names = (
         [str(disk["name"]) for disk in used if isinstance(disk, dict) and disk.get("name")]
@@ -283,10 +284,7 @@ def _machine(document: Mapping[str, Any]) -> dict[str, Any]:
         else []
     )
     why = "fio's JSON does not tell"
-    return {
-        "hostname": None,
-        "cpu": None,
-        "memory": None,
-        "storage": {"disks": [{"name": name} for name in names]},
-        "unknown": {"hostname": why, "cpu": why, "memory": why},
-    }
+    return Machine(
+        storage=Storage(disks=tuple(Disk(name=name) for name in names)),
+        unknown={"hostname": why, "cpu": why, "memory": why},
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwdyno.axes import FIELD, is_mixed
 from hwdyno.words import Parameters, Scalar
 
 _SECONDS = {"runtime", "ramp_time", "startdelay", "steadystate_duration", "steadystate_ramp_time"}
@@ -44,7 +45,7 @@ def options_of(parameters: Parameters) -> dict[str, str]:
     for name, value in parameters.items():
         if name in _NOT_FIO | _PAIRED or value is None or (value in ("", 0, 0.0, False) and name != "direct"):
             continue
-        if _DEFAULTS.get(name) == value or (name == "rwmixread" and parameters.get("rw") not in {"rw", "randrw"}):
+        if _DEFAULTS.get(name) == value or (name == "rwmixread" and not is_mixed(FIELD["rw"], parameters)):
             continue
         found[_OURS.get(name, name)] = _text(name, value)
     for name, pair in _PAIRS.items():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hwdyno.axes import FIELD, is_mixed
+from hwdyno.units import number_at
 from hwdyno.words import Parameters, Scalar
 
 # What fio takes where nothing was said (fio's manual, 3.33).
@@ -38,14 +39,8 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i?)b?)?", re.IGNORECASE)
 
 def number(record: Mapping[str, Any], key: str, default: float = 0.0) -> float:
     """Give a count or rate of a record: finite and not negative, else ``default``."""
-    value = record.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return default
-    try:
-        value = float(value)
-    except OverflowError:
-        return default
-    return value if math.isfinite(value) and value >= 0 else default
+    value = number_at(record, key, default)
+    return value if value >= 0 else default
 
 
 def size(text: object, kb_base: int = 1024) -> Scalar:
@@ -84,7 +79,7 @@ def parameters_of(given: Mapping[str, Any], entries: int) -> Parameters:
             found[name] = str(value)
     if "buffered" in options and "direct" not in options:
         found["direct"] = str(options["buffered"]) in {"0", "false"}
-    if found["rw"] in {"readwrite", "rw", "randrw"}:
+    if is_mixed(FIELD["rw"], found):
         found["rw"] = "rw" if found["rw"] == "readwrite" else found["rw"]
         write = options.get("rwmixwrite", "")
         if "rwmixread" not in found:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -54,7 +53,7 @@ def document_of(run: Run, *, plus: bool = False) -> dict[str, Any]:
         "time": ended.strftime("%a %b %e %H:%M:%S %Y"),
         "global options": {},
         "jobs": [_job(group, shared, point, plus) for group, (shared, point) in enumerate(points)],
-        "disk_util": [{"name": disk["name"]} for disk in _disks(run.machine) if disk.get("name")],
+        "disk_util": [{"name": disk.name} for disk in run.machine.storage.disks if disk.name],
     }
 
 
@@ -86,10 +85,6 @@ def write_directory(run: Run, directory: Path) -> list[Path]:
     except OSError as error:
         raise UserError(f"--fio-dir {directory}: {error.strerror}; name a directory that you can write to") from None
     return [directory / name for name in made]
-
-
-def _disks(machine: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return list((machine.get("storage") or {}).get("disks") or [])
 
 
 def _time(text: str) -> datetime:

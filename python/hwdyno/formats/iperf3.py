@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from hwdyno.machine import Machine, OperatingSystem
+from hwdyno.units import number_at
 from hwdyno.words import (
     Concurrency,
     ExperimentResult,
@@ -55,27 +57,21 @@ def _tables(value: Any) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def _number(table: Mapping[str, Any], name: str) -> float:
-    value = table.get(name)
-    finite = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
-    return float(value) if finite and value is not None else 0.0
-
-
 def measurement_of(document: Mapping[str, Any]) -> Measurement:
     """Make a Measurement of a document: goodput at the receiver, and what TCP or the datagrams' numbers told."""
     start, end = _table(document.get("start")), _table(document.get("end"))
     test = _table(start.get("test_start"))
     udp = str(test.get("protocol", "TCP")).upper() == "UDP"
     # iperf3 before 3.13 does not say that a test goes both ways, and gives the sums of both.
-    both = bool(_number(test, "bidir")) or any("_bidir_reverse" in name for name in end)
-    block = _number(test, "blksize") or (1460 if udp else 131072)
+    both = bool(number_at(test, "bidir")) or any("_bidir_reverse" in name for name in end)
+    block = number_at(test, "blksize") or (1460 if udp else 131072)
     parameters: Parameters = {
         "protocol": "udp" if udp else "tcp",
-        "streams": int(_number(test, "num_streams") or 1),
+        "streams": int(number_at(test, "num_streams") or 1),
         "block": int(block),
-        "direction": "both" if both else "down" if _number(test, "reverse") else "up",
+        "direction": "both" if both else "down" if number_at(test, "reverse") else "up",
     }
-    if rate := _number(test, "target_bitrate"):
+    if rate := number_at(test, "target_bitrate"):
         parameters["rate"] = int(rate)
     names = ("up", "down") if both else (str(parameters["direction"]),)
     streams, elapsed_s, sums = [], 0.0, []
@@ -84,12 +80,12 @@ def measurement_of(document: Mapping[str, Any]) -> Measurement:
         # iperf3 before 3.13 gives one sum for UDP, of the sender's bytes.
         whole = received or _table(end.get(f"sum{suffix}"))
         sums.append((_table(end.get(f"sum_sent{suffix}")), whole))
-        moved = _number(whole, "bytes")
+        moved = number_at(whole, "bytes")
         if udp and not received:
-            moved *= 1 - _number(whole, "lost_percent") / 100
-        packets = _number(whole, "packets") - _number(whole, "lost_packets")
+            moved *= 1 - number_at(whole, "lost_percent") / 100
+        packets = number_at(whole, "packets") - number_at(whole, "lost_packets")
         streams.append(Stream(name, int(packets if udp and packets > 0 else moved / block), int(moved)))
-        elapsed_s = max(elapsed_s, _number(whole, "seconds"))
+        elapsed_s = max(elapsed_s, number_at(whole, "seconds"))
     moved_bytes = sum(stream.bytes for stream in streams)
     operations = sum(stream.operations for stream in streams)
     per_s = 1 / elapsed_s if elapsed_s else 0.0
@@ -104,8 +100,8 @@ def measurement_of(document: Mapping[str, Any]) -> Measurement:
         streams=tuple(streams),
         samples=_samples(_tables(document.get("intervals"))),
         concurrency=Concurrency(float(parameters["streams"] or 1) * len(names), None),
-        cpu_user_s=elapsed_s * _number(cpu, "host_user") / 100,
-        cpu_system_s=elapsed_s * _number(cpu, "host_system") / 100,
+        cpu_user_s=elapsed_s * number_at(cpu, "host_user") / 100,
+        cpu_system_s=elapsed_s * number_at(cpu, "host_system") / 100,
         elapsed_s=elapsed_s,
         operations=operations,
         bytes=moved_bytes,
@@ -121,14 +117,14 @@ def measurement_of(document: Mapping[str, Any]) -> Measurement:
 
 def _samples(intervals: Iterable[Mapping[str, Any]]) -> Samples | None:
     sums = [
-        (_number(one, "bits_per_second") + _number(_table(row.get("sum_bidir_reverse")), "bits_per_second"), one)
+        (number_at(one, "bits_per_second") + number_at(_table(row.get("sum_bidir_reverse")), "bits_per_second"), one)
         for row in intervals
         if not (one := _table(row.get("sum"))).get("omitted")
     ]
-    values = tuple(bits / 8 for bits, one in sums if _number(one, "seconds") > 0)
+    values = tuple(bits / 8 for bits, one in sums if number_at(one, "seconds") > 0)
     if not values:
         return None
-    return Samples(min(values), sum(values) / len(values), max(values), _number(sums[0][1], "seconds"), values=values)
+    return Samples(min(values), sum(values) / len(values), max(values), number_at(sums[0][1], "seconds"), values=values)
 
 
 def _details(
@@ -136,25 +132,25 @@ def _details(
 ) -> dict[str, Any]:
     start, end = _table(document.get("start")), _table(document.get("end"))
     cpu = _table(end.get("cpu_utilization_percent"))
-    here, there = (elapsed_s * _number(cpu, name) / 100 for name in ("host_total", "remote_total"))
+    here, there = (elapsed_s * number_at(cpu, name) / 100 for name in ("host_total", "remote_total"))
     found: dict[str, Any] = {"cpu_here_s": here, "cpu_there_s": there, "received_bytes": moved}
     if moved:
         found["cpu_ns_per_kib"] = (here + there) * 1e9 / (moved / 1024)
-    sent = sum(_number(one, "bytes") for one, _ in sums)
+    sent = sum(number_at(one, "bytes") for one, _ in sums)
     if sent:
         found["sent_bytes"] = sent
     if any("retransmits" in one for one, _ in sums):
-        found["retransmits"] = sum(_number(one, "retransmits") for one, _ in sums)
+        found["retransmits"] = sum(number_at(one, "retransmits") for one, _ in sums)
     if any("lost_packets" in whole for _, whole in sums):
-        lost, packets = (sum(_number(whole, name) for _, whole in sums) for name in ("lost_packets", "packets"))
+        lost, packets = (sum(number_at(whole, name) for _, whole in sums) for name in ("lost_packets", "packets"))
         found |= {"datagrams_lost": lost, "loss_share": lost / packets if packets else 0.0}
-        found["jitter_us"] = 1e3 * sum(_number(whole, "jitter_ms") for _, whole in sums) / len(sums)
+        found["jitter_us"] = 1e3 * sum(number_at(whole, "jitter_ms") for _, whole in sums) / len(sums)
         found["datagrams_received_s"] = (packets - lost) / elapsed_s if elapsed_s else 0.0
     senders = [_table(one.get("sender")) for one in _tables(end.get("streams"))]
-    round_trips = [_number(one, "mean_rtt") for one in senders if one.get("mean_rtt")]
+    round_trips = [number_at(one, "mean_rtt") for one in senders if one.get("mean_rtt")]
     if round_trips:
         found["rtt_mean_us"] = sum(round_trips) / len(round_trips)
-        found["cwnd_max_bytes"] = max(_number(one, "max_snd_cwnd") for one in senders)
+        found["cwnd_max_bytes"] = max(number_at(one, "max_snd_cwnd") for one in senders)
     if control := end.get("sender_tcp_congestion"):
         found["congestion_control"] = str(control)
     hosts = [str(one.get("remote_host")) for one in _tables(start.get("connected"))]
@@ -168,7 +164,7 @@ def read(text: str, name: str) -> Run:
     document = parse(text, name)
     point = measurement_of(document)
     start = _table(document.get("start"))
-    seconds = _number(_table(start.get("timestamp")), "timesecs")
+    seconds = number_at(_table(start.get("timestamp")), "timesecs")
     began = datetime.fromtimestamp(seconds, timezone.utc) if 1e9 < seconds < 1e11 else None
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
     why = "iperf3's JSON does not tell"
@@ -176,13 +172,12 @@ def read(text: str, name: str) -> Run:
         id=f"iperf3-{f'{began:%Y%m%d-%H%M%S}' if began else 'undated'}-{digest}",
         started=began.isoformat() if began else "",
         finished=(began + timedelta(seconds=min(point.elapsed_s, 1e9))).isoformat() if began else None,
-        machine={
-            "hostname": None,
-            "os": {"kernel": start.get("system_info")},
-            "cpu": None,
-            "memory": None,
-            "unknown": {"hostname": why, "cpu": why, "memory": why},
-        },
+        machines=(
+            Machine(
+                os=OperatingSystem(kernel=str(system) if (system := start.get("system_info")) else None),
+                unknown={"hostname": why, "cpu": why, "memory": why},
+            ),
+        ),
         profile="imported",
         command=f"iperf3 ({name})",
         experiments=(
@@ -226,26 +221,26 @@ def document_of(run: Run, point: Measurement, given: Parameters) -> dict[str, An
         own = [row for row in rows if bool(row.get("up")) == (name == "up")]
         if not own:
             continue
-        sent, received = (sum(_number(row, key) for row in own) for key in ("sent_bytes", "received_bytes"))
+        sent, received = (sum(number_at(row, key) for row in own) for key in ("sent_bytes", "received_bytes"))
         sums[f"sum_sent{suffix}"] = _sum(sent, elapsed_s, own if not udp else None, sender=name == "up")
         sums[f"sum_received{suffix}"] = _sum(received, elapsed_s, None, sender=name == "up")
         if udp:
-            lost, packets = (sum(_number(row, key) for row in own) for key in ("lost", "packets"))
-            jitter = sum(_number(row, "jitter_ns") for row in own) / len(own) / 1e6
+            lost, packets = (sum(number_at(row, key) for row in own) for key in ("lost", "packets"))
+            jitter = sum(number_at(row, "jitter_ns") for row in own) / len(own) / 1e6
             whole = _sum(received, elapsed_s, None, sender=name == "up")
             whole |= {"jitter_ms": jitter, "lost_packets": int(lost), "packets": int(packets)}
             whole["lost_percent"] = 100 * lost / packets if packets else 0.0
             sums[f"sum{suffix}"] = whole
         ends += [_end_of(row, elapsed_s, udp) for row in own]
-    cpu = [_number(details, name) / elapsed_s * 100 if elapsed_s else 0.0 for name in ("cpu_here_s", "cpu_there_s")]
+    cpu = [number_at(details, name) / elapsed_s * 100 if elapsed_s else 0.0 for name in ("cpu_here_s", "cpu_there_s")]
     document: dict[str, Any] = {
         "start": {
             "connected": [{"socket": row["id"], "remote_host": given.get("server") or "127.0.0.1"} for row in rows],
             "version": f"hwdyno {run.version}",
-            "system_info": str(_table(run.machine.get("os")).get("kernel") or ""),
+            "system_info": run.machine.os.kernel or "",
             "timestamp": {"time": run.started, "timesecs": _seconds(run.started)},
             "connecting_to": {"host": given.get("server") or "127.0.0.1", "port": given.get("port") or 5201},
-            "tcp_mss_default": int(_number(details, "mss_bytes")),
+            "tcp_mss_default": int(number_at(details, "mss_bytes")),
             "test_start": {
                 "protocol": "UDP" if udp else "TCP",
                 "num_streams": given.get("streams", 1),
@@ -290,21 +285,21 @@ def _sum(moved: float, elapsed_s: float, rows: Iterable[Mapping[str, Any]] | Non
         "bits_per_second": moved * 8 / elapsed_s if elapsed_s else 0.0,
     }
     if rows is not None:
-        found["retransmits"] = int(sum(_number(row, "retransmits") for row in rows))
+        found["retransmits"] = int(sum(number_at(row, "retransmits") for row in rows))
     return {**found, "sender": sender}
 
 
 def _end_of(row: Mapping[str, Any], elapsed_s: float, udp: bool) -> dict[str, Any]:
     up = bool(row.get("up"))
-    sent = {"socket": row["id"], **_sum(_number(row, "sent_bytes"), elapsed_s, None if udp else [row], sender=up)}
+    sent = {"socket": row["id"], **_sum(number_at(row, "sent_bytes"), elapsed_s, None if udp else [row], sender=up)}
     if udp:
-        lost, packets = _number(row, "lost"), _number(row, "packets")
-        told = {"jitter_ms": _number(row, "jitter_ns") / 1e6, "lost_packets": int(lost), "packets": int(packets)}
+        lost, packets = number_at(row, "lost"), number_at(row, "packets")
+        told = {"jitter_ms": number_at(row, "jitter_ns") / 1e6, "lost_packets": int(lost), "packets": int(packets)}
         share = 100 * lost / packets if packets else 0.0
-        return {"udp": {**sent, **told, "lost_percent": share, "out_of_order": int(_number(row, "reordered"))}}
+        return {"udp": {**sent, **told, "lost_percent": share, "out_of_order": int(number_at(row, "reordered"))}}
     tcp = _table(row.get("tcp"))
     names = ("max_snd_cwnd", "max_rtt", "min_rtt", "mean_rtt")
-    received = {"socket": row["id"], **_sum(_number(row, "received_bytes"), elapsed_s, None, sender=up)}
+    received = {"socket": row["id"], **_sum(number_at(row, "received_bytes"), elapsed_s, None, sender=up)}
     return {"sender": sent | {name: tcp[name] for name in names if name in tcp}, "receiver": received}
 
 

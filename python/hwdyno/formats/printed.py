@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from typing import Any
 
+from hwdyno.machine import Machine
+from hwdyno.units import positive, printed_number
 from hwdyno.words import ExperimentResult, Latency, Measurement, Parameters, Run, UserError, Value
 
 MOST_POINTS = 10_000
 WHY = "the printed result does not tell"
 
 
-def figure(text: str) -> float | None:
+def figure(text: str | None) -> float | None:
     """A positive, finite number; none for anything else."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and value > 0 else None
+    return positive(printed_number(text))
 
 
 def point(
@@ -70,7 +67,7 @@ def run(form: str, tool: str, text: str, name: str, experiments: Sequence[Experi
         id=f"{form}-undated-{digest}",
         started="",
         finished=None,
-        machine={"hostname": None, "cpu": None, "memory": None, "unknown": dict.fromkeys(("cpu", "memory"), WHY)},
+        machines=(Machine(unknown=dict.fromkeys(("cpu", "memory"), WHY)),),
         profile="imported",
         command=f"{tool} ({name})",
         experiments=found,

@@ -1,23 +1,30 @@
-"""Where a point runs: what every host offers the runner, whether this machine, a cluster or a simulation."""
+"""Where points run: a host is one machine, and a site is the set of hosts that is measured as one."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from hwdyno.machine import Machine
+from hwdyno.topology import Topology
+from hwdyno.words import Declaration
+
 
 class Host(Protocol):
-    """A machine that can be described and measured.
+    """A machine that can be described and measured; ``local`` is this one."""
 
-    ``local`` is this one, ``simulated`` one with a known truth, and ``simulated_network`` one with a path besides.
-    """
-
-    def survey(self, path: Path | None = None) -> dict[str, Any]:
+    def survey(self, path: Path | None = None) -> Machine:
         """Describe the machine, with the storage behind ``path``."""
         ...
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
-        """Every kernel's declaration by its name: ``measures``, ``parameters``, ``pass``."""
+    def topology(self) -> Topology:
+        """The processors and NUMA nodes that a sweep may use."""
+        ...
+
+    def kernels(self) -> dict[str, Declaration]:
+        """Every kernel's declaration by its name."""
         ...
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -29,10 +36,104 @@ class Host(Protocol):
         ...
 
     def snapshot(self) -> dict[str, float]:
-        """System counters and gauges at this moment; what the machine does not tell is left out.
+        """System counters and gauges at this moment; what the machine does not give is left out.
 
         Counters: ``cpu_total_s``, ``cpu_idle_s``, ``cpu_user_s``, ``cpu_steal_s``,
         ``swap_in_bytes``, ``swap_out_bytes``.
         Gauges: ``load_1m``, ``memory_available_bytes``, ``clock_hz``, ``temperature_c``.
         """
+        ...
+
+
+class HostLostError(OSError):
+    """A host that died, or that no longer answers; its text says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """A data file of a run on one host, in a directory that is removed at the end."""
+
+    data: str
+    """Path of the data file, as that host knows it."""
+    directory: str
+    size_bytes: int
+    free_bytes: int
+    """Size and room of its filesystem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A host's threads are set up, and wait for the common start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A host's Reading, with the start of its timed region by its own clock."""
+
+    reading: Mapping[str, Any]
+    started_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What a host raised instead of a Reading."""
+
+    error: ValueError | OSError
+
+
+Event = Ready | Done | Refused
+
+
+class Member(Host, Protocol):
+    """A host of a site of several: it sets a kernel up, waits, and starts at a time of its own clock.
+
+    Every method raises ``HostLostError`` where the host is gone.
+    """
+
+    def clock_ns(self) -> int:
+        """The host's monotonic clock now."""
+        ...
+
+    def prepare(self, kernel: str, parameters: dict[str, Any]) -> None:
+        """Begin to set a kernel up; ``poll`` tells when it is ready."""
+        ...
+
+    def start(self, at_ns: int) -> None:
+        """Let what is ready start at this time of the host's clock."""
+        ...
+
+    def poll(self, timeout_s: float) -> Event | None:
+        """The next event of the kernel under way; none if there is none in time."""
+        ...
+
+    def silent_s(self) -> float:
+        """For how long the host has not answered, though it was asked; 0 where nothing is owed."""
+        ...
+
+    def pulse(self) -> None:
+        """Ask for a sign of life."""
+        ...
+
+    def stop(self) -> None:
+        """End the kernel under way early; it still gives its Reading."""
+        ...
+
+    def claim(self, path: Path) -> Scratch:
+        """Make a scratch directory below ``path``; raises ``OSError`` where that is refused."""
+        ...
+
+    def size_of(self, path: str) -> int:
+        """The length of a file, bytes."""
+        ...
+
+    def release(self, scratch: Scratch) -> None:
+        """Remove a scratch directory."""
+        ...
+
+    def close(self) -> None:
+        """Let the host go; whatever runs there ends."""
+        ...
+
+    def abandon(self) -> None:
+        """Let a host go that is lost, without waiting for it."""
         ...

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hwdyno.axes import FIELD, FIELD_AXES, is_mixed, traits_of
 from hwdyno.formats import fio as fio_json
 from hwdyno.peers import PeerReading, program
 from hwdyno.words import Fault, UserError
@@ -45,7 +46,7 @@ class Fio:
             return f"fio would need {block * depth * jobs >> 20} MiB of buffers"
         if parameters.get("time_based", True) and not float(parameters.get("runtime", 0)) > 0:
             return "a point without an end cannot be run beside ours"
-        reads_only = parameters.get("rw", "read") in {"read", "randread"}
+        reads_only = not traits_of(FIELD_AXES, parameters) & {"writes", "trims"}
         if not reads_only and Path(str(parameters.get("path", ""))).is_block_device():
             return "fio has no guard before a raw device that is written"
         return None
@@ -70,7 +71,7 @@ class Fio:
             "randrepeat": 0,
             "invalidate": int(bool(given.get("drop_cache", False))),
         }
-        if rw in {"rw", "randrw"}:
+        if is_mixed(FIELD["rw"], given):
             options["rwmixread"] = int(given.get("rwmixread", 50))
         size, offset = int(given.get("size", 0)), int(given.get("offset", 0))
         if jobs > 1 and size and given.get("share", "partition") == "partition":

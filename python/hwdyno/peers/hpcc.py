@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.peers import PeerReading, program
+from hwdyno.units import printed_number
 from hwdyno.words import UserError
 
 TIMEOUT_S = 300.0
@@ -128,7 +129,7 @@ def reading_of(text: str, kernel: str, parameters: Mapping[str, Any], cpu_s: flo
 
     ``Star`` is the mean of a rank while all run at once, so that the machine's figure is ranks times it.
     """
-    figures = {name: value for name, text in _FIGURE.findall(text) if (value := _number(text)) is not None}
+    figures = {name: value for name, text in _FIGURE.findall(text) if (value := printed_number(text)) is not None}
     ranks = figures.get("CommWorldProcs", 0.0)
     if figures.get("Success") != 1.0 or not ranks:
         raise OSError("hpcc says itself that it failed (no Success=1 in hpccoutf.txt)")
@@ -152,14 +153,6 @@ def reading_of(text: str, kernel: str, parameters: Mapping[str, Any], cpu_s: flo
     if rate <= 0:
         raise OSError(f"hpcc printed no figure for {parameters.get('operation') or kernel}")
     return PeerReading(rate, unit, None, None, cpu_s, 0, details)
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 def _ranks(parameters: Mapping[str, Any]) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.peers import PeerReading, program
+from hwdyno.units import printed_number
 from hwdyno.words import UserError
 
 # likwid-bench sets up and calibrates before it measures for a second.
@@ -85,10 +86,7 @@ def reading_of(text: str, kernel: str, cpu_s: float | None = None) -> PeerReadin
 
 def _figure(text: str, label: str) -> float | None:
     found = re.search(rf"^{re.escape(label)}:\s+([0-9][0-9.e+]*)", text, re.M)
-    try:
-        return float(found[1]) if found else None
-    except ValueError:
-        return None
+    return printed_number(found[1]) if found else None
 
 
 def _test(kernel: str, parameters: Mapping[str, Any]) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hwdyno.formats.printed import figure
 from hwdyno.peers import PeerReading, network
 from hwdyno.peers.round_trips import RoundTrips, is_udp, message_of
 
@@ -81,10 +82,10 @@ def _netserver(program: str) -> str | None:
 def reading_of(out: str, complaint: str = "") -> PeerReading:
     """Read what ``netperf … -- -k …`` printed, a selector a line. Raises ``OSError`` in one line when it failed."""
     told = dict(line.strip().split("=", 1) for line in out.splitlines() if "=" in line)
-    rate = _number(told.get(_RATE))
+    rate = figure(told.get(_RATE))
     if not rate or told.get(_UNITS) != "Trans/s":
         raise network.failed("netperf", complaint or out, "it printed no rate of transactions")
-    found = {name: value * factor for key, (name, factor) in _SELECTORS.items() if (value := _number(told.get(key)))}
+    found = {name: value * factor for key, (name, factor) in _SELECTORS.items() if (value := figure(told.get(key)))}
     return PeerReading(
         throughput=rate,
         unit="operations/s",
@@ -94,11 +95,3 @@ def reading_of(out: str, complaint: str = "") -> PeerReading:
         operations=round(rate * found.get("elapsed_s", 0.0)),
         details=found,
     )
-
-
-def _number(text: str | None) -> float:
-    """What a selector printed; 0 where it printed none, or -1 for what it does not know."""
-    try:
-        return max(0.0, float(text or 0))
-    except ValueError:
-        return 0.0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwdyno import units
+from hwdyno.machine import Machine, survey_of
 from hwdyno.report import figures
 
 _GROUPS = {
@@ -40,17 +41,17 @@ class Group:
     facts: tuple[Fact, ...]
 
 
-def machine_of(machine: dict[str, Any]) -> list[Group]:
-    """The machine's parts in a fixed order, then whatever else the survey held; empty parts are left out."""
-    unknown = machine.get("unknown")
-    reasons = {str(path): str(why) for path, why in unknown.items()} if isinstance(unknown, dict) else {}
+def machine_of(machine: Machine) -> list[Group]:
+    """The machine's parts in a fixed order, then whatever else the survey gave; empty parts are left out."""
+    survey = {key: value for key, value in survey_of(machine).items() if key not in {"unknown", "other"}}
+    survey |= machine.other
+    reasons = machine.unknown
     parts: dict[str, list[Fact]] = {}
-    keys = [key for key in _GROUPS if key in machine]
-    keys += [key for key in machine if key not in _GROUPS and key != "unknown"]
+    keys = [*_GROUPS, *(key for key in survey if key not in _GROUPS)]
     used: set[str] = set()
     for key in keys:
-        title = _GROUPS.get(key, "Host" if not isinstance(machine[key], (dict, list)) else _words(key))
-        parts.setdefault(title, []).extend(_facts(machine[key], key, key, reasons, used, top=True))
+        title = _GROUPS.get(key, "Host" if not isinstance(survey[key], (dict, list)) else _words(key))
+        parts.setdefault(title, []).extend(_facts(survey[key], key, key, reasons, used, top=True))
     for path, why in reasons.items():
         if path not in used:
             part = path.partition(".")[0]

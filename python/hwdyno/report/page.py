@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import units
+from hwdyno.axes import is_mixed, splits
 from hwdyno.report import distributions, figures, study, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.machine import machine_of
-from hwdyno.report.rows import Row, rows_of
+from hwdyno.report.rows import Row, parameters_of, rows_of
 from hwdyno.report.verdict import ranked, verdict_of
 from hwdyno.statistics import half_width
 from hwdyno.words import ExperimentResult, Run, Value
@@ -53,9 +54,7 @@ def _context(run: Run) -> dict[str, Any]:
     ]
     links += [("machine", "Machine", machine), ("method", "Method", True), ("data", "Data", True)]
     stem = "".join(letter for letter in run.id if letter.isascii() and (letter.isalnum() or letter in "-_"))[:60]
-    host = str(run.machine.get("hostname") or "") or (
-        f"from {run.imported_from}" if run.imported_from else "this machine"
-    )
+    host = run.machine.hostname or (f"from {run.imported_from}" if run.imported_from else "this machine")
     return {
         "title": f"{host}, {run.started[:10]} – hwdyno",
         "version": run.version,
@@ -117,14 +116,10 @@ def vega() -> str:
 
 
 def _heading(run: Run, host: str) -> list[str]:
-    cpu = run.machine.get("cpu")
-    model = str(cpu.get("model") or "") if isinstance(cpu, dict) else ""
-    storage = run.machine.get("storage")
-    path = str(storage.get("path") or "") if isinstance(storage, dict) else ""
     said = [
         host,
-        model,
-        path,
+        run.machine.cpu.model,
+        run.machine.storage.path,
         run.started[:16].replace("T", " "),
         _took(run),
         f"{run.profile} profile" if run.profile else "",
@@ -203,9 +198,8 @@ def _why_no_ceiling(run: Run, row: Row) -> str:
     """Why the machine gives no bound, as the survey has it."""
     if any(ceiling for ceiling in row.experiment.ceilings):
         return figures.NONE
-    unknown = run.machine.get("unknown")
-    reasons = unknown.items() if isinstance(unknown, dict) else ()
-    found = next((str(why) for path, why in reasons if path.startswith(row.experiment.resource) and "link" in path), "")
+    reasons = run.machine.unknown.items()
+    found = next((why for path, why in reasons if path.startswith(row.experiment.resource) and "link" in path), "")
     return f"unknown: {found}" if found else "unknown"
 
 
@@ -267,15 +261,18 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
 
 def _fixed(experiment: ExperimentResult) -> list[tuple[str, str]]:
     """What all points share and somebody would ask for; what is off or empty stands in the raw data alone."""
-    mixed = any("rwmixread" in point.parameters for point in experiment.points) or str(
-        experiment.fixed.get("rw", "")
-    ) in {"rw", "randrw"}
+    axes = splits(experiment.declaration.axes)
+    moot = {
+        axis.split
+        for axis in axes
+        if not any(is_mixed(axis, parameters_of(experiment, point)) for point in experiment.points)
+    }
     shown = []
     for name, value in experiment.fixed.items():
         unset = value in (None, "", "[]", 0) and name != "direct"
-        if not unset and (name != "rwmixread" or mixed):
+        if not unset and name not in moot:
             rounded = float(f"{value:.3g}") if isinstance(value, float) else value
-            shown.append((name, figures.parameter(name, rounded)))
+            shown.append((name, figures.parameter(experiment.axis(name), rounded)))
     return shown
 
 

@@ -6,12 +6,14 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from hwdyno.report import figures, study
 from hwdyno.report.plotdata import quantiles_of
 from hwdyno.report.rows import Row, parameters_of, point_label, rows_of, series_of, unit_of, varying
 from hwdyno.report.verdict import ranked, verdict_of
+from hwdyno.units import format_number
 from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Run, Value
 
 
@@ -49,7 +51,7 @@ def points_table(experiment: ExperimentResult) -> Table:
     rows = []
     for point in points:
         parameters = parameters_of(experiment, point)
-        cells = [figures.parameter(name, parameters.get(name)) for name in names]
+        cells = [figures.parameter(experiment.axis(name), parameters.get(name)) for name in names]
         cells += [scale.number(point.throughput.value), scale.interval(point.throughput) or figures.NONE]
         cells.append(rate.number(point.rate.value if point.rate else None))
         cells += [latency.number(value) for value in _latencies(point.latency_ns)]
@@ -77,13 +79,13 @@ def _latencies(latency: Latency | None) -> tuple[float | None, ...]:
 def _effective(point: Measurement) -> str:
     if point.concurrency is None or point.concurrency.effective is None:
         return figures.NONE
-    return figures.number(point.concurrency.effective)
+    return format_number(point.concurrency.effective)
 
 
 def _cpu(point: Measurement) -> str:
     if point.cpu_user_s is None or point.cpu_system_s is None or not point.operations:
         return figures.NONE
-    return figures.number((point.cpu_user_s + point.cpu_system_s) / point.operations * 1e6)
+    return format_number((point.cpu_user_s + point.cpu_system_s) / point.operations * 1e6)
 
 
 def distribution_table(experiment: ExperimentResult, points: Sequence[int]) -> Table:
@@ -132,15 +134,10 @@ def curves_table(experiment: ExperimentResult) -> Table | None:
 
 
 def _operating(experiment: ExperimentResult, curve: Curve, scale: figures.Scale) -> list[str]:
+    load = partial(figures.load, experiment.load_axis)
+
     def place(point: OperatingPoint | None) -> str:
         return load(point.load) if point else figures.NONE
-
-    def load(value: float | None) -> str:
-        if value is None:
-            return figures.NONE
-        if experiment.load in figures.SIZE_PARAMETERS:
-            return figures.size(value)
-        return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
     floor, best = curve.floor, curve.best
     return [

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
+from hwdyno.axes import splits, traits_of
 from hwdyno.findings.snia import is_rounds
 from hwdyno.report import figures
 from hwdyno.report.rows import direction, in_unit, parameters_of, point_label, unit_of
+from hwdyno.store import Status, status_of
+from hwdyno.units import plural
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Value
-
-Status = Literal["valid", "degraded", "invalid", "partial", "empty"]
 
 SEVERITIES = {"invalid": 0, "warning": 1, "info": 2}
 """Order in which findings are told."""
@@ -45,28 +45,17 @@ def verdict_of(run: Run) -> Verdict:
         why = " ".join(run.degraded) or "The run ended before its first point."
         return Verdict("empty", "Nothing was measured.", why, "0 points")
     findings = ranked(run.findings)
-    status: Status = "valid"
-    if invalid or (findings and findings[0].severity == "invalid"):
-        status = "invalid"
-    elif run.interrupted or planned > len(points):
-        status = "partial"
-    elif degraded or run.degraded:
-        status = "degraded"
     more = [finding.says for finding in findings[:2] if finding.severity == findings[0].severity]
     if run.degraded:
         more.append(" ".join(run.degraded))
-    tally = f"{len(points)} of {planned} points" if planned > len(points) else _count(len(points), "point")
+    tally = f"{len(points)} of {planned} points" if planned > len(points) else plural(len(points), "point")
     trouble = [f"{count} {word}" for count, word in ((invalid, "invalid"), (degraded, "degraded")) if count]
     return Verdict(
-        status,
+        status_of(run),
         _reached(run) or "No figure of this run is valid.",
         " ".join(more),
         f"{tally}, {' and '.join(trouble) or 'all valid'}",
     )
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _reached(run: Run) -> str:
@@ -83,8 +72,9 @@ def _storage(experiments: list[ExperimentResult]) -> str:
     for experiment in experiments:
         for point in experiment.points:
             parameters = parameters_of(experiment, point)
-            way = direction(parameters)
-            random = str(parameters.get("rw", "")).startswith("rand")
+            # A pattern of files goes through the page cache: it says nothing of the device.
+            axes = [axis for axis in splits(experiment.declaration.axes) if axis.name in parameters]
+            way, random = direction(parameters, axes), "random" in traits_of(axes, parameters)
             value = _figure(point, "operations/s" if random else "bytes/s")
             if way not in {"read", "write"} or value is None:
                 continue
@@ -108,7 +98,7 @@ def _fed(run: Run, resource: str) -> str:
     told = [one for one in run.findings if one.rule in _CARRIES and one.resource == resource]
     said = [f"{one.says.partition('; ')[0]}." for one in told[:MOST_CARRIED]]
     if more := len(told) - len(said):
-        said.append(f"{_count(more, 'more load')} {'is' if more == 1 else 'are'} told of below.")
+        said.append(f"{plural(more, 'more load')} {'is' if more == 1 else 'are'} told of below.")
     return " ".join(said)
 
 

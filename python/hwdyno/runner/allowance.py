@@ -20,7 +20,7 @@ class Allowance:
         self.budget_s, self.given = plan.budget_s, plan.given
         self.may_add = {one.experiment.name: may_add(one) for one in plan.experiments}
         """By experiment: for how many points near its bends time is put by."""
-        self.started = time.monotonic()
+        self.started = time.monotonic() - plan.prepared_s
         self.deadline: float | None = None
         """When the experiments in work have had their part of the budget."""
         self.expected_s = 0.0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hwdyno.measurement import Reading
 from hwdyno.words import ExperimentResult, Parameters
-from hwdyno.workspace import Workspace
+from hwdyno.workspace import DataFile
 
 # After these the storage is gone or full, and more points would only fail likewise.
 _GONE = {errno.ENODEV, errno.ENXIO, errno.EIO, errno.ENOSPC, errno.EROFS, errno.ESTALE, errno.ENOTCONN, errno.EDQUOT}
@@ -36,7 +36,7 @@ def gone(reading: Reading) -> str:
     return ""
 
 
-def hurt(workspace: Workspace, laid_out_bytes: int) -> str:
+def hurt(workspace: DataFile, laid_out_bytes: int) -> str:
     """What somebody else did to the data file of so many bytes meanwhile; empty if it is whole."""
     try:
         there = workspace.laid_out_bytes

@@ -11,22 +11,27 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import __version__
-from hwdyno.ceilings import ceilings_of
+from hwdyno.ceilings import ceilings_of_site
 from hwdyno.hosts import Host
+from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, measurement_of
 from hwdyno.runner.progress import Journal, Keeper, Progress, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
 from hwdyno.store import StoreError
 from hwdyno.units import format_bytes
-from hwdyno.words import ExperimentResult, Measurement, Note, Parameters, Run, UserError
+from hwdyno.words import Declaration, ExperimentResult, Measurement, Note, Parameters, Run, UserError
 from hwdyno.workspace import Workspace, check_place, room
 
 KERNEL = "storage_blocks"
 EXPERIMENT = "storage.job"
 # The mark that the engine's layout leaves in a file's first 8 bytes (crates/engine/src/sys/memory.rs, mark(0)).
 _OWN = (0x6877_6479_6E6F_2121 * 0x9E37_79B9_7F4A_7C15 % (1 << 64)).to_bytes(8, "little")
-# What a point's parameters show: the axes of every job, and what was set beyond them.
+# What a point's parameters show: the axes of every job, and what was set beyond them, but for these.
 _AXES = ("rw", "rwmixread", "bs", "iodepth", "numjobs", "ioengine", "direct", "size")
+_HIDDEN = {
+    *("path", "seed", "interval_s", "cpus", "share", "generation", "verify_seed", "drop_cache", "offset"),
+    *("files", "log", "positions_apart"),
+}
 
 
 @dataclass(frozen=True)
@@ -81,9 +86,12 @@ def run(
     Raises ``UserError`` before anything is written where a job cannot be. No file of the user's is written to.
     ``logged`` is given what the threads of a job tell of their course, where it was asked for.
     """
+    site = site_of(host)
+    if site.several:
+        raise UserError("a job file names files of one machine, and this site has several; run it on each")
     begun = _now()
     works = [work for group in groups for work in group]
-    machine = host.survey(works[0].directory)
+    machines = site.machines(works[0].directory)
     empty = ExperimentResult(
         name=EXPERIMENT,
         resource="storage",
@@ -91,16 +99,17 @@ def run(
         load="iodepth",
         kernel=KERNEL,
         points=(),
-        ceilings=tuple(ceilings_of(machine, "storage")),
+        ceilings=tuple(ceilings_of_site(machines)),
         planned=len(works),
         fixed={"seed": seed},
         commands=(command,),
+        declaration=_declaration(works, host),
     )
     header = Run(
         id=run_id,
         started=begun,
         finished=None,
-        machine=machine,
+        machines=machines,
         profile="job file",
         command=command,
         experiments=(empty,),
@@ -147,6 +156,14 @@ def run(
             return _kept(explain(done), journal)
 
 
+def _declaration(works: Sequence[Work], host: Host) -> Declaration:
+    """The kernel's declaration, with the axes that the jobs set and those that curves and rules read."""
+    kernel = host.kernels()[KERNEL]
+    given = {*_AXES, *(name for work in works for name in work.parameters)} - _HIDDEN
+    axes = tuple(axis for axis in kernel.axes if axis.name in given or axis.role != "label" or axis.traits)
+    return replace(kernel, axes=axes)
+
+
 def _kept(run: Run, journal: Journal) -> Run:
     try:
         journal.finish(run)
@@ -185,12 +202,10 @@ def _measured(
     work: Work, told: dict[str, Any], reading: Reading, pair: tuple[Snapshot, Snapshot], host: Host, beside: int
 ) -> Measurement:
     declaration = host.kernels()[KERNEL]
-    defaults = {parameter["name"]: parameter["default"] for parameter in declaration["parameters"]}
-    hidden = {"path", "seed", "interval_s", "cpus", "share", "generation", "verify_seed", "drop_cache", "offset"}
-    hidden |= {"files", "log", "positions_apart"}
+    defaults = {axis.name: axis.default for axis in declaration.axes}
     parameters: Parameters = {"job": work.name}
     parameters |= {name: told[name] for name in _AXES if name in told}
-    parameters |= {name: value for name, value in told.items() if name not in hidden and value != defaults.get(name)}
+    parameters |= {name: value for name, value in told.items() if name not in _HIDDEN and value != defaults.get(name)}
     if told.get("files"):
         parameters["nrfiles"] = len(json.loads(told["files"]))
     notes = list(work.notes)
@@ -211,7 +226,7 @@ def _files(
     by_directory: dict[Path, int] = {}
     for work in works:
         if not work.files and work.touches_files:
-            by_directory[work.directory] = by_directory.get(work.directory, 0) + _own_bytes(work)
+            by_directory[work.directory] = by_directory.get(work.directory, 0) + own_bytes(work)
     for path, end in needed.items():
         missing = end - (path.stat().st_size if path.exists() else 0)
         by_directory[path.parent] = by_directory.get(path.parent, 0) + max(0, missing)
@@ -235,12 +250,12 @@ def _files(
         paths: tuple[Path, ...]
         size: int
         if not work.touches_files:
-            paths, size = (Path("null"),), _own_bytes(work)
+            paths, size = (Path("null"),), own_bytes(work)
         elif not work.files:
             workspace = stack.enter_context(Workspace(check_place(work.directory, writes=True)))
             offset = int(work.parameters.get("offset") or 0)
             paths = (workspace.data,)
-            size = _own_bytes(work) - offset
+            size = own_bytes(work) - offset
             if work.several:
                 threads = int(work.parameters.get("numjobs") or 1)
                 paths, size = workspace.files(work.count * threads), work.each or 0
@@ -256,7 +271,7 @@ def _files(
     return told
 
 
-def _own_bytes(work: Work) -> int:
+def own_bytes(work: Work) -> int:
     """Length of a job's own files together: of one, each thread's region after the other."""
     offset, threads = int(work.parameters.get("offset") or 0), int(work.parameters.get("numjobs") or 1)
     if work.several:

@@ -11,7 +11,7 @@ from hwdyno.plan import Plan
 from hwdyno.runner.progress import Progress
 from hwdyno.units import format_bytes_s, format_size
 from hwdyno.words import UserError
-from hwdyno.workspace import Workspace, fit
+from hwdyno.workspace import DataFile, fit
 
 # The first stretch tells how fast the storage takes it, and so how much fits into the budget.
 PROBE_BYTES = 128 << 20
@@ -40,7 +40,7 @@ def may_shrink(plan: Plan) -> bool:
     return not {"size", "offset"} & plan.given
 
 
-def lay_out(plan: Plan, workspace: Workspace, host: Host, progress: Progress) -> Layout:
+def lay_out(plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> Layout:
     """Write the data file; raises ``UserError`` where not even the smallest one fits."""
     place, wanted, least = workspace.place, plan.data_bytes, plan.least_bytes
     size, says = fit(place, wanted, least, may_shrink=may_shrink(plan))
@@ -75,7 +75,7 @@ def lay_out(plan: Plan, workspace: Workspace, host: Host, progress: Progress) ->
     return made
 
 
-def _fill(made: Layout, plan: Plan, workspace: Workspace, host: Host, progress: Progress) -> None:
+def _fill(made: Layout, plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> None:
     """Write once over the part of a raw device that is measured: blocks never written are read without the flash."""
     progress.says(f"writing once over {format_size(made.size_bytes)} of {workspace.place.path}")
     told = {"path": str(workspace.data), "rw": "write", "bs": min(FILL_BYTES, made.size_bytes), "ioengine": "psync"}
@@ -84,7 +84,7 @@ def _fill(made: Layout, plan: Plan, workspace: Workspace, host: Host, progress: 
     made.interrupted = bool(reading.get("interrupted"))
 
 
-def _write(made: Layout, size: int, plan: Plan, workspace: Workspace, host: Host, progress: Progress) -> float:
+def _write(made: Layout, size: int, plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> float:
     """Lay out the data file up to ``size``; gives bytes/s, and 0 where it stopped before its end."""
     progress.says(f"laying out {format_size(size)} of incompressible data in {workspace.place.path}")
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,8 +10,8 @@ from hwdyno import statistics
 from hwdyno.measurement import Reading, Snapshot, measurement_of, throughput_of, unit_of
 from hwdyno.peers import Peer
 from hwdyno.plan import Profile
-from hwdyno.units import format_share
-from hwdyno.words import Measurement, Note, Parameters, PeerResult
+from hwdyno.units import format_percent
+from hwdyno.words import Declaration, Measurement, Note, Parameters, PeerResult
 
 
 @dataclass
@@ -21,7 +21,7 @@ class PointInWork:
     index: int
     """In the order of the plan."""
     parameters: Parameters
-    declaration: Mapping[str, Any] | None = None
+    declaration: Declaration | None = None
     """Its kernel's."""
     readings: list[Reading] = field(default_factory=list)
     snapshots: list[tuple[Snapshot, Snapshot]] = field(default_factory=list)
@@ -46,9 +46,10 @@ class PointInWork:
         if ended_by not in {"repeats", "time"}:
             return made
         half = self.half_width()
-        reached = "one reading tells no interval" if half is None else f"it is within {format_share(half)}"
+        target, found = (format_percent(share, precise=True) for share in (profile.target, half or 0.0))
+        reached = "one reading tells no interval" if half is None else f"it is within {found}"
         spent = f"all {len(self.readings)} repeats were" if ended_by == "repeats" else "its time was"
-        says = f"the interval should be within {format_share(profile.target)}; {reached} after {spent} spent"
+        says = f"the interval should be within {target}; {reached} after {spent} spent"
         return replace(made, notes=(*made.notes, Note("interval_not_reached", says)))
 
     def beside(self, peer: Peer, version: str, command: str) -> PeerResult | None:

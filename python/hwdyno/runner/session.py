@@ -12,15 +12,17 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hwdyno import __version__
-from hwdyno.ceilings import ceilings_of, parse_given
-from hwdyno.hosts import Host
-from hwdyno.measurement import operations_of
+from hwdyno.ceilings import ceilings_of_site, parse_given
+from hwdyno.hosts import Host, HostLostError
+from hwdyno.hosts.site import Site, site_of
+from hwdyno.measurement import Reading, operations_of
 from hwdyno.peers import Peer
 from hwdyno.plan import Plan, Planned
 from hwdyno.runner import faults
 from hwdyno.runner.allowance import Allowance
 from hwdyno.runner.bend import NOTE, near_the_bend
 from hwdyno.runner.beside import Beside
+from hwdyno.runner.declared import kept_declaration
 from hwdyno.runner.faults import StopError
 from hwdyno.runner.in_turn import blocks
 from hwdyno.runner.layout import lay_out
@@ -31,7 +33,7 @@ from hwdyno.runner.sizing import sized
 from hwdyno.store import StoreError
 from hwdyno.units import format_duration
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Note, Parameters, PeerResult, Run, UserError
-from hwdyno.workspace import Place, Workspace, check_place
+from hwdyno.workspace import DataFile, Place
 
 WARM_UP_S = 0.3
 SAMPLES = 20
@@ -57,14 +59,17 @@ def run(
     interrupt the current reading ends early and the Run is partial; after the second it ends at once.
     Where nothing at all can be measured, what failed first is the ``UserError``, and no Run is kept.
     """
-    return Session(plan, host, progress or Silent(), peers).run(store, run_id, explain)
+    return Session(plan, site_of(host), progress or Silent(), peers).run(store, run_id, explain)
 
 
 class Session:
     """One run of one plan; ``runner.snia`` reads its points in rounds instead."""
 
-    def __init__(self, plan: Plan, host: Host, progress: Progress, peers: Sequence[Peer]) -> None:
-        self.plan, self.host, self.progress = plan, host, progress
+    def __init__(self, plan: Plan, site: Site, progress: Progress, peers: Sequence[Peer]) -> None:
+        self.plan, self.site, self.progress = plan, site, progress
+        if site.several and peers:
+            progress.says("peers are left out: each measures one machine, and this site has several")
+            self.plan, peers = replace(plan, peers=False), ()
         self.beside = Beside(peers)
         self.random = random.Random(plan.seed)
         self.degraded: list[str] = []
@@ -76,16 +81,17 @@ class Session:
         """Whether the storage of the data file is gone."""
         self.notes: list[Note] = []
         self.interrupted = False
-        self.workspace: Workspace | None = None
+        self.workspace: DataFile | None = None
         self.laid_out_bytes = 0
+        kernels = site.kernels()
         self.points = {
             one.experiment.name: [
-                PointInWork(index, parameters, host.kernels().get(one.experiment.kernel))
+                PointInWork(index, parameters, kernels.get(one.experiment.kernel))
                 for index, parameters in enumerate(one.points)
             ]
             for one in plan.experiments
         }
-        self.allowance = Allowance(plan, self.points, [peer.name for peer in peers])
+        self.allowance = Allowance(self.plan, self.points, [peer.name for peer in peers])
         self.kept: dict[str, list[int]] = {}
         """By experiment: which points the journal holds, in its order."""
         self.absent: Counter[str] = Counter()
@@ -97,17 +103,17 @@ class Session:
         """Measure, keep and explain the Run."""
         plan = self.plan
         place = (
-            check_place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial)
+            self.site.place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial)
             if plan.needs_data_file
             else None
         )
         begun = _now()
-        machine = self.host.survey(self.plan.path)
-        self.plan = sized(self.plan, machine)
+        machines = self.site.machines(self.plan.path)
+        self.plan = sized(self.plan, machines)
         self.ceilings = {
             one.experiment.name: tuple(
                 ceiling
-                for ceiling in ceilings_of(machine, one.experiment.resource)
+                for ceiling in ceilings_of_site(machines, one.experiment.resource)
                 if not one.experiment.ceilings or ceiling.kind in one.experiment.ceilings
             )
             + tuple(map(parse_given, self.plan.ceilings))
@@ -117,7 +123,7 @@ class Session:
             id=run_id,
             started=begun,
             finished=None,
-            machine=machine,
+            machines=machines,
             profile=self.plan.profile.name,
             command=self.plan.command,
             experiments=tuple(self._result(one, ()) for one in self.plan.experiments),
@@ -175,8 +181,8 @@ class Session:
 
     def _measure(self, place: Place | None, journal: Journal) -> None:
         if place is not None:
-            self.workspace = Workspace(place)
-            made = lay_out(self.plan, self.workspace, self.host, self.progress)
+            self.workspace = self.site.data_file(place)
+            made = lay_out(self.plan, self.workspace, self.site, self.progress)
             self.laid_out_bytes = self.workspace.laid_out_bytes
             if made.interrupted:
                 raise KeyboardInterrupt
@@ -302,13 +308,14 @@ class Session:
                 told[name] = min(float(told[name] or most_s), most_s)
         self.progress.begins(self._step(planned, point))
         try:
-            reading = self.host.run(planned.experiment.kernel, told)
+            reading = self.site.run(planned.experiment.kernel, told)
         except OSError as error:
             raise StopError(f"{planned.experiment.name}: {faults.said(error)}") from None
         except ValueError as error:
             if not self.readings:
                 raise  # Nothing is lost yet: the user hears what is wrong at once.
             raise StopError(f"{planned.experiment.name}: {faults.said(error)}") from None
+        self._name_failures(planned.experiment.name, point.parameters, reading)
         if reading.get("interrupted"):
             raise KeyboardInterrupt
 
@@ -317,15 +324,15 @@ class Session:
         name, begun = planned.experiment.name, time.monotonic()
         told = self._parameters(planned, point.parameters, repeat=len(point.readings))
         self.progress.begins(self._step(planned, point))
-        before = self.host.snapshot()
         try:
-            reading = self.host.run(planned.experiment.kernel, told)
+            before = self.site.snapshot()
+            reading = self.site.run(planned.experiment.kernel, told)
         except (OSError, ValueError) as error:
             if isinstance(error, ValueError) and "instructions" in planned.experiment.needs and not point.readings:
                 point.done = True
                 self.absent[name] += 1
                 return
-            hurt = self._hurt(planned)
+            hurt = "" if isinstance(error, HostLostError) else self._hurt(planned)
             if not hurt:
                 self._failed(faults.said(error))
                 self._degrade(f"{name} at {faults.at(point.parameters)}: {faults.said(error)}")
@@ -335,12 +342,13 @@ class Session:
             if faults.ends_all(error):
                 raise StopError(f"{name} ended early: {faults.said(error)}") from None
             return
+        self._name_failures(name, point.parameters, reading)
         self.interrupted = bool(reading.get("interrupted"))
         if self.interrupted and (point.readings or operations_of(reading) < LEAST_OPERATIONS):
             return  # Short: it would only blur the whole ones of its point, or says nothing of a rate.
         self.readings += 1
         point.readings.append(reading)
-        point.snapshots.append((before, self.host.snapshot()))
+        point.snapshots.append((before, self.site.snapshot()))
         gone = faults.gone(reading)
         if not self.interrupted and not gone:
             for why in self.beside.in_turn(planned, point, told):
@@ -354,6 +362,15 @@ class Session:
             self._keep(journal, name, point, self._made(planned, point, ""))
         if gone:
             raise StopError(f"{name} ended early at {faults.at(point.parameters)}: {gone}")
+
+    def _name_failures(self, name: str, parameters: Parameters, reading: Reading) -> None:
+        """Say which hosts took no part in a reading, and why: a lost one once, and any other with the point."""
+        for part in reading.get("hosts", ()):
+            host, failure = part["host"], part["failure"]
+            if host in self.site.lost:
+                self._degrade(f"host {host} was lost, and the others went on without it: {self.site.lost[host]}")
+            elif failure:
+                self._degrade(f"{name} at {faults.at(parameters)}: host {host}: {failure}")
 
     def _hurt(self, planned: Planned) -> str:
         """What somebody else did to the data file meanwhile; empty if it is whole."""
@@ -372,7 +389,7 @@ class Session:
 
     def _parameters(self, planned: Planned, point: Parameters, repeat: int) -> dict[str, Any]:
         """All that the kernel is told for one reading."""
-        declared = {one["name"] for one in self.host.kernels()[planned.experiment.kernel]["parameters"]}
+        declared = planned.declaration.names
         told: dict[str, Any] = {**planned.fixed, **point}
         for name, value in (("runtime", self.allowance.timing.runtime_s), ("ramp_time", self.allowance.timing.ramp_s)):
             if told.get(name) and name not in self.plan.given:
@@ -445,6 +462,7 @@ class Session:
         """The experiment as it stands; its points in the order of the plan."""
         at = {point.index: index for index, point in enumerate(points)}
         peers = tuple(replace(result, point=at[result.point]) for point in points for result in point.peers)
+        fixed = self._fixed(planned, points)
         return ExperimentResult(
             name=planned.experiment.name,
             resource=planned.experiment.resource,
@@ -457,8 +475,9 @@ class Session:
             peers=peers,
             planned=max(len(planned.points), len(self.points[planned.experiment.name]))
             - self.absent[planned.experiment.name],
-            fixed=self._fixed(planned, points),
+            fixed=fixed,
             commands=tuple(dict.fromkeys([self.plan.command, *(result.command for result in peers)])),
+            declaration=kept_declaration(planned, self.plan.given, fixed),
         )
 
     def _fixed(self, planned: Planned, points: Sequence[PointInWork]) -> Parameters:
@@ -470,7 +489,7 @@ class Session:
             if name not in swept and all(one.get(name) == value for one in used):
                 same[name] = value if isinstance(value, str | int | float) or value is None else str(value)
         same["seed"] = self.plan.seed
-        for name in ("destroy", "serial"):
+        for name in planned.declaration.consent:
             same.pop(name, None)  # Typed each time, and no property of what was measured.
         if "data_file" in planned.experiment.needs:
             same["path"] = str(self.plan.path)

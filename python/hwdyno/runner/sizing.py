@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
+from hwdyno.machine import Machine
 from hwdyno.plan import Plan, Planned
 
 TIMES_THE_CACHE = 4
@@ -15,33 +15,30 @@ LEAST_BYTES = 256 << 20
 FREE_SHARE = 0.5
 
 
-def sized(plan: Plan, machine: Mapping[str, Any]) -> Plan:
+def sized(plan: Plan, machines: Sequence[Machine]) -> Plan:
     """The plan with a ``working_set`` a thread for every question of main memory that was not given one."""
-    return replace(plan, experiments=tuple(_sized(one, plan, machine) for one in plan.experiments))
+    return replace(plan, experiments=tuple(_sized(one, plan, machines) for one in plan.experiments))
 
 
-def _sized(planned: Planned, plan: Plan, machine: Mapping[str, Any]) -> Planned:
-    told = "working_set" in plan.given or any("working_set" in point for point in planned.points)
-    if "main_memory" not in planned.experiment.needs or told:
+def _sized(planned: Planned, plan: Plan, machines: Sequence[Machine]) -> Planned:
+    given = "working_set" in plan.given or any("working_set" in point for point in planned.points)
+    if "main_memory" not in planned.experiment.needs or given:
         return planned
     most = max(int(point.get("threads") or planned.fixed.get("threads") or 1) for point in planned.points)
     times = TIMES_IN_QUICK if plan.profile.name == "quick" else TIMES_THE_CACHE
-    wanted = max(LEAST_BYTES, times * claimed_cache(machine))
-    free = free_memory(machine)
+    wanted = max(LEAST_BYTES, times * max(map(claimed_cache, machines)))
+    free = min((free for machine in machines if (free := free_memory(machine)) is not None), default=None)
     if free is not None:
         wanted = min(wanted, max(1 << 20, int(free * FREE_SHARE / most)))
     return replace(planned, fixed={**planned.fixed, "working_set": wanted >> 20 << 20})
 
 
-def claimed_cache(machine: Mapping[str, Any]) -> int:
+def claimed_cache(machine: Machine) -> int:
     """Bytes of the largest cache that the system claims, one instance; 0 where it claims none."""
-    caches = (machine.get("cpu") or {}).get("caches") or []
-    return max((int(cache.get("size_bytes") or 0) for cache in caches), default=0)
+    return max((cache.size_bytes or 0 for cache in machine.cpu.caches), default=0)
 
 
-def free_memory(machine: Mapping[str, Any]) -> int | None:
+def free_memory(machine: Machine) -> int | None:
     """Bytes that may be used, by the system and by the container; none where neither tells."""
-    container = machine.get("container") or {}
-    told = [(machine.get("memory") or {}).get("available_bytes"), container.get("memory_limit_bytes")]
-    known = [int(one) for one in told if isinstance(one, int | float) and one > 0]
-    return min(known, default=None)
+    limits = (machine.memory.available_bytes, machine.container.memory_limit_bytes)
+    return min((limit for limit in limits if limit), default=None)

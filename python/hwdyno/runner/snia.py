@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from hwdyno.axes import traits_of
 from hwdyno.experiments import Experiment
 from hwdyno.experiments.storage_snia import CELL_S, PRECONDITION_BYTES, PRECONDITION_TIMES, ROUNDS, SniaTest, matches
 from hwdyno.hosts import Host
+from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, measurement_of
 from hwdyno.plan import Plan, Planned
 from hwdyno.runner.faults import StopError, said
@@ -45,7 +47,7 @@ def rounds_of(test: SniaTest) -> Experiment:
 def with_rounds(plan: Plan, test: SniaTest) -> Plan:
     """The plan with a second experiment that holds the rounds."""
     (planned,) = plan.experiments
-    rounds = Planned(rounds_of(test), (), planned.fixed, "round")
+    rounds = Planned(rounds_of(test), (), planned.fixed, "round", planned.declaration)
     # The time of a reading is shared out here, and not by the session.
     given = plan.given | {"runtime"}
     return replace(plan, experiments=(planned, rounds), study=f"snia-{test.name}", given=given)
@@ -66,7 +68,7 @@ def run(
 
 class _Rounds(Session):
     def __init__(self, plan: Plan, test: SniaTest, host: Host, progress: Progress) -> None:
-        super().__init__(plan, host, progress, ())
+        super().__init__(plan, site_of(host), progress, ())
         self.test = test
         self.allowance.may_add = dict.fromkeys(self.allowance.may_add, 0)
         self.history: dict[int, list[Took]] = {}
@@ -111,10 +113,10 @@ class _Rounds(Session):
         """Workload-independent: twice the region in sequence, or what the budget has time for."""
         told = self._parameters(planned, planned.points[0], repeat=0)
         size = int(told["size"])
-        depth = 1 if told.get("ioengine") in {"psync", "mmap"} else 32
+        depth = 1 if "synchronous" in traits_of(planned.declaration.axes, told) else 32
         told |= {"rw": "write", "bs": PRECONDITION_BYTES, "iodepth": depth, "numjobs": 1, "time_based": False}
         told |= {"io_size": PRECONDITION_TIMES * size, "runtime": 0.0, "ramp_time": 0.0}
-        if any(one["name"] == "purge" for one in self.host.kernels()[planned.experiment.kernel]["parameters"]):
+        if "purge" in planned.declaration.names:
             told["purge"] = True
         told.pop("rwmixread", None)
         left = self.allowance.left_s
@@ -122,7 +124,7 @@ class _Rounds(Session):
             told["runtime"] = max(1.0, PRECONDITION_SHARE * left)
         self.progress.says(f"preconditioning: {format_size(told['io_size'])} in sequence, in blocks of 128 KiB")
         try:
-            reading = self.host.run(planned.experiment.kernel, told)
+            reading = self.site.run(planned.experiment.kernel, told)
         except OSError as error:
             raise StopError(f"{planned.experiment.name}: {said(error)}") from None
         if reading.get("interrupted"):
@@ -153,9 +155,9 @@ class _Rounds(Session):
         left = max(0, total - self.readings) * (self.runtime_s + OVERHEAD_S)
         shown = {**point.parameters, "round": number} if number else point.parameters
         self.progress.begins(Step(planned.experiment.name, shown, max(1, number), self.readings, total, left))
-        before = self.host.snapshot()
+        before = self.site.snapshot()
         try:
-            reading = self.host.run(planned.experiment.kernel, told)
+            reading = self.site.run(planned.experiment.kernel, told)
         except (OSError, ValueError) as error:
             if isinstance(error, ValueError) and not self.readings:
                 raise
@@ -164,7 +166,7 @@ class _Rounds(Session):
         if self.interrupted:
             return
         self.readings += 1
-        took = (reading, (before, self.host.snapshot()))
+        took = (reading, (before, self.site.snapshot()))
         self.history.setdefault(point.index, []).append(took)
         if number and matches(point.parameters, self.test.shown):
             self._keep_round(point, number, took, journal)

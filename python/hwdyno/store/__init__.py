@@ -10,11 +10,12 @@ from __future__ import annotations
 from hwdyno.store.directory import Store, default_directory
 from hwdyno.store.document import from_json, json_schema, new_id, to_json
 from hwdyno.store.files import StoreError
-from hwdyno.store.history import Entry, machine_of, verdict_of
+from hwdyno.store.history import Entry, Status, machine_of, status_of
 from hwdyno.store.journal import Writer
 
 __all__ = [
     "Entry",
+    "Status",
     "Store",
     "StoreError",
     "Writer",
@@ -23,6 +24,6 @@ __all__ = [
     "json_schema",
     "machine_of",
     "new_id",
+    "status_of",
     "to_json",
-    "verdict_of",
 ]

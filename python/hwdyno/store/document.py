@@ -6,15 +6,17 @@ import json
 import math
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from datetime import datetime, timezone
 from functools import cache
 from typing import Any, TypeVar
 
+from hwdyno.axes import with_field_axes
+from hwdyno.machine import Machine, survey_of
 from hwdyno.store.files import StoreError
-from hwdyno.words import SCHEMA, Run
+from hwdyno.words import SCHEMA, Axis, ExperimentResult, Run
 
-SCHEMA_ID = "urn:hwdyno:schema:run:1"
+SCHEMA_ID = "urn:hwdyno:schema:run:2"
 
 T = TypeVar("T")
 
@@ -88,16 +90,46 @@ def from_json(text: str | bytes, name: str = "this document") -> Run:
             f"{name} is not JSON ({_one_line(error)}): it was cut off or is another kind of file"
         ) from None
     schema = plain.get("schema") if isinstance(plain, dict) else None
-    if schema != SCHEMA:
+    upgrade = _UPGRADES.get(schema) if isinstance(schema, str) else None
+    if upgrade is None and schema != SCHEMA:
         if isinstance(schema, str) and schema.startswith("hwdyno.run/"):
             raise StoreError(f"{name} has schema {schema}, this hwdyno reads {SCHEMA}: update hwdyno to read it")
         raise StoreError(f"{name} is not a Run of hwdyno: it has no schema {SCHEMA}")
     try:
-        return word_from(Run, plain)
+        return word_from(Run, plain) if upgrade is None else upgrade(plain)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise StoreError(f"{name} is not a valid Run: {where}: {_one_line(first['msg'])}") from None
+
+
+_OPTIONS_1 = {
+    "training_checkpoint": Axis("model", option="checkpoint"),
+    "training_kv_cache": Axis("model", option="kv-cache"),
+    "training_vector_search": Axis("index", option="vector-search"),
+}
+_COMMANDS_1 = {"compute_clock": "compute clock", "network_ping": "network ping"}
+"""What schema 1 knew by the kernel alone."""
+
+
+def _from_1(plain: dict[str, Any]) -> Run:
+    """A document of schema 1, whose axes are the field's: it has no declarations."""
+    survey = plain.get("machine")
+    machines = [survey_of(Machine.of_survey(survey))] if isinstance(survey, dict) and survey else []
+    rest = {key: value for key, value in plain.items() if key != "machine"}
+    run: Run = word_from(Run, {**rest, "machines": machines, "schema": SCHEMA})
+    return replace(run, experiments=tuple(map(_declared_1, run.experiments)))
+
+
+def _declared_1(result: ExperimentResult) -> ExperimentResult:
+    known, option = with_field_axes(result).declaration, _OPTIONS_1.get(result.kernel)
+    axes = known.axes if option is None else (option, *known.axes)
+    command = _COMMANDS_1.get(result.kernel, "")
+    return replace(result, declaration=replace(known, axes=axes, command=command))
+
+
+_UPGRADES: dict[str, Callable[[dict[str, Any]], Run]] = {"hwdyno.run/1": _from_1}
+"""By the schema of an older document: what reads it as one of today."""
 
 
 def json_schema() -> dict[str, Any]:
@@ -113,9 +145,10 @@ def json_schema() -> dict[str, Any]:
 
 
 def _words() -> dict[str, type]:
-    from hwdyno import words
+    from hwdyno import machine, words
 
-    return {name: kind for name, kind in vars(words).items() if isinstance(kind, type) and is_dataclass(kind)}
+    known = vars(machine) | vars(words)
+    return {name: kind for name, kind in known.items() if isinstance(kind, type) and is_dataclass(kind)}
 
 
 def _describe(schema: dict[str, Any], kind: type) -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from hwdyno.store.files import StoreError
 from hwdyno.words import Run
+
+Status = Literal["valid", "degraded", "invalid", "partial", "empty"]
+"""How far a Run can be trusted; ``partial`` is interrupted or killed, ``empty`` without a point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,7 @@ class Entry:
     profile: str
     study: str
     verdict: str
-    """``valid``, ``degraded``, ``invalid``, ``partial`` (interrupted or killed), ``running``, ``unreadable``."""
+    """A ``Status``, or ``running`` or ``unreadable``."""
     points: int
     headline: tuple[tuple[str, float, str], ...]
     """The best throughput of each experiment: its name, value and unit."""
@@ -29,24 +33,23 @@ class Entry:
     """Why it cannot be read, in one line."""
 
 
-def verdict_of(run: Run) -> str:
+def status_of(run: Run) -> Status:
     """Say in one word how far a Run can be trusted."""
-    if any(finding.severity == "invalid" for finding in run.findings):
-        return "invalid"
     validities = {point.validity for experiment in run.experiments for point in experiment.points}
-    if validities == {"invalid"}:
+    if not validities:
+        return "empty"
+    if "invalid" in validities or any(finding.severity == "invalid" for finding in run.findings):
         return "invalid"
-    if run.interrupted:
+    if run.interrupted or any(experiment.planned > len(experiment.points) for experiment in run.experiments):
         return "partial"
-    return "degraded" if run.degraded or validities - {"valid"} else "valid"
+    return "degraded" if run.degraded or "degraded" in validities else "valid"
 
 
 def machine_of(run: Run) -> str:
-    """Name a Run's machine in a few words: its host and processor."""
-    machine = run.machine
-    cpu = machine.get("cpu")
-    parts = [machine.get("hostname"), cpu.get("model") if isinstance(cpu, dict) else None]
-    return ", ".join(str(part) for part in parts if part) or "unknown"
+    """Name a Run's machine in a few words: its first host, how many more, and the processor."""
+    more = f" and {len(run.machines) - 1} more" if len(run.machines) > 1 else ""
+    parts = (f"{run.machine.hostname or 'unnamed'}{more}" if more else run.machine.hostname, run.machine.cpu.model)
+    return ", ".join(part for part in parts if part) or "unknown"
 
 
 def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
@@ -64,7 +67,7 @@ def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
         machine=machine_of(run),
         profile=run.profile,
         study=run.study,
-        verdict=verdict or verdict_of(run),
+        verdict=verdict or status_of(run),
         points=points,
         headline=tuple(headline),
         path=str(path),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hwdyno.studies import Question, Table, published
-from hwdyno.studies.common import NONE, experiment, interval, number, sound, whole
-from hwdyno.units import format_ns, format_share
+from hwdyno.studies.common import NONE, experiment, number, sound, whole
+from hwdyno.units import format_ns, format_percent, format_quantity
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, PeerResult, Run
 
 TCP, UDP, TRIPS, PING = "network.tcp", "network.udp", "network.round_trip", "network.echo"
@@ -127,7 +127,7 @@ def _of_peer(peer: PeerResult | None, name: str) -> float | None:
 
 
 def _share(share: float | None) -> str:
-    return NONE if share is None else format_share(share)
+    return NONE if share is None else format_percent(share, precise=True)
 
 
 def _jitter(details: object) -> str:
@@ -192,7 +192,7 @@ def observations(run: Run) -> list[str]:
             count = number(whole(result, best), "streams")
             said.append(
                 f"Network, {where}, {protocol}: the optimal concurrency is {count} thread(s), the least within 10% of "
-                f"the most: {interval(best.throughput)}{_theory(result, best)}."
+                f"the most: {format_quantity(best.throughput)}{_theory(result, best)}."
             )
     if not any(experiment(run, question.name + TWO_NODES) for question in QUESTIONS):
         said.append(
@@ -208,7 +208,7 @@ def _theory(result: ExperimentResult, point: Measurement) -> str:
     if not bounds:
         return ", with no link to hold it against"
     bound = min(bounds, key=lambda one: one.value)
-    return f", {format_share(point.throughput.value / bound.value)} of theory ({bound.formula})"
+    return f", {format_percent(point.throughput.value / bound.value, precise=True)} of theory ({bound.formula})"
 
 
 def _is_for(ceiling: Ceiling, result: ExperimentResult, point: Measurement) -> bool:

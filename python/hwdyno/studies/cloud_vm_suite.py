@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hwdyno.studies import Question, Study, Table, cloud_vm_network, published
-from hwdyno.studies.common import NONE, experiment, interval, mb_s, number, sound, whole
-from hwdyno.units import format_ns, format_share, format_size, format_value
+from hwdyno.studies.common import NONE, experiment, mb_s, number, sound, whole
+from hwdyno.units import format_ns, format_percent, format_quantity, format_size, format_value
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run
 
 NAME = "cloud-vm-suite"
@@ -105,7 +105,7 @@ def _efficiency(run: Run) -> Table | None:
                 title,
                 format_value(value, most.unit),
                 format_value(value / reached, most.unit) if reached else "unknown",
-                format_share(reached) if reached else NONE,
+                format_percent(reached, precise=True) if reached else NONE,
                 _against(result),
             )
         )
@@ -120,7 +120,7 @@ def _against(result: ExperimentResult) -> str:
         if peer.ratio:
             ratios.setdefault(peer.tool, []).append(peer.ratio.value)
     medians = {tool: sorted(found)[len(found) // 2] for tool, found in ratios.items()}
-    return ", ".join(f"{tool} {format_share(value)}" for tool, value in medians.items()) or NONE
+    return ", ".join(f"{tool} {format_percent(value, precise=True)}" for tool, value in medians.items()) or NONE
 
 
 def _linpack(result: ExperimentResult) -> Table:
@@ -192,7 +192,8 @@ def observations(run: Run) -> list[str]:
     ratios = {(peer.tool, peer.ratio.value) for one in run.experiments for peer in one.peers if peer.ratio}
     for tool in sorted({tool for tool, _ in ratios}):
         own = sorted(ratio for name, ratio in ratios if name == tool)
-        said.append(f"Against {tool} this Run measures {format_share(own[len(own) // 2])} (median of its points).")
+        median = format_percent(own[len(own) // 2], precise=True)
+        said.append(f"Against {tool} this Run measures {median} (median of its points).")
     return said
 
 
@@ -222,7 +223,7 @@ def _optimum(result: ExperimentResult, title: str, threads: str, block: str, poi
     size = f" x {format_size(number(told, block))}" if block else ""
     return (
         f"{title}: the optimal concurrency is {number(told, threads)} thread(s){size}, the least within 10% of "
-        f"the most: {interval(best.throughput)}."
+        f"the most: {format_quantity(best.throughput)}."
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hwdyno.axes import FIELD, is_mixed
 from hwdyno.studies import Study
-from hwdyno.units import format_duration, format_size, format_value
+from hwdyno.units import format_duration, format_size
 from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run, Value
 
 NONE = "-"
@@ -27,7 +28,7 @@ def pattern(parameters: Parameters) -> str:
     """A point's direction as it is written: ``randread``, ``randrw 70/30``."""
     rw = str(parameters.get("rw", ""))
     share = parameters.get("rwmixread")
-    return f"{rw} {share}/{100 - share}" if rw in {"rw", "randrw"} and isinstance(share, int) else rw
+    return f"{rw} {share}/{100 - share}" if is_mixed(FIELD["rw"], parameters) and isinstance(share, int) else rw
 
 
 def number(parameters: Parameters, name: str, otherwise: int = 1) -> int:
@@ -51,14 +52,6 @@ def samples(point: Measurement) -> tuple[str, str, str]:
     if point.samples is None:
         return NONE, mb_s(point.throughput.value), NONE
     return mb_s(point.samples.min), mb_s(point.samples.avg), mb_s(point.samples.max)
-
-
-def interval(value: Value) -> str:
-    """A figure with its interval: ``231 MB/s (228 MB/s to 234 MB/s)``."""
-    told = format_value(value.value, value.unit)
-    if value.low is None or value.high is None:
-        return told
-    return f"{told} ({format_value(value.low, value.unit)} to {format_value(value.high, value.unit)})"
 
 
 def sound(points: Iterable[Measurement]) -> list[Measurement]:

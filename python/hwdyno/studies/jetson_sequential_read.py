@@ -7,7 +7,6 @@ from hwdyno.studies.common import (
     NONE,
     busy,
     experiment,
-    interval,
     mb_s,
     micros,
     number,
@@ -17,7 +16,7 @@ from hwdyno.studies.common import (
     sound,
     whole,
 )
-from hwdyno.units import format_size
+from hwdyno.units import format_quantity, format_size
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 NAME = "jetson-sequential-read"
@@ -85,7 +84,7 @@ def _link(result: ExperimentResult) -> str:
     # Invalid points too: a figure above the link is the very thing to be said here.
     best = max(result.points, key=lambda point: point.throughput.value)
     says = (
-        f"The most is {interval(best.throughput)}, with blocks of {format_size(number(best.parameters, 'bs'))} "
+        f"The most is {format_quantity(best.throughput)}, with blocks of {format_size(number(best.parameters, 'bs'))} "
         f"at depth {best.parameters.get('iodepth')}"
     )
     links = [one for one in result.ceilings if one.kind == "physical" and one.metric == "read_bytes_s"]

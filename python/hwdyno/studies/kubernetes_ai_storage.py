@@ -55,8 +55,8 @@ def _need(result: ExperimentResult, point: Measurement) -> float | None:
 
 def _verdict(run: Run, result: ExperimentResult, point: Measurement, au: float) -> str:
     """Pass or fail, with why it does not count where it does not: MLPerf Storage's size of a data set, or a cache."""
-    size, memory = point.details.get("dataset_bytes"), (run.machine.get("memory") or {}).get("total_bytes")
-    enough = not isinstance(memory, int | float) or not isinstance(size, int | float) or size >= RULE_MEMORIES * memory
+    size, memory = point.details.get("dataset_bytes"), run.machine.memory.total_bytes
+    enough = memory is None or not isinstance(size, int | float) or size >= RULE_MEMORIES * memory
     cached = (_cached(point) or 0.0) > CACHED
     why = [word for word, holds in (("cached", cached), ("too small to judge", not enough)) if holds]
     return ("pass" if au >= AU_PASS else "fail") + (f" ({', '.join(why)})" if why else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwdyno.axes import FIELD_AXES, read_share
 from hwdyno.studies import Question, Study, Table, published
 from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, pattern, whole
 from hwdyno.units import format_bytes_s, format_count, format_ns, format_size
@@ -58,7 +59,7 @@ def _drive(points: list[tuple[Parameters, Measurement]]) -> Table:
     }
     rows = []
     for told, point in points:
-        share = {"randread": "100", "randwrite": "0"}.get(str(told.get("rw")), str(told.get("rwmixread")))
+        share = f"{100 * (read_share(FIELD_AXES, told) or 0.0):.0f}"
         block = number(told, "bs")
         rows.append(
             (

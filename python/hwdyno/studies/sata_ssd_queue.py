@@ -7,7 +7,6 @@ from hwdyno.studies.common import (
     NONE,
     curve_of,
     experiment,
-    interval,
     mb_s,
     micros,
     number,
@@ -17,7 +16,7 @@ from hwdyno.studies.common import (
     sound,
     whole,
 )
-from hwdyno.units import format_count, format_ns, format_size
+from hwdyno.units import format_count, format_ns, format_quantity, format_size
 from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run
 
 NAME = "sata-ssd-queue"
@@ -128,7 +127,7 @@ def _depth(result: ExperimentResult) -> list[str]:
 
 def _ceiling(curve: Curve) -> str:
     assert curve.ceiling is not None
-    return interval(curve.ceiling)
+    return format_quantity(curve.ceiling)
 
 
 def _price(result: ExperimentResult, curve: Curve) -> str:

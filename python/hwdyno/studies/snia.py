@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hwdyno.axes import FIELD_AXES, read_share
 from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, Histogram, SniaWindow, snia_window
 from hwdyno.studies import Study, Table
 from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, whole
@@ -59,9 +60,8 @@ def window_of(run: Run) -> tuple[list[tuple[int, float]], SniaWindow | None]:
 
 def _mix(parameters: Parameters) -> str:
     """Reads to writes: ``65/35``."""
-    word = str(parameters.get("rw", "")).removeprefix("rand")
-    share = {"read": 100, "write": 0}.get(word, number(parameters, "rwmixread", 50))
-    return f"{share}/{100 - share}"
+    reads = round(100 * (read_share(FIELD_AXES, parameters) or 0.0))
+    return f"{reads}/{100 - reads}"
 
 
 def _matrix(
@@ -224,8 +224,7 @@ def _shortened(run: Run) -> list[str]:
     if cell_s < 0.95 * CELL_S:
         parts.append(f"{format_duration(cell_s)} a workload and round instead of {format_duration(CELL_S)}")
     size = max(number(whole(result, point), "size", 0) for point in result.points)
-    disks = (run.machine.get("storage") or {}).get("disks") or [{}]
-    whole_bytes = sum(int(disk.get("size_bytes") or 0) for disk in disks)
+    whole_bytes = sum(disk.size_bytes or 0 for disk in run.machine.storage.disks)
     if size and size < 0.95 * whole_bytes:
         parts.append(f"{format_size(size)} instead of the whole device of {format_size(whole_bytes)}")
     notes = {note.code: note.says for point in result.points for note in point.notes}

@@ -1,4 +1,4 @@
-//! The bare engine: the three verbs on a command line, without an interpreter around them.
+//! The bare engine: the three verbs on a command line, or as an agent that serves them on its input and output.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -11,9 +11,13 @@ fn main() -> ExitCode {
         ["survey"] => Ok(hwdyno_engine::survey(Path::new("/"), None)),
         ["survey", path] => Ok(hwdyno_engine::survey(Path::new("/"), Some(Path::new(path)))),
         ["kernels"] => serde_json::to_value(hwdyno_engine::kernels()).map_err(|e| e.to_string()),
+        ["serve"] => {
+            hwdyno_engine::agent::serve(std::io::stdin().lock(), std::io::stdout());
+            return ExitCode::SUCCESS;
+        }
         ["run", kernel] => run(kernel, "{}"),
         ["run", kernel, parameters] => run(kernel, parameters),
-        _ => Err("usage: hwdyno-engine survey [PATH] | kernels | run KERNEL ['{\"parameter\": value}']".into()),
+        _ => Err("usage: hwdyno-engine survey [PATH] | kernels | run KERNEL ['{\"parameter\": value}'] | serve".into()),
     };
     match answer {
         Ok(value) => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from hwdyno.axes import FIELD, traits_of
 from hwdyno.formats.fio_job.reader import Entry, Reader
 from hwdyno.words import Parameters
 
@@ -24,7 +25,6 @@ STANDS_FOR: dict[str, tuple[str, str]] = {
     ),
 }
 """fio's engines that run, and through which of ours; where that is another, what fio's does."""
-DEEP = {"io_uring", "libaio", "null"}
 
 _COMMANDS = "it sends a device commands of its own, past the block layer whose guards keep data safe here"
 _LAYOUT = "it changes how a file lies on its filesystem and moves no data; rw=trim gives blocks of a file back"
@@ -76,7 +76,7 @@ def read(reader: Reader, given: Parameters, line: int) -> None:
     given["ioengine"] = ours
     if instead_of:
         reader.notes[f"engine_{entry.value}"] = f"ioengine={entry.value} runs as {ours}: fio's is {instead_of}"
-    if depth > 1 and ours not in DEEP:
+    if depth > 1 and "synchronous" in traits_of((FIELD["ioengine"],), {"ioengine": ours}):
         reader.notes["depth_moot"] = (
             f"iodepth {depth} means nothing on the synchronous engine {entry.value}: 1 is in flight"
         )

@@ -6,9 +6,10 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from hwdyno.axes import FIELD_AXES, write_share
 from hwdyno.formats.fio_job import course, data, engine, files, lengths, logs, order, pace
 from hwdyno.formats.fio_job.files import Files
-from hwdyno.formats.fio_job.reader import MIXES, TRIMS, Entry, Reader
+from hwdyno.formats.fio_job.reader import Entry, Reader, traits
 from hwdyno.formats.fio_job.text import LARGEST_BYTES, Open, no_files, sections
 from hwdyno.formats.fio_log import NO_LOGS, Logs
 from hwdyno.words import Parameters, Scalar, UserError
@@ -42,9 +43,7 @@ class Job:
     @property
     def writes(self) -> bool:
         """Whether what lies there will not be the same after it."""
-        rw = str(self.parameters["rw"])
-        mix = self.parameters.get("rwmixread", 50)
-        return rw in TRIMS or "write" in rw or (rw in MIXES and mix != 100)
+        return "trims" in traits(self.parameters["rw"]) or write_share(FIELD_AXES, self.parameters) > 0
 
 
 @dataclass(frozen=True, slots=True)

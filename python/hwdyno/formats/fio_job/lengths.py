@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from hwdyno.formats.fio_job.reader import MIXES, TRIMS, Entry, Reader
+from hwdyno.formats.fio_job.reader import Entry, Reader, traits
 from hwdyno.words import Parameters
 
 MOST_LENGTHS = 256
@@ -43,11 +43,8 @@ def read(reader: Reader, given: Parameters) -> None:
 
 def directions(rw: str) -> tuple[int, ...]:
     """The directions that a job uses, as places in fio's lists: reads, writes, trims."""
-    if rw in MIXES:
-        return (0, 1)
-    if rw in TRIMS:
-        return (2, 1) if rw.endswith("write") else (2,)
-    return (1,) if "write" in rw else (0,)
+    does = traits(rw)
+    return tuple(place for place, trait in ((0, "reads"), (2, "trims"), (1, "writes")) if trait in does)
 
 
 def _one_length(reader: Reader, entry: Entry) -> _Table:

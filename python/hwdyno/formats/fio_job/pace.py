@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwdyno.formats.fio_job.lengths import directions
-from hwdyno.formats.fio_job.reader import MIXES, Reader
+from hwdyno.formats.fio_job.reader import Reader, traits
 from hwdyno.words import Parameters, UserError
 
 PER_JOB = (
@@ -31,9 +31,9 @@ def _rates(reader: Reader, given: Parameters) -> None:
         if limits is None:
             continue
         used = directions(rw)
-        if rw.endswith("trimwrite"):
+        if {"trims", "writes"} <= traits(rw):
             raise UserError(f"{reader.file}: {key} of {rw} is not supported: a trim and its write go together")
-        if rw in MIXES:
+        if {"reads", "writes"} <= traits(rw):
             names = ("rate_read", "rate_write") if key == "rate" else ("rate_iops_read", "rate_iops_write")
             given.update({name: limit for name, limit in zip(names, limits, strict=False) if limit})
         elif limits[used[0]]:

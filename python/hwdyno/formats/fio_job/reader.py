@@ -7,15 +7,19 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hwdyno.axes import FIELD, traits_of
 from hwdyno.formats import fio_options
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
-from hwdyno.words import UserError
+from hwdyno.words import Scalar, Trait, UserError
 
 _SECONDS = {"": 1.0, "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "s": 1.0, "sec": 1.0}
 _SECONDS |= {"m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
-MIXES = ("rw", "randrw")
-TRIMS = ("trim", "randtrim", "trimwrite", "randtrimwrite")
+
+
+def traits(rw: Scalar) -> frozenset[Trait]:
+    """What an access pattern does, by the field's words."""
+    return traits_of((FIELD["rw"],), {"rw": rw})
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,29 +8,26 @@ from __future__ import annotations
 
 import random
 import zlib
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno.hosts import simulated_core, simulated_storage
-from hwdyno.hosts.simulated_machine import SimulatedMachine
-from hwdyno.hosts.simulated_reading import declarations, filled, latencies, parameter, reading, stream
-from hwdyno.words import UserError
+from hwdyno.machine import Machine
+from hwdyno.topology import Topology
+from hwdyno.words import Declaration, UserError
+
+from simulation import core, storage
+from simulation.machine import SimulatedMachine
+from simulation.reading import filled, latencies, parameter, reading, stream
 
 __all__ = ["SimulatedHost", "SimulatedMachine"]
 
 IDLE_NS = 12
-_IDLE: dict[str, Any] = {
-    "name": "idle",
-    "measures": "what the tool itself costs an operation (simulated)",
-    "parameters": [parameter("runtime", "number", 0.2, "s", min=0.001, max=86_400.0)],
-    "pass": [["operations", "1"]],
-}
-
-
-@cache
-def _kernels() -> dict[str, dict[str, Any]]:
-    return declarations(*simulated_storage.KERNELS, _IDLE, *simulated_core.KERNELS)
+_IDLE = Declaration(
+    measures="what the tool itself costs an operation (simulated)",
+    counts={"operations": "1"},
+    axes=(parameter("runtime", "number", 0.2, "s", min=0.001, max=86_400.0),),
+)
 
 
 class SimulatedHost:
@@ -46,23 +43,25 @@ class SimulatedHost:
         self._user_s = 0.0
         self._swapped = 0.0
 
-    def survey(self, path: Path | None = None) -> dict[str, Any]:
+    def survey(self, path: Path | None = None) -> Machine:
         """Describe the simulated machine; ``path`` changes nothing but its own name."""
         found = self.machine.survey()
-        if path is not None:
-            found["storage"]["path"] = str(path)
-        return found
+        return found if path is None else replace(found, storage=replace(found.storage, path=str(path)))
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
+    def topology(self) -> Topology:
+        """The simulated machine's processors."""
+        return Topology.of_machine(self.machine.survey())
+
+    def kernels(self) -> dict[str, Declaration]:
         """The declarations of the kernels that it simulates."""
-        return _kernels()
+        return {**storage.KERNELS, "idle": _IDLE, **core.KERNELS}
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """A Reading as the engine gives it, at once."""
         declared = self.kernels().get(kernel)
         if declared is None:
             raise UserError(f"no kernel is called '{kernel}'; there are: {', '.join(self.kernels())}")
-        full = filled(declared, parameters)
+        full = filled(kernel, declared, parameters)
         key = zlib.crc32(repr((self.machine.seed, kernel, sorted((k, str(v)) for k, v in full.items()))).encode())
         self._calls[key] = self._calls.get(key, 0) + 1
         read = {
@@ -78,11 +77,11 @@ class SimulatedHost:
 
     def read(self, kernel: str, given: dict[str, Any], draw: random.Random) -> dict[str, Any]:
         """What one of its kernels hands back of all of its parameters."""
-        if kernel in simulated_core.NAMES:
-            return simulated_core.run(self.machine.core, kernel, given, draw, self.now_s)
+        if kernel in core.KERNELS:
+            return core.run(self.machine.core, kernel, given, draw, self.now_s)
         if kernel == "idle":
             return _idle(float(given["runtime"]))
-        made = simulated_storage.run(self.machine, kernel, given, draw, self.written_bytes)
+        made = storage.run(self.machine, kernel, given, draw, self.written_bytes)
         self.written_bytes += sum(one["bytes"] for one in made["streams"] if one["name"] == "write")
         return made
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from hwdyno import engine
+from hwdyno.axes import FIELD
 from hwdyno.statistics import Histogram
-from hwdyno.words import UserError
+from hwdyno.words import Axis, Declaration, Kind, UserError
 
 # The shape of latencies: quantiles of a log-normal with sigma 0.25, as shares of the mean.
 _SHAPE_BINS = 24
@@ -78,29 +79,17 @@ def reading(
     }
 
 
-def parameter(name: str, kind: str, default: Any, unit: str = "", **more: Any) -> dict[str, Any]:
-    """The declaration of one parameter."""
-    return {"name": name, "means": name, "unit": unit, "type": kind, "default": default, **more}
+def parameter(name: str, kind: Kind, default: Any, unit: str = "", **more: Any) -> Axis:
+    """The declaration of one parameter; of an axis that the field knows, its role and what its words mean besides."""
+    known = replace(FIELD.get(name, Axis(name)), kind=kind, default=default, means=name)
+    least, most, choices = more.get("min"), more.get("max"), tuple(more.get("choices", ()))
+    return replace(known, unit=unit or known.unit, least=least, most=most, choices=choices)
 
 
-_OF_PARAMETERS = ("role", "workers", "traits", "split")
-
-
-def declarations(*simulated: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Simulated kernels by name; roles, traits and effects are those of the engine's kernels of the same names."""
-    found = {}
-    for one in simulated:
-        real = engine.kernels()[one["name"]]
-        facts = {each["name"]: {key: each[key] for key in _OF_PARAMETERS if key in each} for each in real["parameters"]}
-        parameters = [{**facts[each["name"]], **each} for each in one["parameters"]]
-        found[str(one["name"])] = {**real, **one, "parameters": parameters}
-    return found
-
-
-def filled(declared: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def filled(kernel: str, declaration: Declaration, given: Mapping[str, Any]) -> dict[str, Any]:
     """What a kernel uses: what is given, and its defaults for the rest; raises ``UserError`` for what it lacks."""
-    known = {one["name"]: one["default"] for one in declared["parameters"]}
+    known = {axis.name: axis.default for axis in declaration.axes}
     for name in given:
         if name not in known:
-            raise UserError(f"{declared['name']} has no parameter '{name}'; it has: {', '.join(known)}")
+            raise UserError(f"{kernel} has no parameter '{name}'; it has: {', '.join(known)}")
     return {name: given[name] if given.get(name) is not None else value for name, value in known.items()}

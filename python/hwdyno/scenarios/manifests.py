@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import shlex
-import sys
 from typing import Any
 
 from hwdyno import __version__
@@ -21,30 +19,18 @@ HEADROOM = 1.25
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?")
 
 
-def add(group: argparse._ArgumentGroup) -> None:
-    """Declare its options."""
-    told = "print manifests to apply instead of measuring: NAME=CLASS, or NAME=emptyDir, separated by commas"
-    group.add_argument("--manifests", metavar="CLASSES", help=told)
-    group.add_argument("--image", default=IMAGE, metavar="IMAGE", help=f"a container image with hwdyno ({IMAGE})")
-
-
-def run(study: str, args: argparse.Namespace) -> int:
-    """Print the manifests of a study."""
+def text_of(study: str, storages: str, image: str, profile: str, samples: str) -> str:
+    """The manifests of a study, ready to be applied; raises ``UserError``."""
     import yaml
 
     if study != STUDY:
         raise UserError(f"{study} has no manifests; {STUDY} does")
-    from hwdyno.cli.training import STUDY_SAMPLES
-
-    profile = args.profile or "full"
-    counts = args.study_samples or STUDY_SAMPLES.get(profile, STUDY_SAMPLES["full"])
-    documents = manifests(classes(args.manifests), args.image, profile, counts)
-    sys.stdout.write(
+    documents = manifests(classes(storages), image, profile, samples)
+    return (
         f"# kubectl apply -f THIS, then: kubectl logs -f job/hwdyno-{STUDY}\n"
-        f"# {args.image} is any image in which `pip install` of hwdyno's checkout or wheel was done.\n"
+        f"# {image} is any image in which `pip install` of hwdyno's checkout or wheel was done.\n"
+        + str(yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True))
     )
-    sys.stdout.write(yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True))
-    return 0
 
 
 def classes(text: str) -> dict[str, str]:

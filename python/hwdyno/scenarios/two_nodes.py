@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
+from hwdyno.hosts import Host
+from hwdyno.scenarios.preparation import Preparation, Says
 from hwdyno.words import UserError
 
 PORT = 5201
@@ -24,11 +30,9 @@ def second_node(server: str | None, *, dry_run: bool = False) -> Iterator[tuple[
 
     Raises ``UserError`` for a server that is no address with a port.
     """
-    if server:
-        yield _place(server)
-        return
-    if dry_run or os.geteuid() != 0 or not shutil.which("ip"):
-        yield None
+    place = place_of(server)
+    if server or dry_run or place is None:
+        yield place if server else None
         return
     tag = f"hwdyno{os.getpid()}"
     with contextlib.ExitStack() as stack:
@@ -40,11 +44,54 @@ def second_node(server: str | None, *, dry_run: bool = False) -> Iterator[tuple[
             yield None
             return
         stack.callback(_ended, process)
-        sys.stderr.write(f"two nodes: a network namespace behind a veth stands for the other ({FAR})\n")
-        yield FAR, PORT
+        yield place
 
 
-def _place(server: str) -> tuple[str, int]:
+def place_of(server: str | None) -> tuple[str, int] | None:
+    """Where the second node's server is, or will be; none where there can be none.
+
+    Raises ``UserError`` for a server that is no address with a port.
+    """
+    if server:
+        return _address(server)
+    return (FAR, PORT) if os.geteuid() == 0 and shutil.which("ip") else None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SecondNode(Preparation):
+    """A network namespace of this machine behind a veth, with a server in it."""
+
+    where: Path = Path("/run/netns")
+    what: str = f"second node: a network namespace behind a veth, with a server at {FAR} (made and removed)"
+    compute_s: float = 1.0
+
+    @contextlib.contextmanager
+    def made(self, host: Host, says: Says) -> Iterator[bool]:
+        """The namespace and its server, where this process may make them."""
+        with second_node(None) as place:
+            if place is not None:
+                says(f"two nodes: a network namespace behind a veth stands for the other ({FAR})")
+            yield place is not None
+
+
+def check_listens(bind: str, port: int) -> None:
+    """Bind an address for a moment, so that what cannot be served is refused in one line."""
+    try:
+        family, *_, place = socket.getaddrinfo(
+            bind.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        )[0]
+    except OSError:
+        raise UserError(f"--bind {bind}: give an address of this machine, such as 127.0.0.1 or 0.0.0.0") from None
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(place)
+        except OSError as error:
+            mend = "another port" if error.errno == errno.EADDRINUSE else "an address of this machine, or 0.0.0.0"
+            raise UserError(f"{bind} port {port} cannot be served: {error.strerror}; take {mend}") from None
+
+
+def _address(server: str) -> tuple[str, int]:
     host, separator, port = server.rpartition(":")
     if not separator or "]" in port or (host.count(":") > 1 and not host.startswith("[")):
         return server.strip("[]"), PORT

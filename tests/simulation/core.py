@@ -7,7 +7,10 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.hosts.simulated_reading import latencies, noisy, parameter, reading, stream
+from hwdyno.machine import Machine
+from hwdyno.words import Declaration
+
+from simulation.reading import latencies, noisy, parameter, reading, stream
 
 LINE_BYTES = 64
 PAGE_BYTES = {"4k": 4096, "2m": 2 << 20, "1g": 1 << 30}
@@ -121,8 +124,12 @@ class Core:
         spread = math.sqrt((1 - part) ** 2 + part**2)
         return math.exp(self.drift * ((1 - part) * before + part * after) / spread)
 
-    def survey(self) -> dict[str, Any]:
-        """What the system tells of the processor and the memory; ``memory.modules`` are none where no table tells."""
+    def survey(self) -> Machine:
+        """The processor and the memory alone; see ``described``."""
+        return Machine.of_survey(self.described())
+
+    def described(self) -> dict[str, Any]:
+        """The processor and the memory as the engine would describe them, without modules where no table lists any."""
         last = len(self.caches_bytes) - 1
         caches = [
             {
@@ -251,17 +258,20 @@ _TRAFFIC = [
     parameter("threads", "integer", 1, min=1, max=1024),
     parameter("working_set", "integer", 512 << 20, unit="B", min=64, max=1 << 44),
 ]
-KERNELS: tuple[dict[str, Any], ...] = (
-    {
-        "name": "memory_bandwidth",
-        "measures": "bytes that memory moves (simulated)",
-        "parameters": [*_TRAFFIC, *_TIMES, *_PLACE],
-        "pass": [["operations", "1"], ["bytes", "block"]],
-    },
-    {
-        "name": "memory_latency",
-        "measures": "time of a dependent load (simulated)",
-        "parameters": [
+KERNELS = {
+    "memory_bandwidth": Declaration(
+        measures="bytes that memory moves (simulated)",
+        operation="block",
+        counts={"operations": "1", "bytes": "block"},
+        stateful=False,
+        axes=(*_TRAFFIC, *_TIMES, *_PLACE),
+    ),
+    "memory_latency": Declaration(
+        measures="time of a dependent load (simulated)",
+        operation="access",
+        counts={"operations": "1"},
+        stateful=False,
+        axes=(
             parameter("working_set", "integer", 256 << 20, unit="B", min=64, max=1 << 44),
             parameter("locality", "choice", "random", choices=["random", "local"]),
             parameter("local_size", "integer", 256 << 10, unit="B", min=64, max=1 << 44),
@@ -270,27 +280,26 @@ KERNELS: tuple[dict[str, Any], ...] = (
             parameter("threads", "integer", 1, min=1, max=1024),
             *_TIMES,
             *_PLACE,
-        ],
-        "pass": [["operations", "1"]],
-    },
-    {
-        "name": "memory_loaded_latency",
-        "measures": "time of a dependent load beside traffic (simulated)",
-        "parameters": [*_TRAFFIC, parameter("delay", "integer", 0, min=0, max=1 << 32), *_TIMES, *_PLACE],
-        "pass": [["operations", "1"], ["bytes", "block"]],
-    },
-    {
-        "name": "compute_flops",
-        "measures": "arithmetic in registers (simulated)",
-        "parameters": [
+        ),
+    ),
+    "memory_loaded_latency": Declaration(
+        measures="time of a dependent load beside traffic (simulated)",
+        operation="access",
+        counts={"operations": "1", "bytes": "block"},
+        stateful=False,
+        axes=(*_TRAFFIC, parameter("delay", "integer", 0, min=0, max=1 << 32), *_TIMES, *_PLACE),
+    ),
+    "compute_flops": Declaration(
+        measures="arithmetic in registers (simulated)",
+        counts={"operations": "1"},
+        stateful=False,
+        axes=(
             parameter("operation", "choice", "fma", choices=["fma", "add", "multiply", "dot"]),
             parameter("precision", "text", "double"),
             parameter("isa", "text", "auto"),
             parameter("operands", "choice", "nonzero", choices=["nonzero", "zero"]),
             parameter("threads", "integer", 1, min=1, max=1024),
             *_TIMES,
-        ],
-        "pass": [["operations", "1"]],
-    },
-)
-NAMES = frozenset(str(one["name"]) for one in KERNELS)
+        ),
+    ),
+}

@@ -7,7 +7,9 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hwdyno.hosts.simulated_core import Core
+from hwdyno.machine import Machine
+
+from simulation.core import Core
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,11 @@ class SimulatedMachine:
         in_turn = 1 / (share / rates[0] + (1 - share) / rates[1])
         return float(in_turn * (1 - self.mix_penalty * 4 * share * (1 - share)))
 
-    def survey(self) -> dict[str, Any]:
+    def survey(self) -> Machine:
+        """The machine described in full, as the engine would describe it; see ``described``."""
+        return Machine.of_survey(self.described())
+
+    def described(self) -> dict[str, Any]:
         """The machine as the engine would describe it; what it does not say stands in ``unknown``."""
         return {
             "hostname": f"simulated-{self.seed}",
@@ -156,7 +162,7 @@ class SimulatedMachine:
                 "cores": max(1, self.threads // 2),
                 "threads": self.threads,
                 "clock_hz": {"measured": 3.0e9, "base": 2.4e9, "max": 3.6e9},
-                "caches": self.core.survey()["cpu"]["caches"],
+                "caches": self.core.described()["cpu"]["caches"],
                 "isa": ["sse2", "avx", "avx2", "fma"],
                 "numa_nodes": [],
             },
@@ -166,7 +172,7 @@ class SimulatedMachine:
                 "swap_total_bytes": 0,
                 "huge_page_bytes": 2 << 20,
                 "transparent_huge_pages": "madvise",
-                "modules": self.core.survey()["memory"]["modules"],
+                "modules": self.core.described()["memory"]["modules"],
             },
             "storage": {
                 "path": "/simulated",

@@ -13,9 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno.hosts.simulated import SimulatedHost, SimulatedMachine
-from hwdyno.hosts.simulated_reading import declarations, noisy, parameter, reading, stream
+from hwdyno.machine import Machine, Nic
 from hwdyno.statistics import Histogram
+from hwdyno.words import Declaration, Kind
+
+from simulation.host import SimulatedHost, SimulatedMachine
+from simulation.reading import noisy, parameter, reading, stream
 
 HEADERS_BYTES, FRAME_BYTES = 52, 38
 CPU_IDLE_NS = 500.0
@@ -97,14 +100,13 @@ class SimulatedNetwork(SimulatedHost):
         self.path = path or SimulatedPath()
         super().__init__(SimulatedMachine(seed=self.path.seed, threads=self.path.processors))
 
-    def survey(self, path: Path | None = None) -> dict[str, Any]:
+    def survey(self, path: Path | None = None) -> Machine:
         """The simulated machine with its interface."""
-        found = super().survey(path)
-        nic = {"name": "eth0", "driver": "simulated", "virtual": self.path.virtual, "bits_s": int(self.path.bits_s)}
-        found["nics"] = [{**nic, "mtu": self.path.mtu, "up": True, "link": None}]
-        return found
+        bits_s, mtu = int(self.path.bits_s), self.path.mtu
+        nic = Nic("eth0", driver="simulated", virtual=self.path.virtual, bits_s=bits_s, mtu=mtu, up=True)
+        return replace(super().survey(path), nics=(nic,))
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
+    def kernels(self) -> dict[str, Declaration]:
         """The declarations of the kernels that it simulates."""
         return super().kernels() | _KERNELS
 
@@ -246,34 +248,30 @@ class SimulatedNetwork(SimulatedHost):
         )
 
 
-def _declared(name: str, passes: list[list[str]], parameters: dict[str, Any]) -> dict[str, Any]:
-    kinds = {bool: "flag", int: "integer", float: "number", str: "text"}
+def _declared(name: str, counts: dict[str, str], parameters: dict[str, Any]) -> Declaration:
+    kinds: dict[type, Kind] = {bool: "flag", int: "integer", float: "number", str: "text"}
     common = {"server": "10.0.0.2", "runtime": 1.0, "ramp_time": 0.0, "interval_s": 0.1}
-    return {
-        "name": name,
-        "measures": f"{name} (simulated)",
-        "parameters": [parameter(one, kinds[type(value)], value) for one, value in (parameters | common).items()],
-        "pass": passes,
-    }
+    axes = (parameter(one, kinds[type(value)], value) for one, value in (parameters | common).items())
+    return Declaration(measures=f"{name} (simulated)", counts=counts, axes=tuple(axes))
 
 
-_KERNELS = declarations(
-    _declared(
+_KERNELS = {
+    "network_throughput": _declared(
         "network_throughput",
-        [["operations", "1"], ["bytes", "block"]],
+        {"operations": "1", "bytes": "block"},
         {
             **{"protocol": "tcp", "streams": 1, "block": 0, "direction": "up", "rate": 0, "congestion": ""},
             **{"mss": 0, "window": 0, "zero_copy": False, "skip_rx_copy": False, "handing": "batched"},
             **{"search": False, "port": 5201},
         },
     ),
-    _declared(
+    "network_latency": _declared(
         "network_latency",
-        [["operations", "1"]],
+        {"operations": "1"},
         {
             **{"protocol": "tcp", "exchange": "echo", "message": 64, "in_flight": 1, "waiting": "sleep"},
             **{"load_streams": 0, "direction": "up", "congestion": "", "port": 5201},
         },
     ),
-    _declared("network_ping", [["operations", "1"]], {"message": 56, "in_flight": 1, "rate": 0.0}),
-)
+    "network_ping": _declared("network_ping", {"operations": "1"}, {"message": 56, "in_flight": 1, "rate": 0.0}),
+}

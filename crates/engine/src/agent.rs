@@ -1,0 +1,244 @@
+//! One host of a site: reads a request a line, answers a JSON document a line, and runs one kernel at a time.
+//!
+//! A request is `{"id": 1, "do": VERB, …}`; its answer `{"id": 1, "answer": …}` or
+//! `{"id": 1, "error": {"kind": "usage" | "machine", "says": …, "errno": …}}`. While a run goes on the other verbs
+//! are answered too. A run with `"hold": true` says `{"id": 1, "ready": true}` each time that a team of threads is
+//! complete, and waits for `start`. Whatever bytes come, an error document is the worst answer; at the end of the
+//! input a run is stopped and scratch directories are removed.
+
+pub mod counters;
+pub mod scratch;
+
+use std::io::{self, BufRead, Write};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::{json, Map, Value};
+
+use crate::clock::now_ns;
+use crate::{start, Error, Stop};
+
+/// Raised when a request or an answer changes its meaning.
+pub const PROTOCOL: u32 = 1;
+/// Longest request; longer ones are read to their end and refused.
+pub const LONGEST_LINE: usize = 1 << 20;
+/// How long a run may take to end once the input has.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+type Output = Arc<Mutex<Box<dyn Write + Send>>>;
+
+/// Serves `input` until its end; `output` gets a greeting first.
+pub fn serve(mut input: impl BufRead, output: impl Write + Send + 'static) {
+    let mut agent =
+        Agent { output: Arc::new(Mutex::new(Box::new(output))), run: None, scratch: scratch::All::default() };
+    agent.send(&json!({"agent": "hwdyno-engine", "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION")}));
+    loop {
+        match read_line(&mut input) {
+            Line::Text(bytes) => agent.request(&bytes),
+            Line::TooLong => {
+                agent.refuse(&Value::Null, &Error::usage(format!("a request is over {LONGEST_LINE} bytes")))
+            }
+            Line::End => break,
+        }
+    }
+    agent.close();
+}
+
+enum Line {
+    Text(Vec<u8>),
+    TooLong,
+    End,
+}
+
+/// The next line that is not empty.
+fn read_line(input: &mut impl BufRead) -> Line {
+    let (mut line, mut too_long) = (Vec::new(), false);
+    loop {
+        let piece = match input.fill_buf() {
+            Ok(piece) => piece,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return Line::End,
+        };
+        if piece.is_empty() {
+            // A last line without its end is a request that was cut off.
+            return Line::End;
+        }
+        let end = piece.iter().position(|byte| *byte == b'\n');
+        let taken = end.unwrap_or(piece.len());
+        too_long |= line.len() + taken > LONGEST_LINE;
+        if !too_long {
+            line.extend_from_slice(&piece[..taken]);
+        }
+        input.consume(taken + usize::from(end.is_some()));
+        if end.is_some() {
+            if too_long {
+                return Line::TooLong;
+            }
+            if !line.trim_ascii().is_empty() {
+                return Line::Text(line);
+            }
+            line.clear();
+        }
+    }
+}
+
+/// A kernel under way on a thread of its own.
+struct Run {
+    stop: Stop,
+    done: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+struct Agent {
+    output: Output,
+    run: Option<Run>,
+    scratch: scratch::All,
+}
+
+impl Agent {
+    fn send(&self, document: &Value) {
+        send(&self.output, document);
+    }
+
+    fn refuse(&self, id: &Value, error: &Error) {
+        self.send(&refusal(id, error));
+    }
+
+    fn request(&mut self, line: &[u8]) {
+        let request: Map<String, Value> = match serde_json::from_slice(line) {
+            Ok(Value::Object(request)) => request,
+            Ok(_) => return self.refuse(&Value::Null, &Error::usage("a request is a JSON object")),
+            Err(error) => return self.refuse(&Value::Null, &Error::usage(format!("a request is not JSON: {error}"))),
+        };
+        let id = request.get("id").cloned().unwrap_or(Value::Null);
+        let answer = match request.get("do").and_then(Value::as_str).unwrap_or("") {
+            "run" => self.begin(&id, &request).map(|()| None),
+            "survey" => Ok(Some(crate::survey(Path::new("/"), path_of(&request).as_deref()))),
+            "kernels" => Ok(Some(json!(crate::kernels()))),
+            "snapshot" => Ok(Some(counters::read(Path::new("/")))),
+            "clock" => Ok(Some(json!({"ns": now_ns()}))),
+            "start" => whole(&request, "at_ns").map(|at_ns| {
+                start::release(at_ns);
+                Some(json!({}))
+            }),
+            "stop" => {
+                self.stop();
+                Ok(Some(json!({})))
+            }
+            "files" => self.files(&request).map(Some),
+            verb => Err(Error::usage(format!(
+                "no verb is called '{verb}'; there are: survey, kernels, run, start, stop, snapshot, clock, files"
+            ))),
+        };
+        match answer {
+            Ok(Some(answer)) => self.send(&json!({"id": id, "answer": answer})),
+            Ok(None) => {}
+            Err(error) => self.refuse(&id, &error),
+        }
+    }
+
+    /// Starts a kernel; its answer is sent by its own thread.
+    fn begin(&mut self, id: &Value, request: &Map<String, Value>) -> Result<(), Error> {
+        if let Some(run) = self.run.take_if(|run| run.done.load(Ordering::Acquire)) {
+            let _ = run.thread.join();
+        }
+        if self.run.is_some() {
+            return Err(Error::usage("a run is under way; wait for its answer, or stop it"));
+        }
+        let kernel = request.get("kernel").and_then(Value::as_str).unwrap_or("").to_string();
+        let parameters = request.get("parameters").cloned().unwrap_or_else(|| json!({}));
+        let (ready_id, ready_output) = (id.clone(), Arc::clone(&self.output));
+        if request.get("hold").and_then(Value::as_bool) == Some(true) {
+            start::arm_held(move || send(&ready_output, &json!({"id": ready_id, "ready": true})));
+        } else if request.contains_key("start_at_ns") {
+            start::arm_at(whole(request, "start_at_ns")?);
+        }
+        let (stop, done) = (Stop::new(), Arc::new(AtomicBool::new(false)));
+        let (id, output) = (id.clone(), Arc::clone(&self.output));
+        let (for_thread, ended) = (stop.clone(), Arc::clone(&done));
+        let work = move || {
+            let called_ns = now_ns();
+            let outcome = catch_unwind(AssertUnwindSafe(|| crate::run(&kernel, &parameters, &for_thread)))
+                .unwrap_or_else(|_| Err(Error::Machine("the kernel panicked; please report it".into(), None)));
+            let ended_ns = now_ns();
+            start::disarm();
+            let started_ns = start::take_opened_ns().unwrap_or(called_ns);
+            ended.store(true, Ordering::Release);
+            let document = match outcome {
+                Ok(reading) => json!({
+                    "id": id,
+                    "answer": {"reading": reading, "started_ns": started_ns, "ended_ns": ended_ns},
+                }),
+                Err(error) => refusal(&id, &error),
+            };
+            send(&output, &document);
+        };
+        let thread = std::thread::Builder::new().name("hwdyno-run".into()).spawn(work).map_err(|error| {
+            start::disarm();
+            Error::machine("start a thread for the run", &error)
+        })?;
+        self.run = Some(Run { stop, done, thread });
+        Ok(())
+    }
+
+    fn stop(&self) {
+        if let Some(run) = &self.run {
+            run.stop.set();
+            if !run.done.load(Ordering::Acquire) {
+                start::disarm();
+            }
+        }
+    }
+
+    fn files(&mut self, request: &Map<String, Value>) -> Result<Value, Error> {
+        let path = path_of(request).ok_or_else(|| Error::usage("files needs a path"))?;
+        match request.get("action").and_then(Value::as_str).unwrap_or("") {
+            "claim" => self.scratch.claim(&path),
+            "size" => scratch::size(&path),
+            "release" => Ok(json!({"released": self.scratch.release(&path)})),
+            action => Err(Error::usage(format!("files has no action '{action}'; there are: claim, size, release"))),
+        }
+    }
+
+    /// Ends a run and leaves nothing behind; a run that does not end is left to the end of the process.
+    fn close(mut self) {
+        self.stop();
+        let until = Instant::now() + PATIENCE;
+        if let Some(run) = self.run.take() {
+            while !run.done.load(Ordering::Acquire) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            if run.done.load(Ordering::Acquire) {
+                let _ = run.thread.join();
+            }
+        }
+        self.scratch.release_all();
+    }
+}
+
+/// A reader that is gone is no fault: the input ends too, then.
+fn send(output: &Output, document: &Value) {
+    let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = writeln!(output, "{document}").and_then(|()| output.flush());
+}
+
+fn refusal(id: &Value, error: &Error) -> Value {
+    let (kind, errno) = match error {
+        Error::Usage(_) => ("usage", None),
+        Error::Machine(_, errno) => ("machine", *errno),
+    };
+    json!({"id": id, "error": {"kind": kind, "says": error.to_string(), "errno": errno}})
+}
+
+fn path_of(request: &Map<String, Value>) -> Option<PathBuf> {
+    request.get("path").and_then(Value::as_str).map(PathBuf::from)
+}
+
+fn whole(request: &Map<String, Value>, name: &str) -> Result<u64, Error> {
+    let value = request.get(name).and_then(Value::as_u64);
+    value.ok_or_else(|| Error::usage(format!("{name} must be a whole number of ns")))
+}

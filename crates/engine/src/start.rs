@@ -1,0 +1,93 @@
+//! A common start of several processes: a team's gate stays shut until whoever coordinates them names a time.
+//!
+//! Nothing waits unless an agent (`agent`) has armed it: the gate of a team then costs one load more.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock::now_ns;
+
+/// A sleeper wakes late by up to this much, so the rest of the way is spun.
+const SPIN_NS: u64 = 300_000;
+
+static ARMED: AtomicBool = AtomicBool::new(false);
+static STATE: Mutex<State> = Mutex::new(State { held: None, releases: 0, at_ns: 0, opened_ns: 0 });
+static CHANGED: Condvar = Condvar::new();
+
+struct State {
+    /// Called when a gate is ready and has to wait for [`release`]; none where the time is known already.
+    held: Option<Box<dyn Fn() + Send>>,
+    releases: u64,
+    at_ns: u64,
+    opened_ns: u64,
+}
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Every gate from now on calls `ready` and waits for [`release`].
+pub fn arm_held(ready: impl Fn() + Send + 'static) {
+    let mut state = state();
+    state.held = Some(Box::new(ready));
+    ARMED.store(true, Ordering::Release);
+}
+
+/// Every gate from now on opens at `at_ns` of this machine's monotonic clock, or at once when that is past.
+pub fn arm_at(at_ns: u64) {
+    let mut state = state();
+    (state.held, state.at_ns) = (None, at_ns);
+    ARMED.store(true, Ordering::Release);
+}
+
+/// Opens the gates that wait now at `at_ns`.
+pub fn release(at_ns: u64) {
+    let mut state = state();
+    state.at_ns = at_ns;
+    state.releases += 1;
+    CHANGED.notify_all();
+}
+
+/// Opens what waits, and lets every later gate open by itself.
+pub fn disarm() {
+    let mut state = state();
+    ARMED.store(false, Ordering::Release);
+    (state.held, state.at_ns) = (None, 0);
+    state.releases += 1;
+    CHANGED.notify_all();
+}
+
+/// When the last armed gate opened, once; none where no team came to one.
+pub fn take_opened_ns() -> Option<u64> {
+    Some(std::mem::take(&mut state().opened_ns)).filter(|ns| *ns > 0)
+}
+
+/// Called by a gate when its team is complete, before it opens.
+pub fn hold() {
+    if !ARMED.load(Ordering::Acquire) {
+        return;
+    }
+    let mut waiting = state();
+    if let Some(ready) = &waiting.held {
+        let seen = waiting.releases;
+        ready();
+        while waiting.releases == seen {
+            waiting = CHANGED.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+    let at_ns = waiting.at_ns;
+    drop(waiting);
+    sleep_until(at_ns);
+    state().opened_ns = now_ns();
+}
+
+fn sleep_until(at_ns: u64) {
+    let left = at_ns.saturating_sub(now_ns());
+    if left > SPIN_NS {
+        std::thread::sleep(Duration::from_nanos(left - SPIN_NS));
+    }
+    while now_ns() < at_ns {
+        std::hint::spin_loop();
+    }
+}

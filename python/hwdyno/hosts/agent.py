@@ -1,0 +1,265 @@
+"""A host that is measured by a bare engine over pipes: ``hwdyno-engine serve`` here, or behind any command."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import tempfile
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hwdyno.axes import declaration_of
+from hwdyno.hosts import Done, Event, HostLostError, Ready, Refused, Scratch, counters
+from hwdyno.machine import Machine
+from hwdyno.topology import Topology
+from hwdyno.words import Declaration
+
+PROTOCOL = 1
+"""What ``crates/engine/src/agent.rs`` speaks."""
+PATIENCE_S = 5.0
+"""For an answer that takes no work."""
+SURVEY_S = 60.0
+CLOSE_S = 6.0
+"""The agent gives a run five seconds to end."""
+MOST_LINE = 1 << 28
+
+
+class Agent:
+    """A ``Member`` behind a command that starts an agent, such as ``ssh node7 hwdyno-engine serve``."""
+
+    def __init__(self, command: Sequence[str], patience_s: float = PATIENCE_S) -> None:
+        self.command = tuple(command)
+        self._patience_s = patience_s
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - open for as long as the agent lives
+        try:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._complaints,
+                start_new_session=True,  # The terminal's Ctrl-C is for the site, which then stops all hosts alike.
+            )
+        except OSError as error:
+            self._complaints.close()
+            raise HostLostError(f"the agent {self.command[0]} cannot be started: {error.strerror}") from None
+        self._partial = bytearray()
+        self._lines: deque[dict[str, Any]] = deque()
+        """Read and not looked at yet: what concerns the run under way."""
+        self._last_id = 0
+        self._run_id = 0
+        self._owed: dict[int, float] = {}
+        """By request: since when a sign of life is awaited."""
+        self._kernels: dict[str, Declaration] | None = None
+        self._topology: Topology | None = None
+        self._greet()
+
+    def _greet(self) -> None:
+        greeting = self._next(SURVEY_S)
+        if greeting is None or greeting.get("agent") != "hwdyno-engine":
+            self.close()
+            raise HostLostError(f"{' '.join(self.command)} does not start an agent; it must be: hwdyno-engine serve")
+        if greeting.get("protocol") != PROTOCOL:
+            self.close()
+            raise HostLostError(
+                f"{' '.join(self.command)}: its hwdyno-engine {greeting.get('version')} speaks protocol "
+                f"{greeting.get('protocol')} and this hwdyno {PROTOCOL}; install the same version on both"
+            )
+
+    # --- lines
+
+    def _send(self, verb: str, **fields: Any) -> int:
+        self._last_id += 1
+        line = json.dumps({"id": self._last_id, "do": verb, **fields}).encode() + b"\n"
+        try:
+            assert self._process.stdin is not None
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+        except (OSError, ValueError):
+            raise self._lost() from None
+        return self._last_id
+
+    def _next(self, timeout_s: float) -> dict[str, Any] | None:
+        """The next document; none if there is none in time. Raises ``HostLostError`` at the end of the pipe."""
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        end = time.monotonic() + timeout_s
+        while (at := self._partial.find(b"\n")) < 0:
+            if not select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0]:
+                return None
+            piece = os.read(descriptor, 1 << 20)
+            if not piece:
+                raise self._lost()
+            self._partial += piece
+            if len(self._partial) > MOST_LINE:
+                raise HostLostError(f"the agent sent {len(self._partial)} bytes without the end of a line")
+        line = bytes(self._partial[:at])
+        del self._partial[: at + 1]
+        try:
+            document = json.loads(line)
+        except ValueError:
+            raise HostLostError(f"the agent sent what is not JSON: {line[:80]!r}") from None
+        return document if isinstance(document, dict) else {}
+
+    def _lost(self) -> HostLostError:
+        """Why the pipe has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        status = self._process.poll()
+        self._complaints.seek(0)
+        last = self._complaints.read().decode(errors="replace").strip().rpartition("\n")[2]
+        how = "closed its pipe" if status is None else f"was killed by signal {-status}" if status < 0 else "ended"
+        return HostLostError(f"its agent {how}" + (f": {last}" if last else ""))
+
+    def _ask(self, verb: str, timeout_s: float | None = None, **fields: Any) -> Any:
+        """Send a request and wait for its answer; what comes of the run meanwhile is kept for ``poll``."""
+        wanted = self._send(verb, **fields)
+        patience_s = self._patience_s if timeout_s is None else timeout_s
+        end = time.monotonic() + patience_s
+        while True:
+            document = self._next(max(0.0, end - time.monotonic()))
+            if document is None:
+                raise HostLostError(f"its agent did not answer within {patience_s:g} s")
+            if document.get("id") == wanted:
+                return _answer(document)
+            self._keep(document)
+
+    def _keep(self, document: dict[str, Any]) -> None:
+        if document.get("id") == self._run_id:
+            self._lines.append(document)
+        elif document.get("id") in self._owed:
+            self._owed.clear()
+
+    # --- Host
+
+    def survey(self, path: Path | None = None) -> Machine:
+        """Describe the host, with the storage behind ``path``."""
+        fields = {} if path is None else {"path": str(path)}
+        return Machine.of_survey(self._ask("survey", SURVEY_S, **fields))
+
+    def topology(self) -> Topology:
+        """The processors that the agent may use, and the host's NUMA nodes."""
+        if self._topology is None:
+            self._topology = Topology.of_machine(self.survey())
+        return self._topology
+
+    def kernels(self) -> dict[str, Declaration]:
+        """The kernels of the host's engine."""
+        if self._kernels is None:
+            self._kernels = {one["name"]: declaration_of(one) for one in self._ask("kernels")}
+        return self._kernels
+
+    def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Run a kernel once, as this machine would; see ``Host.run``."""
+        self._run_id = self._send("run", kernel=kernel, parameters=parameters)
+        interrupted = False
+        while True:
+            try:
+                event = self.poll(0.1)
+            except KeyboardInterrupt:
+                if interrupted:
+                    raise
+                interrupted = True
+                self.stop()
+                continue
+            if isinstance(event, Refused):
+                raise event.error
+            if isinstance(event, Done):
+                return {**event.reading, "interrupted": True} if interrupted else dict(event.reading)
+
+    def snapshot(self) -> dict[str, float]:
+        """The host's counters now."""
+        return counters.parsed(self._ask("snapshot"))
+
+    # --- Member
+
+    def clock_ns(self) -> int:
+        """The host's monotonic clock now."""
+        return int(self._ask("clock")["ns"])
+
+    def prepare(self, kernel: str, parameters: dict[str, Any]) -> None:
+        """Begin to set a kernel up; it waits for ``start`` when its threads are ready."""
+        self._lines.clear()
+        self._owed.clear()
+        self._run_id = self._send("run", kernel=kernel, parameters=parameters, hold=True)
+
+    def start(self, at_ns: int) -> None:
+        """Let the threads that are ready start at this time of the host's clock."""
+        self._send("start", at_ns=max(0, at_ns))
+
+    def poll(self, timeout_s: float) -> Event | None:
+        """The next event of the run; none if there is none in time."""
+        end = time.monotonic() + timeout_s
+        while not self._lines:
+            document = self._next(max(0.0, end - time.monotonic()))
+            if document is None:
+                return None
+            self._keep(document)
+        document = self._lines.popleft()
+        if document.get("ready"):
+            return Ready()
+        try:
+            answer = _answer(document)
+        except (ValueError, OSError) as error:
+            return Refused(error)
+        return Done(answer["reading"], int(answer["started_ns"]))
+
+    def silent_s(self) -> float:
+        """For how long the oldest sign of life is owed."""
+        return time.monotonic() - min(self._owed.values()) if self._owed else 0.0
+
+    def pulse(self) -> None:
+        """Ask for a sign of life, unless one is owed already."""
+        if not self._owed:
+            self._owed[self._send("clock")] = time.monotonic()
+
+    def stop(self) -> None:
+        """End the run early."""
+        self._send("stop")
+
+    def claim(self, path: Path) -> Scratch:
+        """Make a scratch directory below ``path`` on the host."""
+        return Scratch(**self._ask("files", action="claim", path=str(path)))
+
+    def size_of(self, path: str) -> int:
+        """The length of a file of the host."""
+        return int(self._ask("files", action="size", path=path)["bytes"])
+
+    def release(self, scratch: Scratch) -> None:
+        """Remove a scratch directory of the host."""
+        self._ask("files", SURVEY_S, action="release", path=scratch.directory)
+
+    def abandon(self) -> None:
+        """Kill the agent."""
+        self._process.kill()
+        self.close()
+
+    def close(self) -> None:
+        """End the agent: it stops its run and removes its files when its input ends; one that hangs is killed."""
+        with contextlib.suppress(OSError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+        try:
+            self._process.wait(CLOSE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(1.0)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._complaints.close()
+
+
+def _answer(document: Mapping[str, Any]) -> Any:
+    """The answer of a document; raises what its error stands for."""
+    error = document.get("error")
+    if not isinstance(error, dict):
+        return document.get("answer")
+    if error.get("kind") == "usage":
+        raise ValueError(str(error.get("says")))
+    raise OSError(int(error.get("errno") or 0), str(error.get("says")))

@@ -1,0 +1,391 @@
+"""Several hosts as one site: each reading starts on all of them at one time, and is merged whole.
+
+The hosts set a kernel up and wait; when all are ready, each gets the same moment by its own clock, whose offset is
+measured anew before. A host that dies, no longer answers or never comes to its end is named and left out from
+there on, and what the others did is kept.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import shlex
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hwdyno.hosts import Done, Event, HostLostError, Member, Ready, Refused, Scratch
+from hwdyno.hosts.agent import Agent
+from hwdyno.hosts.merging import merged
+from hwdyno.hosts.site import Site
+from hwdyno.machine import Machine
+from hwdyno.topology import Topology
+from hwdyno.words import Declaration, UserError
+from hwdyno.workspace import DataFile, Place, room_of
+
+LEAD_NS = 2_000_000
+"""From the last sign of readiness to the start: the time must reach every host before it has come."""
+PINGS = 8
+POLL_S = 0.05
+PULSE_S = 1.0
+SEEDS_APART = 1_000_003
+"""Between the random orders of two hosts; a repeat moves a seed by one."""
+_WORST: dict[str, Callable[[Sequence[float]], float]] = {
+    "load_1m": max,
+    "memory_available_bytes": min,
+    "clock_hz": min,
+    "temperature_c": max,
+}
+"""Gauges of a snapshot, each with the one of several that counts; everything else adds up."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long hosts are waited for, s."""
+
+    silent_s: float = 3.0
+    """For a sign of life."""
+    apart_s: float = 10.0
+    """For the others, once a first host has come to the next step; or three times what that one took, if longer."""
+    setup_s: float = 60.0
+    """For a step of all hosts, beyond three times the length that the parameters name."""
+    stop_s: float = 5.0
+    """For the end of a host that was stopped."""
+
+
+@dataclass
+class _Part:
+    """One host's part in the reading under way."""
+
+    member: Member
+    offset_ns: int = 0
+    """Its clock less ours."""
+    ready: bool = False
+    event: Done | Refused | None = None
+    failure: str = ""
+    stopped: bool = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether it has not come to its end."""
+        return self.event is None and not self.failure
+
+
+class Together(Site):
+    """A site of several hosts."""
+
+    def __init__(self, members: Sequence[Member], patience: Patience | None = None) -> None:
+        self._members = dict(zip(_names(members), members, strict=True))
+        self._all = tuple(self._members)
+        self._patience = patience or Patience()
+        self.lost: dict[str, str] = {}
+        self._scratch: dict[str, Scratch] = {}
+        self._kernels: dict[str, Declaration] | None = None
+
+    @property
+    def several(self) -> bool:
+        """Yes, even where only one is left."""
+        return True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every host, lost ones too."""
+        return self._all
+
+    def machines(self, path: Path | None = None) -> tuple[Machine, ...]:
+        """Describe each host by the name that it has here."""
+        found = self._each(lambda member: member.survey(path))
+        return tuple(replace(machine, hostname=name) for name, machine in found.items())
+
+    def topology(self) -> Topology:
+        """What every host has."""
+        return Topology.common(list(self._each(lambda member: member.topology()).values()))
+
+    def kernels(self) -> dict[str, Declaration]:
+        """The kernels that every host has, as the first one declares them."""
+        if self._kernels is None:
+            first, *rest = self._each(lambda member: member.kernels()).values()
+            self._kernels = {name: one for name, one in first.items() if all(name in other for other in rest)}
+        return self._kernels
+
+    def snapshot(self) -> dict[str, float]:
+        """Counters summed over the hosts, gauges at their worst; what some host does not give is left out."""
+        try:
+            found = list(self._each(lambda member: member.snapshot()).values())
+        except HostLostError:
+            return {}
+        names = [name for name in found[0] if all(name in one for one in found)]
+        return {name: _WORST.get(name, sum)([one[name] for one in found]) for name in names}
+
+    # --- one reading
+
+    def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Run a kernel once on every host from one moment on; see ``Host.run``.
+
+        The Reading's ``hosts`` has each host's own. Raises ``HostLostError`` where no host is left, and what the
+        hosts raised where none of them gave a Reading.
+        """
+        parts = {name: _Part(member) for name, member in self._members.items()}
+        for number, (name, part) in enumerate(parts.items()):
+            with self._losing(name, part):
+                part.offset_ns = clock_offset_ns(part.member)
+                part.member.prepare(kernel, self._own(parameters, name, number))
+        interrupted = False
+        while True:
+            try:
+                self._step(parts, _longest_s(parameters, self._patience.setup_s))
+                break
+            except KeyboardInterrupt:
+                if interrupted:
+                    raise
+                interrupted = True
+                self._stop(parts)
+        return self._reading(parts, interrupted)
+
+    def _step(self, parts: dict[str, _Part], longest_s: float | None) -> None:
+        """Bring every part to its end, over as many common starts as the kernel has teams of threads."""
+        while pending := {name: part for name, part in parts.items() if part.pending}:
+            self._gather(pending, longest_s)
+            ready = {name: part for name, part in pending.items() if part.ready and part.pending}
+            at_ns = time.monotonic_ns() + LEAD_NS
+            for name, part in ready.items():
+                part.ready = False
+                with self._losing(name, part):
+                    part.member.start(at_ns + part.offset_ns)
+
+    def _gather(self, parts: dict[str, _Part], longest_s: float | None) -> None:
+        """Wait until each is ready for a start or at its end; what stays behind the others is stopped, then lost."""
+        began = pulsed = time.monotonic()
+        first_s: float | None = None
+        while awaited := {name: part for name, part in parts.items() if part.pending and not part.ready}:
+            now = time.monotonic()
+            for name, part in awaited.items():
+                with self._losing(name, part):
+                    if now - pulsed >= PULSE_S:
+                        part.member.pulse()
+                    self._take(part, part.member.poll(POLL_S / len(awaited)))
+                    if part.member.silent_s() > self._patience.silent_s:
+                        raise HostLostError(f"it has not answered for {self._patience.silent_s:g} s")
+            pulsed = now if now - pulsed >= PULSE_S else pulsed
+            if first_s is None and any(part.ready or isinstance(part.event, Done) for part in parts.values()):
+                first_s = time.monotonic() - began
+            self._press(awaited, time.monotonic() - began, first_s, longest_s)
+
+    @staticmethod
+    def _take(part: _Part, event: Event | None) -> None:
+        if isinstance(event, Ready):
+            part.ready = True
+        elif event is not None:
+            part.event = event
+
+    def _press(
+        self, awaited: dict[str, _Part], passed_s: float, first_s: float | None, longest_s: float | None
+    ) -> None:
+        """Stop what is too far behind, and give up what does not end when stopped."""
+        limits = [longest_s] if longest_s is not None else []
+        if first_s is not None:
+            limits.append(first_s + max(3 * first_s, self._patience.apart_s))
+        if not limits or passed_s < (limit := min(limits)):
+            return
+        for name, part in awaited.items():
+            if not part.pending or part.ready:
+                continue
+            with self._losing(name, part):
+                if not part.stopped:
+                    part.stopped = True
+                    part.member.stop()
+                elif passed_s > limit + self._patience.stop_s:
+                    raise HostLostError(f"it did not end within {passed_s:.3g} s, nor when it was stopped")
+
+    def _stop(self, parts: dict[str, _Part]) -> None:
+        for name, part in parts.items():
+            if part.pending:
+                with self._losing(name, part):
+                    part.stopped, part.ready = True, False
+                    part.member.stop()
+
+    def _reading(self, parts: Mapping[str, _Part], interrupted: bool) -> dict[str, Any]:
+        """One Reading of all parts; raises what every host raised where none has one."""
+        done = {name: part for name, part in parts.items() if isinstance(part.event, Done)}
+        if not done:
+            refused = [part.event.error for part in parts.values() if isinstance(part.event, Refused)]
+            if refused:
+                raise refused[0]
+            raise self._nobody()
+        failures = {name: self._why(name, part) for name, part in parts.items() if name not in done}
+        failures |= {name: why for name, why in self.lost.items() if name not in parts}
+        started = {name: _started_ns(part) for name, part in done.items()}
+        readings = {name: dict(part.event.reading) for name, part in done.items() if isinstance(part.event, Done)}
+        for name, part in done.items():
+            if part.stopped and not interrupted:
+                failures[name] = "it was stopped, because it did not end with the others"
+        made = merged(readings, started, failures, self._all)
+        return {**made, "interrupted": True} if interrupted else made
+
+    def _why(self, name: str, part: _Part) -> str:
+        if not isinstance(part.event, Refused):
+            return self.lost.get(name, part.failure)
+        error = part.event.error
+        return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+    def _own(self, parameters: dict[str, Any], name: str, number: int) -> dict[str, Any]:
+        """The parameters of one host: its own data file, and a random order of its own."""
+        own = dict(parameters)
+        shared = next(iter(self._scratch.values()), None)
+        if shared is not None and own.get("path") == shared.data and name in self._scratch:
+            own["path"] = self._scratch[name].data
+        if isinstance(own.get("seed"), int):
+            own["seed"] += number * SEEDS_APART
+        return own
+
+    # --- hosts that go
+
+    def _each(self, ask: Callable[[Member], Any]) -> dict[str, Any]:
+        """What each host answers; raises ``HostLostError`` where none is left."""
+        found: dict[str, Any] = {}
+        for name, member in list(self._members.items()):
+            with self._losing(name):
+                found[name] = ask(member)
+        if not found:
+            raise self._nobody()
+        return found
+
+    def _nobody(self) -> HostLostError:
+        """With the error number of a lost connection, after which nothing else is tried."""
+        return HostLostError(errno.ENOTCONN, "no host is left: " + "; ".join(f"{n}: {w}" for n, w in self.lost.items()))
+
+    @contextlib.contextmanager
+    def _losing(self, name: str, part: _Part | None = None) -> Iterator[None]:
+        """Where a host turns out to be gone, it is named, and the others go on."""
+        try:
+            yield
+        except HostLostError as error:
+            why = str(error)
+            self.lost[name] = why
+            if part is not None:
+                part.failure = why
+            if (member := self._members.pop(name, None)) is not None:
+                with contextlib.suppress(OSError):
+                    member.abandon()
+
+    # --- files
+
+    def place(self, path: Path, *, writes: bool, destroy: str = "", serial: str = "") -> Place:
+        """A directory on every host; whether it can be written is known when a data file is made there."""
+        if destroy or serial:
+            raise UserError("--destroy is for a raw device of one host; this site has several")
+        return Place(path)
+
+    def data_file(self, place: Place) -> DataFile:
+        """Make a data file of its own on every host; raises ``UserError`` where a host refuses."""
+        try:
+            self._scratch = self._each(lambda member: member.claim(place.path))
+        except OSError as error:
+            raise UserError(f"--path {place.path}: {error.strerror or error}; give a directory of every host") from None
+        room = min(room_of(one.size_bytes, one.free_bytes) for one in self._scratch.values())
+        return _DataFiles(self, replace(place, room_bytes=room), Path(next(iter(self._scratch.values())).data))
+
+    def laid_out_bytes(self) -> int:
+        """The length of the shortest data file; raises ``OSError`` where one is gone."""
+        lengths = []
+        for name, member in list(self._members.items()):
+            with self._losing(name):
+                lengths.append(member.size_of(self._scratch[name].data))
+        if not lengths:
+            raise self._nobody()
+        return min(lengths)
+
+    def release(self) -> None:
+        """Remove every data file; a host that is gone removes its own."""
+        scratch, self._scratch = self._scratch, {}
+        for name, one in scratch.items():
+            if name in self._members:
+                with self._losing(name), contextlib.suppress(ValueError):
+                    self._members[name].release(one)
+
+    def close(self) -> None:
+        """Let all hosts go."""
+        self.release()
+        for member in self._members.values():
+            member.close()
+        self._members.clear()
+
+
+class _DataFiles:
+    """The data files of a site; ``data`` is the first host's, and stands for each host's own."""
+
+    def __init__(self, site: Together, place: Place, data: Path) -> None:
+        self._site = site
+        self.place: Place = place
+        self.data: Path = data
+
+    @property
+    def laid_out_bytes(self) -> int:
+        return self._site.laid_out_bytes()
+
+    def close(self) -> None:
+        self._site.release()
+
+
+@cache
+def of_commands(text: str) -> Site:
+    """The site of the agents that these commands start, ``;`` between them; it is let go at the exit.
+
+    Raises ``UserError`` where one cannot be started.
+    """
+    commands = [shlex.split(command) for command in text.split(";") if command.strip()]
+    if not commands:
+        raise UserError("HWDYNO_AGENTS names no command; write: hwdyno-engine serve; ssh node7 hwdyno-engine serve")
+    members: list[Member] = []
+    try:
+        members.extend(map(Agent, commands))
+        site = Together(members)
+    except HostLostError as error:
+        for member in members:
+            member.close()
+        raise UserError(f"HWDYNO_AGENTS: {error}") from None
+    atexit.register(site.close)
+    return site
+
+
+def clock_offset_ns(member: Member) -> int:
+    """A host's clock less ours, by the quickest of some round trips (Cristian 1989): off by half of that at most."""
+    best: tuple[int, int] | None = None
+    for _ in range(PINGS):
+        sent = time.monotonic_ns()
+        there = member.clock_ns()
+        back = time.monotonic_ns()
+        if best is None or back - sent < best[0]:
+            best = (back - sent, there - (sent + back) // 2)
+    assert best is not None
+    return best[1]
+
+
+def _started_ns(part: _Part) -> int:
+    """When a host started, by our clock."""
+    assert isinstance(part.event, Done)
+    return part.event.started_ns - part.offset_ns
+
+
+def _longest_s(parameters: Mapping[str, Any], setup_s: float) -> float | None:
+    """How long a step may take at most, where the parameters say how long the reading is; none where they do not."""
+    timed = [parameters.get(name) or 0.0 for name in ("runtime", "ramp_time", "startdelay")]
+    if parameters.get("time_based") is False or not timed[0] or "io_size" in parameters:
+        return None
+    return setup_s + 3.0 * sum(float(one) for one in timed)
+
+
+def _names(members: Sequence[Member]) -> list[str]:
+    """Each host's name, numbered where two are alike."""
+    seen: Counter[str] = Counter()
+    names = []
+    for member in members:
+        name = member.survey().hostname or "host"
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return names

@@ -1,0 +1,340 @@
+"""The Machine of a Run document as frozen types: what the survey tells of one host, and nothing that computes.
+
+Units stand in the names, as in ``words``. A fact that the survey does not give is none, or an empty tuple;
+``Machine.unknown`` has the reason by dotted path, such as ``storage.disks.0.serial``.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
+from typing import Any
+
+Number = int | float
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingSystem:
+    """The kernel and the distribution."""
+
+    kernel: str | None = None
+    distribution: str | None = None
+    architecture: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """A processor's clock rates, Hz."""
+
+    measured: Number | None = None
+    base: Number | None = None
+    max: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """One kind of cache: its level, and by how many threads each instance is shared."""
+
+    level: int | None = None
+    type: str | None = None
+    """``data``, ``instruction`` or ``unified``."""
+    size_bytes: int | None = None
+    shared_threads: int | None = None
+    instances: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NumaNode:
+    """One NUMA node: its processors and its memory."""
+
+    node: int | None = None
+    cpus: tuple[int, ...] = ()
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """The processors, all sockets together."""
+
+    model: str | None = None
+    vendor: str | None = None
+    sockets: int | None = None
+    cores: int | None = None
+    threads: int | None = None
+    """Hardware threads that are online."""
+    clock_hz: Clocks = Clocks()
+    caches: tuple[Cache, ...] = ()
+    isa: tuple[str, ...] = ()
+    """Instruction sets by feature bits, such as ``avx2``."""
+    numa_nodes: tuple[NumaNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryModule:
+    """One populated socket, by SMBIOS type 17."""
+
+    locator: str | None = None
+    bank_locator: str | None = None
+    size_bytes: int | None = None
+    configured_mt_s: Number | None = None
+    """Transfers a second in millions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Main memory and swap."""
+
+    total_bytes: int | None = None
+    available_bytes: int | None = None
+    swap_total_bytes: int | None = None
+    huge_page_bytes: int | None = None
+    transparent_huge_pages: str | None = None
+    modules: tuple[MemoryModule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The wire of a device; ``bits_s`` is the rate at which it signals, before any encoding."""
+
+    type: str | None = None
+    """``pcie``, ``sata``, ``sas``, ``usb``, ``mmc``, ``network``, or ``none`` of a virtual device."""
+    generation: int | str | None = None
+    lanes: int | None = None
+    generation_max: int | str | None = None
+    lanes_max: int | None = None
+    bits_s: Number | None = None
+    bits_s_max: Number | None = None
+    address: str | None = None
+    slot_generation_max: int | None = None
+    slot_lanes_max: int | None = None
+    upstream: Link | None = None
+    """A slower PCIe link between the device and the processor."""
+    mode: str | None = None
+    """Of a memory card's bus."""
+    clock_hz: Number | None = None
+    nic: str | None = None
+    """The interface that a network filesystem is reached by."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockQueue:
+    """The kernel's request queue of a disk."""
+
+    scheduler: str | None = None
+    nr_requests: int | None = None
+    max_sectors_bytes: int | None = None
+    io_poll: bool | None = None
+    write_cache: str | None = None
+    logical_block_bytes: int | None = None
+    physical_block_bytes: int | None = None
+    nr_hw_queues: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk, or a file server, at the bottom of a storage chain."""
+
+    name: str | None = None
+    kind: str | None = None
+    rotational: bool | None = None
+    model: str | None = None
+    serial: str | None = None
+    size_bytes: int | None = None
+    firmware: str | None = None
+    driver: str | None = None
+    link: Link | None = None
+    queue: BlockQueue | None = None
+    temperature_c: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer between the filesystem and its disks: a partition, RAID, encryption, a volume."""
+
+    name: str | None = None
+    kind: str | None = None
+    detail: str | None = None
+    on: tuple[str, ...] = ()
+    """The names of the layers or disks below it."""
+    level: str | None = None
+    """Of a RAID."""
+
+
+@dataclass(frozen=True, slots=True)
+class IoLimit:
+    """A control group's limits on one block device."""
+
+    device: str | None = None
+    read_bytes_s: Number | None = None
+    write_bytes_s: Number | None = None
+    read_operations_s: Number | None = None
+    write_operations_s: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The storage behind one path."""
+
+    path: str | None = None
+    mount_point: str | None = None
+    filesystem: str | None = None
+    options: tuple[str, ...] = ()
+    source: str | None = None
+    size_bytes: int | None = None
+    free_bytes: int | None = None
+    chain: tuple[Layer, ...] = ()
+    disks: tuple[Disk, ...] = ()
+    limits: tuple[IoLimit, ...] = ()
+
+    @property
+    def disk(self) -> Disk:
+        """The first disk; one without any fact where none is known."""
+        return self.disks[0] if self.disks else Disk()
+
+
+@dataclass(frozen=True, slots=True)
+class Nic:
+    """A network interface."""
+
+    name: str | None = None
+    driver: str | None = None
+    virtual: bool | None = None
+    bits_s: Number | None = None
+    mtu: int | None = None
+    up: bool | None = None
+    link: Link | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A graphics processor or accelerator."""
+
+    name: str | None = None
+    vendor: str | None = None
+    vendor_id: str | None = None
+    device_id: str | None = None
+    model: str | None = None
+    driver: str | None = None
+    link: Link | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The container or control group around the measuring process, and its limits."""
+
+    kind: str | None = None
+    cpu_limit: Number | None = None
+    """In processors."""
+    cpuset: tuple[int, ...] = ()
+    """Processors that the process may run on."""
+    memory_limit_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """The state of the machine just before the first point."""
+
+    load_1m: Number | None = None
+    governor: str | None = None
+    turbo: bool | None = None
+    steal_share: Number | None = None
+    swap_in_bytes_s: Number | None = None
+    swap_out_bytes_s: Number | None = None
+    memory_available_bytes: int | None = None
+    temperature_c: Number | None = None
+    tcp_congestion_control: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One host that was measured: its parts, its limits, and its conditions before the first point."""
+
+    hostname: str | None = None
+    board: str | None = None
+    os: OperatingSystem = OperatingSystem()
+    cpu: Cpu = Cpu()
+    memory: Memory = Memory()
+    storage: Storage = Storage()
+    nics: tuple[Nic, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+    hypervisor: str | None = None
+    """None on bare metal, unless ``unknown`` has a reason."""
+    container: Container = Container()
+    conditions: Conditions = Conditions()
+    unknown: dict[str, str] = field(default_factory=dict)
+    """By dotted path: why a fact is not known."""
+    other: dict[str, Any] = field(default_factory=dict)
+    """By dotted path: what a survey of another version gave that has no field here."""
+
+    @classmethod
+    def of_survey(cls, survey: Mapping[str, Any]) -> Machine:
+        """The Machine of a survey's JSON; nothing in it is lost, whatever version wrote it."""
+        other: dict[str, Any] = {}
+        values = _fields_of(cls, {key: value for key, value in survey.items() if key != "other"}, "", other)
+        given = survey.get("other")
+        return cls(**{**values, "other": (given if isinstance(given, dict) else {}) | other})
+
+
+_NO_FIT = object()
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _fields_of(kind: type, plain: Mapping[str, Any], at: str, other: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments for ``kind``; what has no field, or another type than the field's, goes to ``other``."""
+    hints, values = _hints(kind), {}
+    for key, value in plain.items():
+        path = f"{at}.{key}" if at else str(key)
+        made = _typed(hints[key], value, path, other) if key in hints else _NO_FIT
+        if made is not _NO_FIT:
+            values[key] = made
+        elif value is not None:
+            other[path] = value
+    return values
+
+
+def _typed(hint: Any, value: Any, path: str, other: dict[str, Any]) -> Any:
+    """``value`` as the type of a field; ``_NO_FIT`` where it is of another."""
+    if isinstance(hint, types.UnionType):
+        made = (_typed(one, value, path, other) for one in hint.__args__)
+        return next((one for one in made if one is not _NO_FIT), _NO_FIT)
+    if is_dataclass(hint) and isinstance(hint, type):
+        return hint(**_fields_of(hint, value, path, other)) if isinstance(value, Mapping) else _NO_FIT
+    if typing.get_origin(hint) is tuple:
+        return _tuple(hint.__args__[0], value, path, other) if isinstance(value, list | tuple) else _NO_FIT
+    if typing.get_origin(hint) is dict:
+        return {str(key): str(why) for key, why in value.items()} if isinstance(value, Mapping) else _NO_FIT
+    if hint is int and isinstance(value, float) and value.is_integer() and path.endswith("_bytes"):
+        return int(value)
+    return value if type(value) is hint else _NO_FIT
+
+
+def _tuple(hint: Any, values: Sequence[Any], path: str, other: dict[str, Any]) -> Any:
+    found: list[Any] = []
+    unfit: dict[str, Any] = {}
+    for at, value in enumerate(values):
+        found.append(_typed(hint, value, f"{path}.{at}", unfit))
+    if any(one is _NO_FIT for one in found):
+        return _NO_FIT
+    other.update(unfit)
+    return tuple(found)
+
+
+def survey_of(machine: Machine) -> dict[str, Any]:
+    """The Machine as plain JSON values in the survey's shape, with what has no field under ``other``."""
+    plain: dict[str, Any] = _plain(machine)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return value

@@ -1,0 +1,159 @@
+"""What has to be prepared before it can be measured, one file a scenario: a data set, an index, a server's other end.
+
+A scenario says what it prepares, lists its points and cleans up. It is found by walking this folder for a
+``Kind``, whose options the command line and plan files take.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwdyno.scenarios.preparation import Interrupted, Preparation, ScratchFolder
+from hwdyno.scenarios.request import Chosen, Option, Request, place_of
+from hwdyno.scenarios.scenario import Scenario, together
+from hwdyno.words import UserError
+
+if TYPE_CHECKING:
+    from hwdyno.hosts import Host
+
+__all__ = [
+    "Interrupted",
+    "Kind",
+    "Option",
+    "Preparation",
+    "Request",
+    "Scenario",
+    "all_kinds",
+    "chosen_by",
+    "of_command",
+    "of_experiments",
+    "place_of",
+]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Kind:
+    """What a scenario declares of itself."""
+
+    name: str
+    command: str
+    """The command that takes its options."""
+    make: Callable[[Request, Host], Scenario]
+    """Raises ``UserError`` for what cannot be measured, before anything is made."""
+    title: str = ""
+    """Of its options in the help."""
+    options: tuple[Option, ...] = ()
+    chosen_by: str = ""
+    """The option that chooses it among the scenarios of its command; empty for the one that is chosen otherwise."""
+    kernel: str = ""
+    """The kernel whose parameters are axes of the command; empty where none are."""
+    hidden: Collection[str] = ()
+    """Those of them that are no axes: the scenario settles them."""
+    experiments: tuple[str, ...] = ()
+    """Of the catalogue: those that ``hwdyno run`` and plan files measure by this scenario."""
+    brief: Mapping[str, Any] = field(default_factory=dict)
+    """Its options in ``hwdyno run``, where they are not its defaults."""
+
+
+@cache
+def all_kinds() -> tuple[Kind, ...]:
+    """Every scenario of this folder; within a command the one without ``chosen_by`` comes first."""
+    modules = (importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
+    found = [module.KIND for module in modules if hasattr(module, "KIND")]
+    return tuple(sorted(found, key=lambda kind: (kind.command, kind.chosen_by != "", kind.name)))
+
+
+def of_command(command: str) -> tuple[Kind, ...]:
+    """The scenarios of a command."""
+    return tuple(kind for kind in all_kinds() if kind.command == command)
+
+
+def chosen_by(command: str, options: Mapping[str, Any]) -> Kind:
+    """The scenario of a command that its options choose."""
+    first, *others = of_command(command)
+    return next((kind for kind in others if options.get(kind.chosen_by)), first)
+
+
+def of_experiments(
+    chosen: Sequence[Chosen],
+    host: Host,
+    *,
+    path: Path | None = None,
+    load: str | None = None,
+    seed: int | None = None,
+    **how: Any,
+) -> Scenario:
+    """The scenario that measures experiments of the catalogue, each with its axes; as ``plan.build``, with its options.
+
+    What has to be prepared for them is made small, in a directory of the run.
+    """
+    from hwdyno.workspace import Scratch, check_place
+
+    place = (path or Path()).absolute()
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    request = Request(places=((place.name, place),), load=load, seed=seed, **how)
+    groups = _grouped(chosen)
+    if any(kind is not None for kind, _ in groups):
+        check_place(place, writes=True)
+    scratch = Scratch(place)
+    own = ScratchFolder(where=place, scratch=scratch)
+    parts = []
+    for kind, members in groups:
+        if kind is None:
+            parts.append(Scenario(plan=request.plan(members, host)))
+            continue
+        part = kind.make(_brief(kind, members, request, scratch.folder), host)
+        # That directory has another name each time.
+        shown = [
+            replace(one, what=one.what.replace(str(scratch.folder), f"{place}/hwdyno-scratch-…"))
+            for one in part.preparations
+        ]
+        parts.append(replace(part, plan=replace(part.plan, path=place), preparations=(own, *shown)))
+    return together(parts)
+
+
+def _grouped(chosen: Sequence[Chosen]) -> list[tuple[Kind | None, list[Chosen]]]:
+    """Experiments that share their preparations, by the same scenario, options and axes; plain ones all in one."""
+    mine = {name: kind for kind in all_kinds() for name in kind.experiments}
+    groups: list[tuple[Kind | None, list[Chosen]]] = []
+    for experiment, axes in chosen:
+        kind = mine.get(experiment.name)
+        if kind is None and experiment.options:
+            raise UserError(f"{experiment.name} takes no options; leave them out")
+        for other, members in groups:
+            first, its_axes = members[0]
+            if other is kind and (kind is None or (first.options, its_axes) == (experiment.options, axes)):
+                members.append((experiment, axes))
+                break
+        else:
+            groups.append((kind, [(experiment, axes)]))
+    return groups or [(None, [])]
+
+
+def _brief(kind: Kind, members: Sequence[Chosen], request: Request, folder: Path) -> Request:
+    """What ``hwdyno run`` wants of a scenario: what it makes goes into a directory of the run."""
+    (_, place), (first, axes) = request.places[0], members[0]
+    return replace(
+        request,
+        places=((place.name, folder),),
+        axes=axes,
+        options=_options(kind, first.options),
+        only=frozenset(one.name for one, _ in members),
+        is_brief=True,
+    )
+
+
+def _options(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of the kind's command, those that are given as the command line has them."""
+    known = {one.name: one for other in of_command(kind.command) for one in other.options}
+    if unknown := sorted(set(given) - set(known)):
+        raise UserError(f"{kind.name} has no option '{unknown[0]}'; it has: {', '.join(known)}")
+    typed = {name: known[name].typed(value) for name, value in given.items()}
+    return {name: one.default for name, one in known.items()} | dict(kind.brief) | typed

@@ -1,0 +1,182 @@
+"""A job file of fio's: its jobs run as fio would run them, on files of their own or those that it names."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwdyno.plan import Plan, Profile
+from hwdyno.scenarios import Kind, Option
+from hwdyno.scenarios.preparation import Preparation
+from hwdyno.scenarios.request import Request
+from hwdyno.scenarios.scenario import Scenario
+from hwdyno.words import Note, Run, UserError
+
+if TYPE_CHECKING:
+    from hwdyno.formats.fio_job import Job, JobFile
+    from hwdyno.hosts import Host
+    from hwdyno.peers import Peer
+    from hwdyno.runner.jobs import Work
+    from hwdyno.runner.progress import Keeper, Progress
+
+TRACES = ("write_iolog", "read_iolog")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobScenario(Scenario):
+    """Groups of jobs; the jobs of a group run at the same time."""
+
+    has_earlier: bool = False
+    job_file: JobFile
+    title: str
+    groups: list[list[Work]]
+
+    def measure(
+        self,
+        plan: Plan,
+        host: Host,
+        store: Keeper,
+        run_id: str,
+        progress: Progress,
+        peers: Sequence[Peer],
+        explain: Callable[[Run], Run],
+    ) -> Run:
+        """Run group after group, and write each job's logs as it ends; no peer stands beside it."""
+        from hwdyno.runner import jobs
+
+        return jobs.run(
+            self.groups,
+            host,
+            store,
+            run_id,
+            asks=f"What does the job file {self.title} measure?",
+            command=plan.command,
+            seed=plan.seed,
+            progress=progress,
+            explain=explain,
+            logged=log_writer(self.job_file),
+        )
+
+
+def make(request: Request, host: Host) -> JobScenario:
+    """The job file that is named; ``-`` is standard input."""
+    from hwdyno.formats import fio_job
+
+    files = request.options["files"]
+    if len(files) != 1:
+        raise UserError("storage job takes one job file, such as hwdyno storage job reads.fio")
+    name = files[0]
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UserError(f"cannot read {name}: {(error.strerror or str(error)).lower()}") from None
+    beside = Path() if name == "-" else Path(name).parent
+    job_file = fio_job.parse(
+        text,
+        name,
+        ignore=request.options["ignore"],
+        included=lambda other: (beside / other).read_text("utf-8", errors="replace"),
+        traces=lambda other: Path(other).read_text("utf-8", errors="replace"),
+    )
+    _, path = request.places[0]
+    groups = groups_of(job_file, path)
+    plan = Plan(
+        profile=Profile("job file", 0.0, 0.0, 0.0, 1, 1, 0),
+        experiments=(),
+        path=path,
+        seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
+        command=request.command,
+    )
+    return JobScenario(
+        plan=plan,
+        preparations=_files(groups),
+        job_file=job_file,
+        title=Path(name).name,
+        groups=groups,
+    )
+
+
+def _files(groups: Sequence[Sequence[Work]]) -> tuple[Preparation, ...]:
+    """The files that are laid out for the jobs, by their directories."""
+    from hwdyno.runner.jobs import own_bytes
+
+    needed: dict[Path, int] = {}
+    for work in (work for group in groups for work in group):
+        if work.touches_files and not work.files and work.size is not None:
+            needed[work.directory] = needed.get(work.directory, 0) + own_bytes(work)
+    return tuple(
+        Preparation(what=f"files of the jobs: in {path}, removed after", where=path, bytes=size)
+        for path, size in needed.items()
+    )
+
+
+def log_writer(job_file: JobFile) -> Callable[[Work, list[dict[str, Any]]], None]:
+    """Writes the log files of each job as it ends, into the current directory, as fio does."""
+    from hwdyno.formats import fio_log
+
+    wanted = {}
+    thread = 1
+    for job, name in zip(job_file.jobs, unique_names(job_file), strict=True):
+        wanted[name] = (job.logs, thread)
+        thread += int(job.parameters.get("numjobs") or 1)
+
+    def write(work: Work, threads: list[dict[str, Any]]) -> None:
+        logs, first = wanted[work.name]
+        try:
+            for name, text in fio_log.files(logs, threads, first):
+                Path(name).write_text(text)
+        except OSError as error:
+            sys.stderr.write(f"note: the logs of {work.name} could not be written: {error.strerror}\n")
+
+    return write
+
+
+def groups_of(job_file: JobFile, path: Path) -> list[list[Work]]:
+    """The jobs as the runner takes them, relative files below ``path``."""
+    groups = [[_work(job, path) for job in group] for group in job_file.groups]
+    titles = iter(unique_names(job_file))
+    return [[replace(work, name=next(titles)) for work in group] for group in groups]
+
+
+def unique_names(job_file: JobFile) -> list[str]:
+    """Each job's name in order of the groups; names that are alike get a number."""
+    from hwdyno.runner.jobs import names
+
+    return list(names([job.name for job in job_file.jobs]))
+
+
+def _work(job: Job, path: Path) -> Work:
+    from hwdyno.runner.jobs import Work
+
+    folders = job.files.directories or ("",)
+    names = job.files.paths(job.name.partition(".")[0], int(job.parameters.get("numjobs") or 1))
+    notes = tuple(Note(code, says) for code, says in job.notes)
+    # Like fio's, traces lie in the current directory.
+    traces = {key: str(Path(str(job.parameters[key])).absolute()) for key in TRACES if key in job.parameters}
+    return Work(
+        name=job.name,
+        parameters={**job.parameters, **traces},
+        directory=path / folders[0],
+        files=tuple(path / name for name in names),
+        count=job.files.count,
+        each=job.files.each,
+        size=job.size,
+        size_share=job.size_share,
+        writes=job.writes,
+        notes=notes,
+        after=job.after,
+        ends=job.ends,
+    )
+
+
+KIND = Kind(
+    name="fio_job",
+    command="storage",
+    make=make,
+    title="job files",
+    options=(Option("--ignore", "run a job file without this key of it", "KEY", is_list=True),),
+)

@@ -1,0 +1,108 @@
+"""Plain reads beside a training workload: its transfer size and threads on one laid-out file of the same storage."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hwdyno.formats.workload import Workload
+from hwdyno.scenarios.preparation import Interrupted, Preparation, Says, refused
+from hwdyno.scenarios.request import free_bytes
+from hwdyno.units import parse_size
+from hwdyno.words import Parameters, UserError
+
+if TYPE_CHECKING:
+    from hwdyno.experiments import Experiment
+    from hwdyno.hosts import Host
+    from hwdyno.plan import Plan
+
+NAME = "storage.pattern."
+FILE = "hwdyno-plain-reads"
+FILE_BYTES = 1 << 30
+ROOM_SHARE = 0.1
+"""Of the free room, so much at most is taken by the file."""
+
+
+def beside(
+    workload: Workload,
+    where: tuple[str, Path],
+    accelerators: Sequence[int],
+    readers: Sequence[int],
+    given: Mapping[str, Any],
+    most_bytes: int = FILE_BYTES,
+) -> Experiment:
+    """The experiment for one storage, by name and path, with as many threads as so many accelerators' readers are.
+
+    ``given`` are axes as they were typed: those that say how to read are taken, the first value of each.
+    """
+    from hwdyno.experiments import Experiment
+    from hwdyno.sweep import Sweep
+
+    storage, path = where
+    jobs = sorted({number * max(1, each) for number in accelerators for each in readers})
+    first = {name: _first(values) for name, values in given.items()}
+    block = parse_size(first["transfer_size"]) if "transfer_size" in first else workload.transfer_size
+    least, room = block * jobs[-1], int(free_bytes(path) * ROOM_SHARE)
+    fixed: Parameters = {
+        "path": str(path / FILE), "size": max(least, min(most_bytes, room)) // block * block, "bs": block, "rw": "read",
+        "ioengine": "psync", "iodepth": 1, "direct": first.get("direct", False), "drop_cache": True,
+        "time_based": False, "runtime": 0.0, "ramp_time": 0.0,
+    }  # fmt: skip
+    return Experiment(
+        name=f"{NAME}{workload.name}{f'@{storage}' if storage else ''}",
+        asks=f"What would this storage give readers like {workload.name}'s, without files, batches and parsing?",
+        kernel="storage_blocks",
+        load="numjobs",
+        sweep=Sweep(numjobs=tuple(jobs)),
+        fixed=fixed,
+    )
+
+
+def _first(values: Any) -> Any:
+    if isinstance(values, str):
+        return values.partition(",")[0]
+    return values[0] if isinstance(values, list | tuple) else values
+
+
+def files_of(plan: Plan) -> tuple[PlainFile, ...]:
+    """The files that a plan's plain reads are of."""
+    mine = [one for one in plan.experiments if one.experiment.name.startswith(NAME)]
+    sizes = {Path(str(one.fixed["path"])): int(one.fixed["size"] or 0) for one in mine}
+    return tuple(
+        PlainFile(
+            what=f"plain reads: {path} (written and removed)",
+            where=path,
+            bytes=size,
+            seed=plan.seed,
+        )
+        for path, size in sizes.items()
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlainFile(Preparation):
+    """A file of incompressible data, beside the data set."""
+
+    seed: int
+
+    @contextlib.contextmanager
+    def made(self, host: Host, says: Says) -> Iterator[bool]:
+        """The file; it never takes the place of one that is there."""
+        path = self.where
+        if path.exists():
+            raise UserError(f"{path} is in the way of plain reads; remove it, or give --no-plain")
+        try:
+            try:
+                reading = host.run("storage_layout", {"path": str(path), "size": self.bytes, "seed": self.seed})
+            except OSError as error:
+                raise refused(error) from None
+            for fault in reading["faults"]:
+                raise UserError(f"{path} could not be written: {fault['says']}; free some room, or give --no-plain")
+            if reading["interrupted"]:
+                raise Interrupted("interrupted while the file of plain reads was written")
+            yield True
+        finally:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,91 @@
+"""What has to be there before a scenario measures: what it is, its bytes, the time it takes, and how it goes again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hwdyno.hosts import Host
+from hwdyno.words import UserError
+from hwdyno.workspace import Scratch
+
+Says = Callable[[str], None]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while something was made; its text says what becomes of it."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Preparation:
+    """Something that a scenario makes and removes, or, if its points make it themselves, only removes."""
+
+    what: str = ""
+    """What it is, where, and what becomes of it, for a dry run; empty for what is not worth a line."""
+    where: Path
+    bytes: int = 0
+    """What will be written."""
+    is_limit: bool = False
+    """Whether ``bytes`` is the most that will be written."""
+    by_points: bool = False
+    """Whether the points write it: then their own lines count its bytes."""
+    compute_s: float = 0.0
+    """What it takes beside writing."""
+    experiments: frozenset[str] = frozenset()
+    """Those that are left out where it cannot be made."""
+
+    def seconds(self, write_bytes_s: float) -> float:
+        """How long it takes at least, where ``write_bytes_s`` is what the storage takes at most."""
+        return 0.0 if self.by_points else self.bytes / write_bytes_s + self.compute_s
+
+    @contextlib.contextmanager
+    def made(self, host: Host, says: Says) -> Iterator[bool]:
+        """It is there inside of the context, and gone after; false where this machine cannot make it.
+
+        Raises ``UserError`` for what the machine refused, and ``Interrupted``.
+        """
+        yield True
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FolderOfPoints(Preparation):
+    """A folder in which a kernel makes and removes its own files; what a killed one left is removed by its pattern."""
+
+    pattern: str
+    by_points: bool = True
+
+    @contextlib.contextmanager
+    def made(self, host: Host, says: Says) -> Iterator[bool]:
+        """Nothing before; after, the files of that pattern go, and the folder if nothing else lies in it."""
+        try:
+            yield True
+        finally:
+            for file in self.where.glob(self.pattern):
+                file.unlink(missing_ok=True)
+            remove_if_empty(self.where)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScratchFolder(Preparation):
+    """The directory of one run's own in which ``hwdyno run`` puts what its scenarios make."""
+
+    scratch: Scratch
+
+    @contextlib.contextmanager
+    def made(self, host: Host, says: Says) -> Iterator[bool]:
+        """The directory, locked against other runs' clean-up."""
+        with self.scratch:
+            yield True
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Remove a folder in which nothing is left."""
+    with contextlib.suppress(OSError):  # It is not empty, or not there.
+        folder.rmdir()
+
+
+def refused(error: OSError) -> UserError:
+    """What the engine refused, as a user's error."""
+    return UserError(error.strerror or str(error))

@@ -1,0 +1,123 @@
+"""A scenario: what it prepares, the points that it measures, and a context in which all of that is there."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from hwdyno.plan import Line, Plan, listing
+from hwdyno.scenarios import data_file
+from hwdyno.scenarios.preparation import Preparation, Says
+from hwdyno.words import Run, UserError
+
+if TYPE_CHECKING:
+    from hwdyno.hosts import Host
+    from hwdyno.peers import Peer
+    from hwdyno.runner.progress import Keeper, Progress
+
+
+def _nothing(_: Run) -> Iterable[str]:
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """What one command measures, with all that has to be there for it."""
+
+    plan: Plan
+    preparations: tuple[Preparation, ...] = ()
+    needs: tuple[str, ...] = ()
+    """What a dry run says of the load itself."""
+    remarks: tuple[str, ...] = ()
+    """Sentences before anything is done, such as the memory that it takes."""
+    summary: Callable[[Run], Iterable[str]] = _nothing
+    """Lines beneath the report."""
+    has_earlier: bool = True
+    """Whether what earlier Runs differed by belongs into its intervals."""
+    is_prepared_only: bool = False
+    """Whether nothing is measured: what was made is there for the next command."""
+
+    def prepares(self) -> tuple[Preparation, ...]:
+        """All that it makes, the data file that the runner lays out included."""
+        return (*self.preparations, *data_file.of(self.plan))
+
+    def points(self, write_bytes_s: float) -> list[Line]:
+        """Every point with the bytes that it writes and the time that it takes."""
+        from hwdyno.runner import budget
+
+        return listing(budget.fitted(self.plan, self.plan.budget_s), write_bytes_s)
+
+    def beside(self, other: Scenario) -> Scenario:
+        """Both, as one; measured as this one's plan says."""
+        return together((self, other))
+
+    @contextlib.contextmanager
+    def ready(self, host: Host, says: Says) -> Iterator[Plan]:
+        """The plan as it can be measured now, with everything made; all of it goes again, however this ends."""
+        from hwdyno.runner.signals import terminations_interrupt
+
+        began = time.monotonic()
+        with terminations_interrupt(), contextlib.ExitStack() as outer:
+            made = contextlib.ExitStack()
+            outer.push(_undisturbed(made))
+            plan = self.plan
+            for one in self.preparations:
+                if not made.enter_context(one.made(host, says)):
+                    kept = (each for each in plan.experiments if each.experiment.name not in one.experiments)
+                    plan = replace(plan, experiments=tuple(kept))
+            yield replace(plan, prepared_s=time.monotonic() - began)
+
+    def measure(
+        self,
+        plan: Plan,
+        host: Host,
+        store: Keeper,
+        run_id: str,
+        progress: Progress,
+        peers: Sequence[Peer],
+        explain: Callable[[Run], Run],
+    ) -> Run:
+        """Measure the plan that ``ready`` gave."""
+        from hwdyno import runner
+
+        return runner.run(plan, host, store, run_id, progress=progress, peers=peers, explain=explain)
+
+
+def together(scenarios: Sequence[Scenario]) -> Scenario:
+    """Several as one, measured as the first one's plan says; raises ``UserError`` where two have a name in common."""
+    first = scenarios[0]
+    experiments = tuple(planned for one in scenarios for planned in one.plan.experiments)
+    names = [planned.experiment.name for planned in experiments]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"an experiment is named twice: {', '.join(twice)}")
+    return replace(
+        first,
+        plan=replace(
+            first.plan,
+            experiments=experiments,
+            given=frozenset().union(*(one.plan.given for one in scenarios)),
+        ),
+        preparations=tuple(dict.fromkeys(made for one in scenarios for made in one.preparations)),
+        needs=tuple(text for one in scenarios for text in one.needs),
+        remarks=tuple(text for one in scenarios for text in one.remarks),
+        summary=lambda run: [line for one in scenarios for line in one.summary(run)],
+    )
+
+
+def _undisturbed(
+    stack: contextlib.ExitStack,
+) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], bool | None]:
+    """The stack's end, which no further Ctrl-C cuts short."""
+    from hwdyno.runner.signals import uninterrupted
+
+    def end(
+        kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        with uninterrupted():
+            return stack.__exit__(kind, error, traceback)
+
+    return end

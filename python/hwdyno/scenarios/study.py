@@ -1,0 +1,184 @@
+"""A published study: its questions at its own sizes, or scaled down; of the network also between two nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hwdyno.scenarios import Kind, Option, storage_classes, two_nodes
+from hwdyno.scenarios.request import Request
+from hwdyno.scenarios.scenario import Scenario
+from hwdyno.words import Parameters, UserError
+
+if TYPE_CHECKING:
+    from hwdyno.experiments import Experiment
+    from hwdyno.hosts import Host
+    from hwdyno.plan import Plan
+    from hwdyno.studies import Block, Question, Study
+
+# Of the memory that is free, so much may hold blocks in flight.
+BUFFER_SHARE = 0.5
+
+
+def make(request: Request, host: Host) -> Scenario:
+    """The study that the request names."""
+    from hwdyno import studies
+
+    study = studies.find(request.study)
+    if study.method:
+        does = f"hwdyno storage {study.name.replace('-', ' ')}"
+        raise UserError(f"{study.name} is a method of testing and no study; it is done by {does}")
+    if not study.questions:
+        return storage_classes.make(request, host)
+    if len(request.places) > 1:
+        raise UserError(f"{study.name} is about one storage; give --path once")
+    asks_network = any(question.name.startswith("network.") for question in _chosen(study, request.options["only"]))
+    server = request.options["server"]
+    second = two_nodes.place_of(server) if asks_network else None
+    plan = plan_of(study, request, host, second)
+    if second is None or server:
+        return Scenario(plan=plan)
+    names = (planned.experiment.name for planned in plan.experiments)
+    far = frozenset(name for name in names if name.endswith(_suffix()))
+    return Scenario(plan=plan, preparations=(two_nodes.SecondNode(experiments=far),))
+
+
+def plan_of(study: Study, request: Request, host: Host, second: tuple[str, int] | None = None) -> Plan:
+    """The study's plan: at its own sizes and times with the profile ``full``, scaled down otherwise.
+
+    Its questions about the network are measured over loopback, and again to the server at ``second``.
+    """
+    from hwdyno import plan as plans
+
+    is_full, largest = request.profile == "full", _largest_buffers(host)
+    chosen = _chosen(study, request.options.get("only"))
+    questions = [*chosen, *(_on_two_nodes(chosen, second) if second else ())]
+    budget_s = plans.budget_of(request.profile, request.peers) if request.budget_s is None else request.budget_s
+    made = replace(request, load=None, budget_s=budget_s, study=study.name)
+    plan = made.plan([(_experiment(one, request.profile, largest), {}) for one in questions], host)
+    return _at_full_length(plan, questions) if is_full else plan
+
+
+def _experiment(question: Question, profile: str, largest: int) -> Experiment:
+    """A question as an experiment, with the ceilings and peers of the catalogue's own on the same kernel."""
+    from hwdyno import experiments as catalogue
+    from hwdyno import plan as plans
+    from hwdyno.experiments import Experiment
+    from hwdyno.sweep import Sweep
+
+    is_full, on_disk = profile == "full", question.kernel == "storage_blocks"
+    scaled_bytes = plans.PROFILES[profile].size_bytes if profile in plans.PROFILES else 0
+    size = question.size_bytes if is_full else min(question.size_bytes, scaled_bytes)
+    alike = [one for one in catalogue.all() if one.kernel == question.kernel]
+    like = next((one for one in alike if one.name == question.name), alike[0] if alike else None)
+    fixed: Parameters = {**question.fixed, **({"size": size} if on_disk else {})}
+    if is_full and question.startdelay_s:
+        fixed["startdelay"] = question.startdelay_s
+    blocks = question.blocks if is_full else tuple(_brief(block, question) for block in question.blocks)
+    sweeps = [Sweep(_fitting(block, size, largest) if on_disk else block) for block in blocks]
+    sweep = sweeps[0]
+    for more in sweeps[1:]:
+        sweep = sweep + more
+    own = Experiment(
+        name=question.name,
+        asks=question.asks,
+        kernel=question.kernel,
+        load=question.load,
+        sweep=sweep,
+        fixed=fixed,
+    )
+    if like is None:
+        return own
+    return replace(
+        own,
+        metric=like.metric,
+        ceilings=like.ceilings,
+        peers=like.peers,
+        needs=like.needs,
+        runtime_share=like.runtime_share,
+        setup_s=like.setup_s,
+    )
+
+
+def _chosen(study: Study, only: str | None) -> list[Question]:
+    """The study's questions, or those of the resources named; ``cpu`` and ``disk`` say compute and storage."""
+    if only is None:
+        return list(study.questions)
+    words = {"cpu": "compute", "disk": "storage"}
+    wanted = {words.get(name.strip(), name.strip()) for name in only.split(",")}
+    resources = {question.name.partition(".")[0] for question in study.questions}
+    if not wanted <= resources:
+        unknown = ", ".join(sorted(wanted - resources))
+        raise UserError(f"{study.name} asks nothing of '{unknown}'; it asks of: {', '.join(sorted(resources))}")
+    return [question for question in study.questions if question.name.partition(".")[0] in wanted]
+
+
+def _on_two_nodes(questions: list[Question], second: tuple[str, int]) -> list[Question]:
+    """The questions about the network, measured to a server on another node."""
+    place: Parameters = {"server": second[0], "port": second[1]}
+    return [
+        replace(
+            question,
+            name=question.name + _suffix(),
+            asks=f"{question.asks[:-1]}, between two nodes?",
+            fixed={**question.fixed, **({"server": second[0]} if question.kernel == "network_ping" else place)},
+        )
+        for question in questions
+        if question.name.startswith("network.")
+    ]
+
+
+def _suffix() -> str:
+    """What the names of experiments between two nodes end with."""
+    from hwdyno.studies.cloud_vm_network import TWO_NODES
+
+    return TWO_NODES
+
+
+def _at_full_length(plan: Plan, questions: Sequence[Question]) -> Plan:
+    """Every reading as long as the study's own was, three of each point at least; a budget bounds the further ones."""
+    runtimes = {question.name: question.runtime_s for question in questions}
+    experiments = tuple(
+        replace(one, fixed={**one.fixed, "runtime": runtimes[one.experiment.name]}) if "runtime" in one.fixed else one
+        for one in plan.experiments
+    )
+    profile = replace(plan.profile, repeats_min=3)
+    return replace(plan, experiments=experiments, profile=profile, given=plan.given | {"startdelay", "runtime"})
+
+
+def _brief(block: Block, question: Question) -> Block:
+    """The axes with fewer values, for a study that is not done at full length."""
+    return {**block, **{name: values for name, values in question.brief.items() if name in block}}
+
+
+def _fitting(block: object, size: int, largest: int) -> dict[str, object]:
+    """The axes with no block above a quarter of the file, and no more in flight than memory has room for."""
+    axes = dict(block) if isinstance(block, dict) else {}
+    depth = axes.get("iodepth", 1)
+    deepest = max(depth) if isinstance(depth, tuple) else depth
+    sizes = axes.get("bs", 4096)
+    room = min(size // 4, largest // max(1, deepest))
+    room = 1 << max(12, room.bit_length() - 1)
+    axes["bs"] = tuple(min(one, room) for one in sizes) if isinstance(sizes, tuple) else min(sizes, room)
+    return axes
+
+
+def _largest_buffers(host: Host) -> int:
+    available = host.survey(None).memory.available_bytes
+    return int(available * BUFFER_SHARE) if available else 1 << 30
+
+
+KIND = Kind(
+    name="study",
+    command="study",
+    make=make,
+    options=(
+        Option("--only", "only these resources of the study, e.g. memory,cpu,disk", "NAMES"),
+        Option(
+            "--server",
+            "a second node, where `hwdyno network server` runs, for questions about the network",
+            "ADDR[:PORT]",
+        ),
+    ),
+)

@@ -1,0 +1,48 @@
+"""What a sweep may depend on of the site that its plan is made for: its processors and its NUMA nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hwdyno.machine import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The processors that a measuring process may use, and the NUMA nodes, of each host of a site."""
+
+    processors: int = 1
+    cpu_nodes: tuple[int, ...] = (0,)
+    """NUMA nodes with processors; node 0 where the system lists none."""
+    memory_nodes: tuple[int, ...] = (0,)
+    """NUMA nodes with memory."""
+
+    @classmethod
+    def of_machine(cls, machine: Machine) -> Topology:
+        """The topology that a survey gives."""
+        nodes = [node for node in machine.cpu.numa_nodes if node.node is not None]
+        return cls(
+            processors=len(machine.container.cpuset) or machine.cpu.threads or 1,
+            cpu_nodes=tuple(node.node or 0 for node in nodes if node.cpus) or (0,),
+            memory_nodes=tuple(node.node or 0 for node in nodes if node.memory_bytes) or (0,),
+        )
+
+    @classmethod
+    def common(cls, hosts: Sequence[Topology]) -> Topology:
+        """What every one of these hosts has: one point runs on all of them."""
+        first, *rest = hosts
+        return cls(
+            processors=min(one.processors for one in hosts),
+            cpu_nodes=tuple(node for node in first.cpu_nodes if all(node in one.cpu_nodes for one in rest)) or (0,),
+            memory_nodes=tuple(n for n in first.memory_nodes if all(n in one.memory_nodes for one in rest)) or (0,),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FromSite:
+    """Values of an axis that are known only when a plan is made for a site."""
+
+    name: str
+    """For people, such as ``all processors``."""
+    values: Callable[[Topology], tuple[int, ...]]

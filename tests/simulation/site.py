@@ -1,0 +1,128 @@
+"""Hosts of a site that do not exist: their clocks differ, and one may start late, be slow, die, hang or never end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hwdyno.hosts import Done, Event, HostLostError, Ready, Refused, Scratch
+from hwdyno.hosts.together import Patience, Together
+from hwdyno.machine import Machine
+
+from simulation.host import SimulatedHost, SimulatedMachine
+
+IMPATIENT = Patience(silent_s=0.2, apart_s=0.2, stop_s=0.2, setup_s=0.4)
+
+
+class SimulatedMember(SimulatedHost):
+    """A simulated host that starts when it is told to; every reading is counted, the warm-up too."""
+
+    def __init__(self, name: str, machine: SimulatedMachine | None = None, clock_offset_ns: int = 0) -> None:
+        super().__init__(machine)
+        self.name, self.clock_offset_ns = name, clock_offset_ns
+        self.skew_s = 0.0
+        self.slow = 1.0
+        self.dies_at = self.hangs_at = self.endless_at = self.refuses_at = 0
+        """The reading at which that happens; 0 for never."""
+        self.readings = 0
+        self.starts: list[int] = []
+        """Each start that was named to it, by its own clock."""
+        self.parameters: list[dict[str, Any]] = []
+        self.lengths: dict[str, int] = {}
+        self.closed = False
+        self._events: list[Event] = []
+        self._pulse: float | None = None
+        self._reading: dict[str, Any] = {}
+
+    def survey(self, path: Path | None = None) -> Machine:
+        """Describe the machine under its own name."""
+        return replace(super().survey(path), hostname=self.name)
+
+    def clock_ns(self) -> int:
+        """Our clock, as far off as was planted."""
+        self._alive()
+        return time.monotonic_ns() + self.clock_offset_ns
+
+    def _alive(self) -> None:
+        if self.closed:
+            raise HostLostError("it is closed")
+
+    def prepare(self, kernel: str, parameters: dict[str, Any]) -> None:
+        """Begin a reading, or what was planted for it."""
+        self._alive()
+        self.readings += 1
+        self.parameters.append(parameters)
+        self._events = [Ready()]
+        if self.readings == self.dies_at:
+            self.closed = True
+        elif self.readings == self.hangs_at:
+            self._events = []
+        elif self.readings == self.refuses_at:
+            self._events = [Refused(OSError(28, "No space left on device"))]
+        else:
+            if kernel == "storage_layout":
+                self.lengths[parameters["path"]] = int(parameters["size"])
+            self._reading = super().run(kernel, parameters)
+            self._reading["elapsed_s"] *= self.slow
+
+    def start(self, at_ns: int) -> None:
+        """Start then, or as much later as was planted."""
+        self._alive()
+        self.starts.append(at_ns)
+        if self.readings != self.endless_at:
+            self._events.append(Done(self._reading, at_ns + round(self.skew_s * 1e9)))
+
+    def poll(self, timeout_s: float) -> Event | None:
+        """The next event at once, or none after the whole time."""
+        self._alive()
+        if self._events:
+            return self._events.pop(0)
+        time.sleep(timeout_s)
+        return None
+
+    def pulse(self) -> None:
+        """Ask for a sign of life, which only one that hangs owes."""
+        if self.readings == self.hangs_at and self._pulse is None:
+            self._pulse = time.monotonic()
+
+    def silent_s(self) -> float:
+        """For how long one that hangs has been silent."""
+        return time.monotonic() - self._pulse if self._pulse is not None else 0.0
+
+    def stop(self) -> None:
+        """End an endless reading."""
+        if self.readings == self.endless_at:
+            self._events.append(Done({**self._reading, "interrupted": True}, self.starts[-1]))
+
+    def claim(self, path: Path) -> Scratch:
+        """A data file that is only a name."""
+        self._alive()
+        directory = f"{path}/{self.name}"
+        return Scratch(f"{directory}/data", directory, 1 << 40, 1 << 39)
+
+    def size_of(self, path: str) -> int:
+        """As long as it was laid out."""
+        self._alive()
+        return self.lengths[path]
+
+    def release(self, scratch: Scratch) -> None:
+        """Forget a data file."""
+        self.lengths.pop(scratch.data, None)
+
+    def close(self) -> None:
+        """Answer nothing from now on."""
+        self.closed = True
+
+    abandon = close
+
+
+def site_of_two(
+    *members: SimulatedMember, patience: Patience = IMPATIENT, machine: SimulatedMachine | None = None
+) -> tuple[Together, Sequence[SimulatedMember]]:
+    """A site of these, or of two alike hosts with clocks a day apart."""
+    machine = machine or SimulatedMachine(seed=3, noise=0.005)
+    hosts = members or (SimulatedMember("a", machine), SimulatedMember("b", machine, -86_400 * 10**9))
+    return Together(hosts, patience), hosts
