@@ -1,15 +1,11 @@
 //! The tool's own floor: an operation that does nothing but is counted, clocked and sampled.
 
-use std::path::PathBuf;
-
 use crate::declare::{choice, integer, RUNTIME, THREADS};
 use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::parameter::Role;
 use crate::parameters;
 use crate::reading::Reading;
-use crate::storage::job::options::JobOptions;
 use crate::storage::job::spec::{Engine, Job, Rw};
-use crate::storage::raw::claim::Consent;
 
 /// See the module. The loop is the one of `storage_blocks`, with an access engine that does nothing.
 pub struct Idle;
@@ -33,35 +29,19 @@ impl Kernel for Idle {
         Declaration::new("idle", "what the tool itself costs an operation, with no work under it", "operation");
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let rw = parameters.rw;
+        let Parameters { runtime, iodepth, numjobs, bs, size, rw } = *parameters;
         Job {
-            path: PathBuf::new(),
             engine: Engine::Null,
             read_percent: rw.read_percent(50),
             random: rw.random(),
-            block: parameters.bs,
-            depth: parameters.iodepth,
-            jobs: parameters.numjobs,
-            direct: false,
-            size: parameters.size,
-            offset: 0,
+            block: bs,
+            depth: iodepth,
+            jobs: numjobs,
+            size,
             share_whole: true,
-            runtime_s: parameters.runtime,
+            runtime_s: runtime,
             time_based: true,
-            ramp_s: 0.0,
-            delay_s: 0.0,
-            seed: 1,
-            interval_s: 0.1,
-            cpus: Vec::new(),
-            batch_submit: 0,
-            batch_complete_min: 0,
-            end_fsync: false,
-            drop_cache: false,
-            consent: Consent::default(),
-            files: Vec::new(),
-            fresh: false,
-            fault: None,
-            options: JobOptions::default(),
+            ..Job::default()
         }
         .run(stop)
     }

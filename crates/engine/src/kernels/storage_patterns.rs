@@ -10,7 +10,6 @@ use crate::reading::Reading;
 use crate::storage::io::fault_injection::PlannedFault;
 use crate::storage::job::options::JobOptions;
 use crate::storage::job::spec::{Engine, Job};
-use crate::storage::raw::claim::Consent;
 use crate::{parameters, words};
 
 /// What IOzone's stride read takes by default: every 17th record.
@@ -128,7 +127,6 @@ impl Kernel for StoragePatterns {
             read_percent: pattern.read_percent(),
             random: pattern.is(Trait::Random),
             block,
-            depth: 1,
             jobs: numjobs,
             direct: parameters.direct,
             size: match plain {
@@ -136,25 +134,18 @@ impl Kernel for StoragePatterns {
                 Pattern::Write => (size / jobs).max(block),
                 _ => size,
             },
-            offset: 0,
-            share_whole: false,
             runtime_s: parameters.runtime,
-            time_based: false,
-            ramp_s: 0.0,
-            delay_s: 0.0,
             seed: parameters.seed,
             interval_s: parameters.interval_s,
             cpus: parameters.cpus.clone(),
-            batch_submit: 0,
-            batch_complete_min: 0,
             end_fsync: parameters.end_fsync,
             drop_cache: plain == Pattern::Read,
             files: if fresh { beside(&path, jobs) } else { Vec::new() },
             fresh,
-            consent: Consent::default(),
             fault: PlannedFault::from_environment(),
             options,
             path,
+            ..Job::default()
         };
         if plain == Pattern::Read {
             // Only clean pages can be dropped.

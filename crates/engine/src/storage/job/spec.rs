@@ -147,6 +147,41 @@ pub struct Job {
     pub options: JobOptions,
 }
 
+/// Reads one file in sequence, once, a block of 4 KiB at a time.
+impl Default for Job {
+    fn default() -> Self {
+        Self {
+            path: PathBuf::new(),
+            engine: Engine::Uring,
+            read_percent: 100,
+            random: false,
+            block: 4096,
+            depth: 1,
+            jobs: 1,
+            direct: false,
+            size: 0,
+            offset: 0,
+            share_whole: false,
+            runtime_s: 0.0,
+            time_based: false,
+            ramp_s: 0.0,
+            delay_s: 0.0,
+            seed: 1,
+            interval_s: 0.1,
+            cpus: Vec::new(),
+            batch_submit: 0,
+            batch_complete_min: 0,
+            end_fsync: false,
+            drop_cache: false,
+            consent: Consent::default(),
+            files: Vec::new(),
+            fresh: false,
+            fault: None,
+            options: JobOptions::default(),
+        }
+    }
+}
+
 impl Job {
     pub(super) fn reads(&self) -> bool {
         self.read_percent > 0
