@@ -29,7 +29,8 @@ def made_experiment(*args: Any, **named: Any) -> ExperimentResult:
     )
     points = tuple(point.parameters for point in result.points)
     planned = Planned(experiment, points, result.fixed, result.load, kernel)
-    fixed = experiment.fixed
-    given = {name for name, value in result.fixed.items() if value != kernel.axis(name).default or name in fixed}
+    given = {
+        name for name, value in result.fixed.items() if value != kernel.axis(name).default or name in experiment.fixed
+    }
     declaration = kept_declaration(planned, given - NOT_GIVEN, result.fixed)
     return ExperimentResult(*args, **{**named, "declaration": declaration})

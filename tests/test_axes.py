@@ -90,7 +90,7 @@ class Copier(SimulatedHost):
         count = max(1, round(noisy(0.002, draw) * offered * given["runtime"]))
         copied = stream("copy", count, count * given["chunk"], latency_ns={"total": latencies(count, mean_s * 1e9)})
         samples = {"interval_s": given["runtime"], "operations": [[count]], "bytes": [[count * given["chunk"]]]}
-        return reading(given["runtime"], [copied], (0.01, 0.01), asked=0.0, samples=samples)
+        return reading(given["runtime"], [copied], (0.01, 0.01), in_flight=0.0, samples=samples)
 
 
 def swept(path: Path, load: str, **axes: Any) -> Run:
@@ -162,7 +162,7 @@ def test_a_new_rate_has_its_queue_and_its_advice(tmp_path: Path) -> None:
     assert curve.model == "m-m-m" and curve.ceiling is not None
     assert curve.ceiling.value == pytest.approx(capacity * 4096, rel=0.05)
     found = finding_of(run, "users_wait")
-    assert "operations/s that it can serve" in found.says and "--arrivals 0" in found.advice
+    assert "chunks/s that it can serve" in found.says and "--arrivals 0" in found.advice
     assert "arrivals, operations/s" in drawn(run)
 
 

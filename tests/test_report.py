@@ -18,6 +18,7 @@ from hwdyno.findings import explain
 from hwdyno.machine import Machine
 from hwdyno.report import audit, charts, figures, images, machine, plotdata, rows, tables, theme, verdict
 from hwdyno.report.terminal import print_run, sparkline
+from hwdyno.resources import rate_word
 from hwdyno.statistics import interval
 from hwdyno.store import to_json
 from hwdyno.words import Ceiling, Measurement, Parameters, Run, Value
@@ -40,7 +41,7 @@ WHOLE = MADE["whole"]
     ],
 )
 def test_a_figure_is_said_in_the_unit_of_its_size(value: float, unit: str, expected: str) -> None:
-    assert figures.said(Value(value, unit), "storage") == expected
+    assert figures.quantity(Value(value, unit), rate_word("storage")) == expected
 
 
 def test_sizes_and_shares_are_said_as_the_field_says_them() -> None:
@@ -402,3 +403,11 @@ def test_arithmetic_on_numbers_and_on_integers_is_told_apart_in_tables_and_chart
     (floating, whole) = rows.by_unit(run.experiments[0])
     assert [len(floating.points), len(whole.points)] == [3, 3]
     assert [curve.points for curve in whole.curves] == [(0, 1, 2)]
+
+
+def test_the_parts_of_several_hosts_stand_under_their_names() -> None:
+    one = Machine.of_survey(made_run.MACHINE)
+    alone = machine.machines_of((one,))
+    both = machine.machines_of((one, replace(one, hostname="bench-08")))
+    assert [group.title for group in both] == [f"{host}: {g.title}" for host in ("bench-07", "bench-08") for g in alone]
+    assert machine.machines_of(()) == []

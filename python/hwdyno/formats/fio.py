@@ -17,6 +17,7 @@ from typing import Any
 from hwdyno import foreign
 from hwdyno.formats import fio_options as options
 from hwdyno.formats.fio_latency import Spread, coarse_quantiles, latency_of, spread_of
+from hwdyno.formats.fio_options import KERNEL
 from hwdyno.machine import Disk, Machine, Storage
 from hwdyno.units import amount_at
 from hwdyno.words import (
@@ -254,7 +255,7 @@ def read(text: str, name: str) -> Run:
                 resource="storage",
                 asks="What did fio measure?",
                 load=options.load_of([point.parameters for point in points]),
-                kernel="storage_blocks",
+                kernel=KERNEL,
                 points=tuple(points),
                 planned=len(points),
             ),

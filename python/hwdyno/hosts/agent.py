@@ -151,7 +151,12 @@ class Agent:
     def kernels(self) -> dict[str, Declaration]:
         """The kernels of the host's engine."""
         if self._kernels is None:
-            self._kernels = declarations_of(self._ask("kernels"))
+            try:
+                self._kernels = declarations_of(self._ask("kernels"))
+            except (KeyError, TypeError, AttributeError):
+                raise HostLostError(
+                    "its hwdyno-engine declares kernels in another form; install the same version on both"
+                ) from None
         return self._kernels
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Who is told of a run while it goes on: a person by Progress, and the store by its Journal."""
+"""Who follows a run while it goes on: a person by Progress, and the store by its Journal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Step:
 
 
 class Progress(Protocol):
-    """Who is told how far a run is; called only between readings, so that nothing disturbs a timed region."""
+    """Follows how far a run is; called only between readings, so that nothing disturbs a timed region."""
 
     def says(self, text: str) -> None:
         """Something happened that a person may want to know."""
@@ -36,8 +36,8 @@ class Progress(Protocol):
         """A reading is about to begin."""
         ...
 
-    def ended(self, experiment: str, measurement: Measurement) -> None:
-        """A point is done."""
+    def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
+        """A point is done; ``rate_word`` is the field's word for its operations a second."""
         ...
 
 
@@ -50,7 +50,7 @@ class Silent:
     def begins(self, step: Step) -> None:
         """Nothing."""
 
-    def ended(self, experiment: str, measurement: Measurement) -> None:
+    def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
         """Nothing."""
 
 

@@ -6,9 +6,11 @@
 
 use std::io;
 
-use super::operation::{loop_of, Choice, Job, Loop, Primitive, SCALAR, WRITTEN};
+use super::loops::loop_of;
+use super::operation::{Choice, Job, Loop, Primitive, SCALAR, WRITTEN};
 use super::places::Places;
 use super::work::Work;
+use crate::reading::Verdict;
 use crate::sys::pages::Mapping;
 
 /// A dense walk goes by pieces of this size: a multiple of every mix's pattern (6 and 4 lines) and of
@@ -72,15 +74,17 @@ impl Moved {
             flops: self.flops - before.flops,
         }
     }
-}
 
-/// What was found when the arrays were looked at afterwards.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Verdict {
-    /// Words that were held against what they must be.
-    pub checked: u64,
-    /// Words that were not; a wrong sum of reads counts as one.
-    pub wrong: u64,
+    /// What both moved.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            read: self.read + other.read,
+            written: self.written + other.written,
+            line: self.line + other.line,
+            flops: self.flops + other.flops,
+        }
+    }
 }
 
 fn source(number: usize, word: usize) -> f64 {
@@ -272,7 +276,7 @@ impl Traffic {
         }
     }
 
-    /// Visits of a block of the size that was asked for.
+    /// Visits of a block of the given size.
     #[must_use]
     pub fn visits(&self) -> u64 {
         (self.visited + self.updated) * (self.block / self.work.block.min(self.block))
@@ -398,6 +402,7 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::loops;
     use crate::memory::operation::{Isa, Way};
     use crate::sys::pages::Pages;
 
@@ -406,7 +411,7 @@ mod tests {
     }
 
     fn sets() -> Vec<Isa> {
-        let mut sets = Isa::wide();
+        let mut sets = loops::wide();
         sets.push(Isa::Scalar);
         sets
     }
@@ -449,7 +454,7 @@ mod tests {
     fn every_way_through_a_block_leaves_the_same() {
         let mut taken = 0;
         for primitive in Primitive::ALL {
-            for isa in Isa::wide() {
+            for isa in loops::wide() {
                 for (way, bytes) in [(Way::Ahead, 300_000), (Way::Pages, 5 << 20), (Way::Ahead, 5 << 20)] {
                     let mut traffic = Traffic::new(work(primitive, false, 64, 64, bytes), isa, 3).unwrap();
                     if traffic.take(Choice { isa, way }) {
