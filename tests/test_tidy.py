@@ -199,7 +199,11 @@ def test_no_definition_is_dead() -> None:
 
 
 def test_no_helper_of_the_tests_is_dead() -> None:
-    live = {name for name in OUTSIDE.modules if name.startswith("test_") or name in {"conftest", "benchmarks.__main__"}}
+    live = {
+        name
+        for name in OUTSIDE.modules
+        if name.startswith("test_") or name in {"conftest", "benchmarks.__main__", "fuzz.__main__"}
+    }
     assert_none(modules.dead_modules(OUTSIDE, live, Tree(ROOT, {}), {}))
 
 

@@ -65,7 +65,7 @@ def _fuzz(name: str, seconds: int, keep: bool) -> tuple[int, list[Path]]:
         ]
         command = [sys.executable, "-W", "ignore", "-m", "fuzz", "--child", name, *options]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        executed = re.search(r"number_of_executed_units: (\d+)", done.stderr) or re.search(r"#(\d+)\s+DONE", done.stderr)
+        executed = re.search(r"number_of_executed_units: (\d+)", done.stderr)
         failed = re.findall(r"Test unit written to (\S+)", done.stderr)
         if done.returncode and not failed:
             raise SystemExit(f"{name}: the fuzzer itself failed: {done.stderr[-2000:]}")
