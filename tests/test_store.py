@@ -317,6 +317,16 @@ def test_the_index_is_only_a_cache(tmp_path: Path) -> None:
     assert [entry.id for entry in store.history()] == ["r2", "r0"]
 
 
+def test_a_line_of_the_index_that_is_damaged_is_made_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.save(made.run())
+    (entry,) = store.history()
+    for text in ("", "[]", "{}", '{"headline": 3}', '{"headline": [["a", "b"]]}', '{"id": 3}', '{"id": NaN}', b"\xff"):
+        with sqlite3.connect(store.index) as index:
+            index.execute("UPDATE runs SET entry = ?", (text,))
+        assert store.history() == [entry]
+
+
 def test_the_index_is_used_and_not_trusted_over_a_changed_document(tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = store.save(made.run())
