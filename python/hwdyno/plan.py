@@ -477,6 +477,9 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
     where = f"{path}: [[experiment]]"
     _check_keys(entry, _ENTRY, where)
     axes = entry.get("axes", {})
+    for name, value in axes.items():
+        if not all(isinstance(one, Scalar) for one in (value if isinstance(value, list) else [value])):
+            raise UserError(f"{where}: axes.{name} = {value!r}: must be a value, or a list of values")
     if "kernel" not in entry:
         if "name" not in entry:
             raise UserError(f"{where} needs a name, such as storage.iodepth")

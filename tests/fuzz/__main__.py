@@ -72,7 +72,8 @@ def _fuzz(name: str, seconds: int, keep: bool) -> tuple[int, list[Path]]:
         if done.returncode and not failed:
             raise SystemExit(f"{name}: the fuzzer itself failed: {done.stderr[-2000:]}")
         if failed:
-            print("\n".join(done.stderr.split("=== Uncaught Python exception: ===")[-1].splitlines()[:12]))
+            _, _, raised = (done.stdout + done.stderr).partition("=== Uncaught Python exception: ===")
+            print("\n".join(raised.splitlines()[:30]))
         if keep and not failed:
             _keep(name, corpus)
         return int(executed[1]) if executed else 0, [Path(one) for one in failed]
