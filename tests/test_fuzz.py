@@ -28,9 +28,9 @@ def test_each_seed_is_accepted(target: Target) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_what_once_failed_is_accepted_or_refused_in_one_line(target: Target) -> None:
-    for path in target.failed():
-        target(path.read_bytes())
+def test_what_once_failed_or_reached_new_code_is_accepted_or_refused_in_one_line(target: Target) -> None:
+    for data in [*(path.read_bytes() for path in target.failed()), *target.kept()]:
+        target(data)
 
 
 def test_what_once_failed_is_of_a_reader() -> None:

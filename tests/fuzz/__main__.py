@@ -17,12 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-KEPT = ROOT / "tests" / "data" / "fuzz-corpus"
 FOUND = ROOT / "target" / "fuzz"
 ROOMS = ("foreign", "formats", "peers", "units", "sweep", "plan", "store", "machine")
 """Where new code is looked for; what becomes of a Run after it was read is not what is fuzzed."""
 LONGEST_INPUT = 24 << 10
-MOST_KEPT_BYTES = 6 << 10
+MOST_KEPT_BYTES = 4 << 10
 """Of each reader; all of them together stay below 300 kB."""
 SLOWEST_S = 10
 """For one input."""
@@ -57,9 +56,11 @@ def _fuzz(name: str, seconds: int, keep: bool) -> tuple[int, list[Path]]:
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         corpus, words = Path(folder) / "corpus", Path(folder) / "words"
         corpus.mkdir()
-        kept = sorted((KEPT / name).iterdir()) if (KEPT / name).is_dir() else []
-        for number, data in enumerate([*target.corpus(), *(path.read_bytes() for path in (*kept, *target.failed()))]):
+        seeds = [*target.corpus(), *(path.read_bytes() for path in target.failed())]
+        for number, data in enumerate(seeds):
             (corpus / f"seed-{number}").write_bytes(data)
+        for number, data in enumerate(target.kept()):
+            (corpus / f"kept-{number}").write_bytes(data)
         words.write_text(_words([*target.words, *mutation.WORDS, *mutation.NUMBERS]))
         options = [
             *(f"-max_total_time={seconds}", f"-timeout={SLOWEST_S}", f"-max_len={LONGEST_INPUT}", f"-dict={words}"),
@@ -75,23 +76,21 @@ def _fuzz(name: str, seconds: int, keep: bool) -> tuple[int, list[Path]]:
             _, _, raised = (done.stdout + done.stderr).partition("=== Uncaught Python exception: ===")
             print("\n".join(raised.splitlines()[:30]))
         if keep and not failed:
-            _keep(name, corpus)
+            _keep(targets.KEPT / f"{name}.txt", corpus)
         return int(executed[1]) if executed else 0, [Path(one) for one in failed]
 
 
-def _keep(name: str, corpus: Path) -> None:
+def _keep(path: Path, corpus: Path) -> None:
     """Keep the inputs that reach something new, the smallest first."""
-    folder = KEPT / name
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.iterdir():
-        path.unlink()
-    spent = 0
-    fresh = [path for path in corpus.iterdir() if not path.name.startswith("seed-")]
-    for path in sorted(fresh, key=lambda path: (path.stat().st_size, path.name)):
-        spent += path.stat().st_size
-        if spent > MOST_KEPT_BYTES:
+    fresh = sorted((path.read_bytes() for path in corpus.iterdir() if not path.name.startswith("seed-")), key=len)
+    lines: list[str] = []
+    for data in fresh:
+        lines.append(repr(data))
+        if sum(map(len, lines)) > MOST_KEPT_BYTES:
+            lines.pop()
             break
-        (folder / path.name[:16]).write_bytes(path.read_bytes())
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines))
 
 
 def main() -> int:

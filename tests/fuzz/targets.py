@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import tempfile
@@ -42,6 +43,8 @@ from hwdyno.words import LONGEST_ERROR, Axis, Run, UserError
 from simulation.host import SimulatedHost
 
 DATA = Path(__file__).parents[1] / "data"
+KEPT = DATA / "fuzz-corpus"
+"""By target: a file of inputs, as Python writes bytes, a line each."""
 FAILED = DATA / "fuzz-failed"
 """By target: inputs on which a reader once failed."""
 AXES = (
@@ -76,6 +79,11 @@ class Target:
         places = [DATA / one for one in self.seeds or (f"fuzz/{self.name}",)]
         files = [file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place])]
         return [file.read_bytes() for file in files]
+
+    def kept(self) -> list[bytes]:
+        """The small inputs that reached the most code when they were found."""
+        path = KEPT / f"{self.name}.txt"
+        return [ast.literal_eval(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
     def failed(self) -> list[Path]:
         """The inputs on which it once failed."""
