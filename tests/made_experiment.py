@@ -24,11 +24,13 @@ def made_experiment(*args: Any, **named: Any) -> ExperimentResult:
     if kernel is None:
         return with_field_axes(result)
     base = experiments.base_of(result.resource, result.kernel)
-    asked = base or Experiment(
+    experiment = base or Experiment(
         name=f"{result.resource}.test", asks="?", kernel=result.kernel, load=result.load, sweep=Sweep()
     )
     points = tuple(point.parameters for point in result.points)
-    planned = Planned(asked, points, result.fixed, result.load, kernel)
-    given = {name for name, value in result.fixed.items() if value != kernel.axis(name).default or name in asked.fixed}
+    planned = Planned(experiment, points, result.fixed, result.load, kernel)
+    given = {
+        name for name, value in result.fixed.items() if value != kernel.axis(name).default or name in experiment.fixed
+    }
     declaration = kept_declaration(planned, given - NOT_GIVEN, result.fixed)
     return ExperimentResult(*args, **{**named, "declaration": declaration})

@@ -1,4 +1,4 @@
-"""Made Runs for the reporters' tests: whole, partial, imported, hostile and huge ones, with no machine behind them."""
+"""Synthetic Runs for tests of the reports: complete, partial, imported, hostile and huge ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOSTILE = """</script><script>alert("x")</script>'"<img src=x onerror=alert(1)>&
 KIB, MIB = 1024, 1 << 20
 DRAWS = 3000
 R1_NS, TOP_OPS, HARDNESS = 71_000.0, 141_000.0, 2.2
-"""The made disk: latency at depth 1, IOPS that it saturates at, and how hard its knee is."""
+"""The synthetic disk: latency at depth 1, IOPS at saturation, and sharpness of the knee."""
 
 
 def queue_ops(depth: float) -> float:
@@ -321,7 +321,7 @@ def whole_run() -> Run:
 
 
 def invalid_run() -> Run:
-    """One whose figures beat the link: a page cache."""
+    """A Run whose figures exceed the link: a page cache."""
     run = whole_run()
     bad = replace(
         run.experiments[0].points[0],
@@ -344,7 +344,7 @@ def invalid_run() -> Run:
 
 
 def partial_run() -> Run:
-    """One that Ctrl-C cut short."""
+    """A Run that Ctrl-C interrupted."""
     run = whole_run()
     short = replace(run.experiments[0], points=run.experiments[0].points[:2], peers=())
     return replace(
@@ -358,7 +358,7 @@ def partial_run() -> Run:
 
 
 def imported_run() -> Run:
-    """A foreign result: no histogram, no samples, no interval, no machine."""
+    """An imported result: no histogram, samples, interval or machine."""
     points = tuple(
         Measurement(
             parameters={"rw": "randread", "bs": 4096, "iodepth": depth},
@@ -392,7 +392,7 @@ def imported_run() -> Run:
 
 
 def hostile_run() -> Run:
-    """Every name that a machine or a file can choose holds markup and quotes."""
+    """A Run in which every name that a machine or file chooses has markup and quotes."""
     run = whole_run()
     machine = {**MACHINE, "hostname": HOSTILE, HOSTILE: HOSTILE, "unknown": {"cpu.clock_hz.max": HOSTILE}}
     machine["storage"] = {**MACHINE["storage"], "path": HOSTILE, "source": HOSTILE, "options": [HOSTILE]}
@@ -428,7 +428,7 @@ def hostile_run() -> Run:
 
 
 def plain_sweep_run() -> Run:
-    """No grid, another unit, and a load that is a word: what a later resource may hand in."""
+    """A Run without a grid, with another unit and a load of words, as a new resource may have."""
     points = tuple(
         Measurement(
             parameters={"operation": operation, "threads": threads},
@@ -465,14 +465,14 @@ def plain_sweep_run() -> Run:
 
 
 def empty_run() -> Run:
-    """Nothing was measured."""
+    """A Run without a point."""
     return Run("empty", "2026-11-21T03:07:09+00:00", None, (), "quick", "hwdyno run", (), interrupted=True)
 
 
 def huge_run() -> Run:
     """A sweep of 1,056 points: 6 kinds x 8 block sizes x 2 job counts x 11 depths."""
     points = []
-    shared = [latency(1e5 * 2**step, step, 50_000) for step in range(11)]  # One a depth: making 1,056 takes seconds.
+    shared = [latency(1e5 * 2**step, step, 50_000) for step in range(11)]  # One per depth: making 1,056 takes seconds.
     for rw in ("read", "write", "randread", "randwrite", "randrw:70", "randrw:50"):
         for jobs in (1, 4):
             for size in range(8):

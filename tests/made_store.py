@@ -1,4 +1,4 @@
-"""Makes small Runs for tests of the store and of what reads it."""
+"""Small synthetic Runs for tests of the store and its readers."""
 
 from __future__ import annotations
 

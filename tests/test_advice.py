@@ -163,8 +163,8 @@ def test_every_advised_command_is_taken_as_it_is_pasted(one: Experiment, tmp_pat
             count += 1
         if one.resource not in {"storage", "training"}:  # What training waits for is a storage, too.
             for words in ("IOPS", "drive", "smartctl", "filesystem", "numjobs"):
-                told = f"{found.says} {found.advice}"
-                assert words not in told or found.rule == "direct_refused", f"{found.rule}: {told}"
+                text = f"{found.says} {found.advice}"
+                assert words not in text or found.rule == "direct_refused", f"{found.rule}: {text}"
     assert count >= 2
 
 

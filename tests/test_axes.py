@@ -90,7 +90,7 @@ class Copier(SimulatedHost):
         count = max(1, round(noisy(0.002, draw) * offered * given["runtime"]))
         copied = stream("copy", count, count * given["chunk"], latency_ns={"total": latencies(count, mean_s * 1e9)})
         samples = {"interval_s": given["runtime"], "operations": [[count]], "bytes": [[count * given["chunk"]]]}
-        return reading(given["runtime"], [copied], (0.01, 0.01), asked=0.0, samples=samples)
+        return reading(given["runtime"], [copied], (0.01, 0.01), in_flight=0.0, samples=samples)
 
 
 def swept(path: Path, load: str, **axes: Any) -> Run:
@@ -108,7 +108,7 @@ def the_curve(run: Run) -> Curve:
     return curve
 
 
-def said(run: Run, rule: str) -> Finding:
+def finding_of(run: Run, rule: str) -> Finding:
     (found,) = [one for one in run.findings if one.rule == rule]
     return found
 
@@ -124,7 +124,7 @@ def test_a_new_size_has_its_curve_its_unit_and_its_advice(tmp_path: Path) -> Non
     assert curve.model == "block-size"
     assert curve.parameters["B"].value == pytest.approx(BYTES_S, rel=0.05)
     assert curve.parameters["n1/2"].value == pytest.approx(SERVICE_S * BYTES_S, rel=0.1)
-    best = said(run, "best_block_size")
+    best = finding_of(run, "best_block_size")
     assert "chunks" in best.advice or "512 KiB" in best.says
     assert "hwdyno gpu --lanes 1 --chunk 512k" in best.advice
     text = drawn(run)
@@ -136,10 +136,10 @@ def test_a_new_concurrency_has_its_knee_and_its_advice(tmp_path: Path) -> None:
     curve = the_curve(run)
     assert curve.model == "queue-knee" and curve.state == "knee"
     assert curve.parameters["N*"].value == pytest.approx(LANES, rel=0.1)
-    found = said(run, "knee")
+    found = finding_of(run, "knee")
     assert "lanes" in found.says and "--chunk 4k --lanes 7" in found.advice
     rising = swept(tmp_path, "lanes", lanes=(1, 2, 4), chunk=4096)
-    assert said(rising, "still_rising").advice.endswith("--chunk 4k --lanes 4..32")
+    assert finding_of(rising, "still_rising").advice.endswith("--chunk 4k --lanes 4..32")
 
 
 def test_a_new_delay_has_its_knee_and_its_unit(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_new_delay_has_its_knee_and_its_unit(tmp_path: Path) -> None:
     assert curve.state == "knee" and curve.knee is not None
     # Where what the pauses let come is what the lanes carry.
     assert curve.knee.load == pytest.approx(CYCLES_S * (SERVICE_S + 4096 / BYTES_S) / 8, rel=0.25)
-    found = said(run, "knee")
+    found = finding_of(run, "knee")
     assert "a pause of" in found.says and "cycles" in found.says and "--pause" in found.advice
     assert "pause, cycles" in drawn(run)
 
@@ -161,8 +161,8 @@ def test_a_new_rate_has_its_queue_and_its_advice(tmp_path: Path) -> None:
     curve = the_curve(run)
     assert curve.model == "m-m-m" and curve.ceiling is not None
     assert curve.ceiling.value == pytest.approx(capacity * 4096, rel=0.05)
-    found = said(run, "users_wait")
-    assert "operations/s that it can serve" in found.says and "--arrivals 0" in found.advice
+    found = finding_of(run, "users_wait")
+    assert "chunks/s that it can serve" in found.says and "--arrivals 0" in found.advice
     assert "arrivals, operations/s" in drawn(run)
 
 

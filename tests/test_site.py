@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from hwdyno import experiments, plan, runner
-from hwdyno.ceilings import ceilings_of, ceilings_of_site
 from hwdyno.findings import explain
 from hwdyno.hosts import HostLostError
 from hwdyno.hosts.site import SingleHost, site_of
 from hwdyno.hosts.together import Together, clock_offset_ns
 from hwdyno.measurement import measurement_of
+from hwdyno.resources import ceilings_of, ceilings_of_site
 from hwdyno.statistics import Histogram
 from hwdyno.store import from_json, to_json
 from hwdyno.topology import Topology
@@ -52,14 +52,14 @@ def test_counts_add_up_and_histograms_are_merged_whole() -> None:
     fast, slow = SimulatedMachine(seed=1, noise=0.0), SimulatedMachine(seed=2, noise=0.0, latency_one_s=900e-6)
     site = Together([SimulatedMember("fast", fast), SimulatedMember("slow", slow)])
     reading = site.run("storage_blocks", BLOCKS)
-    own = {part["host"]: part["reading"] for part in reading["hosts"]}
+    readings = {part["host"]: part["reading"] for part in reading["hosts"]}
     made = measurement_of({}, [reading], site.kernels()["storage_blocks"])
-    alone = {name: measurement_of({}, [one], site.kernels()["storage_blocks"]) for name, one in own.items()}
+    alone = {name: measurement_of({}, [one], site.kernels()["storage_blocks"]) for name, one in readings.items()}
     assert made.operations == sum(one.operations for one in alone.values())
     assert made.bytes == sum(one.bytes for one in alone.values())
     assert [(one.host, one.operations) for one in made.hosts] == [(n, one.operations) for n, one in alone.items()]
     merged = Histogram()
-    for one in own.values():
+    for one in readings.values():
         for stream in one["streams"]:
             if "total" in stream["latency_ns"]:
                 merged = merged.merge(Histogram.from_reading(stream["latency_ns"]["total"]))
@@ -87,7 +87,7 @@ def test_each_host_has_a_random_order_and_a_data_file_of_its_own(tmp_path: Path)
         assert point.throughput.value == pytest.approx(sum(each), rel=0.02)
         assert point.validity == "valid", point.why
     assert from_json(to_json(run)) == run
-    one, both = ceilings_of(a.survey()), ceilings_of_site(run.machines)
+    one, both = ceilings_of(a.survey(), "storage"), ceilings_of_site(run.machines, "storage")
     assert [c.value for c in both] == [2 * c.value for c in one] and run.experiments[0].ceilings == both
 
 

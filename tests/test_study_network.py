@@ -68,14 +68,14 @@ def test_the_tables_are_the_studys_on_one_node_and_on_two() -> None:
     echo = tables["Network, two nodes: ICMP echo of 64000 B"]
     assert [row[0] for row in echo.rows] == ["hwdyno", "ping"]
     assert echo.rows[1][1] == "3.00 ms"
-    beside = tables["Network, one node: beside the study's iperf3"]
-    assert [row[:3] for row in beside.rows] == [("TCP", "20.083", "-"), ("UDP", "41.891", "32%")]
-    said = "\n".join(studies.observations(run))
-    assert "Network, two nodes, TCP: the optimal concurrency is 1 thread(s)" in said
-    assert "x 2 ways" in said
-    assert "one core copies" in said
-    assert "two nodes were not measured" not in said
-    assert "compute.threads was not measured" not in said
+    published = tables["Network, one node: beside the study's iperf3"]
+    assert [row[:3] for row in published.rows] == [("TCP", "20.083", "-"), ("UDP", "41.891", "32%")]
+    sentences = "\n".join(studies.observations(run))
+    assert "Network, two nodes, TCP: the optimal concurrency is 1 thread(s)" in sentences
+    assert "x 2 ways" in sentences
+    assert "one core copies" in sentences
+    assert "two nodes were not measured" not in sentences
+    assert "compute.threads was not measured" not in sentences
 
 
 def test_one_node_alone_says_how_to_have_two() -> None:

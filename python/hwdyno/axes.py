@@ -84,8 +84,12 @@ _SETTLED = {"size"}
 FIELD_AXES = tuple(FIELD.values())
 
 
-def declaration_of(plain: Mapping[str, Any]) -> Declaration:
-    """A kernel's declaration, as the engine states it in JSON."""
+def declarations_of(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Declaration]:
+    """The declarations by their kernels' names, as an engine states them in JSON."""
+    return {str(kernel["name"]): _declaration_of(kernel) for kernel in kernels}
+
+
+def _declaration_of(plain: Mapping[str, Any]) -> Declaration:
     return Declaration(
         measures=str(plain["measures"]),
         operation=plain["operation"],

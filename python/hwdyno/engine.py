@@ -9,7 +9,7 @@ from typing import Any
 
 from hwdyno import _engine
 from hwdyno._engine import MachineError, UsageError
-from hwdyno.axes import declaration_of
+from hwdyno.axes import declarations_of
 from hwdyno.words import Declaration
 
 __all__ = ["MachineError", "UsageError", "kernels", "run", "survey"]
@@ -24,7 +24,7 @@ def survey(path: Path | None = None, root: Path = Path("/")) -> dict[str, Any]:
 @cache
 def kernels() -> dict[str, Declaration]:
     """Every kernel's declaration by its name."""
-    return {kernel["name"]: declaration_of(kernel) for kernel in json.loads(_engine.kernels())}
+    return declarations_of(json.loads(_engine.kernels()))
 
 
 def run(kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:

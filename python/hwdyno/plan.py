@@ -98,7 +98,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a run is told."""
+    """Everything that a run needs to know before it begins."""
 
     profile: Profile
     experiments: tuple[Planned, ...]
@@ -217,10 +217,10 @@ def setup_s(planned: Planned, point: Parameters) -> float:
     """What a reading of a point costs beside its timed region, over what every reading does."""
     parameters = {**planned.fixed, **point}
     in_flight = [parameters.get(name) or 1 for name in ("bs", "iodepth", "numjobs")]
-    told = [one for one in in_flight if isinstance(one, int)]
-    if planned.experiment.resource != "storage" or len(told) < len(in_flight):
+    known = [one for one in in_flight if isinstance(one, int)]
+    if len(known) < len(in_flight):
         return planned.experiment.setup_s
-    return planned.experiment.setup_s + math.prod(told) / BUFFER_BYTES_S
+    return planned.experiment.setup_s + math.prod(known) / BUFFER_BYTES_S
 
 
 def reading_s(planned: Planned, point: Parameters, chosen: Timing, given: frozenset[str]) -> float:
@@ -249,6 +249,8 @@ class Line:
     """At most, at ``write_bytes_s``."""
     takes_s: float
     """At least: a noisy point is repeated."""
+    axes: tuple[Axis, ...]
+    """Its kernel's."""
 
 
 def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
@@ -271,7 +273,7 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
                 writes = share * takes * min(write_bytes_s, _most_bytes_s(parameters))
             else:
                 writes = share * chosen.repeats_min * float(parameters.get("size") or 0)
-            lines.append(Line(planned.experiment.name, point, writes, takes))
+            lines.append(Line(planned.experiment.name, point, writes, takes, planned.declaration.axes))
     return lines
 
 
@@ -349,7 +351,7 @@ def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profi
     if any(name in given for name in declaration.consent):
         raise UserError("a raw device is given away on the command line only: --destroy DEVICE --serial TEXT")
     axes = {name: read_axis(value, declared, name, experiment.kernel) for name, value in given.items()}
-    # A shortened sweep is for those who asked for nothing in particular.
+    # A shortened sweep is for a command that names no axis.
     sweep = experiment.quick if how.name == "quick" and experiment.quick is not None and not axes else experiment.sweep
     swept = {name: values for name, values in axes.items() if len(values) > 1 or name in sweep.axes}
     sweep = _typed(sweep.replace(swept), declared, experiment.kernel)
@@ -382,7 +384,7 @@ def _known(name: str, declared: Mapping[str, Axis], kernel: str) -> Axis:
 
 
 def read_axis(value: Any, declared: Mapping[str, Axis], name: str, kernel: str = "the kernel") -> tuple[Scalar, ...]:
-    """Values of an axis as text (``1..1024``), one value, or a list of either; typed and held within bounds."""
+    """Values of an axis as text (``1..1024``), one value, or a list of either; typed and within bounds."""
     axis = _known(name, declared, kernel)
     values: list[Scalar] = []
     for part in value if isinstance(value, list | tuple) else [value]:
@@ -422,11 +424,6 @@ _TOP_TABLES = {"experiment"}
 _ENTRY = {"name": str, "axes": dict, "options": dict, "kernel": str, "asks": str, "load": str}
 
 
-def from_toml(path: Path, target: Target, overrides: Given | None = None, command: str = "hwdyno run") -> Plan:
-    """The plan that a TOML file describes; options given beside it win. Raises ``UserError`` in one line."""
-    return read_toml(path, target, build, overrides, command)
-
-
 def read_toml(
     path: Path,
     target: Target,
@@ -443,22 +440,24 @@ def read_toml(
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not a TOML file that can be read: {' '.join(str(error).split())}") from None
     _check_keys(document, _TOP | dict.fromkeys(_TOP_TABLES, list), str(path))
-    told = {**document, **{key: value for key, value in (overrides or {}).items() if value is not None}}
+    options = {**document, **{key: value for key, value in (overrides or {}).items() if value is not None}}
     entries = document.get("experiment", [])
     if entries and "only" in document:
         raise UserError(f"{path}: give either 'only' or [[experiment]] entries, not both")
-    chosen = [one for entry in entries for one in _entry(entry, path)] if entries else select(told.get("only"), target)
+    chosen = (
+        [one for entry in entries for one in _entry(entry, path)] if entries else select(options.get("only"), target)
+    )
     try:
         return make(
             chosen,
             target,
-            profile=told.get("profile", "quick"),
-            path=None if told.get("path") is None else Path(told["path"]),
-            peers=told.get("peers", False),
-            seed=told.get("seed"),
-            budget_s=parse_duration(told["budget"]) if "budget" in told else None,
+            profile=options.get("profile", "quick"),
+            path=None if options.get("path") is None else Path(options["path"]),
+            peers=options.get("peers", False),
+            seed=options.get("seed"),
+            budget_s=parse_duration(options["budget"]) if "budget" in options else None,
             command=command,
-            ceilings=told.get("ceilings", ()),
+            ceilings=options.get("ceilings", ()),
         )
     except UserError as error:
         raise UserError(f"{path}: {str(error).replace('--', '')}") from None
@@ -505,9 +504,10 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
 def select(names: Sequence[str] | None, target: Target) -> list[tuple[Experiment, Given]]:
     """The experiments of these names or resources; without names, those that ``hwdyno run`` asks by itself."""
     processors = target.topology().processors
-    usual = [one for one in catalogue.all() if one.default and one.least_processors <= processors]
+    usual = [one for one in catalogue.all() if one.usual and one.least_processors <= processors]
     if not names:
-        return [(one, {}) for one in usual]
+        kernels = target.kernels()
+        return [(one, {}) for one in usual if one.kernel in kernels]
     found = dict.fromkeys(one for name in names for one in _by_name(name, usual))
     return [(one, {}) for one in found]
 

@@ -10,20 +10,20 @@ from typing import Any
 
 from hwdyno.axes import is_mixed, shares_split, split_word
 from hwdyno.topology import FromSite, Topology
-from hwdyno.units import parse_duration, parse_size
+from hwdyno.units import is_number, parse_duration, parse_size
 from hwdyno.words import Axis, Parameters, Scalar, UserError
 
 Axes = dict[str, tuple[Scalar, ...]]
 
 MOST_POINTS = 100_000
-"""A sweep with more points is a slip of the keyboard."""
+"""A sweep with more points is refused as a mistake."""
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
 
 
 def powers(first: int, last: int) -> tuple[int, ...]:
-    """``first`` and its doublings, up to and with ``last``."""
+    """``first`` and its doublings up to ``last``, inclusive."""
     if not 0 < first <= last:
         raise UserError(f"{first}..{last} is no range: give the lower end first, and from 1 on")
     values = [first << k for k in range(int(math.log2(last / first)) + 2) if first << k < last]
@@ -31,7 +31,7 @@ def powers(first: int, last: int) -> tuple[int, ...]:
 
 
 def octaves(first: int, last: int, each: int) -> tuple[int, ...]:
-    """``each`` sizes an octave, evenly in the logarithm, whole multiples of 4 KiB from there on and of 64 below."""
+    """``each`` sizes per octave, evenly spaced in the logarithm; multiples of 64, and of 4 KiB from 4 KiB on."""
     count = round(math.log2(last / first) * each)
     sizes = (first * 2 ** (k / each) for k in range(count + 1))
     grain = [(4096 if size >= 64 << 10 else 64, size) for size in sizes]
@@ -81,7 +81,7 @@ def _parse_range(part: str, axis: Axis | None, name: str) -> list[Scalar]:
 
 
 def parse_value(value: Scalar, axis: Axis | None = None, name: str = "value") -> Scalar:
-    """One value of an axis, of its type and within its bounds; raises ``UserError``."""
+    """Parse one value of an axis, with its type and bounds. Raises ``UserError``."""
     if axis is None:
         return _guess(value)
     try:
@@ -95,7 +95,7 @@ def parse_value(value: Scalar, axis: Axis | None = None, name: str = "value") ->
 
 
 def _option(name: str) -> str:
-    """An axis as it is typed on the command line."""
+    """The command line option of an axis."""
     return "--" + name.replace("_", "-")
 
 
@@ -136,7 +136,7 @@ def _typed(value: Scalar, axis: Axis) -> Scalar:
 
 def _choice(text: str, axis: Axis) -> str:
     word, share = split_word(text)
-    if text in axis.choices:  # a word may hold a colon itself, such as the mix 2:1
+    if text in axis.choices:  # a word may contain a colon, such as the mix 2:1
         return text
     takes_share = [one for one in axis.choices if axis.split and is_mixed(axis, {axis.name: one})]
     if word not in axis.choices:
@@ -150,7 +150,7 @@ def _choice(text: str, axis: Axis) -> str:
 
 @dataclass(frozen=True, init=False)
 class Sweep:
-    """Axes, and the points that their values make: every combination, block by block.
+    """Axes and their points: all combinations of the values, block by block.
 
     ``Sweep(iodepth=powers(1, 64), rw="randread", bs="4KiB")`` has one block; ``+`` puts the blocks of two
     sweeps one after the other, for questions that are not a full grid. A value may be ``FromSite``, until ``at``.
@@ -164,7 +164,7 @@ class Sweep:
 
     @classmethod
     def of_blocks(cls, blocks: tuple[Axes, ...]) -> Sweep:
-        """The sweep that has these blocks."""
+        """A sweep of these blocks."""
         sweep = cls()
         object.__setattr__(sweep, "blocks", blocks)
         return sweep
@@ -174,7 +174,7 @@ class Sweep:
 
     @property
     def axes(self) -> Axes:
-        """Each axis with all its values, over all blocks."""
+        """All values of each axis, over all blocks."""
         merged: Axes = {}
         for block in self.blocks:
             for name, values in block.items():
@@ -182,18 +182,18 @@ class Sweep:
         return merged
 
     def replace(self, axes: Mapping[str, Any]) -> Sweep:
-        """This sweep with the values of some axes exchanged, or axes added, in every block."""
+        """A copy with other values of some axes, or with more axes, in every block."""
         chosen = {name: _values(value) for name, value in axes.items()}
         return Sweep.of_blocks(tuple({**block, **chosen} for block in self.blocks))
 
     def at(self, site: Topology) -> Sweep:
-        """This sweep with the values that depend on the site it is made for."""
+        """A copy in which the values that depend on the site are resolved."""
         return Sweep.of_blocks(
             tuple({name: _at(values, site) for name, values in block.items()} for block in self.blocks)
         )
 
     def points(self, axes: Iterable[Axis] = ()) -> list[Parameters]:
-        """Every combination once, in the order written; by ``axes``, a share such as ``randrw:70`` stands apart."""
+        """Every combination once, in the order written; by ``axes``, ``randrw:70`` gives its share apart."""
         axes = tuple(axes)
         total = sum(math.prod(len(values) for values in block.values()) for block in self.blocks)
         if total > MOST_POINTS:
@@ -206,11 +206,8 @@ class Sweep:
         return list(unique.values())
 
     def load_axis(self, preferred: str = "iodepth") -> str:
-        """The axis that a curve runs along: the one with most numbers, ``preferred`` where it has as many."""
-        numbers = {
-            name: sum(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-            for name, values in self.axes.items()
-        }
+        """The load axis: the one with the most numeric values, or ``preferred`` if it has as many."""
+        numbers = {name: sum(map(is_number, values)) for name, values in self.axes.items()}
         most = max(numbers.values(), default=0)
         if numbers.get(preferred, 0) == most or most <= 1:
             return preferred

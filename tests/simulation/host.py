@@ -108,4 +108,4 @@ def _idle(elapsed_s: float) -> dict[str, Any]:
     operations = round(elapsed_s * 1e9 / IDLE_NS)
     did = stream("idle", operations, latency_ns={"total": latencies(operations, IDLE_NS)})
     samples = {"interval_s": elapsed_s, "operations": [[operations]], "bytes": [[0]]}
-    return reading(elapsed_s, [did], (elapsed_s, 0.0), asked=1.0, samples=samples)
+    return reading(elapsed_s, [did], (elapsed_s, 0.0), in_flight=1.0, samples=samples)

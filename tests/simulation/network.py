@@ -160,10 +160,8 @@ class SimulatedNetwork(SimulatedHost):
         rtt_s = path.rtt_s + (path.queue_s if limit == "wire" else 0.0)
         share = path.loss + (0.02 if limit == "policer" else 1e-4 if limit == "wire" else 0.0)
         lost = share
-        if udp and (asked := offered or 2 * path.wire_bytes_s(block)) > min(
-            limits["wire"], limits.get("policer", 1e18)
-        ):
-            lost = 1 - each / asked
+        if udp and (sent := offered or 2 * path.wire_bytes_s(block)) > min(limits["wire"], limits.get("policer", 1e18)):
+            lost = 1 - each / sent
         cpu = {end: moved / 1024 * cost * 1e-9 for end, cost in costs.items()}
         limited = {"receiver": 0.02, "buffer": 0.02}
         if limit == "window":
@@ -200,7 +198,7 @@ class SimulatedNetwork(SimulatedHost):
             elapsed,
             [stream(name, sum(counts), sum(counts) * block) for name in names],
             (0.1 * own, 0.9 * own),
-            asked=float(streams * ways),
+            in_flight=float(streams * ways),
             samples={
                 "interval_s": interval_s,
                 "operations": [counts for _ in names],
@@ -242,7 +240,7 @@ class SimulatedNetwork(SimulatedHost):
             count * mean_ns / 1e9 / depth,
             [stream("round_trip", count, latency_ns=latency)],
             (0.2 * cpu_s, 0.8 * cpu_s),
-            asked=float(depth),
+            in_flight=float(depth),
             samples={"interval_s": runtime, "operations": [[count]], "bytes": [[0]]},
             details=details,
         )

@@ -60,16 +60,16 @@ def reading(
     elapsed_s: float,
     streams: Sequence[Mapping[str, Any]],
     cpu_s: tuple[float, float],
-    asked: float,
+    in_flight: float,
     **more: Any,
 ) -> dict[str, Any]:
-    """A Reading without faults; ``cpu_s`` is the user's and the system's, ``asked`` the operations in flight."""
+    """A Reading without faults; ``cpu_s`` is the user's and the system's, ``in_flight`` the operations."""
     return {
         "elapsed_s": elapsed_s,
         "streams": list(streams),
         "samples": {"interval_s": 0.0, "operations": [], "bytes": []},
         "cpu": {"user_s": cpu_s[0], "system_s": cpu_s[1]},
-        "concurrency_asked": asked,
+        "concurrency_asked": in_flight,
         "counters": {},
         "faults": [],
         "notes": [],

@@ -83,7 +83,7 @@ def _blocks(
         elapsed,
         streams,
         (0.2 * cpu, 0.8 * cpu),
-        asked=0.0 if given["rate"] else float(depth * jobs),
+        in_flight=0.0 if given["rate"] else float(depth * jobs),
         samples={
             "interval_s": interval_s,
             "operations": list(sampled.values()),
@@ -168,7 +168,7 @@ def _layout(machine: SimulatedMachine, given: dict[str, Any]) -> dict[str, Any]:
         size / (machine.read_bytes_s * machine.write_bytes_factor),
         [stream("write", max(1, size // LAYOUT_BLOCK), size)],
         (size * 1e-10, size * 2e-10),
-        asked=1.0,
+        in_flight=1.0,
         counters={"process_write_bytes": size, "device_write_bytes": size},
         details={"size_bytes": size},
     )

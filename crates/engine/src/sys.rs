@@ -8,7 +8,6 @@ pub mod datagrams;
 pub mod files;
 pub mod filesystem;
 pub mod icmp;
-pub mod lock;
 pub mod mapping;
 pub mod memory;
 pub mod names;

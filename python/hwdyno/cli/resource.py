@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from hwdyno.hosts import Host
     from hwdyno.plan import Plan
 
-_PREFIX = "axis_"
-
 
 Kernels = str | tuple[str, ...]
 
@@ -64,7 +62,7 @@ def _declare(
             continue
         spellings = dict.fromkeys([f"--{axis.name.replace('_', '-')}", f"--{axis.name}"])
         says = _help(axis, defaults.get(axis.name, axis.default))
-        group.add_argument(*spellings, dest=_PREFIX + axis.name, metavar="VALUES", help=says)
+        group.add_argument(*spellings, dest=common.AXIS_PREFIX + axis.name, metavar="VALUES", help=says)
 
 
 def _each(kernel: Kernels) -> tuple[str, ...]:
@@ -113,22 +111,13 @@ def _shown(value: Any) -> str:
     return value.name if isinstance(value, FromSite) else str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def given_axes(args: argparse.Namespace) -> dict[str, str]:
-    """The axes that were given, as they were typed."""
-    return {
-        name.removeprefix(_PREFIX): value
-        for name, value in vars(args).items()
-        if name.startswith(_PREFIX) and value is not None
-    }
-
-
 def plan_of(resource: str, kernel: Kernels, args: argparse.Namespace, host: Host) -> Plan:
     """The plan of a resource's command: the questions named, the sweep given, or every question of the resource."""
     from hwdyno import experiments
     from hwdyno import plan as plans
     from hwdyno.units import parse_duration
 
-    given = given_axes(args)
+    given = common.given_axes(args)
     chosen: list[tuple[Experiment, Any]]
     if args.question:
         chosen = [(one, given) for word in args.question for one in experiments.find(f"{resource}.{word}")]

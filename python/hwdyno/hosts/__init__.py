@@ -95,7 +95,7 @@ class Member(Host, Protocol):
         ...
 
     def prepare(self, kernel: str, parameters: dict[str, Any]) -> None:
-        """Begin to set a kernel up; ``poll`` tells when it is ready."""
+        """Begin to set a kernel up; ``poll`` gives ``Ready`` then."""
         ...
 
     def start(self, at_ns: int) -> None:
@@ -107,7 +107,7 @@ class Member(Host, Protocol):
         ...
 
     def silent_s(self) -> float:
-        """For how long the host has not answered, though it was asked; 0 where nothing is owed."""
+        """For how long a sign of life has been awaited; 0 where none is."""
         ...
 
     def pulse(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hwdyno.axes import declaration_of
+from hwdyno.axes import declarations_of
 from hwdyno.hosts import Done, Event, HostLostError, Ready, Refused, Scratch, counters
 from hwdyno.machine import Machine
 from hwdyno.topology import Topology
@@ -151,7 +151,12 @@ class Agent:
     def kernels(self) -> dict[str, Declaration]:
         """The kernels of the host's engine."""
         if self._kernels is None:
-            self._kernels = {one["name"]: declaration_of(one) for one in self._ask("kernels")}
+            try:
+                self._kernels = declarations_of(self._ask("kernels"))
+            except (KeyError, TypeError, AttributeError):
+                raise HostLostError(
+                    "its hwdyno-engine declares kernels in another form; install the same version on both"
+                ) from None
         return self._kernels
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from hwdyno.workspace import DataFile, Place, Workspace, check_place
 
 
 class Site(ABC):
-    """Some hosts. It is a ``Host`` itself: what is asked of it is asked of each, and comes back merged."""
+    """Some hosts. It is a ``Host`` itself: a call goes to each host, and the results are merged."""
 
     lost: Mapping[str, str]
     """By host: why it takes no part any more."""

@@ -124,7 +124,7 @@ def _percentiles(points: list[Measurement]) -> _Judged:
 
 def _setup(run: Run) -> _Judged:
     asks = "All factors, levels and the set-up are documented"
-    count = len(run.machine.unknown)
+    count = sum(len(machine.unknown) for machine in run.machines)
     if not run.machines:
         return asks, "no", "The machine is not described in this result."
     if not run.command:

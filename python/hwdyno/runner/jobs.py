@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import __version__
-from hwdyno.ceilings import ceilings_of_site
 from hwdyno.hosts import Host
 from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, measurement_of
+from hwdyno.resources import ceilings_of_site, rate_word
 from hwdyno.runner.progress import Journal, Keeper, Progress, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
 from hwdyno.store import StoreError
@@ -36,7 +36,7 @@ _HIDDEN = {
 
 @dataclass(frozen=True)
 class Work:
-    """One job: what the kernel is told, and the file that it works on."""
+    """One job: the parameters of its kernel, and the file that it works on."""
 
     name: str
     parameters: Parameters
@@ -84,7 +84,7 @@ def run(
     """Make the files ready, run group after group, and keep the Run.
 
     Raises ``UserError`` before anything is written where a job cannot be. No file of the user's is written to.
-    ``logged`` is given what the threads of a job tell of their course, where it was asked for.
+    ``logged`` gets the logs of a job's threads, where it has any.
     """
     site = site_of(host)
     if site.several:
@@ -99,7 +99,7 @@ def run(
         load="iodepth",
         kernel=KERNEL,
         points=(),
-        ceilings=tuple(ceilings_of_site(machines)),
+        ceilings=ceilings_of_site(machines, "storage"),
         planned=len(works),
         fixed={"seed": seed},
         commands=(command,),
@@ -119,17 +119,17 @@ def run(
     degraded: list[str] = []
     interrupted = False
     with terminations_interrupt(), contextlib.ExitStack() as files:
-        told = _files(works, host, seed, progress, files)
+        given = _files(works, host, seed, progress, files)
         journal = store.begin(header)
         try:
             for number, group in enumerate(groups, 1):
                 shown: Parameters = {"group": number, "jobs": len(group)}
                 progress.begins(Step(EXPERIMENT, shown, 1, len(points), len(works), 0.0))
-                made = _group(group, [told[id(work)] for work in group], host, logged)
+                made = _group(group, [given[id(work)] for work in group], host, logged)
                 for measurement in made:
                     points.append(measurement)
                     journal.point(EXPERIMENT, measurement)
-                    progress.ended(EXPERIMENT, measurement)
+                    progress.ended(EXPERIMENT, measurement, rate_word("storage"))
                 interrupted = any("interrupted" in point.why for point in made)
                 if interrupted:
                     break
@@ -174,17 +174,17 @@ def _kept(run: Run, journal: Journal) -> Run:
 
 def _group(
     group: Sequence[Work],
-    told: Sequence[dict[str, Any]],
+    given: Sequence[dict[str, Any]],
     host: Host,
     logged: Callable[[Work, list[dict[str, Any]]], None],
 ) -> list[Measurement]:
     """Jobs that run at the same time; a job alone is an ordinary reading."""
     before = host.snapshot()
     if len(group) == 1:
-        readings = [host.run(KERNEL, told[0])]
+        readings = [host.run(KERNEL, given[0])]
     else:
         beside = [{"after": work.after, "ends": work.ends} for work in group]
-        jobs = [{**one, **lists} for one, lists in zip(told, beside, strict=True)]
+        jobs = [{**one, **lists} for one, lists in zip(given, beside, strict=True)]
         together = host.run("storage_group", {"jobs": json.dumps(jobs)})
         readings = together["details"]["jobs"]
     pair = (before, host.snapshot())
@@ -193,21 +193,21 @@ def _group(
         if logs := reading["details"].pop("logs", None):
             logged(work, logs)
     return [
-        _measured(work, asked, reading, pair, host, len(group))
-        for work, asked, reading in zip(group, told, readings, strict=True)
+        _measured(work, own, reading, pair, host, len(group))
+        for work, own, reading in zip(group, given, readings, strict=True)
     ]
 
 
 def _measured(
-    work: Work, told: dict[str, Any], reading: Reading, pair: tuple[Snapshot, Snapshot], host: Host, beside: int
+    work: Work, given: dict[str, Any], reading: Reading, pair: tuple[Snapshot, Snapshot], host: Host, beside: int
 ) -> Measurement:
     declaration = host.kernels()[KERNEL]
     defaults = {axis.name: axis.default for axis in declaration.axes}
     parameters: Parameters = {"job": work.name}
-    parameters |= {name: told[name] for name in _AXES if name in told}
-    parameters |= {name: value for name, value in told.items() if name not in _HIDDEN and value != defaults.get(name)}
-    if told.get("files"):
-        parameters["nrfiles"] = len(json.loads(told["files"]))
+    parameters |= {name: given[name] for name in _AXES if name in given}
+    parameters |= {name: value for name, value in given.items() if name not in _HIDDEN and value != defaults.get(name)}
+    if given.get("files"):
+        parameters["nrfiles"] = len(json.loads(given["files"]))
     notes = list(work.notes)
     if beside > 1:
         says = f"it ran at the same time as {beside - 1} other job(s) of its group (no stonewall between them)"
@@ -219,7 +219,7 @@ def _measured(
 def _files(
     works: Sequence[Work], host: Host, seed: int, progress: Progress, stack: contextlib.ExitStack
 ) -> dict[int, dict[str, Any]]:
-    """What each job's kernel is told, its file laid out; raises ``UserError`` before the first byte is written."""
+    """The parameters of each job's kernel, its file laid out; raises ``UserError`` before the first byte is written."""
     needed: dict[Path, int] = {}
     for work in works:
         _check(work, needed)
@@ -242,7 +242,7 @@ def _files(
             stack.callback(path.unlink, missing_ok=True)
         if not path.is_block_device():
             _lay_out(host, path, end, seed, progress)
-    told = {}
+    given = {}
     for work in works:
         parameters: dict[str, Any] = {"seed": seed, **work.parameters}
         if isinstance(cpus := parameters.get("cpus"), str):
@@ -265,10 +265,10 @@ def _files(
             paths, size = work.files, (work.each if work.several else work.size) or 0
             if work.size_share is not None:
                 size = int(min(map(_length, paths)) * work.size_share)
-        told[id(work)] = {**parameters, "path": str(paths[0]), "size": size}
+        given[id(work)] = {**parameters, "path": str(paths[0]), "size": size}
         if work.several and work.touches_files:
-            told[id(work)]["files"] = json.dumps([str(path) for path in paths])
-    return told
+            given[id(work)]["files"] = json.dumps([str(path) for path in paths])
+    return given
 
 
 def own_bytes(work: Work) -> int:
@@ -293,7 +293,7 @@ def _check_file(work: Work, path: Path, needed: dict[Path, int]) -> None:
     end = int(work.parameters.get("offset") or 0) + (size or 0)
     if not path.exists():
         if size is None:
-            raise UserError(f"job {work.name}: {path} is not there and size is not said; give it size=1g, for example")
+            raise UserError(f"job {work.name}: {path} is not there and no size is given; give it size=1g, for example")
         if not path.parent.is_dir():
             raise UserError(f"job {work.name}: there is no directory {path.parent}; create it or give --path")
         needed[path] = max(end, needed.get(path, 0))
@@ -344,7 +344,7 @@ def _now() -> str:
 
 
 def names(given: Sequence[str]) -> Iterator[str]:
-    """Each job's name, told apart where two are alike."""
+    """Each job's name, numbered where two are alike."""
     seen: dict[str, int] = {}
     for name in given:
         seen[name] = seen.get(name, 0) + 1

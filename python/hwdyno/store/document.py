@@ -1,4 +1,4 @@
-"""Turns a Run into its JSON document and back, and describes that document in JSON Schema."""
+"""Converts a Run to its JSON document and back, and describes the document in JSON Schema."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def new_id(now: datetime | None = None) -> str:
-    """Give a Run its name: the UTC time, so that names sort by age, and a few random letters against clashes."""
+    """A new Run's name: the UTC time, so that names sort by age, and a few random letters against collisions."""
     return f"{now or datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
@@ -37,13 +37,13 @@ def _adapter(kind: Any) -> Any:
 
 
 def word_from(kind: Callable[..., T], plain: Any) -> T:
-    """Make one of the words of what JSON held. Raises ``ValueError`` when it does not fit."""
+    """Build one of the words from parsed JSON. Raises ``ValueError`` if it does not fit."""
     word: T = _adapter(kind).validate_python(plain)
     return word
 
 
 def plain_of(kind: Callable[..., Any], value: object) -> Any:
-    """Turn one of the words into what JSON can hold. Raises ``StoreError`` for a figure that is not finite."""
+    """Convert one of the words to plain JSON values. Raises ``StoreError`` for a figure that is not finite."""
     plain = _adapter(kind).dump_python(value, mode="json", fallback=_native)
     wrong = next(_not_finite(plain, ""), None)
     if wrong is not None:
@@ -52,7 +52,7 @@ def plain_of(kind: Callable[..., Any], value: object) -> Any:
 
 
 def _native(value: Any) -> Any:
-    """Turn a number of a numerical library into Python's own."""
+    """Convert a number of a numerical library to Python's."""
     return value.item() if hasattr(value, "item") else str(value)
 
 
@@ -72,12 +72,12 @@ def _no_constant(name: str) -> None:
 
 
 def to_json(run: Run, indent: int | None = None) -> str:
-    """Write a Run as its document. Raises ``StoreError`` for a figure that is not finite."""
+    """Serialize a Run. Raises ``StoreError`` for a figure that is not finite."""
     return json.dumps(plain_of(Run, run), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def from_json(text: str | bytes, name: str = "this document") -> Run:
-    """Read a Run from its document; ``name`` stands in the message when it is none.
+    """Parse a Run's document; ``name`` is used in error messages.
 
     Raises ``StoreError`` in one line for text that is not JSON, not a Run, or a Run of a newer schema.
     """
@@ -133,7 +133,7 @@ _UPGRADES: dict[str, Callable[[dict[str, Any]], Run]] = {"hwdyno.run/1": _from_1
 
 
 def json_schema() -> dict[str, Any]:
-    """Give the JSON Schema (draft 2020-12) of a Run's document, with the words' own explanations."""
+    """The JSON Schema (draft 2020-12) of a Run's document, with the docstrings of the words."""
     schema = _adapter(Run).json_schema(mode="serialization")
     definitions: dict[str, Any] = schema.setdefault("$defs", {})
     for name, kind in _words().items():
@@ -152,7 +152,7 @@ def _words() -> dict[str, type]:
 
 
 def _describe(schema: dict[str, Any], kind: type) -> None:
-    """Add what the source says of each field (the string below it) to its part of the schema."""
+    """Add each field's docstring (the string below it in the source) to the schema."""
     import ast
     import inspect
     import textwrap

@@ -143,16 +143,6 @@ impl Settings {
         self.up && index < self.streams
     }
 
-    /// Bytes of a datagram's header.
-    #[must_use]
-    pub fn header(&self) -> usize {
-        if self.counters_64 {
-            HEADER_BYTES
-        } else {
-            HEADER_BYTES - 4
-        }
-    }
-
     /// Datagrams in one buffer.
     #[must_use]
     pub fn segments(&self) -> usize {

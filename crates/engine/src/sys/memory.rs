@@ -129,6 +129,7 @@ impl Region {
     }
 
     /// Copies out `length` bytes from `at`; only for memory with no transfer in flight.
+    #[cfg(test)]
     #[must_use]
     pub fn copy(&self, at: usize, length: usize) -> Vec<u8> {
         let from = self.address(at, length);

@@ -11,8 +11,8 @@ use super::net::memory_file;
 
 /// Two pipes: one keeps the content for ever, the other hands it to the socket.
 pub struct Supply {
-    kept: (OwnedFd, OwnedFd),
-    handed: (OwnedFd, OwnedFd),
+    source: (OwnedFd, OwnedFd),
+    outgoing: (OwnedFd, OwnedFd),
     length: usize,
     /// Bytes of the last copy of the content that the socket has not taken yet.
     left: usize,
@@ -34,23 +34,23 @@ impl Supply {
         // A pipe holds pages: content that does not end with one takes another.
         let room = (content.len() + 4096).next_power_of_two();
         let room = if content.len().is_power_of_two() { content.len().max(4096) } else { room };
-        let (kept, handed) = (pipe(room)?, pipe(room)?);
+        let (source, outgoing) = (pipe(room)?, pipe(room)?);
         let mut from = 0;
         while (from as usize) < content.len() {
             let rest = content.len() - from as usize;
-            if splice(&file, Some(&mut from), &kept.1, None, rest, SpliceFlags::NONBLOCK)? == 0 {
+            if splice(&file, Some(&mut from), &source.1, None, rest, SpliceFlags::NONBLOCK)? == 0 {
                 return Err(io::Error::from_raw_os_error(libc::EIO));
             }
         }
-        Ok(Self { kept, handed, length: content.len(), left: 0 })
+        Ok(Self { source, outgoing, length: content.len(), left: 0 })
     }
 
     /// Sends what the socket takes of the content; gives how many bytes went.
     pub fn send(&mut self, stream: &TcpStream) -> io::Result<usize> {
         if self.left == 0 {
-            self.left = tee(&self.kept.0, &self.handed.1, self.length, SpliceFlags::NONBLOCK)?;
+            self.left = tee(&self.source.0, &self.outgoing.1, self.length, SpliceFlags::NONBLOCK)?;
         }
-        let sent = splice(&self.handed.0, None, stream, None, self.left, SpliceFlags::empty())?;
+        let sent = splice(&self.outgoing.0, None, stream, None, self.left, SpliceFlags::empty())?;
         self.left -= sent;
         Ok(sent)
     }

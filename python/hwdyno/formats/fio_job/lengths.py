@@ -1,4 +1,4 @@
-"""How long the operations of a job are: one length, a range, or a table with shares, of reads, writes and trims."""
+"""Keys for block sizes: one size, a range, or a table with shares, for reads, writes and trims."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Table = list[tuple[int, str]]
 
 
 def read(reader: Reader, given: Parameters) -> None:
-    """Take ``bs``, ``bsrange``, ``bssplit`` and what goes with them; ``given`` has its ``rw`` already."""
+    """Read ``bs``, ``bsrange``, ``bssplit`` and related keys; ``given`` already has ``rw``."""
     rw = str(given["rw"])
     by_order = bool(reader.flag("bs_is_seq_rand"))
     ways = (0, 1) if by_order else directions(rw)
@@ -42,7 +42,7 @@ def read(reader: Reader, given: Parameters) -> None:
 
 
 def directions(rw: str) -> tuple[int, ...]:
-    """The directions that a job uses, as places in fio's lists: reads, writes, trims."""
+    """The directions that a job uses, as indices in fio's lists: reads, writes, trims."""
     does = traits(rw)
     return tuple(place for place, trait in ((0, "reads"), (2, "trims"), (1, "writes")) if trait in does)
 
@@ -65,7 +65,7 @@ def _range(reader: Reader, entry: Entry) -> _Table:
         if "bs_unaligned" not in reader.options:
             raise reader.error(entry, f"bsrange={entry.value}: at most {MOST_LENGTHS} multiples of the least")
         return [(first, "50"), (last, "50")]
-    # Like fio, whole multiples of the least, equally often.
+    # As in fio, multiples of the smallest, with equal shares.
     return [(length, "") for length in range(first, last + 1, first)]
 
 

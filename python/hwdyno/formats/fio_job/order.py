@@ -1,4 +1,4 @@
-"""Which blocks a job visits in which order: direction, mix, gaps, spread, zones, alignment."""
+"""Keys for the order of blocks: direction, mix, gaps, distribution, zones, alignment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ORDERS = tuple(word for word in FIELD["rw"].traits if word not in ALIASES)
 
 
 def read_rw(reader: Reader, given: Parameters, line: int) -> None:
-    """Take ``rw`` with its modifier, and the mix."""
+    """Read ``rw`` with its modifier, and the mix."""
     entry = reader.options.pop("rw", None) or Entry("read", line)
     word, colon, modifier = entry.value.partition(":")
     rw = ALIASES.get(word, word)
@@ -46,7 +46,7 @@ def read_rw(reader: Reader, given: Parameters, line: int) -> None:
 
 
 def read(reader: Reader, given: Parameters) -> None:
-    """Take the keys that choose among the blocks; ``given`` has ``rw`` and lengths already."""
+    """Read the keys that select blocks; ``given`` already has ``rw`` and block sizes."""
     _zones(reader, given)
     drawn = reader.options.pop("random_distribution", None)
     repeats, align = reader.flag("norandommap"), reader.by_direction("blockalign")
@@ -90,7 +90,7 @@ def _zones(reader: Reader, given: Parameters) -> None:
 
 
 def _spread(reader: Reader, entry: Entry) -> str:
-    """The spread; shares and sizes of zones that were left open get what is left, in equal parts, as in fio."""
+    """Read the distribution; as in fio, zones without a share or size divide the rest equally."""
     spread = entry.value
     if spread.startswith("sequence:"):
         raise reader.error(

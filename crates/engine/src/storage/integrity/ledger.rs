@@ -14,8 +14,6 @@ use std::sync::Arc;
 use crate::sys::words::Words;
 
 const BUSY: u64 = 1 << 63;
-/// Generations have 31 bits.
-pub const MAX_GENERATIONS: u32 = (1 << 31) - 1;
 
 /// What is known of one block; generations are 0 where there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -195,7 +195,7 @@ impl Controls {
 
     /// Whether no operation may begin now, because of others that did.
     #[inline]
-    fn is_held_back(&mut self, now_ns: u64) -> bool {
+    fn is_blocked(&mut self, now_ns: u64) -> bool {
         if self.must_settle() || self.trim_write.as_ref().is_some_and(TrimWrite::waits) {
             return true;
         }
@@ -237,7 +237,7 @@ impl Controls {
     /// not begin yet, or if there is none.
     #[inline]
     pub fn next_operation(&mut self, order: &mut Order, block: u64, now_ns: u64) -> Option<(u64, bool, u64, u64)> {
-        if self.is_held_back(now_ns) {
+        if self.is_blocked(now_ns) {
             return None;
         }
         let direction = match self.allowed_direction(order, now_ns) {

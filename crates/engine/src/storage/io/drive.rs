@@ -73,6 +73,7 @@ struct CompletionGroup {
 /// Runs operations of `order` through `access`, as many at once as `pool` has slots, and records them
 /// in `metrics`. `edge` is called when the timed region begins (`true`) and when it ends
 /// (`false`). `controls` are looked at only where `CONTROLLED` is set, so that a plain run does not pay for them.
+// long because one loop shares all its state, and each call in it would cost every operation cycles
 #[allow(clippy::too_many_lines, clippy::too_many_arguments, reason = "one loop whose parts share all their state")]
 pub fn drive<A: Access, const CONTROLLED: bool>(
     access: &mut A,

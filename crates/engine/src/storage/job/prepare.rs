@@ -83,8 +83,8 @@ impl Job {
         let made = if self.fresh { make(&paths)? } else { TemporaryFiles::default() };
         let (mut size, mut device, mut raw) = (u64::MAX, None, false);
         for path in &paths {
-            let (own, metadata, is_device) = self.region_of(path, claim.as_ref())?;
-            size = size.min(own);
+            let (length, metadata, is_device) = self.region_of(path, claim.as_ref())?;
+            size = size.min(length);
             device = device.or_else(|| Device::of(&metadata, is_device));
             raw |= is_device;
         }
@@ -162,7 +162,7 @@ impl Job {
         for number in 0..self.jobs {
             let share = if self.share_whole || paths.len() == 1 { paths.len() } else { paths.len() / self.jobs };
             let from = if share == paths.len() { 0 } else { number * share };
-            let mut own = Vec::with_capacity(share);
+            let mut files_of_thread = Vec::with_capacity(share);
             for path in &paths[from..from + share] {
                 // A file description of its own for each job: it holds the state of the read-ahead.
                 let file = self.open(path, claim, direct)?;
@@ -176,9 +176,9 @@ impl Job {
                 if self.options.pre_read && number == 0 {
                     files::read_ahead(&open(path, false, false)?, offset, length);
                 }
-                own.push(file);
+                files_of_thread.push(file);
             }
-            all.push(own);
+            all.push(files_of_thread);
         }
         Ok(all)
     }
@@ -222,11 +222,11 @@ impl Job {
 
     /// The share of the region that lies in the page cache, over all files.
     pub(super) fn cached_share(&self, all: &[Vec<File>], offset: u64, blocks: u64) -> Option<f64> {
-        let own: Vec<&File> =
+        let opened: Vec<&File> =
             if self.share_whole { all.first()?.iter().collect() } else { all.iter().flatten().collect() };
         // One file that all jobs share is looked at once.
-        let own = if self.files.len() > 1 { &own[..] } else { own.get(..1)? };
-        let shares = own.iter().map(|file| files::cached_share(file, offset, blocks * self.block));
+        let opened = if self.files.len() > 1 { &opened[..] } else { opened.get(..1)? };
+        let shares = opened.iter().map(|file| files::cached_share(file, offset, blocks * self.block));
         let shares = shares.collect::<Option<Vec<f64>>>()?;
         Some(shares.iter().sum::<f64>() / shares.len() as f64)
     }
@@ -290,11 +290,11 @@ fn open(path: &Path, write: bool, direct: bool) -> Result<File, Error> {
 
 fn open_as(path: &Path, write: bool, direct: bool, durable: Durable) -> Result<File, Error> {
     files::open_durable(path, write, direct, durable).map_err(|error| {
-        let mend = match error.kind() {
+        let remedy = match error.kind() {
             io::ErrorKind::NotFound => ": lay the file out first",
             io::ErrorKind::PermissionDenied => ": choose a path that you may use",
             _ => "",
         };
-        Error::machine(format!("open {}{}{mend}", path.display(), if write { " for writing" } else { "" }), &error)
+        Error::machine(format!("open {}{}{remedy}", path.display(), if write { " for writing" } else { "" }), &error)
     })
 }

@@ -89,12 +89,6 @@ pub struct Order {
 }
 
 impl Order {
-    /// The length of a pass, in blocks.
-    #[must_use]
-    pub fn blocks(&self) -> u64 {
-        self.span.blocks
-    }
-
     /// Blocks of `span`, `random` or in sequence, of which `read_percent` are reads; for ever, each pass in
     /// an order of its own, if `endless`, else one pass.
     #[must_use]

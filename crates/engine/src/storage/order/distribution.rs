@@ -25,8 +25,8 @@ impl Distribution {
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, value) = text.split_once(':').unwrap_or((text, ""));
-        let number = |least: f64, most: f64, otherwise: Option<f64>| match (value, otherwise) {
-            ("", Some(otherwise)) => Ok(otherwise),
+        let number = |least: f64, most: f64, default: Option<f64>| match (value, default) {
+            ("", Some(default)) => Ok(default),
             _ => match value.parse::<f64>() {
                 Ok(number) if number >= least && number <= most => Ok(number),
                 _ => Err(format!("random_distribution {text}: {name} takes a number from {least} to {most}")),

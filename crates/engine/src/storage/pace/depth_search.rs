@@ -176,12 +176,6 @@ impl DepthSearch {
             "percentile": self.target.percentile,
         })
     }
-
-    /// The depth now.
-    #[must_use]
-    pub fn depth(&self) -> usize {
-        self.now
-    }
 }
 
 #[cfg(test)]
@@ -197,10 +191,10 @@ mod tests {
         for _ in 0..1_000_000 {
             assert!(depth.allows(0));
             now += 1000;
-            depth.completed(depth.depth() as u64 * 1000, 1, now);
+            depth.completed(depth.now as u64 * 1000, 1, now);
             match depth.next(now) {
                 SearchStep::GoOn | SearchStep::Restart => {}
-                ended => return (ended, depth.depth()),
+                ended => return (ended, depth.now),
             }
         }
         panic!("it never ended");
@@ -222,10 +216,10 @@ mod tests {
         let mut depth = DepthSearch::new(target, 8);
         depth.restart(0);
         depth.completed(50, 10, 500);
-        assert_eq!((depth.next(1000), depth.depth()), (SearchStep::GoOn, 2));
+        assert_eq!((depth.next(1000), depth.now), (SearchStep::GoOn, 2));
         assert!(depth.allows(1) && !depth.allows(2));
         depth.completed(500, 1, 1100);
-        assert_eq!(depth.depth(), 1);
+        assert_eq!(depth.now, 1);
         assert!(!depth.allows(1) && depth.allows(0));
     }
 }

@@ -41,7 +41,7 @@ pub struct FlowShare {
 #[derive(Debug)]
 pub struct FlowMember {
     share: FlowShare,
-    own: u64,
+    operations: u64,
 }
 
 impl FlowMember {
@@ -49,7 +49,7 @@ impl FlowMember {
     #[must_use]
     pub fn new(share: &FlowShare) -> Self {
         share.flow.weight.fetch_add(share.weight, Ordering::Relaxed);
-        Self { share: share.clone(), own: 0 }
+        Self { share: share.clone(), operations: 0 }
     }
 
     /// How long to rest when it is ahead.
@@ -64,13 +64,13 @@ impl FlowMember {
     pub fn is_ahead(&self) -> bool {
         let all = self.share.flow.operations.load(Ordering::Relaxed);
         let weights = self.share.flow.weight.load(Ordering::Relaxed);
-        u128::from(self.own) * u128::from(weights) > u128::from(all + 1) * u128::from(self.share.weight)
+        u128::from(self.operations) * u128::from(weights) > u128::from(all + 1) * u128::from(self.share.weight)
     }
 
     /// One operation more.
     #[inline]
     pub fn count(&mut self) {
-        self.own += 1;
+        self.operations += 1;
         self.share.flow.operations.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -78,7 +78,7 @@ impl FlowMember {
 impl Drop for FlowMember {
     fn drop(&mut self) {
         // Those that stay are measured against each other alone.
-        self.share.flow.operations.fetch_sub(self.own, Ordering::Relaxed);
+        self.share.flow.operations.fetch_sub(self.operations, Ordering::Relaxed);
         self.share.flow.weight.fetch_sub(self.share.weight, Ordering::Relaxed);
     }
 }

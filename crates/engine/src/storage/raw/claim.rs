@@ -227,10 +227,10 @@ impl<'a> DeviceFacts<'a> {
 
 /// A process that has the device open for writing, such as a virtual machine, which holds nothing exclusively.
 fn written_by_others(real: &Path, number: u64) -> Option<String> {
-    let own = std::process::id().to_string();
+    let this_process = std::process::id().to_string();
     for process in fs::read_dir("/proc").ok()?.flatten() {
         let pid = process.file_name().to_string_lossy().into_owned();
-        if pid == own || !pid.bytes().all(|byte| byte.is_ascii_digit()) {
+        if pid == this_process || !pid.bytes().all(|byte| byte.is_ascii_digit()) {
             continue;
         }
         for entry in fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {

@@ -120,8 +120,8 @@ impl Edges {
     /// two that are looked for once in some thousand devices.
     fn has(&self, place: u64, wanted: &[u8]) -> bool {
         let sector = place & !511;
-        let own = self.at(sector, 8) == Some(&mark(sector).to_le_bytes());
-        !own && self.at(place, wanted.len() as u64) == Some(wanted)
+        let marked = self.at(sector, 8) == Some(&mark(sector).to_le_bytes());
+        !marked && self.at(place, wanted.len() as u64) == Some(wanted)
     }
 
     fn has_at(&self, place: At, mark: &[u8]) -> bool {

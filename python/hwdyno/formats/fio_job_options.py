@@ -1,4 +1,4 @@
-"""Says a point's parameters as fio's options, for its document and for whoever runs it again by fio."""
+"""Writes a point's parameters as fio job options."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DEFAULTS: Parameters = {
 _OURS = {"rate": "rate_iops", "rate_bytes": "rate", "seed": "randseed"}
 _NOT_FIO = {"job", "share", "path", "interval_s", "generation", "verify_seed", "pattern", "stride", "files", "log"}
 _NOT_FIO |= {"steadystate_interval", "positions_apart", "gap", "random_every"}
-# fio's key of what is told for reads and for writes apart, and ours of each.
+# fio's key for a pair of read and write values, and our two parameters.
 _PAIRS = {
     "rate": ("rate_read", "rate_write"),
     "rate_iops": ("rate_iops_read", "rate_iops_write"),
@@ -40,7 +40,7 @@ _PAIRED = {name for pair in _PAIRS.values() for name in pair}
 
 
 def options_of(parameters: Parameters) -> dict[str, str]:
-    """fio's options of a point: what is set, as text."""
+    """fio's options for a point: those that differ from fio's defaults, as text."""
     found = {}
     for name, value in parameters.items():
         if name in _NOT_FIO | _PAIRED or value is None or (value in ("", 0, 0.0, False) and name != "direct"):

@@ -11,7 +11,7 @@ from hwdyno.words import Curve, ExperimentResult, Finding
 
 ORDER = {"invalid": 0, "warning": 1, "info": 2}
 # Of several points, and of one.
-_HELD_AGAINST = {
+_EXPLAINED_AS = {
     "throttled": ("stepped down in mid-run", "stepped down in mid-run"),
     "page_cache": ("missed the device", "missed the device"),
     "not_steady": ("did not settle", "did not settle"),
@@ -32,7 +32,7 @@ class Hit:
     explains: tuple[str, ...] = ()
 
 
-def spoken(rule: str, hits: Sequence[Hit]) -> Finding:
+def summarized(rule: str, hits: Sequence[Hit]) -> Finding:
     """The gravest of the verdicts speaks for all, and names how many there are and where."""
     worst = min(hits, key=lambda hit: (ORDER[hit.verdict.severity], -hit.verdict.weight))
     where = Counter(hit.result.name for hit in hits)
@@ -44,8 +44,8 @@ def spoken(rule: str, hits: Sequence[Hit]) -> Finding:
         says += f" It is the {case} of {len(hits)} such {named}."
         evidence = {**evidence, "points": {name: [h.at for h in hits if h.result.name == name] for name in where}}
     says += _explained(hits)
-    own = tuple(dict.fromkeys(hit.at for hit in hits if hit.result is worst.result))
-    return finding_of(rule, replace(worst.verdict, says=says, evidence=evidence, points=own), worst.result)
+    indices = tuple(dict.fromkeys(hit.at for hit in hits if hit.result is worst.result))
+    return finding_of(rule, replace(worst.verdict, says=says, evidence=evidence, points=indices), worst.result)
 
 
 def _explained(hits: Sequence[Hit]) -> str:
@@ -54,8 +54,8 @@ def _explained(hits: Sequence[Hit]) -> str:
     if not counts:
         return ""
     if len(hits) == 1:
-        return f" That explains why it {' and '.join(_HELD_AGAINST[name][1] for name in counts)}."
-    parts = [f"{count} {_HELD_AGAINST[name][0]}" for name, count in counts.items()]
+        return f" That explains why it {' and '.join(_EXPLAINED_AS[name][1] for name in counts)}."
+    parts = [f"{count} {_EXPLAINED_AS[name][0]}" for name, count in counts.items()]
     return f" That explains why, of these, {', '.join(parts)}."
 
 
