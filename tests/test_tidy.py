@@ -18,6 +18,7 @@ ALLOWED: dict[str, set[str]] = {
     "words": {"machine"},
     "units": {"words"},
     "_engine": set(),
+    "printable": set(),
     # left of the wall
     "statistics": {"words"},
     "engine": {"_engine"},
@@ -41,15 +42,16 @@ ALLOWED: dict[str, set[str]] = {
         "peers",  # as a type
     },
     # at the wall and right of it: a Run file is all they need
-    "store": {"words", "machine", "units", "statistics"},
+    "store": {"words", "machine", "units", "statistics", "printable"},
     "ceilings": {"words", "machine", "units"},
     "curves": {"words", "units", "statistics"},
-    "formats": {"words", "machine", "units", "statistics"},
+    "formats": {"words", "machine", "units", "statistics", "printable"},
     "comparison": {"words", "machine", "statistics"},
     "repeatability": {"words", "units", "statistics"},
     "findings": {"words", "machine", "units", "statistics", "curves", "ceilings", "repeatability"},
     "report": {
-        *("words", "machine", "units", "statistics", "curves", "findings", "store", "ceilings", "formats", "studies")
+        *("words", "machine", "units", "statistics", "curves", "findings", "store", "ceilings", "formats", "studies"),
+        "printable",
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run
     "studies": {"words", "units", "statistics"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from hwdyno.printable import Escaping, console_on, printable
 from hwdyno.runner import Step
 from hwdyno.units import (
     format_count,
@@ -42,6 +43,7 @@ def described(parameters: Parameters) -> str:
 
 def result_line(experiment: str, measurement: Measurement) -> str:
     """One point's result in one line."""
+    experiment, measurement = printable((experiment, measurement))
     value, counted = measurement.throughput, rate_unit(experiment)
     words = [format_quantity(value.value, value.unit, experiment)]
     if value.low is not None and value.high is not None and value.value:
@@ -99,9 +101,7 @@ class Bar:
     """Progress for a person at a terminal; drawn only when told, so never while something is timed."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-
-        self._console = Console(stderr=True)
+        self._console = console_on(sys.stderr)
         self._live: Live | None = None
 
     def __enter__(self) -> Bar:
@@ -110,6 +110,8 @@ class Bar:
         # No thread of its own: it would wake up in timed regions.
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.__enter__()
+        # While it lives, it takes what is written to stdout and stderr, and would obey orders in it.
+        sys.stdout, sys.stderr = Escaping(sys.stdout), Escaping(sys.stderr)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -118,7 +120,7 @@ class Bar:
 
     def says(self, text: str) -> None:
         """One line above the bar."""
-        self._console.print(text, style="dim", markup=False, highlight=False)
+        self._console.print(text, style="dim")
 
     def begins(self, step: Step) -> None:
         """Draw the bar as it stands now."""
@@ -128,6 +130,7 @@ class Bar:
 
         if self._live is None:
             return
+        step = printable(step)
         grid = Table.grid(padding=(0, 1))
         for _ in range(4):
             grid.add_column(no_wrap=True, overflow="ellipsis")
@@ -139,7 +142,7 @@ class Bar:
 
     def ended(self, experiment: str, measurement: Measurement) -> None:
         """One line with the point's result above the bar."""
-        self._console.print(result_line(experiment, measurement), markup=False, highlight=False, soft_wrap=True)
+        self._console.print(result_line(experiment, measurement), soft_wrap=True)
 
 
 def shown(quiet: bool = False) -> Bar | Lines:

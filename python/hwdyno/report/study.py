@@ -6,6 +6,7 @@ import textwrap
 from typing import Any
 
 from hwdyno import studies
+from hwdyno.printable import markdown_text
 from hwdyno.words import Run
 
 WIDTH = 100
@@ -39,15 +40,10 @@ def markdown(run: Run) -> str:
     parts = [f"## Study {run.study}\n\n{studies.find(run.study).asks}\n"]
     for table in studies.tables(run):
         rows = [table.columns, ("---:",) * len(table.columns), *table.rows]
-        lines = ("| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in rows)
+        lines = ("| " + " | ".join(markdown_text(cell) for cell in row) + " |" for row in rows)
         parts.append(f"### {table.title}\n\n" + "\n".join(lines) + "\n")
-    parts.append("\n".join(f"- {_escaped(sentence)}" for sentence in studies.observations(run)))
+    parts.append("\n".join(f"- {markdown_text(sentence)}" for sentence in studies.observations(run)))
     return "\n".join(parts)
-
-
-def _escaped(text: str) -> str:
-    """Text that cannot turn into markup or split a cell."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|")
 
 
 def page(run: Run) -> dict[str, Any] | None:

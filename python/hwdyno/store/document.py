@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from hwdyno.machine import Machine, survey_of
+from hwdyno.printable import escaped
 from hwdyno.store.files import StoreError
 from hwdyno.words import SCHEMA, Run
 
@@ -72,7 +73,7 @@ def _no_constant(name: str) -> None:
 
 def to_json(run: Run, indent: int | None = None) -> str:
     """Write a Run as its document. Raises ``StoreError`` for a figure that is not finite."""
-    return json.dumps(plain_of(Run, run), indent=indent, ensure_ascii=False, allow_nan=False)
+    return escaped(json.dumps(plain_of(Run, run), indent=indent, ensure_ascii=False, allow_nan=False))
 
 
 def from_json(text: str | bytes, name: str = "this document") -> Run:
