@@ -1,4 +1,4 @@
-"""A Run document in which every text is hostile, made from the types alone, so that a new field is covered by itself."""
+"""A Run in which every text is hostile, made from the types alone, so that a new field is covered by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from hwdyno.words import Run
 
 T = TypeVar("T")
 
-MARKUP = """</script></style></title>--><script>window.__pwned="script"</script><img src=x onerror="window.__pwned='img'">"""
+MARKUP = (
+    """</script></style></title>--><script>window.__pwned="script"</script><img src=x onerror="window.__pwned='img'">"""
+)
 SVG = """<svg id="pwned" onload="window.__pwned='svg'"><a href="javascript:window.__pwned=1">x</a></svg>'"&]]>"""
 SCRIPT = """${window.__pwned=1}{{7*7}}`');window.__pwned='js';('"""
 TERMINAL = "\x1b[2J\x1b[31m\x1b]0;owned\x07\x1b]8;;http://evil.invalid\x1b\\\x08\x00\x7f\x9b31m\x85\x90q\x9c"
@@ -77,9 +79,7 @@ def spoiled(value: T, kind: type, text: str = PAYLOAD) -> T:
         hints = get_type_hints(type(value))
         own = isinstance(value, kind)
         changed = {
-            one.name: _worse(getattr(value, one.name), hints[one.name], text)
-            if own
-            else getattr(value, one.name)
+            one.name: _worse(getattr(value, one.name), hints[one.name], text) if own else getattr(value, one.name)
             for one in fields(value)
             if one.init
         }
@@ -109,4 +109,9 @@ def _worse(value: Any, hint: Any, text: str) -> Any:
 def wholly_hostile_run() -> Run:
     """A Run of which every text is hostile, even the words by which it is understood."""
     run: Run = filled(Run)
-    return replace(run, machines=run.machines * 2)
+    (experiment,) = run.experiments
+    point = experiment.points[0]
+    assert point.latency_ns is not None
+    point = replace(point, latency_ns=replace(point.latency_ns, histogram=""))
+    experiment = replace(experiment, points=(point, point))
+    return replace(run, machines=run.machines * 2, experiments=(experiment,))

@@ -50,7 +50,9 @@ def printable(value: T) -> T:
         made = replace(value, **changed) if changed else value
     elif isinstance(value, dict):
         items = {printable(name): printable(inner) for name, inner in value.items()}
-        same = all(name is key and items[key] is inner for name, (key, inner) in zip(items, value.items(), strict=False))
+        same = all(
+            name is key and items[key] is inner for name, (key, inner) in zip(items, value.items(), strict=False)
+        )
         made = value if same and len(items) == len(value) else items
     elif isinstance(value, (tuple, list)):
         parts = [printable(inner) for inner in value]
@@ -120,7 +122,7 @@ class Escaping:
 def escaping() -> Iterator[None]:
     """While inside, whatever is written to stdout and stderr is escaped."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (Escaping(stream) for stream in before)  # type: ignore[assignment]
+    sys.stdout, sys.stderr = (Escaping(stream) for stream in before)
     try:
         yield
     finally:

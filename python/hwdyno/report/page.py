@@ -50,10 +50,11 @@ def _context(whole: Run) -> dict[str, Any]:
     ]
     machine = machine_of(run.machine)
     scripts = [vega(), (_WEB / "page.js").read_text()]
+    studied = study.page(run)
     links = [
         ("figures", "Figures", rows),
         ("findings", "Findings", run.findings),
-        ("study", "Study", run.study),
+        ("study", "Study", studied),
         *_experiment_links(experiments),
     ]
     links += [("machine", "Machine", machine), ("method", "Method", True), ("data", "Data", True)]
@@ -73,7 +74,7 @@ def _context(whole: Run) -> dict[str, Any]:
         "grid": _grid(run, rows),
         "grid_note": _grid_note(rows),
         "findings": [_finding(finding) for finding in ranked(run.findings)],
-        "study": study.page(run),
+        "study": studied,
         "experiments": experiments,
         "machine": machine,
         "rules": audit(run),

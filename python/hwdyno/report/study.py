@@ -13,8 +13,8 @@ WIDTH = 100
 
 
 def text(run: Run) -> str:
-    """Everything that the Run's study has to show; empty for a Run of no study."""
-    if not run.study:
+    """Everything that the Run's study has to show; empty for a Run of none that is known here."""
+    if not studies.is_known(run.study):
         return ""
     parts = [f"Study {run.study}: {studies.find(run.study).asks}\n"]
     for table in studies.tables(run):
@@ -35,7 +35,7 @@ def _stacked(heads: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 def markdown(run: Run) -> str:
     """The same as Markdown."""
-    if not run.study:
+    if not studies.is_known(run.study):
         return ""
     parts = [f"## Study {run.study}\n\n{studies.find(run.study).asks}\n"]
     for table in studies.tables(run):
@@ -48,7 +48,7 @@ def markdown(run: Run) -> str:
 
 def page(run: Run) -> dict[str, Any] | None:
     """The same for the page's template; none for a Run of no study."""
-    if not run.study:
+    if not studies.is_known(run.study):
         return None
     asks, tables = studies.find(run.study).asks, studies.tables(run)
     return {"name": run.study, "asks": asks, "tables": tables, "observations": studies.observations(run)}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hwdyno.printable import csv_cell, markdown_code, markdown_text, printable
+from hwdyno.printable import csv_cell, markdown_code, markdown_text
 from hwdyno.report import figures, study
 from hwdyno.report.plotdata import quantiles_of
 from hwdyno.report.rows import Row, parameters_of, point_label, rows_of, series_of, unit_of, varying
@@ -203,7 +203,11 @@ def markdown(run: Run) -> str:
     rows = rows_of(run)
     if rows:
         parts += ["## Figures", _markdown_table(grid_table(rows))]
-        parts += [f"- **{markdown_text(row.label)}**: {markdown_text(row.why_not_double)}" for row in rows if row.why_not_double]
+        parts += [
+            f"- **{markdown_text(row.label)}**: {markdown_text(row.why_not_double)}"
+            for row in rows
+            if row.why_not_double
+        ]
     if run.findings:
         parts.append("## Findings")
         parts += [

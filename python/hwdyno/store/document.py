@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from hwdyno.machine import Machine, survey_of
 from hwdyno.printable import escaped
+from hwdyno.statistics import Histogram
 from hwdyno.store.files import StoreError
 from hwdyno.words import SCHEMA, Run
 
@@ -98,11 +99,30 @@ def from_json(text: str | bytes, name: str = "this document") -> Run:
             raise StoreError(f"{name} has schema {schema}, this hwdyno reads {SCHEMA}: update hwdyno to read it")
         raise StoreError(f"{name} is not a Run of hwdyno: it has no schema {SCHEMA}")
     try:
-        return word_from(Run, plain)
+        run = word_from(Run, plain)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise StoreError(f"{name} is not a valid Run: {where}: {_one_line(first['msg'])}") from None
+    wrong = next(_contradictions(run), None)
+    if wrong is not None:
+        raise StoreError(f"{name} is not a valid Run: {wrong}")
+    return run
+
+
+def _contradictions(run: Run) -> Iterator[str]:
+    """What no type forbids, and no reader of a Run could use: points that are not there, spoilt histograms."""
+    for at, experiment in enumerate(run.experiments):
+        count = len(experiment.points)
+        named = [index for curve in experiment.curves for index in curve.points]
+        named += [peer.point for peer in experiment.peers]
+        yield from (f"experiments.{at}: there is no point {index}" for index in named if not 0 <= index < count)
+        for index, point in enumerate(experiment.points):
+            try:
+                if point.latency_ns is not None and point.latency_ns.histogram:
+                    Histogram.opened(point.latency_ns.histogram)
+            except ValueError as error:
+                yield f"experiments.{at}.points.{index}.latency_ns: {_one_line(error)}"
 
 
 def _from_1(plain: dict[str, Any]) -> dict[str, Any]:

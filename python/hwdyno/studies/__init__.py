@@ -76,6 +76,11 @@ def _every() -> tuple[Study, ...]:
     return tuple(sorted(studies, key=lambda study: study.name))
 
 
+def is_known(name: str) -> bool:
+    """Whether a study is called so."""
+    return any(study.name == name for study in _every())
+
+
 def find(name: str) -> Study:
     """The study called so. Raises ``UserError``."""
     for study in _every():
