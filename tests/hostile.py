@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
+from functools import cache, partial
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from hwdyno.words import Run
+import made_run
+from hwdyno.words import Axis, Curve, ExperimentResult, Latency, Measurement, Run, Value
 
 T = TypeVar("T")
 
@@ -73,21 +76,21 @@ def kinds_of(kind: Any, seen: set[type] | None = None) -> set[type]:
     return seen
 
 
-def spoiled(value: T, kind: type, text: str = PAYLOAD) -> T:
-    """The same document, but every free text in the words of one kind is hostile, the names in its maps included."""
+def spoiled(value: T, kinds: set[type], text: str = PAYLOAD) -> T:
+    """The same document, but every free text in the words of these kinds is hostile, the names in its maps included."""
     if is_dataclass(value) and not isinstance(value, type):
         hints = get_type_hints(type(value))
-        own = isinstance(value, kind)
+        own = type(value) in kinds
         changed = {
             one.name: _worse(getattr(value, one.name), hints[one.name], text) if own else getattr(value, one.name)
             for one in fields(value)
             if one.init
         }
-        return replace(value, **{name: spoiled(inner, kind, text) for name, inner in changed.items()})  # type: ignore[return-value]
+        return replace(value, **{name: spoiled(inner, kinds, text) for name, inner in changed.items()})  # type: ignore[return-value]
     if isinstance(value, dict):
-        return {name: spoiled(inner, kind, text) for name, inner in value.items()}  # type: ignore[return-value]
+        return {name: spoiled(inner, kinds, text) for name, inner in value.items()}  # type: ignore[return-value]
     if isinstance(value, (tuple, list)):
-        return type(value)(spoiled(inner, kind, text) for inner in value)
+        return type(value)(spoiled(inner, kinds, text) for inner in value)
     return value
 
 
@@ -106,12 +109,24 @@ def _worse(value: Any, hint: Any, text: str) -> Any:
     return value
 
 
-def wholly_hostile_run() -> Run:
+def wholly_hostile_run(text: str = PAYLOAD) -> Run:
     """A Run of which every text is hostile, even the words by which it is understood."""
-    run: Run = filled(Run)
+    run: Run = filled(Run, text)
     (experiment,) = run.experiments
     point = experiment.points[0]
     assert point.latency_ns is not None
     point = replace(point, latency_ns=replace(point.latency_ns, histogram=""))
     experiment = replace(experiment, points=(point, point))
     return replace(run, machines=run.machines * 2, experiments=(experiment,))
+
+
+ALONE = (Value, Measurement, ExperimentResult, Curve, Axis)
+"""Kinds whose words a report goes by: spoilt together, little would be left to draw."""
+GROUPS: dict[str, set[type]] = {kind.__name__: {kind} for kind in ALONE}
+GROUPS["words"] = kinds_of(Run) - {*ALONE, Latency}
+RUNS: dict[str, Callable[[], Run]] = {
+    "wholly": cache(wholly_hostile_run),
+    "named": cache(made_run.hostile_run),
+    **{name: cache(partial(spoiled, made_run.whole_run(), kinds)) for name, kinds in GROUPS.items()},
+}
+"""Hostile Runs by what is hostile in them."""

@@ -117,12 +117,13 @@ def _contradictions(run: Run) -> Iterator[str]:
         named = [index for curve in experiment.curves for index in curve.points]
         named += [peer.point for peer in experiment.peers]
         yield from (f"experiments.{at}: there is no point {index}" for index in named if not 0 <= index < count)
-        for index, point in enumerate(experiment.points):
-            try:
-                if point.latency_ns is not None and point.latency_ns.histogram:
-                    Histogram.opened(point.latency_ns.histogram)
-            except ValueError as error:
-                yield f"experiments.{at}.points.{index}.latency_ns: {_one_line(error)}"
+        latencies = [point.latency_ns for point in experiment.points]
+        try:
+            for latency in latencies:
+                if latency is not None and latency.histogram:
+                    Histogram.opened(latency.histogram)
+        except ValueError as error:
+            yield f"experiments.{at}.points: a latency is {_one_line(error)}"
 
 
 def _from_1(plain: dict[str, Any]) -> dict[str, Any]:
