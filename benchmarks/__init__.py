@@ -1,7 +1,7 @@
-"""Our figures beside the peers', in turn on the same points, held against the project's targets.
+"""Compares our figures with the peers', in turn on the same points, and with the project's targets.
 
-Each file in this folder but this one and ``__main__`` is one resource; it is found by being here, and
-offers ``measure(bench) -> Iterator[Row]``.
+Each file in this folder but this one and ``__main__`` is one resource; it is found by listing the folder,
+and offers ``measure(bench) -> Iterator[Row]``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Parameters = dict[str, Any]
 
 
 class BenchError(Exception):
-    """A peer is missing or broken: nothing can be compared."""
+    """A peer is missing or broken, so nothing can be compared."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a ratio or figure has to reach; with both bounds, between what it has to lie."""
+    """The bounds of a ratio or figure."""
 
     at_least: float | None = None
     at_most: float | None = None
@@ -48,7 +48,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: medians of ours and theirs, and the median of the pairs' ratios."""
+    """One line of the table: the medians of both tools, and the median of the pairs' ratios."""
 
     what: str
     unit: str
@@ -69,7 +69,7 @@ class Row:
 
 
 def row_of(what: str, unit: str, pairs: Sequence[tuple[float, float]], target: Target | None = None) -> Row:
-    """The median of the ratios, pair by pair, with its bootstrap interval."""
+    """The row of these pairs: the median of their ratios with its bootstrap interval."""
     ratios = [ours / theirs for ours, theirs in pairs]
     low, high = bootstrap_interval(ratios, median)
     ours, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
@@ -78,26 +78,26 @@ def row_of(what: str, unit: str, pairs: Sequence[tuple[float, float]], target: T
 
 @dataclass(frozen=True)
 class Bench:
-    """What every resource's file is given."""
+    """The context of every resource's benchmarks."""
 
     directory: Path
-    """An empty folder on the storage that is measured."""
+    """An empty directory on the storage under test."""
     pairs: int
     runtime_s: float
     run: Callable[[str, Parameters], Reading]
     """Runs one of our kernels."""
     says: Callable[[str], None]
-    """Tells the progress."""
+    """Prints progress."""
 
     def in_turn(self, peer: Peer, kernel: str, parameters: Parameters) -> list[tuple[Reading, PeerReading]]:
-        """Ours and theirs, A B A B …, each pair on the same point; raises ``BenchError`` when the peer fails."""
-        told = {"runtime": self.runtime_s, "ramp_time": 0.2, **parameters}
-        return [self.pair(peer, kernel, {**told, "seed": number + 1}) for number in range(self.pairs)]
+        """Run our kernel and the peer in turn, each pair on the same point. Raises ``BenchError`` if the peer fails."""
+        whole = {"runtime": self.runtime_s, "ramp_time": 0.2, **parameters}
+        return [self.pair(peer, kernel, {**whole, "seed": number + 1}) for number in range(self.pairs)]
 
     def pair(
         self, peer: Peer, kernel: str, ours: Parameters, theirs: Parameters | None = None
     ) -> tuple[Reading, PeerReading]:
-        """Ours, then the peer's, on the same point or on its own; raises ``BenchError`` when the peer fails."""
+        """Run our kernel, then the peer, on one point or on ``theirs``. Raises ``BenchError`` if the peer fails."""
         reading = self.run(kernel, ours)
         try:
             return reading, peer.run(kernel, ours if theirs is None else theirs)

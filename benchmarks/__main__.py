@@ -1,4 +1,4 @@
-"""``make bench``: prints our figures beside the peers', with each target met or not."""
+"""``make bench``: prints our figures and the peers', with each target met or not."""
 
 from __future__ import annotations
 

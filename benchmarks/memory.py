@@ -1,5 +1,5 @@
-"""Memory and arithmetic beside likwid-bench, STREAM, multichase, cpufp and NumPy's own LU, in turn, on two threads;
-in process beside the bare engine; and one run beside the next."""
+"""Memory and arithmetic against likwid-bench, STREAM, multichase, cpufp and NumPy's LU, in turn, on two threads;
+in process against the bare engine; and one run against the next."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BANDWIDTH, FLOPS, LATENCY = "memory_bandwidth", "compute_flops", "memory_latency
 SET_BYTES = 512 << 20
 THREADS = min(2, len(os.sched_getaffinity(0)))
 AT_LEAST = Target(at_least=1.0)
-# What we do beside what likwid does: a plain loop beside its plain loop, a streaming one beside its streaming one.
+# Our loop and likwid's: a plain loop against a plain loop, a streaming one against a streaming one.
 LOOPS: tuple[tuple[str, Target], ...] = (
     ("read", AT_LEAST),
     ("write", AT_LEAST),
@@ -48,12 +48,12 @@ WITHIN_5 = Target(0.95, 1.05)
 # cpufp runs all of its loops each time, so a pair of these takes a minute.
 TILE_PAIRS = 2
 TILES = ("int8", "bfloat16")
-# The same loop in two processes, each with memory of its own: 2% is what pages and clock make of it.
+# The same loop in two processes with separate memory: pages and clock differ by up to 2%.
 BARE = Target(0.98, 1.02)
 RUNS = 4
 RUN_TIME = "100s"
 REPEATABLE = Target(at_least=0.95)
-# Findings that name a noise of the machine: a pair of runs of which one has such a finding is explained.
+# Findings that name noise of the machine: they explain a pair of runs that differ.
 NOISES = frozenset(
     {
         *("load_before", "others_at_work", "steal", "swapping", "clock_dropped", "throttled", "noisy_neighbour"),
@@ -63,7 +63,7 @@ NOISES = frozenset(
 
 
 def measure(bench: Bench) -> Iterator[Row]:
-    """Every row, as it is measured."""
+    """Yield every row as it is measured."""
     likwid = peers.find("likwid")
     if likwid.version() is None:
         raise BenchError("likwid-bench is not here: install it (apt-get install likwid)")
@@ -99,12 +99,12 @@ def _chases(bench: Bench) -> Iterator[Row]:
         bench.says("multichase is not here (HWDYNO_MULTICHASE names it), so nothing stands beside the latency")
         return
     for words, point in CHASES:
-        told = {"locality": "random", "stride": 64, "runtime": bench.runtime_s, **point}
-        if why := multichase.unsupported(LATENCY, told):
+        parameters = {"locality": "random", "stride": 64, "runtime": bench.runtime_s, **point}
+        if why := multichase.unsupported(LATENCY, parameters):
             bench.says(f"latency of {words} is left out: {why}")
             continue
         bench.says(f"latency of {words} beside multichase")
-        made = [bench.pair(multichase, LATENCY, told) for _ in range(bench.pairs)]
+        made = [bench.pair(multichase, LATENCY, parameters) for _ in range(bench.pairs)]
         yield row_of(
             f"latency, {words}, multichase",
             "ns",
@@ -123,8 +123,8 @@ def _tiles(bench: Bench) -> Iterator[Row]:
         point = {"operation": "dot", "precision": precision, "isa": "amx", "operands": "zero", "threads": 1}
         bench.says(f"tiles in {precision} beside cpufp")
         try:
-            told = {**point, "runtime": bench.runtime_s}
-            made = [bench.pair(cpufp, FLOPS, told) for _ in range(min(bench.pairs, TILE_PAIRS))]
+            parameters = {**point, "runtime": bench.runtime_s}
+            made = [bench.pair(cpufp, FLOPS, parameters) for _ in range(min(bench.pairs, TILE_PAIRS))]
         except ValueError as error:
             bench.says(f"no tiles here: {error}")
             return
@@ -138,13 +138,13 @@ def _tiles(bench: Bench) -> Iterator[Row]:
 
 
 def _engine() -> str | None:
-    """The engine as a program of its own, as ``make bench`` builds it."""
+    """The bare engine, as ``make bench`` builds it."""
     built = Path(__file__).resolve().parent.parent / "target" / "release" / "hwdyno-engine"
     return os.environ.get("HWDYNO_ENGINE") or (str(built) if built.exists() else shutil.which("hwdyno-engine"))
 
 
 def _bare(bench: Bench) -> Iterator[Row]:
-    """What the interpreter around the engine costs: the same kernel without any."""
+    """The cost of the Python interpreter: the same kernel without it."""
     engine = _engine()
     if engine is None:
         bench.says("hwdyno-engine is not built (cargo build --release -p hwdyno-engine), so nothing stands bare")
@@ -156,13 +156,13 @@ def _bare(bench: Bench) -> Iterator[Row]:
         ("fma double, 1 thread", FLOPS, {"operation": "fma", "precision": "double"}, "flops"),
     ):
         bench.says(f"{words} beside the bare engine")
-        told = {**point, "runtime": seconds}
+        parameters = {**point, "runtime": seconds}
         if kernel == BANDWIDTH:
-            told["isa"] = str(bench.run(kernel, {**told, "isa": "auto", "runtime": 0.01})["details"]["isa"])
+            parameters["isa"] = str(bench.run(kernel, {**parameters, "isa": "auto", "runtime": 0.01})["details"]["isa"])
         pairs = []
         for _ in range(bench.pairs):
-            ours = bench.run(kernel, told)
-            done = subprocess.run([engine, "run", kernel, json.dumps(told)], capture_output=True, text=True)
+            ours = bench.run(kernel, parameters)
+            done = subprocess.run([engine, "run", kernel, json.dumps(parameters)], capture_output=True, text=True)
             if done.returncode:
                 raise BenchError(f"{engine}: {done.stderr.strip()[:200]}")
             pairs.append((_figure(ours, figure), _figure(json.loads(done.stdout), figure)))
@@ -183,28 +183,28 @@ class Interval(NamedTuple):
 
 
 def agreement(runs: Sequence[Mapping[str, Interval]]) -> tuple[float, float]:
-    """Of all pairs of runs and their points: the share whose intervals meet, and those that meet or are explained."""
+    """The share of all pairs of runs' points whose intervals overlap, and of those that overlap or are explained."""
     pairs = [(one[name], other[name]) for one, other in combinations(runs, 2) for name in one.keys() & other.keys()]
     met = [one.low <= other.high and other.low <= one.high for one, other in pairs]
-    told = [good or one.noise or other.noise for good, (one, other) in zip(met, pairs, strict=True)]
-    return sum(met) / max(1, len(met)), sum(told) / max(1, len(told))
+    explained = [good or one.noise or other.noise for good, (one, other) in zip(met, pairs, strict=True)]
+    return sum(met) / max(1, len(met)), sum(explained) / max(1, len(explained))
 
 
 def _repeats(bench: Bench) -> Iterator[Row]:
-    """Some runs of the same questions, one after the other, as a user would repeat them; later ones know the first."""
+    """Runs of the same command one after another, as a user repeats them; later runs use the earlier ones' variance."""
     runs = []
     for number in range(RUNS):
         bench.says(f"run {number + 1} of {RUNS} of hwdyno memory, to hold one against the other")
         store = str(bench.directory / "repeats")
-        asked = ["memory", "--profile", "quick", "--budget", RUN_TIME, "--json", "--quiet", "--no-page"]
-        command = [sys.executable, "-m", "hwdyno", *asked, "--store", store, "--out", store]
+        options = ["memory", "--profile", "quick", "--budget", RUN_TIME, "--json", "--quiet", "--no-page"]
+        command = [sys.executable, "-m", "hwdyno", *options, "--store", store, "--out", store]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode not in {0, 3}:
             raise BenchError(f"hwdyno memory: {done.stderr.strip()[-200:]}")
         runs.append(_intervals(json.loads(done.stdout)))
-    met, told = agreement(runs)
+    met, explained = agreement(runs)
     yield Row(f"pairs of {RUNS} runs whose intervals meet", "share", met, target=REPEATABLE)
-    yield Row(f"pairs of {RUNS} runs that meet, or whose noise is named", "share", told, target=REPEATABLE)
+    yield Row(f"pairs of {RUNS} runs that meet, or whose noise is named", "share", explained, target=REPEATABLE)
 
 
 def _intervals(run: dict[str, Any]) -> dict[str, Interval]:
@@ -242,13 +242,13 @@ def _rate(reading: Reading, counted: str) -> float:
 
 
 def _of_the_peak(reading: Reading) -> tuple[float, float]:
-    """Operations a cycle of the chain's clock under the same load, and units x operations an instruction."""
+    """Operations per cycle of the clock measured under the same load, and units x operations per instruction."""
     details: dict[str, Any] = reading["details"]
     return float(details["flop_per_cycle"]), float(details["flop_per_instruction"]) * float(details["pipes"])
 
 
 def _equations(bench: Bench) -> Row:
-    """Our LU beside the same system through numpy.linalg.solve."""
+    """Our LU against numpy.linalg.solve on the same system."""
     import numpy as np
     from threadpoolctl import threadpool_limits
 

@@ -1,4 +1,4 @@
-"""The network beside iperf3, sockperf and netperf over loopback: like with like, each mode by its name."""
+"""The network against iperf3, sockperf and netperf over loopback, each mode against the same mode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hwdyno.peers import Peer, PeerReading
 from benchmarks import Bench, BenchError, Parameters, Reading, Row, Target, row_of
 
 STREAMS, TRIPS = "network_throughput", "network_latency"
-# bbr, the default of some systems, paces and halves a loopback's figures: both get the same control.
+# bbr, the default of some systems, paces and halves loopback throughput: both tools get the same control.
 TCP: Parameters = {"congestion": "cubic", "direction": "up", "block": 128 << 10}
 UDP: Parameters = {"protocol": "udp", "direction": "up", "block": 1460}
 # Pages kept in a pipe go fastest by the MiB; iperf3's sendfile is fastest by its own 128 KiB.
@@ -21,7 +21,7 @@ NO_COPY: Parameters = {"zero_copy": True, "skip_rx_copy": True, "block": 1 << 20
 
 
 def measure(bench: Bench) -> Iterator[Row]:
-    """Every row, as it is measured."""
+    """Yield every row as it is measured."""
     if peers.find("iperf3").version() is None:
         raise BenchError("iperf3 is not here: install it (apt-get install iperf3), or name it by HWDYNO_IPERF3")
     equal = Target(at_least=1.0)
@@ -76,10 +76,10 @@ def _theirs_ns(theirs: PeerReading) -> float:
 
 
 def _round_trips(bench: Bench) -> Iterator[Row]:
-    """Whole round trips of 64 B at one in flight, beside sockperf's ping-pong and netperf's request/response.
+    """Full round trips of 64 B at one in flight, against sockperf's ping-pong and netperf's request/response.
 
-    Where two sleepers wake each other, the scheduler's choice of cores decides (5 or 50 µs on a virtual machine), so
-    all tools get one core for that, and all get two where they spin.
+    With blocking waits the scheduler's choice of cores decides (5 or 50 µs on a virtual machine), so all tools get
+    one core for those, and two for polling.
     """
     here = [peer for peer in map(peers.find, ("sockperf", "netperf")) if peer.version()]
     if not here:
@@ -89,33 +89,33 @@ def _round_trips(bench: Bench) -> Iterator[Row]:
             what = f"{protocol.upper()} round trips of 64 B, {how}"
             bench.says(what)
             given = {"protocol": protocol, "message": 64, "waiting": waiting, "runtime": bench.runtime_s}
-            beside = [peer for peer in here if peer.unsupported(TRIPS, given) is None]
+            able = [peer for peer in here if peer.unsupported(TRIPS, given) is None]
             with _cores(1 if waiting == "sleep" else None):
-                turns = [(bench.run(TRIPS, given), _theirs(beside, given)) for _ in range(bench.pairs)]
-            for peer in beside:
+                turns = [(bench.run(TRIPS, given), _theirs(able, given)) for _ in range(bench.pairs)]
+            for peer in able:
                 pairs = [(ours, theirs[peer.name]) for ours, theirs in turns]
                 rates = [(_rate(ours), theirs.throughput) for ours, theirs in pairs]
                 yield row_of(f"{what}, a second ({peer.name})", "1/s", rates, Target(at_least=1.0))
                 tails = [(_p99(ours), float(theirs.details["p99_ns"])) for ours, theirs in pairs]
-                # netperf's buckets are too wide to hold a tail against.
+                # netperf's buckets are too wide to compare a tail.
                 bound = Target(at_most=1.0) if peer.name == "sockperf" else None
                 yield row_of(f"p99 of {what} ({peer.name})", "ns", tails, bound)
-            if not beside:
+            if not able:
                 yield Row(f"{what}, a second", "1/s", median([_rate(ours) for ours, _ in turns]))
                 yield Row(f"p99 of {what}", "ns", median([_p99(ours) for ours, _ in turns]))
 
 
-def _theirs(beside: list[Peer], given: Parameters) -> dict[str, PeerReading]:
-    """What each reached, one after the other."""
+def _theirs(able: list[Peer], given: Parameters) -> dict[str, PeerReading]:
+    """Each peer's result, one after another."""
     try:
-        return {peer.name: peer.run(TRIPS, given) for peer in beside}
+        return {peer.name: peer.run(TRIPS, given) for peer in able}
     except OSError as error:
         raise BenchError(str(error)) from None
 
 
 @contextlib.contextmanager
 def _cores(count: int | None) -> Iterator[None]:
-    """Keeps this thread, and what it starts, on so many of its cores; all of them without a number."""
+    """Restrict this thread and its children to ``count`` of its cores, or to all of them."""
     allowed = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, sorted(allowed)[:count])

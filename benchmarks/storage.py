@@ -1,4 +1,4 @@
-"""Storage beside fio: the device's points, CPU time a read, cached reads a core, and our loop's own floor."""
+"""Storage against fio: device throughput, CPU time per read, cached reads per core, and the overhead of our loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEVICE: tuple[tuple[str, Parameters], ...] = (
     ("4 KiB random read, direct, depth 32", {"rw": "randread", "bs": 4096, "iodepth": 32}),
     ("4 KiB random read, direct, depth 128", {"rw": "randread", "bs": 4096, "iodepth": 128}),
     ("1 MiB sequential read, direct, depth 8", {"rw": "read", "bs": 1 << 20, "iodepth": 8}),
-    # As fio's buffers lie: its malloc has 4 KiB pages.
+    # As in fio, whose malloc uses 4 KiB pages.
     ("1 MiB sequential read, small pages", {"rw": "read", "bs": 1 << 20, "iodepth": 8, "mem": "small"}),
 )
 CACHED: tuple[tuple[str, Parameters, Target | None], ...] = (
@@ -32,7 +32,7 @@ CACHED: tuple[tuple[str, Parameters, Target | None], ...] = (
     ("psync", {"ioengine": "psync", "iodepth": 1}, None),
     ("mmap", {"ioengine": "mmap", "iodepth": 1}, None),
 )
-# What makes fio's cached reads cheapest; it keeps no latencies then, and we keep all of ours.
+# The cheapest options for fio's cached reads; it then records no latencies, while we record all.
 BEST_FLAGS = (
     "--gtod_reduce=1",
     "--fixedbufs",
@@ -42,7 +42,7 @@ BEST_FLAGS = (
     "--iodepth_batch_complete_min=32",
     "--iodepth_batch_complete_max=32",
 )
-# Within 3% of the peer; to be faster is no fault.
+# At most 3% slower than the peer.
 DEVICE_TARGET = Target(at_least=0.97)
 CPU_TARGET = Target(at_most=0.5)
 USER_TARGET = Target(at_most=100)
@@ -51,7 +51,7 @@ IDLE_TARGET = Target(at_most=20)
 
 
 def measure(bench: Bench) -> Iterator[Row]:
-    """Every row, as it is measured."""
+    """Yield every row as it is measured."""
     fio = peers.find("fio")
     version = fio.version()
     if version is None:
@@ -76,7 +76,7 @@ def measure(bench: Bench) -> Iterator[Row]:
 
 
 def _writes(bench: Bench, base: Parameters) -> Iterator[Row]:
-    """Large writes, whose buffers are filled outside of the timed region."""
+    """Large writes, with buffers that are filled outside of the timed region."""
     what = "1 MiB sequential write, direct, depth 8"
     bench.says(what)
     pairs = bench.in_turn(peers.find("fio"), KERNEL, {**base, "rw": "write", "bs": 1 << 20, "iodepth": 8})
@@ -90,11 +90,11 @@ def _user_time(what: str, readings: list[Reading]) -> Row:
 
 
 def _batched(bench: Bench, point: Parameters, what: str) -> Iterator[Row]:
-    """The same with a whole queue of completions a wait, as fio's own t/io_uring does; fio keeps its defaults.
+    """The same with batched completions, as in fio's t/io_uring; fio runs with its defaults.
 
-    Nearly all of the CPU time of a direct read is the kernel's, a submission's doorbell and a completion's wake-up
-    foremost, so what a batch shares is what there is to save; the rate is shown beside it, since the queue runs empty
-    between two batches on a device that is not yet saturated.
+    Nearly all CPU time of a direct read is spent in the kernel, mostly on a submission's doorbell and a completion's
+    wake-up, which a batch shares. The rate is shown too, because the queue runs empty between batches if the device
+    is not saturated.
     """
     whole = {**point, "iodepth_batch_complete_min": point["iodepth"]}
     bench.says(f"{what}, whole batches")
@@ -112,9 +112,9 @@ def _batched(bench: Bench, point: Parameters, what: str) -> Iterator[Row]:
 
 
 def _bare_ns(program: str, point: Parameters) -> float:
-    """CPU time a read of fio's bare loop, which measures nothing; ns.
+    """CPU time per read of fio's t/io_uring, which measures nothing, ns.
 
-    Its -r ends it after so many seconds; it prints the rate of each second, and all of its CPU time is divided by all.
+    It prints the rate of each second until -r ends it; its total CPU time is divided by the sum.
     """
     depth = str(point["iodepth"])
     options = ["-p0", "-F1", "-B1", "-O1", "-r2", f"-b{point['bs']}", f"-d{depth}", f"-s{depth}", f"-c{depth}"]
@@ -131,9 +131,9 @@ def _bare_ns(program: str, point: Parameters) -> float:
 
 
 def _cached(bench: Bench, base: Parameters) -> Iterator[Row]:
-    """Random reads out of the page cache, per second of CPU time: what one core can do."""
+    """Random reads from the page cache per second of CPU time, that is, per core."""
     fio = peers.find("fio")
-    # Reads the region into the page cache; both tools then find it there.
+    # Read the region into the page cache for both tools.
     bench.run(KERNEL, {**base, "rw": "read", "bs": 1 << 20, "ioengine": "psync", "time_based": False, "runtime": 0})
     for engine, point, target in CACHED:
         what = f"4 KiB cached random reads a core, {engine}"
@@ -146,9 +146,9 @@ def _cached(bench: Bench, base: Parameters) -> Iterator[Row]:
     bench.says(what)
     rates = []
     for seed in range(bench.pairs):
-        told = {**base, "ioengine": "io_uring", "iodepth": 32, "runtime": bench.runtime_s, "seed": seed + 1}
-        ours = bench.run(KERNEL, told)
-        command = [*fio.command(KERNEL, told), *BEST_FLAGS]
+        parameters = {**base, "ioengine": "io_uring", "iodepth": 32, "runtime": bench.runtime_s, "seed": seed + 1}
+        ours = bench.run(KERNEL, parameters)
+        command = [*fio.command(KERNEL, parameters), *BEST_FLAGS]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         try:
             theirs = reading_of(done.stdout, done.stderr, done.returncode)

@@ -1,7 +1,7 @@
-"""The training loader beside DLIO: CPU time a GB out of the page cache, AU, memory of many accelerators, start-up.
+"""The training loader against DLIO: CPU time per GB from the page cache, AU, memory, start-up time.
 
-Where DLIO is not here (``HWDYNO_DLIO`` names it), its figures are those that DLIO 2.0.0 reached on a machine of two
-cores, the best of many runs, and the row says so.
+Without DLIO (``HWDYNO_DLIO`` names it), its figures are the best of DLIO 2.0.0 on a machine with two cores, and the
+row says so.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from benchmarks import Bench, BenchError, Parameters, Reading, Row, Target, row_
 
 KERNEL = "training_loader"
 MOST_PAIRS = 3
-"""DLIO takes 10 to 20 s a run, most of it to start."""
+"""Fewer pairs, because a DLIO run takes 10 to 20 s, most of it start-up."""
 ACCELERATORS = 100
 START_UPS = 5
 
 
 @dataclass(frozen=True)
 class Case:
-    """One data set, what DLIO costs on it by the table, and the shares of that which ours may cost at most."""
+    """A data set, DLIO's recorded cost on it, and the most that ours may cost as a share of that."""
 
     what: str
     data: tuple[str, int, int, float, float]
-    """Format, files, samples of a file, bytes of a sample, and their standard deviation."""
+    """Format, files, samples per file, bytes per sample and their standard deviation."""
     loads: tuple[int, int]
-    """Samples of a batch, and read threads."""
+    """Samples per batch, and read threads."""
     table_s_per_gb: float
     raw: float
     checked: float
 
     @property
     def shape(self) -> Parameters:
-        """What the data set is generated from."""
+        """Parameters that generate the data set."""
         names = ("format", "files", "samples_per_file", "record_bytes", "record_bytes_stdev")
         return dict(zip(names, self.data, strict=True))
 
     @property
     def reads(self) -> Parameters:
-        """How it is loaded."""
+        """Parameters that load it."""
         return dict(zip(("batch_size", "read_threads"), self.loads, strict=True))
 
 
@@ -58,7 +58,7 @@ CASES = (
     Case("cosmoflow tfrecord", ("tfrecord", 400, 1, 2828486, 71311), (1, 4), 1.2, 0.15, 0.2),
 )
 COSMOFLOW_H100: Parameters = {"compute": 0.0035, "epochs": 5, "cache": "warm"}
-# 34 MB in a step of an H100's length on unet3d: neither loader is at its end with that on one core.
+# 34 MB per step of an H100 on unet3d, which either loader reaches on one core.
 UNHURRIED: Parameters = {
     "batch_size": 4, "read_threads": 4, "compute": 0.323, "epochs": 3, "steps": 12, "cache": "warm",
 }  # fmt: skip
@@ -85,7 +85,7 @@ main(sys.argv[1:])
 
 
 def measure(bench: Bench) -> Iterator[Row]:
-    """Every row, as it is measured."""
+    """Yield every row as it is measured."""
     peer = peers.find("dlio")
     version = peer.version()
     if version is None:
@@ -94,64 +94,71 @@ def measure(bench: Bench) -> Iterator[Row]:
         bench.says(f"{case.what}, from the page cache" + (f", beside DLIO {version}" if version else ""))
         folder = bench.directory / case.what.replace(" ", "-")
         bench.run("training_generate", {**case.shape, "path": str(folder)})
-        told = {**case.shape, **case.reads, "path": str(folder)}
-        yield from _cost(bench, peer if version else None, case, told)
+        parameters = {**case.shape, **case.reads, "path": str(folder)}
+        yield from _cost(bench, peer if version else None, case, parameters)
         if case.what.startswith("cosmoflow"):
-            yield from _fed(bench, peer if version else None, {**told, **COSMOFLOW_H100})
-            yield _memory(bench, told)
+            yield from _fed(bench, peer if version else None, {**parameters, **COSMOFLOW_H100})
+            yield _memory(bench, parameters)
         if case.what == "npz of 8 MiB":
-            yield from _apart(bench, peer if version else None, {**told, **UNHURRIED})
+            yield from _apart(bench, peer if version else None, {**parameters, **UNHURRIED})
     yield _start_up(bench)
 
 
-def _cost(bench: Bench, peer: Peer | None, case: Case, told: Parameters) -> Iterator[Row]:
-    """CPU seconds a GB with compute = 0, raw and with every checksum held, DLIO's start left out."""
-    told = {**told, "compute": 0.0, "cache": "warm", "epochs": 10_000, "runtime": max(1.0, bench.runtime_s)}
+def _cost(bench: Bench, peer: Peer | None, case: Case, parameters: Parameters) -> Iterator[Row]:
+    """CPU seconds per GB with compute = 0, raw and with all checksums verified, without DLIO's start-up."""
+    parameters = {**parameters, "compute": 0.0, "cache": "warm", "epochs": 10_000, "runtime": max(1.0, bench.runtime_s)}
     raw, checked = [], []
     for _ in range(min(MOST_PAIRS, bench.pairs) if peer else bench.pairs):
-        theirs = case.table_s_per_gb if peer is None else _theirs(peer, {**told, "runtime": 4.0})
-        raw.append((_ours(bench.run(KERNEL, {**told, "parse": "raw"})), theirs))
-        checked.append((_ours(bench.run(KERNEL, {**told, "parse": "full"})), theirs))
-    beside = "" if peer else " (DLIO by the table)"
-    yield row_of(f"CPU time a GB, {case.what}, raw{beside}", "s", raw, Target(at_most=case.raw))
-    yield row_of(f"CPU time a GB, {case.what}, checksums held{beside}", "s", checked, Target(at_most=case.checked))
+        theirs = case.table_s_per_gb if peer is None else _theirs(peer, {**parameters, "runtime": 4.0})
+        raw.append((_ours(bench.run(KERNEL, {**parameters, "parse": "raw"})), theirs))
+        checked.append((_ours(bench.run(KERNEL, {**parameters, "parse": "full"})), theirs))
+    source = "" if peer else " (DLIO by the table)"
+    yield row_of(f"CPU time a GB, {case.what}, raw{source}", "s", raw, Target(at_most=case.raw))
+    yield row_of(f"CPU time a GB, {case.what}, checksums verified{source}", "s", checked, Target(at_most=case.checked))
 
 
-def _fed(bench: Bench, peer: Peer | None, told: Parameters) -> Iterator[Row]:
+def _fed(bench: Bench, peer: Peer | None, parameters: Parameters) -> Iterator[Row]:
     """AU of one H100 on cosmoflow with all data in memory."""
-    ours = sorted(100 * _au(bench.run(KERNEL, told)) for _ in range(bench.pairs))
-    theirs = None if peer is None else 100 * float(_run(peer, told)["au"])
+    ours = sorted(100 * _au(bench.run(KERNEL, parameters)) for _ in range(bench.pairs))
+    theirs = None if peer is None else 100 * float(_run(peer, parameters)["au"])
     yield Row("AU of cosmoflow on an H100, all cached", "%", statistics.median(ours), theirs, None, ours[0], ours[-1],
               Target(at_least=97))  # fmt: skip
 
 
-def _apart(bench: Bench, peer: Peer | None, told: Parameters) -> Iterator[Row]:
-    """How far our AU is from DLIO's where neither is at its end; nothing without DLIO."""
+def _apart(bench: Bench, peer: Peer | None, parameters: Parameters) -> Iterator[Row]:
+    """The difference of our AU and DLIO's where neither is limited by CPU; no row without DLIO."""
     if peer is None:
         return
     apart = []
     for _ in range(min(MOST_PAIRS, bench.pairs)):
-        ours = _au(bench.run(KERNEL, told))
-        apart.append(100 * abs(ours - float(_run(peer, told)["au"])))
+        ours = _au(bench.run(KERNEL, parameters))
+        apart.append(100 * abs(ours - float(_run(peer, parameters)["au"])))
     yield Row("AU apart from DLIO's, neither client-bound", "points", statistics.median(apart),
               low=min(apart), high=max(apart), target=Target(at_most=2))  # fmt: skip
 
 
-def _memory(bench: Bench, told: Parameters) -> Row:
-    """Most memory that a process with so many accelerators takes, each with its readers at work."""
+def _memory(bench: Bench, parameters: Parameters) -> Row:
+    """Peak memory of a process with many accelerators, each with its readers."""
     bench.says(f"memory of {ACCELERATORS} accelerators")
-    told = {**told, "batch_size": 1, "accelerators": ACCELERATORS, "compute": 0.05, "epochs": 50, "runtime": 5.0}
-    peak, steps = json.loads(_python(_MEMORY, json.dumps(told)))
+    parameters = {
+        **parameters,
+        "batch_size": 1,
+        "accelerators": ACCELERATORS,
+        "compute": 0.05,
+        "epochs": 50,
+        "runtime": 5.0,
+    }
+    peak, steps = json.loads(_python(_MEMORY, json.dumps(parameters)))
     if not steps:
         raise BenchError(f"{ACCELERATORS} accelerators did no step")
     return Row(f"memory of {ACCELERATORS} accelerators", "B", peak, target=Target(at_most=2e9))
 
 
 def _start_up(bench: Bench) -> Row:
-    """From the command line until the engine is told to load, on data that is there, without plain reads beside."""
+    """From the command line to the start of the load, on existing data, without plain reads."""
     bench.says("start-up")
-    told = ["training", "--workload", "cosmoflow", "--accelerator", "h100", "--samples", "8", "--quiet", "--no-page"]
-    place = [*told, "--no-plain", "--path", str(bench.directory), "--store", str(bench.directory / "store")]
+    options = ["training", "--workload", "cosmoflow", "--accelerator", "h100", "--samples", "8", "--quiet", "--no-page"]
+    place = [*options, "--no-plain", "--path", str(bench.directory), "--store", str(bench.directory / "store")]
     subprocess.run([sys.executable, "-m", "hwdyno", *place, "--generate"], check=True)
     took = []
     for _ in range(START_UPS):
@@ -176,15 +183,15 @@ def _au(reading: Reading) -> float:
     return float(reading["details"]["au_dlio"] or 0.0)
 
 
-def _theirs(peer: Peer, told: Parameters) -> float:
-    cost = _run(peer, told)["cpu_s_per_gb"]
+def _theirs(peer: Peer, parameters: Parameters) -> float:
+    cost = _run(peer, parameters)["cpu_s_per_gb"]
     if not cost:
         raise BenchError("DLIO told no CPU time")
     return float(cost)
 
 
-def _run(peer: Peer, told: Parameters) -> Parameters:
+def _run(peer: Peer, parameters: Parameters) -> Parameters:
     try:
-        return dict(peer.run(KERNEL, told).details)
+        return dict(peer.run(KERNEL, parameters).details)
     except (ValueError, OSError) as error:
         raise BenchError(f"DLIO: {error}") from None

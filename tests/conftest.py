@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Settings of all tests."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from hypothesis import settings
 # would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No test asserts a timing, and none may pass today and fail tomorrow.
+# No test asserts a time, and examples are the same in every run.
 settings.register_profile("house", deadline=None, derandomize=True)
 settings.load_profile("house")

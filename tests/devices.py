@@ -1,4 +1,4 @@
-"""Loop devices and filesystems of their own for tests, where this user may have them."""
+"""Loop devices and filesystems for tests, where this user may create them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 
 def command(*words: str | Path, check: bool = True) -> str:
-    """What a command printed; raises with its complaint."""
+    """A command's output; raises with its error message."""
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
     assert not check or done.returncode == 0, f"{words}: {done.stderr}"
     return done.stdout.strip()
@@ -25,7 +25,7 @@ def command(*words: str | Path, check: bool = True) -> str:
 
 @contextlib.contextmanager
 def loop(backing: Path, size: int = 64 * MIB, *options: str) -> Iterator[Path]:
-    """A loop device on a file of its own, gone with all its partitions at the end."""
+    """A loop device on a temporary file, removed with all its partitions at the end."""
     if not backing.exists():
         with backing.open("wb") as file:
             file.truncate(size)
@@ -38,7 +38,7 @@ def loop(backing: Path, size: int = 64 * MIB, *options: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def mounted(device: Path | str, where: Path, *options: str) -> Iterator[Path]:
-    """The device (or filesystem) mounted at a directory that is made for it."""
+    """A device (or filesystem), mounted at a new directory."""
     where.mkdir(exist_ok=True)
     command("mount", *options, device, where)
     try:

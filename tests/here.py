@@ -1,4 +1,4 @@
-"""What a test needs of this machine: where everything is required (HWDYNO_REQUIRE_PEERS), what is missing fails."""
+"""Marks what a test needs of this machine; with HWDYNO_REQUIRE_PEERS=1 what is missing fails instead of skips."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ REQUIRED = os.environ.get("HWDYNO_REQUIRE_PEERS") == "1"
 
 
 def needs(there: bool, reason: str) -> pytest.MarkDecorator:
-    """Skip a test where something is not there; where all is required it runs, and fails by what it lacks."""
+    """Skip a test if something is missing; where everything is required it runs and fails."""
     return pytest.mark.skipif(not there and not REQUIRED, reason=reason)
 
 
 def missing(reason: str) -> None:
-    """The same inside of a test or a fixture, where only there it is known."""
+    """The same inside of a test or fixture."""
     if REQUIRED:
         pytest.fail(f"{reason}, and HWDYNO_REQUIRE_PEERS=1 takes no excuse")
     pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""Made Runs for the reporters' tests: whole, partial, imported, hostile and huge ones, with no machine behind them."""
+"""Synthetic Runs for tests of the reports: complete, partial, imported, hostile and huge ones."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from hwdyno.words import (
     Stream,
     Value,
 )
+from made_experiment import made_experiment
 
 HOSTILE = """</script><script>alert("x")</script>'"<img src=x onerror=alert(1)>&"""
 KIB, MIB = 1024, 1 << 20
 DRAWS = 3000
 R1_NS, TOP_OPS, HARDNESS = 71_000.0, 141_000.0, 2.2
-"""The made disk: latency at depth 1, IOPS that it saturates at, and how hard its knee is."""
+"""The synthetic disk: latency at depth 1, IOPS at saturation, and sharpness of the knee."""
 
 
 def queue_ops(depth: float) -> float:
@@ -143,7 +144,7 @@ RATED = (
 
 def grid() -> ExperimentResult:
     points = tuple(measured(dict(p), ops, depth, at) for at, (p, ops, depth) in enumerate(GRID))
-    return ExperimentResult(
+    return made_experiment(
         name="storage.grid",
         resource="storage",
         asks="How fast is this storage at the four or six figures that everyone compares?",
@@ -171,7 +172,7 @@ def iodepth(series: tuple[str, ...] = ("randread", "randwrite")) -> ExperimentRe
                 measured({"rw": rw, "iodepth": depth, "bs": 4096}, queue_ops(depth) * scale, depth, 100 * which + step)
             )
     whole = tuple(points)
-    result = ExperimentResult(
+    result = made_experiment(
         name="storage.iodepth",
         resource="storage",
         asks="How deep a queue does this storage need, and what does each step cost in latency?",
@@ -194,7 +195,7 @@ def mix() -> ExperimentResult:
         for step, size in enumerate((4, 16, 32, 64, 128)):
             ops = 1.38e5 / (1 + size / 11) * (1, 0.71, 0.66, 0.8)[at] ** (1 - step / 5)
             points.append(measured({"rw": rw, "bs": size * KIB, "iodepth": 8}, ops, 8, 1000 + 10 * at + step))
-    return ExperimentResult(
+    return made_experiment(
         name="storage.mix",
         resource="storage",
         asks="What does mixing reads with writes cost at each block size?",
@@ -320,7 +321,7 @@ def whole_run() -> Run:
 
 
 def invalid_run() -> Run:
-    """One whose figures beat the link: a page cache."""
+    """A Run whose figures exceed the link: a page cache."""
     run = whole_run()
     bad = replace(
         run.experiments[0].points[0],
@@ -343,7 +344,7 @@ def invalid_run() -> Run:
 
 
 def partial_run() -> Run:
-    """One that Ctrl-C cut short."""
+    """A Run that Ctrl-C interrupted."""
     run = whole_run()
     short = replace(run.experiments[0], points=run.experiments[0].points[:2], peers=())
     return replace(
@@ -357,7 +358,7 @@ def partial_run() -> Run:
 
 
 def imported_run() -> Run:
-    """A foreign result: no histogram, no samples, no interval, no machine."""
+    """An imported result: no histogram, samples, interval or machine."""
     points = tuple(
         Measurement(
             parameters={"rw": "randread", "bs": 4096, "iodepth": depth},
@@ -376,7 +377,7 @@ def imported_run() -> Run:
         )
         for depth in (1, 2, 4)
     )
-    experiment = ExperimentResult("fio", "storage", "What does this fio result say?", "iodepth", "fio", points)
+    experiment = made_experiment("fio", "storage", "What does this fio result say?", "iodepth", "fio", points)
     return Run(
         "imported",
         "2020-01-01T00:00:00+00:00",
@@ -391,7 +392,7 @@ def imported_run() -> Run:
 
 
 def hostile_run() -> Run:
-    """Every name that a machine or a file can choose holds markup and quotes."""
+    """A Run in which every name that a machine or file chooses has markup and quotes."""
     run = whole_run()
     machine = {**MACHINE, "hostname": HOSTILE, HOSTILE: HOSTILE, "unknown": {"cpu.clock_hz.max": HOSTILE}}
     machine["storage"] = {**MACHINE["storage"], "path": HOSTILE, "source": HOSTILE, "options": [HOSTILE]}
@@ -427,7 +428,7 @@ def hostile_run() -> Run:
 
 
 def plain_sweep_run() -> Run:
-    """No grid, another unit, and a load that is a word: what a later resource may hand in."""
+    """A Run without a grid, with another unit and a load of words, as a new resource may have."""
     points = tuple(
         Measurement(
             parameters={"operation": operation, "threads": threads},
@@ -447,11 +448,11 @@ def plain_sweep_run() -> Run:
         for operation, base in (("fma", 5e10), ("add", 2.5e10))
         for threads in (1, 2, 4, 8)
     )
-    experiment = ExperimentResult(
+    experiment = made_experiment(
         "compute.threads", "compute", "How do threads scale?", "threads", "flops", points, planned=8
     )
     words = tuple(replace(point, parameters={"device": f"gpu{at}"}) for at, point in enumerate(points[:3]))
-    devices = ExperimentResult("gpu.device", "gpu", "Which device is fastest?", "device", "flops", words, planned=3)
+    devices = made_experiment("gpu.device", "gpu", "Which device is fastest?", "device", "flops", words, planned=3)
     return Run(
         "sweep",
         "2026-11-21T03:07:09+00:00",
@@ -464,14 +465,14 @@ def plain_sweep_run() -> Run:
 
 
 def empty_run() -> Run:
-    """Nothing was measured."""
+    """A Run without a point."""
     return Run("empty", "2026-11-21T03:07:09+00:00", None, (), "quick", "hwdyno run", (), interrupted=True)
 
 
 def huge_run() -> Run:
     """A sweep of 1,056 points: 6 kinds x 8 block sizes x 2 job counts x 11 depths."""
     points = []
-    shared = [latency(1e5 * 2**step, step, 50_000) for step in range(11)]  # One a depth: making 1,056 takes seconds.
+    shared = [latency(1e5 * 2**step, step, 50_000) for step in range(11)]  # One per depth: making 1,056 takes seconds.
     for rw in ("read", "write", "randread", "randwrite", "randrw:70", "randrw:50"):
         for jobs in (1, 4):
             for size in range(8):

@@ -1,4 +1,4 @@
-"""Makes small Runs for tests of the store and of what reads it."""
+"""Small synthetic Runs for tests of the store and its readers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hwdyno.words import (
     Stream,
     Value,
 )
+from made_experiment import made_experiment
 
 MACHINE = {"hostname": "bench-1", "cpu": {"model": "Some CPU", "cores": 2}, "storage": {"source": "/dev/vda1"}}
 
@@ -46,7 +47,7 @@ def point(iodepth: int = 1, value: float = 1e8, repeats: tuple[float, ...] = (),
 
 
 def experiment(*points: Measurement, name: str = "storage.iodepth", planned: int = 3) -> ExperimentResult:
-    return ExperimentResult(
+    return made_experiment(
         name=name,
         resource="storage",
         asks="How deep a queue does this storage need?",

@@ -9,15 +9,16 @@ from typing import Any
 from hwdyno.ceilings import ceilings_of
 from hwdyno.measurement import measurement_of
 from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, Run
+from made_experiment import made_experiment
 from simulation.host import SimulatedHost, SimulatedMachine
 
 MACHINES = range(20_000, 20_200)
-"""Drawn afresh: no rule and no tolerance was tuned on these machines."""
-FIXED: Parameters = {"direct": True, "ioengine": "io_uring", "runtime": 1.0, "interval_s": 0.05}
+"""Random machines on which no rule or tolerance was tuned."""
+FIXED: Parameters = {"direct": True, "ioengine": "io_uring", "size": 1 << 30, "runtime": 1.0, "interval_s": 0.05}
 
 
 def at(**changes: Any) -> Parameters:
-    """A point: a random 4 KiB read alone, but for what changes."""
+    """A point: a single random 4 KiB read, with changes."""
     return {"rw": "randread", "bs": 4096, "iodepth": 1, "numjobs": 1, **changes}
 
 
@@ -28,7 +29,7 @@ def measured(
     repeats: int = 3,
     stalled: Mapping[int, float] | None = None,
 ) -> Measurement:
-    """One point, as the runner would have it; a repeat in ``stalled`` reaches only that share of its throughput."""
+    """One point, measured as by the runner; a repeat in ``stalled`` reaches only that share of its throughput."""
     given: dict[str, Any] = {**(FIXED if fixed is None else fixed), **parameters}
     word, _, mix = str(given.get("rw", "randread")).partition(":")
     given.update({"rw": word, **({"rwmixread": int(mix)} if mix else {})})
@@ -53,9 +54,9 @@ def experiment(
     name: str = "",
     repeats: int = 3,
 ) -> ExperimentResult:
-    """One experiment on a fresh host of the machine, under the ceilings of its link."""
+    """One experiment on a new host of the machine, with the ceilings of its link."""
     host, every = SimulatedHost(machine), tuple(points)
-    return ExperimentResult(
+    return made_experiment(
         name=name or f"storage.{load}",
         resource="storage",
         asks="?",
@@ -69,7 +70,7 @@ def experiment(
 
 
 def run_of(machine: SimulatedMachine, *experiments: ExperimentResult) -> Run:
-    """A Run of these experiments, not yet explained."""
+    """A Run of these experiments, without findings."""
     return Run(
         id="simulated",
         started="2026-01-01T00:00:00+00:00",
@@ -82,12 +83,12 @@ def run_of(machine: SimulatedMachine, *experiments: ExperimentResult) -> Run:
 
 
 def rules_of(findings: tuple[Finding, ...], *severities: str) -> set[str]:
-    """The rules that spoke, of these severities or any."""
+    """The rules that have a finding, of these severities or any."""
     return {one.rule for one in findings if one.severity in (severities or ("info", "warning", "invalid"))}
 
 
 def the(run: Run, rule: str) -> Finding:
-    """The one finding of a rule."""
+    """A rule's only finding."""
     found = [one for one in run.findings if one.rule == rule]
     assert len(found) == 1, f"{rule}: {[one.says for one in found]} among {rules_of(run.findings)}"
     return found[0]

@@ -19,6 +19,7 @@ from hwdyno.findings.rule import Case
 from hwdyno.hosts.local import Local
 from hwdyno.machine import Cpu, Machine
 from hwdyno.plan import Plan, Planned, build
+from hwdyno.runner.declared import kept_declaration
 from hwdyno.statistics import interval
 from hwdyno.words import ExperimentResult, Fault, Latency, Measurement, Note, Parameters, Run, Samples
 from simulated_runs import experiment, run_of
@@ -55,17 +56,20 @@ def planned(one: Experiment, profile: str) -> Planned:
     return found
 
 
-def result_of(found: Planned, points: tuple[Measurement, ...]) -> ExperimentResult:
+def result_of(found: Planned, points: tuple[Measurement, ...], given: frozenset[str] = frozenset()) -> ExperimentResult:
     """An experiment's result as the runner leaves it: every default that all points share is in ``fixed``."""
-    defaults = {one["name"]: one["default"] for one in KERNELS[found.experiment.kernel]["parameters"]}
+    defaults = {axis.name: axis.default for axis in KERNELS[found.experiment.kernel].axes}
     swept = {name for point in found.points for name in point}
     shared = {n: v for n, v in {**defaults, **found.fixed}.items() if n not in swept and not isinstance(v, list)}
     if "main_memory" in found.experiment.needs and "working_set" not in swept | set(found.fixed):
         shared["working_set"] = 512 << 20
     if "model" in shared:
         shared["model"] = "llama3-8b"
-    one = found.experiment
-    return ExperimentResult(one.name, one.resource, one.asks, found.load, one.kernel, points, one.metric, fixed=shared)
+    one, declaration = found.experiment, kept_declaration(found, given, shared)
+    return ExperimentResult(
+        one.name, one.resource, one.asks, found.load, one.kernel, points, one.metric, fixed=shared,
+        declaration=declaration,
+    )  # fmt: skip
 
 
 def bare(parameters: Parameters, value: float = 1e9, unit: str = "bytes/s", **more: Any) -> Measurement:
@@ -109,7 +113,7 @@ def test_a_sweep_of_ones_own_is_repeated_with_what_was_fixed(tmp_path: Path) -> 
         plan = taken(given, tmp_path)
         assert plan is not None
         (found,) = plan.experiments
-        result = result_of(found, tuple(bare(point) for point in found.points))
+        result = result_of(found, tuple(bare(point) for point in found.points), plan.given)
         line = Case(Run("r", "", None, (), "quick", given, (result,)), result, 1).command()
         again = taken(line, tmp_path)
         assert again is not None
@@ -159,8 +163,8 @@ def test_every_advised_command_is_taken_as_it_is_pasted(one: Experiment, tmp_pat
             count += 1
         if one.resource not in {"storage", "training"}:  # What training waits for is a storage, too.
             for words in ("IOPS", "drive", "smartctl", "filesystem", "numjobs"):
-                told = f"{found.says} {found.advice}"
-                assert words not in told or found.rule == "direct_refused", f"{found.rule}: {told}"
+                text = f"{found.says} {found.advice}"
+                assert words not in text or found.rule == "direct_refused", f"{found.rule}: {text}"
     assert count >= 2
 
 

@@ -25,11 +25,11 @@ def test_the_stub_says_what_the_bridge_has() -> None:
 
 def test_every_kernel_declares_itself_in_full() -> None:
     for name, kernel in engine.kernels().items():
-        assert kernel["measures"], name
-        assert kernel["pass"], name
-        for parameter in kernel["parameters"]:
-            assert parameter["means"], (name, parameter["name"])
-            assert parameter["type"] in {"integer", "number", "choice", "text", "flag", "integers"}
+        assert kernel.measures, name
+        assert kernel.counts, name
+        for axis in kernel.axes:
+            assert axis.means, (name, axis.name)
+            assert axis.kind in {"integer", "number", "choice", "text", "flag", "integers"}
 
 
 def test_an_unknown_kernel_is_named_with_those_that_there_are() -> None:

@@ -50,16 +50,16 @@ def test_history_lists_others_when_one_is_spoilt(store: Store, capsys: pytest.Ca
     path = store.save(made.run())
     (path.parent / "torn.json").write_text("{")
     assert main(["history", "--rebuild"]) == 0
-    said = capsys.readouterr()
-    assert "torn" in said.out and "20260101-000000-abcd" in said.out
-    assert said.err.splitlines()[0] == "the index was made again from 2 documents"
-    assert "torn.json is not JSON" in said.err.splitlines()[1]
+    printed = capsys.readouterr()
+    assert "torn" in printed.out and "20260101-000000-abcd" in printed.out
+    assert printed.err.splitlines()[0] == "the index was made again from 2 documents"
+    assert "torn.json is not JSON" in printed.err.splitlines()[1]
 
 
 def test_history_of_nothing_says_what_to_do(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history"]) == 0
-    said = capsys.readouterr()
-    assert said.out == "" and "`hwdyno run` makes one" in said.err
+    printed = capsys.readouterr()
+    assert printed.out == "" and "`hwdyno run` makes one" in printed.err
 
 
 def test_schema_is_the_schema(capsys: pytest.CaptureFixture[str]) -> None:

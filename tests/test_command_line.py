@@ -53,30 +53,30 @@ def started(*arguments: str, home: Path) -> subprocess.Popen[str]:
 
 def one_line(capsys: pytest.CaptureFixture[str], *says: str) -> None:
     """stdout is empty, and stderr one line that says what is wrong."""
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("\n") == 1, told.err
-    assert "Traceback" not in told.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1, printed.err
+    assert "Traceback" not in printed.err
     for text in says:
-        assert text in told.err
+        assert text in printed.err
 
 
 def test_help_needs_no_library_and_no_engine() -> None:
     heavy = ["numpy", "scipy", "rich", "pydantic", "altair", "jinja2", "pyarrow", "hwdyno._engine", "hwdyno.words"]
     code = "import sys; from hwdyno.cli.main import main; main(['--help']); print([m for m in {} if m in sys.modules])"
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code.format(heavy)], env=ENVIRONMENT, capture_output=True, text=True, check=True
     )
-    assert told.stdout.splitlines()[-1] == "[]"
-    assert "hwdyno run" in told.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "hwdyno run" in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["help"], ["--version"], ["run", "--help"], ["storage", "--help"]])
 def test_help_is_on_stdout_and_no_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 0
-    told = capsys.readouterr()
-    assert "hwdyno" in told.out
-    assert told.err == ""
+    printed = capsys.readouterr()
+    assert "hwdyno" in printed.out
+    assert printed.err == ""
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_a_torn_plan_file_is_one_line(home: Path, tmp_path: Path, capsys: pytest
 
 def test_a_dry_run_measures_and_writes_nothing(home: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--dry-run", "--path", str(data), "--only", "storage"]) == 0
-    told = capsys.readouterr()
-    assert "randwrite 4 KiB iodepth 1" in told.out
-    assert told.out.splitlines()[-1].startswith("total: ")
+    printed = capsys.readouterr()
+    assert "randwrite 4 KiB iodepth 1" in printed.out
+    assert printed.out.splitlines()[-1].startswith("total: ")
     assert not list(data.iterdir())
     assert not home.exists()
 
@@ -129,8 +129,8 @@ def test_a_sweep_with_the_real_kernel(home: Path, data: Path, capsys: pytest.Cap
     (data / "mine").write_text("precious")
     arguments = ["--rw", "randread,randrw:70", "--iodepth", "1..4", "--path", str(data), "--json", *SMALL]
     assert main(["storage", *arguments]) in {0, 3}
-    told = capsys.readouterr()
-    run = from_json(told.out)
+    printed = capsys.readouterr()
+    run = from_json(printed.out)
     result = run.experiments[0]
     assert [(p.parameters["rw"], p.parameters["iodepth"]) for p in result.points] == [
         (rw, depth) for rw in ("randread", "randrw") for depth in (1, 2, 4)
@@ -144,8 +144,8 @@ def test_a_sweep_with_the_real_kernel(home: Path, data: Path, capsys: pytest.Cap
     assert [entry.name for entry in data.iterdir()] == ["mine"]
     assert (data / "mine").read_text() == "precious"
     assert Store().load("last") == run
-    assert told.err.count("storage.sweep  rand") == 6
-    assert "\x1b" not in told.err
+    assert printed.err.count("storage.sweep  rand") == 6
+    assert "\x1b" not in printed.err
 
 
 def test_the_report_is_data_without_escapes_when_it_is_piped(
@@ -154,11 +154,11 @@ def test_the_report_is_data_without_escapes_when_it_is_piped(
     arguments = ["--rw", "read", "--bs", "64k", "--path", str(data), *SMALL]
     arguments.remove("--no-page")
     assert main(["storage", *arguments, "--out", str(tmp_path / "out"), "--quiet"]) in {0, 3}
-    told = capsys.readouterr()
-    assert told.out
-    assert "\x1b" not in told.out
+    printed = capsys.readouterr()
+    assert printed.out
+    assert "\x1b" not in printed.out
     page = tmp_path / "out" / "report.html"
-    assert str(page) in told.err
+    assert str(page) in printed.err
     assert page.read_text().lstrip().lower().startswith("<!doctype html>")
 
 
@@ -192,12 +192,12 @@ def test_a_filesystem_that_refuses_direct_io_is_degraded(
     args = parser.parse_args(["--rw", "randread", "--path", str(data), "--json", *SMALL])
     host = SimulatedHost(SimulatedMachine(seed=3, direct_refused=True))
     assert common.perform(resource.plan_of("storage", storage.KERNEL, args, host), args, host) == 3
-    told = capsys.readouterr()
-    run = from_json(told.out)
+    printed = capsys.readouterr()
+    run = from_json(printed.out)
     assert "direct I/O was refused" in run.degraded[0]
     assert any(note.code == "direct_refused" for note in run.experiments[0].points[0].notes)
-    assert "degraded: direct I/O was refused" in told.err
-    assert "exit status 3: the Run is degraded (1 point, 1 degraded); the findings say why" in told.err
+    assert "degraded: direct I/O was refused" in printed.err
+    assert "exit status 3: the Run is degraded (1 point, 1 degraded); the findings say why" in printed.err
 
 
 def test_a_store_that_cannot_be_written_is_named_before_anything_is_measured(

@@ -8,10 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hwdyno.axes import FIELD
 from hwdyno.curves import curves_of, suggest_load
 from hwdyno.curves.models import fit_knee, fit_scalability
 from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, Parameters, Value
+from made_experiment import made_experiment
 
+IODEPTH = FIELD["iodepth"]
 DEPTHS = tuple(2**k for k in range(11))
 NOISE = 0.02
 
@@ -69,7 +72,7 @@ def test_the_knee_of_exact_queueing_models_is_found(name: str) -> None:
         points = {n: noisy(n) for n in DEPTHS}
         # As the runner does it: powers of two leave a gap at the bend of a hard knee, and one more point closes it.
         (curve,) = curves_of(experiment([measured({"iodepth": n}, rate) for n, rate in points.items()]))
-        more = suggest_load(curve, DEPTHS)
+        more = suggest_load(curve, IODEPTH, DEPTHS)
         if more is not None:
             points = dict(sorted({**points, more: noisy(more)}.items()))
         knee = fit_knee(list(points), list(points.values()))
@@ -130,7 +133,7 @@ def measured(parameters: Parameters, rate: float, bs: int = 4096, latency_ns: fl
 
 
 def experiment(points: list[Measurement], load: str = "iodepth") -> ExperimentResult:
-    return ExperimentResult("storage.x", "storage", "?", load, "storage_blocks", tuple(points))
+    return made_experiment("storage.x", "storage", "?", load, "storage_blocks", tuple(points))
 
 
 def swept(throughput: Callable[[int], float], loads: tuple[int, ...] = DEPTHS, axis: str = "iodepth") -> Curve:
@@ -152,8 +155,8 @@ def test_a_curve_has_floor_knee_ceiling_and_best() -> None:
     assert curve.best is not None and curve.best.load == 16 and curve.best.measured
     assert "of the ceiling" in curve.best.note and "times 1's throughput" in curve.best.note
     assert curve.load_90 is not None and curve.load_95 is not None and 9 < curve.load_90 < curve.load_95 < 16
-    assert suggest_load(curve, DEPTHS) == round(curve.load_90)
-    assert suggest_load(curve, [*DEPTHS, 10]) is None
+    assert suggest_load(curve, IODEPTH, DEPTHS) == round(curve.load_90)
+    assert suggest_load(curve, IODEPTH, [*DEPTHS, 10]) is None
 
 
 def test_each_combination_of_the_other_axes_is_a_curve() -> None:
@@ -183,7 +186,7 @@ def test_state(throughput: Callable[[int], float], loads: tuple[int, ...], state
     assert curve.state == state
     if state != "knee":
         assert curve.knee is None
-        assert suggest_load(curve) is None
+        assert suggest_load(curve, IODEPTH) is None
     if state == "still rising":
         assert curve.best is not None and "of the most measured" in curve.best.note
     if state == "saturated at the first point":
@@ -218,7 +221,7 @@ def test_block_sizes_have_a_half_size_and_a_bandwidth() -> None:
     assert curve.parameters["t0"].value == pytest.approx(20e-6, rel=0.02)
     assert curve.parameters["n1/2"].value == pytest.approx(40_000, rel=0.05)
     assert curve.best is not None and curve.best.load == 524288
-    assert suggest_load(curve) is None
+    assert suggest_load(curve, FIELD["bs"]) is None
 
 
 def test_threads_from_six_points_on_follow_the_scalability_law() -> None:
@@ -244,7 +247,7 @@ def test_a_delay_too_short_to_matter_is_no_rise() -> None:
     delays = (0, 2, 8, 15, 50, 100, 200, 300, 500, 1000, 5000, 20000)
     amounts = [((8 / (4 + delay)) ** -10 + 1) ** -0.1 * 49e9 for delay in delays]
     points = tuple(measured_at("delay", delay, amount) for delay, amount in zip(delays, amounts, strict=True))
-    (curve,) = curves_of(ExperimentResult("memory.loaded", "memory", "?", "delay", "memory_loaded_latency", points))
+    (curve,) = curves_of(made_experiment("memory.loaded", "memory", "?", "delay", "memory_loaded_latency", points))
     assert curve.state == "knee" and curve.ceiling is not None and curve.best is not None
     assert curve.ceiling.value == pytest.approx(max(amounts), rel=0.12)
     assert "e+" not in curve.best.note

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from hwdyno.findings import RULES, explain, why_not_double
 from hwdyno.machine import Link
-from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, PeerResult, Run, Value
+from hwdyno.words import Ceiling, Measurement, Parameters, PeerResult, Run, Value
+from made_experiment import made_experiment
 from simulated_runs import FIXED, MACHINES, experiment, measured, rules_of, run_of, the
 from simulated_runs import at as _at
 from simulation.host import SimulatedHost, SimulatedMachine
@@ -100,7 +101,7 @@ PLANTED: dict[str, tuple[Callable[[random.Random], dict[str, Any]], Parameters, 
 
 @pytest.mark.parametrize("rule", PLANTED)
 def test_just_what_was_planted_is_found(rule: str) -> None:
-    plant, over, beside = PLANTED[rule]
+    plant, over, also = PLANTED[rule]
     degrades = next(one.degrades for one in RULES if one.name == rule)
     missed, extra = [], []
     for seed in MACHINES:
@@ -115,7 +116,7 @@ def test_just_what_was_planted_is_found(rule: str) -> None:
             for at in one.points:
                 assert run.experiments[0].points[at].validity != "valid"
                 assert rule in run.experiments[0].points[at].why
-        if not found <= {rule} | beside:
+        if not found <= {rule} | also:
             extra.append((seed, found))
     assert not missed, f"{rule} missed on machines {missed}"
     assert not extra, f"beside {rule}: {extra}"
@@ -176,7 +177,7 @@ def test_above_a_makers_figure_is_worth_a_word_and_no_more() -> None:
 
 @pytest.mark.parametrize("rule", ["interval_not_reached"])
 def test_an_interval_is_missed_when_it_is_wider_than_the_profile_aims_at(rule: str) -> None:
-    heard = 0
+    notices = 0
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed, noise=random.Random(seed).choice([0.002, 0.1, 0.2]))
         run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=4)])))
@@ -185,9 +186,9 @@ def test_an_interval_is_missed_when_it_is_wider_than_the_profile_aims_at(rule: s
         half = (value.high - value.low) / 2 / value.value
         assert (rule in rules_of(run.findings)) == (half > 0.10)
         assert (rule in rules_of(run.findings, "warning")) == (half > 0.20)
-        heard += half > 0.10
+        notices += half > 0.10
         assert rules_of(run.findings, "warning", "invalid") <= {rule}, f"noise is not a fault: machine {seed}"
-    assert heard > 80
+    assert notices > 80
 
 
 def test_the_clock_matters_where_the_cpu_works() -> None:
@@ -229,10 +230,10 @@ def test_pairs_that_lie_far_apart_tell_of_no_agreement() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mem", "bs", "told"), [("huge", 1 << 20, True), ("small", 1 << 20, False), ("huge", 4096, False)]
+    ("mem", "bs", "noted"), [("huge", 1 << 20, True), ("small", 1 << 20, False), ("huge", 4096, False)]
 )
 def test_a_large_block_in_huge_pages_is_not_set_beside_fios_small_ones_in_silence(
-    mem: str, bs: int, told: bool
+    mem: str, bs: int, noted: bool
 ) -> None:
     machine = SimulatedMachine.random(5)
     result = experiment(machine, "iodepth", [{**point, "bs": bs} for point in TWO_POINTS], repeats=1)
@@ -240,7 +241,7 @@ def test_a_large_block_in_huge_pages_is_not_set_beside_fios_small_ones_in_silenc
     far = Value(2.0, "ratio", 1.9, 2.1)
     peers = (PeerResult("fio", "3.33", 0, result.points[0].throughput, far),)
     finding = the(explain(run_of(machine, replace(result, peers=peers))), "peer_ratio")
-    assert ("with `--mem small` both do alike" in finding.says) == told
+    assert ("with `--mem small` both do alike" in finding.says) == noted
 
 
 def test_one_pair_accuses_nobody_and_a_tool_of_one_question_is_asked_by_its_name() -> None:
@@ -453,5 +454,5 @@ def test_a_figure_that_is_missing_silences_its_rules_and_breaks_nothing(missing:
 
 
 def test_an_empty_run_is_explained() -> None:
-    run = Run("x", "", None, (), "", "", (ExperimentResult("a", "storage", "?", "iodepth", "k", ()),))
+    run = Run("x", "", None, (), "", "", (made_experiment("a", "storage", "?", "iodepth", "k", ()),))
     assert explain(run).findings == ()

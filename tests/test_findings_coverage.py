@@ -10,7 +10,8 @@ import pytest
 from hwdyno.findings import explain
 from hwdyno.hosts import cgroups
 from hwdyno.machine import Machine
-from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
+from hwdyno.words import Measurement, Parameters, Run
+from made_experiment import made_experiment
 from simulated_runs import measured
 from simulation.host import SimulatedHost, SimulatedMachine
 
@@ -18,14 +19,14 @@ POINT: Parameters = {"rw": "randread", "bs": 4096, "iodepth": 1, "numjobs": 1}
 
 
 def names(point: Measurement, fixed: Parameters | None = None, **machine: Any) -> dict[str, str]:
-    """What is said of one point, by the rule."""
+    """What is limited of one point, by the rule."""
     host = SimulatedHost(SimulatedMachine())
     storage = {**host.machine.described()["storage"], **machine.get("storage", {})}
-    told = Machine.of_survey({**host.machine.described(), "storage": storage})
-    result = ExperimentResult(
+    machine = Machine.of_survey({**host.machine.described(), "storage": storage})
+    result = made_experiment(
         "storage.sweep", "storage", "?", "iodepth", "storage_blocks", (point,), fixed={"direct": True, **(fixed or {})}
     )
-    run = Run("x", "", None, (told,), "quick", "hwdyno storage", (result,))
+    run = Run("x", "", None, (machine,), "quick", "hwdyno storage", (result,))
     return {finding.rule: finding.says for finding in explain(run).findings}
 
 
@@ -52,19 +53,19 @@ def test_a_spent_quota_is_told_by_its_share() -> None:
     assert "cpu_limited" not in names(one(conditions={"cgroup_throttled": 0.01}))
 
 
-@pytest.mark.parametrize(("share", "said"), [(0.5, False), (0.97, True), (1.05, True), (3.0, False)])
-def test_a_limit_counts_where_it_is_reached_and_not_passed_by_far(share: float, said: bool) -> None:
+@pytest.mark.parametrize(("share", "limited"), [(0.5, False), (0.97, True), (1.05, True), (3.0, False)])
+def test_a_limit_counts_where_it_is_reached_and_not_passed_by_far(share: float, limited: bool) -> None:
     point = one()
     limit = point.operations / point.elapsed_s / share
     storage = {"limits": [{"device": "simulated", "read_operations_s": limit}]}
-    assert ("io_limit" in names(point, storage=storage)) is said
+    assert ("io_limit" in names(point, storage=storage)) is limited
 
 
 def test_compressed_extents_are_told_instead_of_the_cache() -> None:
     point = one(details={"extent_encoded_bytes": 1 << 30, "region_bytes": 1 << 30})
     counters = {**point.counters, "device_read_bytes": 0.01 * point.bytes, "process_read_bytes": 0.01 * point.bytes}
-    said = names(replace(point, counters=counters))
-    assert "stored compressed" in said["compressed_file"] and "page_cache" not in said
+    findings = names(replace(point, counters=counters))
+    assert "stored compressed" in findings["compressed_file"] and "page_cache" not in findings
 
 
 def test_too_few_and_too_small() -> None:

@@ -8,8 +8,8 @@ import re
 from dataclasses import replace
 
 import pytest
+from hwdyno.axes import FIELD
 from hwdyno.findings import explain
-from hwdyno.findings.commands import MOST
 from hwdyno.findings.queue import around
 from hwdyno.hosts.local import Local
 from simulated_runs import FIXED, MACHINES, experiment, rules_of, run_of, the
@@ -19,7 +19,7 @@ from simulation.host import SimulatedMachine
 
 @pytest.mark.slow  # 200 machines, each swept and fitted
 def test_the_knee_and_the_ceiling_are_the_machines_own() -> None:
-    off_by, heard = [], 0
+    off_by, counted = [], 0
     for seed in MACHINES:
         machine = SimulatedMachine.random(seed)
         one, most = machine.law(True, False, 4096)
@@ -29,7 +29,7 @@ def test_the_knee_and_the_ceiling_are_the_machines_own() -> None:
         truth = machine.operations_per_s("randread", 100, 4096, 1024) * 4096
         if truth < 0.97 * most * 4096 or one * most < 2:
             continue
-        heard += 1
+        counted += 1
         finding = the(run, "knee")
         assert curve.ceiling is not None and curve.best is not None
         assert -0.07 <= curve.ceiling.value / (most * 4096) - 1 <= 0.05, f"machine {seed}"
@@ -39,7 +39,7 @@ def test_the_knee_and_the_ceiling_are_the_machines_own() -> None:
         assert reached > 0.85 * most and below < 0.95 * most, f"machine {seed}"
         off_by.append(abs(finding.evidence["N*"] / (one * most) - 1))
         assert "N* " not in finding.says and "ceiling" in finding.says and "enough" in finding.says
-    assert heard >= 180
+    assert counted >= 180
     assert sorted(off_by)[len(off_by) // 2] < 0.03
 
 
@@ -59,15 +59,15 @@ def test_a_bend_is_looked_at_from_both_sides(most: int) -> None:
 
 def test_a_bend_at_one_job_is_looked_at_with_more_than_one() -> None:
     """The advice was once ``--numjobs 1``: of a single value nobody sees a bend."""
-    heard = 0
+    counted = 0
     for seed in range(40):
         machine = SimulatedMachine.random(seed, latency_one_s=1e-4, operations_s=1.3e4, p=8.0)
         points = [_at(numjobs=2**k) for k in range(6)]
         run = explain(run_of(machine, experiment(machine, "numjobs", points, repeats=2)))
         for found in (one for one in run.findings if one.rule == "knee"):
-            heard += 1
+            counted += 1
             assert re.search(r"--numjobs 1,2,3\b", found.advice), found.advice
-    assert heard > 20
+    assert counted > 20
 
 
 def test_nothing_is_left_to_look_at_where_each_whole_load_was_measured() -> None:
@@ -197,10 +197,11 @@ def test_on_any_machine_the_best_combination_is_enough_and_nothing_less_is() -> 
 
 
 def test_no_load_is_advised_that_its_command_does_not_take() -> None:
-    for kernel in Local().kernels().values():
-        for parameter in kernel["parameters"]:
-            if parameter["name"] in MOST and kernel["name"] not in {"idle", "memory_loaded_latency"}:
-                assert MOST[parameter["name"]] <= parameter["max"], f"{kernel['name']}: {parameter['name']}"
+    for name, kernel in Local().kernels().items():
+        for axis in kernel.axes:
+            most = FIELD[axis.name].most if axis.name in FIELD else None
+            if most is not None and name not in {"idle", "memory_loaded_latency"}:
+                assert most <= (axis.most or 0), f"{name}: {axis.name}"
 
 
 def test_where_the_greatest_depth_still_rises_jobs_are_added_to_those_that_are_there() -> None:

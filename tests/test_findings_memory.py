@@ -12,6 +12,7 @@ from hwdyno.findings import explain
 from hwdyno.machine import Machine
 from hwdyno.sweep import octaves
 from hwdyno.words import Concurrency, ExperimentResult, Finding, Latency, Measurement, Run, Stream, Value
+from made_experiment import made_experiment
 
 MIB = 1 << 20
 SET = 512 * MIB
@@ -40,7 +41,7 @@ def point(value: float, unit: str = "bytes/s", ns: float | None = None, **more: 
 
 def result(kernel: str, load: str, *points: Measurement, name: str = "", **fixed: Any) -> ExperimentResult:
     resource = "memory" if kernel.startswith("memory") else "compute"
-    return ExperimentResult(name or f"{resource}.test", resource, "?", load, kernel, points, fixed=fixed)
+    return made_experiment(name or f"{resource}.test", resource, "?", load, kernel, points, fixed=fixed)
 
 
 def run_of(*results: ExperimentResult, machine: dict[str, Any] | None = None) -> Run:
@@ -68,8 +69,8 @@ def moved(value: float, operation: str, threads: int = 2, **more: Any) -> Measur
 
 def test_the_practical_ceiling_stands_where_theory_is_unknown() -> None:
     run = run_of(result("memory_bandwidth", "threads", moved(30e9, "read"), moved(45e9, "nt_write"), working_set=SET))
-    said = found(run, "practical_bandwidth")
-    assert said is not None and "unknown, no DIMM table here" in said.says and "45.0 GB/s" in said.says
+    finding = found(run, "practical_bandwidth")
+    assert finding is not None and "unknown, no DIMM table here" in finding.says and "45.0 GB/s" in finding.says
     ceiling = run.experiments[0].ceilings[0]
     assert (ceiling.kind, ceiling.label, ceiling.value) == ("reference", "practical", 45e9)
     assert explain(run) == run
@@ -89,8 +90,8 @@ def test_theory_is_channels_times_speed_and_empty_slots_do_not_count() -> None:
         replace(result("memory_bandwidth", "threads", moved(120e9, "read"), working_set=SET), ceilings=(ceiling,)),
         machine=machine,
     )
-    said = found(run, "practical_bandwidth")
-    assert said is not None and said.evidence["share"] == pytest.approx(120e9 / 153.6e9)
+    finding = found(run, "practical_bandwidth")
+    assert finding is not None and finding.evidence["share"] == pytest.approx(120e9 / 153.6e9)
     above = run_of(
         replace(result("memory_bandwidth", "threads", moved(200e9, "read"), working_set=SET), ceilings=(ceiling,)),
         machine=machine,
@@ -107,10 +108,10 @@ def test_theory_is_channels_times_speed_and_empty_slots_do_not_count() -> None:
 def test_write_allocate_is_seen_by_streaming_stores(ratio: float, seen: bool) -> None:
     points = moved(30e9, "triad"), moved(30e9 * ratio, "nt_triad"), moved(34e9, "read")
     run = run_of(result("memory_bandwidth", "threads", *points, working_set=SET))
-    said = found(run, "write_allocate")
-    assert (said is not None) == seen
-    if said is not None:
-        assert said.evidence["bus_bytes_s"] == pytest.approx(40e9)
+    finding = found(run, "write_allocate")
+    assert (finding is not None) == seen
+    if finding is not None:
+        assert finding.evidence["bus_bytes_s"] == pytest.approx(40e9)
 
 
 @pytest.mark.parametrize(("huge_ns", "paid"), [(200.0, True), (299.0, False)])
@@ -119,18 +120,18 @@ def test_huge_pages_pay(huge_ns: float, paid: bool) -> None:
         point(1e9 / ns, "operations/s", ns, working_set=SET, pages=pages)
         for pages, ns in (("4k", 300), ("2m", huge_ns))
     ]
-    said = found(run_of(result("memory_latency", "working_set", *points)), "huge_pages")
-    assert (said is not None) == paid
-    assert said is None or "33%" in said.says
+    finding = found(run_of(result("memory_latency", "working_set", *points)), "huge_pages")
+    assert (finding is not None) == paid
+    assert finding is None or "33%" in finding.says
 
 
 @pytest.mark.parametrize(("all_threads", "seen"), [(34e9, True), (17.5e9, False)])
 def test_one_thread_cannot_fill_the_channel(all_threads: float, seen: bool) -> None:
     reads = result("memory_bandwidth", "threads", moved(17e9, "read", 1), moved(all_threads, "read"), working_set=SET)
     idle = point(1e7, "operations/s", 100.0, working_set=SET, pages="2m", locality="random")
-    said = found(run_of(reads, result("memory_latency", "working_set", idle)), "lines_in_flight")
-    assert (said is not None) == seen
-    assert said is None or said.evidence["lines_in_flight"] == pytest.approx(17e9 * 100e-9 / 64)
+    finding = found(run_of(reads, result("memory_latency", "working_set", idle)), "lines_in_flight")
+    assert (finding is not None) == seen
+    assert finding is None or finding.evidence["lines_in_flight"] == pytest.approx(17e9 * 100e-9 / 64)
 
 
 @pytest.mark.parametrize(("claimed", "honest"), [(8 * MIB, True), (260 * MIB, False)])
@@ -143,9 +144,9 @@ def test_the_cache_that_works_is_found(claimed: int, honest: bool) -> None:
         for size in octaves(64 << 10, 256 * MIB, 8)
     ]
     cpu = {"threads": 2, "cores": 2, "caches": [{"level": 3, "type": "unified", "size_bytes": claimed}]}
-    said = found(run_of(result("memory_latency", "working_set", *points), machine={"cpu": cpu}), "claimed_cache")
-    assert said is not None and ("not the cache that works" in said.says) != honest
-    assert 0.5 < said.evidence["found_bytes"][-1] / (8 * MIB) < 2.5
+    finding = found(run_of(result("memory_latency", "working_set", *points), machine={"cpu": cpu}), "claimed_cache")
+    assert finding is not None and ("not the cache that works" in finding.says) != honest
+    assert 0.5 < finding.evidence["found_bytes"][-1] / (8 * MIB) < 2.5
 
 
 @pytest.mark.parametrize(("far", "seen"), [(20e9, True), (33e9, False)])
@@ -168,15 +169,15 @@ def flops(value: float, isa: str, clock: float = 3.7e9, threads: int = 1, **more
         "clock_hz_best": clock,
         "verification": more.pop("verification", "passed"),
     }
-    told = {"operation": "fma", "precision": "double", "isa": isa, "threads": threads, **more}
-    return point(value, "FLOP/s", details=details, **told)
+    parameters = {"operation": "fma", "precision": "double", "isa": isa, "threads": threads, **more}
+    return point(value, "FLOP/s", details=details, **parameters)
 
 
 def test_the_peak_has_its_formula_and_nothing_exceeds_it() -> None:
     run = run_of(result("compute_flops", "threads", flops(116e9, "avx512"), flops(226e9, "avx512", threads=2)))
-    said = found(run, "peak_share")
-    assert said is not None and "2 cores x 3.70 GHz x 32 FLOP a cycle (2 avx512 units x 16 FLOP" in said.says
-    assert said.evidence["share"] == pytest.approx(226e9 / (2 * 3.7e9 * 32))
+    finding = found(run, "peak_share")
+    assert finding is not None and "2 cores x 3.70 GHz x 32 FLOP a cycle (2 avx512 units x 16 FLOP" in finding.says
+    assert finding.evidence["share"] == pytest.approx(226e9 / (2 * 3.7e9 * 32))
     over = run_of(result("compute_flops", "threads", flops(130e9, "avx512")))
     assert over.experiments[0].points[0].validity == "invalid"
 
@@ -217,11 +218,11 @@ def test_linpack_is_held_against_the_measured_peak_and_theory() -> None:
         point(130e9, "FLOP/s", operation="lu", n=5000, threads=2, details={"library": "openblas"}),
         point(170e9, "FLOP/s", operation="gemm", n=5000, threads=2),
     )
-    said = found(run_of(peak, solved), "linpack_share")
-    assert said is not None and "openblas" in said.says and "n = 5000" in said.says
-    assert said.evidence["measured_peak_share"] == pytest.approx(130 / 226)
-    assert said.evidence["theory_share"] == pytest.approx(130e9 / (2 * 3.7e9 * 32))
-    assert said.evidence["average_flop_s"] == pytest.approx(115e9)
+    finding = found(run_of(peak, solved), "linpack_share")
+    assert finding is not None and "openblas" in finding.says and "n = 5000" in finding.says
+    assert finding.evidence["measured_peak_share"] == pytest.approx(130 / 226)
+    assert finding.evidence["theory_share"] == pytest.approx(130e9 / (2 * 3.7e9 * 32))
+    assert finding.evidence["average_flop_s"] == pytest.approx(115e9)
 
 
 def test_wrong_results_make_a_point_invalid() -> None:

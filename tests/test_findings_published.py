@@ -9,7 +9,8 @@ import hwdyno
 import pytest
 from hwdyno.findings import explain
 from hwdyno.units import parse_size
-from hwdyno.words import Ceiling, ExperimentResult, Finding, Latency, Measurement, Parameters, Run, Value
+from hwdyno.words import Ceiling, Finding, Latency, Measurement, Parameters, Run, Value
+from made_experiment import made_experiment
 
 ROWS = list(csv.DictReader((Path(hwdyno.__file__).parent / "data" / "published" / "storage-fio.csv").open()))
 SCALE = {"MB/s": 1e6, "GB/s": 1e9}
@@ -50,7 +51,7 @@ def point(row: dict[str, str]) -> Measurement:
 
 def audited(study: str, *ceilings: Ceiling) -> Run:
     points = tuple(point(row) for row in ROWS if row["study"] == study)
-    result = ExperimentResult(study, "storage", "?", "bs", "storage_blocks", points, ceilings=ceilings)
+    result = made_experiment(study, "storage", "?", "bs", "storage_blocks", points, ceilings=ceilings)
     return explain(Run("x", "2026", None, {}, "", "", (result,), imported_from="table"))
 
 

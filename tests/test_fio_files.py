@@ -108,9 +108,9 @@ openfiles=2
 
 
 def test_many_files_are_made_used_and_removed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own, named = run(place, MANY, capsys)
-    assert own["write"]["total_ios"] == 512 and not own["error"]  # type: ignore[index]
-    assert named["read"]["total_ios"] == 256 and own["job options"]["nrfiles"] == "8"  # type: ignore[index]
+    unnamed, named = run(place, MANY, capsys)
+    assert unnamed["write"]["total_ios"] == 512 and not unnamed["error"]  # type: ignore[index]
+    assert named["read"]["total_ios"] == 256 and unnamed["job options"]["nrfiles"] == "8"  # type: ignore[index]
     assert sorted(path.name for path in place.iterdir()) == ["home", "x.fio"]
 
 

@@ -98,8 +98,8 @@ def test_sections_inherit_and_groups_follow_stonewalls() -> None:
     text = "[global]\nbs=8k\nsize=1m\n; no\n[a]\nrw=read\n[b]\nbs=16k\n"
     text += "[global]\nsize=2m\n[c]\nstonewall\n# end\n[d]\nname=e\n"
     known = fio_job.parse(text, "x.fio")
-    told = [(job.name, job.group, job.parameters["bs"], job.size) for job in known.jobs]
-    assert told == [("a", 0, 8192, 1 << 20), ("b", 0, 16384, 1 << 20), ("c", 1, 8192, 2 << 20), ("e", 1, 8192, 2 << 20)]
+    rows = [(job.name, job.group, job.parameters["bs"], job.size) for job in known.jobs]
+    assert rows == [("a", 0, 8192, 1 << 20), ("b", 0, 16384, 1 << 20), ("c", 1, 8192, 2 << 20), ("e", 1, 8192, 2 << 20)]
     assert [len(group) for group in known.groups] == [2, 2]
 
 

@@ -112,9 +112,9 @@ def by_us(
     (place / "x.fio").write_text(text)
     monkeypatch.setenv("HWDYNO_HOME", str(place / "home"))
     monkeypatch.chdir(place)
-    said = main(["storage", "job", "x.fio", "--quiet", "--no-page", "--output-format", "fio-json", *options])
+    status = main(["storage", "job", "x.fio", "--quiet", "--no-page", "--output-format", "fio-json", *options])
     out = capsys.readouterr()
-    assert said in {0, 3}, out.err
+    assert status in {0, 3}, out.err
     return Done({job["jobname"]: job for job in json.loads(out.out)["jobs"]}, _traces(place))
 
 
@@ -150,9 +150,9 @@ def test_fio_and_hwdyno_do_the_same_operations(
         for way in ("read", "write", "trim"):
             if "verify" in lines and way == "read":
                 continue
-            told = [(tool.jobs[name][way]["total_ios"], tool.jobs[name][way]["io_bytes"]) for tool in (ours, theirs)]
-            if told[0] != told[1]:
-                wrong.append(f"{name}: {way} {told[0]} and not {told[1]}")
+            rows = [(tool.jobs[name][way]["total_ios"], tool.jobs[name][way]["io_bytes"]) for tool in (ours, theirs)]
+            if rows[0] != rows[1]:
+                wrong.append(f"{name}: {way} {rows[0]} and not {rows[1]}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -233,8 +233,8 @@ def test_a_free_device_is_trimmed_as_fio_does_and_only_with_consent(
         )
         theirs = by_fio(tmp_path / "theirs", text)
         for name, counts in (("trims", (0, 0, 256)), ("both", (0, 256, 256))):
-            told = tuple(theirs.jobs[name][way]["total_ios"] for way in ("read", "write", "trim"))
-            assert told == counts, name
+            totals = tuple(theirs.jobs[name][way]["total_ios"] for way in ("read", "write", "trim"))
+            assert totals == counts, name
         (tmp_path / "x.fio").write_text(text)
         monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
         monkeypatch.chdir(tmp_path)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hwdyno import formats
+from hwdyno.axes import declared
 from hwdyno.findings import explain
 from hwdyno.formats import linpack, mlc, stream
 from hwdyno.words import UserError
@@ -148,7 +149,7 @@ def test_stream() -> None:
 
 
 def test_mlc_with_its_curve_and_knee() -> None:
-    run = explain(mlc.read(MLC, "here"))
+    run = explain(declared(mlc.read(MLC, "here")))
     tables = {one.name: one for one in run.experiments}
     assert [p.latency_ns and p.latency_ns.mean for p in tables["memory.mlc-idle"].points] == [81.2, 139.1, 140.0, 82.4]
     assert [p.parameters["mix"] for p in tables["memory.mlc-peak"].points] == ["1:0", "3:1", "triad"]
@@ -159,7 +160,7 @@ def test_mlc_with_its_curve_and_knee() -> None:
 
 
 def test_mlc_between_sockets_and_one_figure_alone() -> None:
-    tables = {one.name: one for one in explain(mlc.read(MLC_TWO_SOCKETS, "here")).experiments}
+    tables = {one.name: one for one in explain(declared(mlc.read(MLC_TWO_SOCKETS, "here"))).experiments}
     assert [p.throughput.value for p in tables["memory.mlc-peak"].points] == [226326.3e6, 197546.5e6, 191025.0e6]
     assert [p.latency_ns and p.latency_ns.mean for p in tables["memory.mlc-idle"].points] == [78.5, 134.8, 133.7, 79.2]
     lines = {tuple(p.parameters.values()): p.latency_ns.mean for p in tables["memory.mlc-c2c"].points if p.latency_ns}
@@ -182,7 +183,7 @@ def test_hpl_and_intels_linpack() -> None:
     (table,) = linpack.read(HPL, "here").experiments
     assert [p.parameters["n"] for p in table.points] == [10000, 20000]
     assert [p.throughput.value for p in table.points] == pytest.approx([128.23e9, 137.12e9])
-    judged = explain(linpack.read(HPL, "here")).experiments[0]
+    judged = explain(declared(linpack.read(HPL, "here"))).experiments[0]
     assert [point.validity for point in judged.points] == ["valid", "invalid"]
     (other,) = linpack.read(INTEL, "here").experiments
     assert [p.parameters["n"] for p in other.points] == [1000, 5000]

@@ -17,7 +17,8 @@ from hwdyno.findings import explain
 from hwdyno.formats import kv_model
 from hwdyno.machine import Cpu, Machine
 from hwdyno.statistics import Histogram, interval
-from hwdyno.words import ExperimentResult, Fault, Finding, Measurement, Note, Run, Stream, UserError
+from hwdyno.words import Fault, Finding, Measurement, Note, Run, Stream, UserError
+from made_experiment import made_experiment
 
 SMALL = {
     "users": 3, "scale": 0.0005, "think": 0.0, "runtime": 0.4, "capacity": 32 << 20, "transfer_size": 65536,
@@ -108,10 +109,10 @@ def test_files_of_a_killed_run_go_and_those_of_others_stay(tmp_path: Path) -> No
 
 @pytest.mark.machine
 def test_an_interrupt_keeps_what_was_measured_and_leaves_no_file(tmp_path: Path) -> None:
-    told = {**SMALL, "runtime": 60.0, "path": str(tmp_path / "kv")}
+    parameters = {**SMALL, "runtime": 60.0, "path": str(tmp_path / "kv")}
     script = (
         "import json, sys; from hwdyno import engine; print('go', flush=True);"
-        f"print(json.dumps(engine.run('training_kv_cache', json.loads({json.dumps(told)!r}))))"
+        f"print(json.dumps(engine.run('training_kv_cache', json.loads({json.dumps(parameters)!r}))))"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -132,14 +133,14 @@ def latencies(ms: float, count: int = 400) -> Any:
 
 
 def point(users: int, p95_ms: float, *, reads: int = 400, cpu_s: float = 1.0, **more: Any) -> Measurement:
-    told = latencies(p95_ms, reads)
+    latency = latencies(p95_ms, reads)
     streams = (
-        Stream("read", reads, reads << 20, latency_ns={"total": told}),
-        Stream("write", 40, 40 << 20, latency_ns={"total": told}),
+        Stream("read", reads, reads << 20, latency_ns={"total": latency}),
+        Stream("write", 40, 40 << 20, latency_ns={"total": latency}),
     )
     details = {"read_bytes_s": users * 1e8, "tokens_s": users * 100.0, "corrupt_blocks": 0, **more.pop("details", {})}
     made = Measurement(
-        parameters={"users": users}, throughput=interval([users * 1.1e8], "bytes/s"), rate=None, latency_ns=told,
+        parameters={"users": users}, throughput=interval([users * 1.1e8], "bytes/s"), rate=None, latency_ns=latency,
         streams=streams, samples=None, concurrency=None, cpu_user_s=cpu_s, cpu_system_s=0.0, elapsed_s=10.0,
         operations=reads + 40, bytes=(reads + 40) << 20, repeats=1, details=details,
     )  # fmt: skip
@@ -147,8 +148,8 @@ def point(users: int, p95_ms: float, *, reads: int = 400, cpu_s: float = 1.0, **
 
 
 def findings(*points: Measurement, scale: float = 0.01) -> dict[str, Finding]:
-    fixed: dict[str, Any] = {"model": "llama3.1-8b", "scale": scale, "capacity": 8 << 30, "runtime": 10.0}
-    result = ExperimentResult(
+    fixed: dict[str, Any] = {"model": "llama3.1-8b", "scale": scale, "capacity": 8 << 30, "memory": 0, "runtime": 10.0}
+    result = made_experiment(
         "training.kv_cache.llama3.1-8b", "training", "?", "users", "training_kv_cache", points, fixed=fixed
     )
     run = Run(
@@ -193,7 +194,7 @@ def test_a_block_that_is_not_what_was_written_makes_the_point_invalid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "operation", "says", "mends"),
+    ("number", "operation", "says", "advice"),
     [
         (28, "write", "somebody else filled it", "--capacity 4G"),
         (2, "open", "somebody else removed or cut it", "See who else works in that folder"),
@@ -201,11 +202,11 @@ def test_a_block_that_is_not_what_was_written_makes_the_point_invalid() -> None:
         (5, "read", "the storage failed", "Look at dmesg, then: hwdyno training --kv-cache llama3.1-8b"),
     ],
 )
-def test_a_failed_transfer_is_named_with_what_mends_it(number: int, operation: str, says: str, mends: str) -> None:
+def test_a_failed_transfer_is_named_with_what_mends_it(number: int, operation: str, says: str, advice: str) -> None:
     found = findings(point(1, 5, faults=(Fault(operation, number, "/data/kv-00000001.hwdyno: it failed", 2),)))
     assert "faults" not in found
     assert says in found["io_faults"].says
-    assert mends in found["io_faults"].advice
+    assert advice in found["io_faults"].advice
 
 
 def test_few_reads_full_storage_a_busy_client_and_nothing_done_are_said() -> None:
@@ -225,15 +226,15 @@ def test_the_command_serves_reports_and_leaves_nothing(
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
     place = tmp_path / "place"
     place.mkdir()
-    told = ["training", "--kv-cache", "llama3.1-8b", "--scale", "0.0005", "--users", "1,2", "--path", str(place)]
-    assert main([*told, "--dry-run"]) == 0
+    options = ["training", "--kv-cache", "llama3.1-8b", "--scale", "0.0005", "--users", "1,2", "--path", str(place)]
+    assert main([*options, "--dry-run"]) == 0
     assert "131072 bytes a token (contexts shortened to 0.0005 of their tokens)" in capsys.readouterr().err
     shorter = ["--capacity", "64M", "--think", "0", "--runtime", "0.3", "--no-page"]
-    assert main([*told, *shorter]) in {0, 3}
+    assert main([*options, *shorter]) in {0, 3}
     out = capsys.readouterr().out
     assert "training.kv_cache.llama3.1-8b users 2: read" in out
     assert "tokens/s" in out
-    assert main([*told, *shorter, "--quiet", "--json"]) in {0, 3}
+    assert main([*options, *shorter, "--quiet", "--json"]) in {0, 3}
     run = json.loads(capsys.readouterr().out)
     assert [one["parameters"]["users"] for one in run["experiments"][0]["points"]] == [1, 2]
     assert not list(place.iterdir())
@@ -241,7 +242,7 @@ def test_the_command_serves_reports_and_leaves_nothing(
 
 @pytest.mark.machine
 @pytest.mark.parametrize(
-    ("told", "says"),
+    ("options", "says"),
     [
         (["--kv-cache", "gpt"], "no model is called 'gpt'"),
         (["--kv-cache", "tiny-1b", "--scale", "3"], "must be above 0 and at most 1"),
@@ -251,11 +252,11 @@ def test_the_command_serves_reports_and_leaves_nothing(
     ],
 )
 def test_what_is_wrong_is_one_line(
-    told: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    options: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path))
-    place = [] if "--path" in told else ["--path", str(tmp_path)]
-    assert main(["training", "--quiet", *place, *told]) == 2
+    place = [] if "--path" in options else ["--path", str(tmp_path)]
+    assert main(["training", "--quiet", *place, *options]) == 2
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1

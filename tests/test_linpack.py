@@ -14,7 +14,7 @@ from hwdyno.workloads import blas, linpack
 
 def test_linpack_is_a_kernel_of_the_host() -> None:
     declared = Local().kernels()["linpack"]
-    assert {"operation", "n", "threads", "blas", "runtime"} <= {one["name"] for one in declared["parameters"]}
+    assert {"operation", "n", "threads", "blas", "runtime"} <= set(declared.names)
     assert set(workloads.all()) == set(workloads.WORKLOADS)
 
 
@@ -25,7 +25,7 @@ def test_a_solution_is_checked_and_its_operations_are_counted(operation: str) ->
     assert stream["flops"] == linpack.flops_of(operation, 100) * stream["operations"] and stream["operations"] == 1
     assert reading["details"]["verification"] == "passed" and not reading["faults"]
     assert reading["details"]["residual"] < linpack.RESIDUAL_LIMIT
-    point = measurement_of({"n": 100}, [reading], linpack.WORKLOAD.info())
+    point = measurement_of({"n": 100}, [reading], linpack.WORKLOAD.declaration)
     assert point.throughput.unit == "FLOP/s" and point.throughput.value > 0
 
 

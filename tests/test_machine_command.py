@@ -11,7 +11,7 @@ from hwdyno.cli.main import main
 TREES = Path(__file__).parent / "trees"
 
 
-def told(capsys: pytest.CaptureFixture[str], tree: str, path: str, *more: str) -> str:
+def output(capsys: pytest.CaptureFixture[str], tree: str, path: str, *more: str) -> str:
     assert main(["machine", "--root", str(TREES / f"{tree}.tree"), "--path", path, *more]) == 0
     out, err = capsys.readouterr()
     assert err == ""
@@ -19,7 +19,7 @@ def told(capsys: pytest.CaptureFixture[str], tree: str, path: str, *more: str) -
 
 
 def test_a_reader_sees_the_way_down_to_the_disk_and_what_bounds_it(capsys: pytest.CaptureFixture[str]) -> None:
-    out = told(capsys, "nvme-server", "/srv/data/x")
+    out = output(capsys, "nvme-server", "/srv/data/x")
     for words in (
         "AMD EPYC 7313",
         "2 sockets, 32 cores, 64 threads",
@@ -39,8 +39,8 @@ def test_a_reader_sees_the_way_down_to_the_disk_and_what_bounds_it(capsys: pytes
 
 
 def test_every_unknown_has_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    out = " ".join(told(capsys, "virtual-machine", "/home").split())
-    machine = json.loads(told(capsys, "virtual-machine", "/home", "--json"))
+    out = " ".join(output(capsys, "virtual-machine", "/home").split())
+    machine = json.loads(output(capsys, "virtual-machine", "/home", "--json"))
     assert machine["unknown"]
     for path, why in machine["unknown"].items():
         assert path in out and why in out
@@ -48,12 +48,12 @@ def test_every_unknown_has_its_reason(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_limits_of_a_container_stand_out(capsys: pytest.CaptureFixture[str]) -> None:
-    out = told(capsys, "container", "/tmp")
+    out = output(capsys, "container", "/tmp")
     assert "2.5 processors, 4 GiB of memory, processors 0-3" in out
 
 
 def test_json_is_the_machine_with_its_ceilings(capsys: pytest.CaptureFixture[str]) -> None:
-    machine = json.loads(told(capsys, "usb-stick", "/media/stick", "--json", "--ceiling", "rated write 240 MB/s"))
+    machine = json.loads(output(capsys, "usb-stick", "/media/stick", "--json", "--ceiling", "rated write 240 MB/s"))
     assert machine["storage"]["disks"][0]["kind"] == "usb"
     assert [c["value"] for c in machine["ceilings"] if c["kind"] == "physical"] == [500e6, 500e6]
     assert machine["ceilings"][-1]["value"] == 240e6
@@ -61,7 +61,7 @@ def test_json_is_the_machine_with_its_ceilings(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize("tree", sorted(path.stem for path in TREES.glob("*.tree")))
 def test_every_recorded_machine_can_be_read(tree: str, capsys: pytest.CaptureFixture[str]) -> None:
-    out = told(capsys, tree, "/")
+    out = output(capsys, tree, "/")
     assert "Processor" in out and "Storage behind /" in out
     assert "None" not in out
 

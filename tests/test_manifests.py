@@ -34,8 +34,8 @@ def test_a_claim_for_each_class_and_one_job_over_all(capsys: pytest.CaptureFixtu
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert set(mounts) == set(names)
     typed = shlex.split(container["command"][2])
-    told = dict(word.split("=") for word, before in zip(typed[1:], typed, strict=False) if before == "--path")
-    assert told == mounts
+    paths = dict(word.split("=") for word, before in zip(typed[1:], typed, strict=False) if before == "--path")
+    assert paths == mounts
 
 
 def test_the_command_in_them_is_one_that_is_understood(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
@@ -58,7 +58,7 @@ def test_a_smaller_data_set_is_the_first_files_of_the_larger(capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("told", "says"),
+    ("options", "says"),
     [
         (["--manifests", "ceph"], "must be NAME=CLASS"),
         (["--manifests", "Ceph=x"], "cannot name anything in Kubernetes"),
@@ -66,8 +66,8 @@ def test_a_smaller_data_set_is_the_first_files_of_the_larger(capsys: pytest.Capt
         (["--manifests", "a=x", "--samples", "many"], "must be whole numbers"),
     ],
 )
-def test_what_is_wrong_is_one_line(told: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*STUDY, *told]) == 2
+def test_what_is_wrong_is_one_line(options: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*STUDY, *options]) == 2
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1
 

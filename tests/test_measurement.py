@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from hwdyno.measurement import MOST_SAMPLES, conditions_of, measurement_of, throughput_of, unit_of
 from hwdyno.statistics import Histogram
-from hwdyno.words import Note
+from hwdyno.words import Declaration, Note
 from hypothesis import given
 from hypothesis import strategies as st
 
-BLOCKS = {"pass": [["operations", "1"], ["bytes", "bs"]]}
-ARITHMETIC = {"pass": [["flops", "2"], ["operations", "1"]]}
+BLOCKS = Declaration(counts={"operations": "1", "bytes": "bs"})
+ARITHMETIC = Declaration(counts={"flops": "2", "operations": "1"})
 
 
 def reading(
@@ -134,7 +134,7 @@ def test_a_part_of_an_interval_is_no_sample() -> None:
 def test_what_counts_is_what_the_kernel_declares() -> None:
     assert unit_of(BLOCKS) == ("bytes", "bytes/s")
     assert unit_of(ARITHMETIC) == ("flops", "FLOP/s")
-    assert unit_of({"pass": [["operations", "1"]]}, [reading(flops=0)]) == ("bytes", "bytes/s")
+    assert unit_of(Declaration(counts={"operations": "1"}), [reading(flops=0)]) == ("bytes", "bytes/s")
     assert unit_of(None) == ("operations", "operations/s")
     made = measurement_of({}, [reading(1000, flops=2_000_000)], ARITHMETIC)
     assert (made.throughput.value, made.throughput.unit) == (2_000_000, "FLOP/s")
@@ -177,9 +177,9 @@ def test_conditions_are_shares_over_all_repeats_and_gauges_at_their_worst() -> N
 def test_whole_numbers_make_no_flops_and_declared_bytes_win_over_arithmetic() -> None:
     stream = {"name": "add", "operations": 10, "bytes": 0, "flops": 160}
     counted = {"elapsed_s": 2.0, "streams": [stream], "parameters": {"precision": "int32"}}
-    assert measurement_of({}, [counted], {"pass": [["operations", "1"]]}).throughput.unit == "IOP/s"
+    assert measurement_of({}, [counted], Declaration(counts={"operations": "1"})).throughput.unit == "IOP/s"
     moved = {"elapsed_s": 1.0, "streams": [{**stream, "bytes": 640}], "parameters": {}}
-    point = measurement_of({}, [moved], {"pass": [["operations", "1"], ["bytes", "block"]]})
+    point = measurement_of({}, [moved], Declaration(counts={"operations": "1", "bytes": "block"}))
     assert (point.throughput.unit, point.throughput.value) == ("bytes/s", 640.0)
 
 
@@ -188,7 +188,7 @@ def test_a_probe_beside_a_load_is_no_part_of_its_rate_nor_of_littles_law() -> No
     chase = {"name": "chase", "operations": 50, "bytes": 0, "latency_ns": timed}
     load = {"name": "read", "operations": 1000, "bytes": 64000, "latency_ns": {}}
     both = {"elapsed_s": 1.0, "streams": [chase, load], "concurrency_asked": 1.0}
-    point = measurement_of({}, [both], {"pass": [["operations", "1"], ["bytes", "block"]]})
+    point = measurement_of({}, [both], Declaration(counts={"operations": "1", "bytes": "block"}))
     assert point.rate is not None and point.rate.value == 1000
     assert point.concurrency is not None and point.concurrency.effective is None
     assert point.latency_ns is not None and point.latency_ns.count == 50

@@ -22,7 +22,8 @@ from hwdyno import engine
 from hwdyno.findings import explain
 from hwdyno.formats import iperf3 as iperf3_json
 from hwdyno.machine import Machine
-from hwdyno.words import ExperimentResult, Measurement, Run, UserError, Value
+from hwdyno.words import Measurement, Run, UserError, Value
+from made_experiment import made_experiment
 
 ENV = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "python")}
 HWDYNO = [sys.executable, "-m", "hwdyno"]
@@ -62,7 +63,7 @@ def measure(kernel: str = "network_throughput", **parameters: Any) -> dict[str, 
 
 
 def result_of(*points: Measurement, kernel: str = "network_throughput", machine: Any = None) -> Run:
-    result = ExperimentResult("network.streams", "network", "?", "streams", kernel, points)
+    result = made_experiment("network.streams", "network", "?", "streams", kernel, points)
     return Run(
         "id", "2026-01-01T00:00:00+00:00", None, (Machine.of_survey(machine or {}),), "quick", "hwdyno", (result,)
     )
@@ -196,8 +197,8 @@ def test_a_document_of_nonsense_never_raises(junk: Any) -> None:
 
 
 def test_a_window_that_is_too_small_is_named() -> None:
-    said = rules(result_of(point({"receiver_limited_share": 0.9, "rtt_mean_us": 20_000, "loopback": False})))
-    assert "receiver's window" in said["network_window"]
+    findings = rules(result_of(point({"receiver_limited_share": 0.9, "rtt_mean_us": 20_000, "loopback": False})))
+    assert "receiver's window" in findings["network_window"]
     assert "network_window" not in rules(result_of(point({"receiver_limited_share": 0.1, "rtt_mean_us": 20_000})))
     # Over loopback with windows as the system has them it is the reader who had no processor.
     busy = {"receiver_limited_share": 0.9, "rtt_mean_us": 700, "loopback": True}
@@ -222,9 +223,9 @@ def test_a_slow_congestion_control_and_a_loopback_are_named() -> None:
     slow = point({"congestion_control": "bbr", "loopback": True}, congestion="bbr")
     fast = point({"congestion_control": "cubic", "loopback": True}, congestion="cubic")
     fast = Measurement(**{f: getattr(fast, f) for f in fast.__slots__} | {"throughput": Value(3e9, "bytes/s")})
-    said = rules(result_of(slow, fast))
-    assert "bbr is slow" in said["network_congestion"]
-    assert "memory copies" in said["network_no_link"]
+    findings = rules(result_of(slow, fast))
+    assert "bbr is slow" in findings["network_congestion"]
+    assert "memory copies" in findings["network_no_link"]
 
 
 @pytest.mark.parametrize(
@@ -233,9 +234,9 @@ def test_a_slow_congestion_control_and_a_loopback_are_named() -> None:
 )
 def test_a_loopback_is_held_against_a_copy_that_was_timed_in_peace(copy_bytes_s: float, says: str) -> None:
     details = {"loopback": True, "copy_bytes_s": copy_bytes_s, "cpu_ns_per_kib": 100.0}
-    said = rules(result_of(point(details), machine={"cpu": {"threads": 2}}))["network_no_link"]
-    assert says in said
-    assert "% of it" not in said or copy_bytes_s == 10e9
+    finding = rules(result_of(point(details), machine={"cpu": {"threads": 2}}))["network_no_link"]
+    assert says in finding
+    assert "% of it" not in finding or copy_bytes_s == 10e9
 
 
 # Two hosts made of namespaces
@@ -333,8 +334,8 @@ def test_a_bottleneck_with_a_long_queue_is_seen_as_bufferbloat(two_hosts: TwoHos
 
     found = measurement_of({"load_streams": 2, "direction": "up"}, [reading])
     assert reading["details"]["load_up_bytes_s"] * 8 < 1.1e8
-    said = rules(result_of(found, kernel="network_latency"))
-    assert "bufferbloat" in said["network_bufferbloat"], said
+    findings = rules(result_of(found, kernel="network_latency"))
+    assert "bufferbloat" in findings["network_bufferbloat"], findings
 
 
 @pytest.mark.machine
@@ -398,8 +399,8 @@ def test_a_black_hole_for_full_segments_is_named(two_hosts: TwoHosts) -> None:
     from hwdyno.measurement import measurement_of
 
     found = measurement_of({"streams": 1, "protocol": "tcp"}, [reading])
-    said = rules(result_of(found))
-    assert "short messages pass and segments of 1448 B do not" in said["network_blackhole"], said
+    findings = rules(result_of(found))
+    assert "short messages pass and segments of 1448 B do not" in findings["network_blackhole"], findings
     # What is advised shows it: short segments pass.
     assert small["streams"][0]["bytes"] > 100_000
 

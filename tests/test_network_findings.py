@@ -13,7 +13,8 @@ from hwdyno.cli import network, resource
 from hwdyno.cli.main import Parser
 from hwdyno.findings import explain
 from hwdyno.measurement import measurement_of
-from hwdyno.words import ExperimentResult, Finding, Parameters, Run
+from hwdyno.words import Finding, Parameters, Run
+from made_experiment import made_experiment
 from simulation.network import SimulatedNetwork, SimulatedPath
 
 FIXED: Parameters = {"runtime": 1.0, "interval_s": 0.1, "server": "10.0.0.2"}
@@ -33,7 +34,7 @@ def measured(path: SimulatedPath, points: Iterable[Parameters], kernel: str = "n
             snapshots.append((before, host.snapshot()))
         made.append(measurement_of(parameters, readings, host.kernels()[kernel], snapshots))
     load = "load_streams" if kernel == "network_latency" else "streams"
-    result = ExperimentResult("network.streams", "network", "?", load, kernel, tuple(made), fixed=FIXED)
+    result = made_experiment("network.streams", "network", "?", load, kernel, tuple(made), fixed=FIXED)
     machine = host.survey()
     return explain(Run("id", "2026-01-01T00:00:00+00:00", None, (machine,), "quick", "hwdyno", (result,)))
 
@@ -125,10 +126,10 @@ def test_a_round_trip_that_is_shorter_under_load_is_explained_by_sleep() -> None
     path, points, kernel, _ = planted(3)["clean latency"]
     run = measured(path, points, kernel)
     (result,) = run.experiments
-    told = [replace(one, details=one.details | {"idle_p50_ns": 9 * one.latency_ns.p50}) for one in result.points
+    rows = [replace(one, details=one.details | {"idle_p50_ns": 9 * one.latency_ns.p50}) for one in result.points
             if one.latency_ns is not None]  # fmt: skip
-    said = explain(replace(run, experiments=(replace(result, points=tuple(told)),))).findings
-    (found,) = (one for one in said if one.rule == "network_bufferbloat")
+    findings = explain(replace(run, experiments=(replace(result, points=tuple(rows)),))).findings
+    (found,) = (one for one in findings if one.rule == "network_bufferbloat")
     assert found.severity == "info" and "woken" in found.says
     assert not any("woken" in one.says for one in run.findings)
 
@@ -140,8 +141,8 @@ def test_a_link_bounds_its_payload_and_what_exceeds_it_is_invalid() -> None:
     assert ceiling.kind == "physical"
     assert ceiling.value == pytest.approx(125e6 * 1448 / 1538)
     assert "1448 B of payload in 1538 B" in ceiling.formula
-    said = {one.rule: one.says for one in run.findings}
-    assert "eth0's link" in said["network_link"]
+    says = {one.rule: one.says for one in run.findings}
+    assert "eth0's link" in says["network_link"]
     faster = replace(
         run.experiments[0].points[0], throughput=replace(run.experiments[0].points[0].throughput, value=2e8)
     )
@@ -157,8 +158,8 @@ def test_a_link_bounds_its_payload_and_what_exceeds_it_is_invalid() -> None:
 
 def test_a_hypervisors_speed_is_no_physical_bound() -> None:
     run = measured(SimulatedPath(bits_s=1e9), TCP)
-    told = [replace(p, details={**p.details, "interface_driver": "virtio_net"}) for p in run.experiments[0].points]
-    again = explain(replace(run, experiments=(replace(run.experiments[0], points=tuple(told)),)))
+    rows = [replace(p, details={**p.details, "interface_driver": "virtio_net"}) for p in run.experiments[0].points]
+    again = explain(replace(run, experiments=(replace(run.experiments[0], points=tuple(rows)),)))
     assert {one.kind for one in again.experiments[0].ceilings} == {"rated"}
 
 
@@ -170,9 +171,9 @@ def test_a_virtual_interface_and_a_loopback_have_no_link() -> None:
     loop = measured(SimulatedPath(loopback=True, bits_s=50e9, copy_bytes_s=10e9, cpu_ns_per_kib=5.0), TCP[:1])
     (ceiling,) = loop.experiments[0].ceilings
     assert (ceiling.kind, ceiling.value) == ("reference", pytest.approx(10e9))
-    said = {one.rule: one.says for one in loop.findings}["network_no_link"]
-    assert "one core copies 10" in said
-    assert "memory copies" in said
+    says = {one.rule: one.says for one in loop.findings}["network_no_link"]
+    assert "one core copies 10" in says
+    assert "memory copies" in says
     assert "network_link" not in rules_of(SimulatedPath(loopback=True))
 
 

@@ -63,25 +63,25 @@ def test_each_option_of_a_real_client_is_served_and_both_ends_write_the_same(tmp
     code = f"from hwdyno import engine; engine.run('network_server', {parameters!r})"
     ours = []
     with running(HWDYNO[0], "-c", code, port=port):
-        for options, said in OPTIONS:
+        for options, shown in OPTIONS:
             document = client(port, options)
             assert "error" not in document, (options, document["error"])
             test = document["start"]["test_start"]
-            told = {name: value for name, value in said.items() if name in test}
-            assert told.items() <= test.items(), (options, test)
+            expected = {name: value for name, value in shown.items() if name in test}
+            assert expected.items() <= test.items(), (options, test)
             found = iperf3_json.measurement_of(document)
             assert found.bytes >= 100_000, options
             assert not found.faults
             if "get-server-output" in options:
                 assert "hwdyno network server" in document["server_output_text"], options
-            ours.append((options, said, found))
+            ours.append((options, shown, found))
     written = documents(log.read_text())
     assert len(written) == len(OPTIONS)
     # iperf3 before 3.13 names no direction but the reverse.
-    for (options, said, found), document in zip(ours, written, strict=True):
+    for (options, shown, found), document in zip(ours, written, strict=True):
         test = document["start"]["test_start"]
         # Of the rates and marks that were asked for, iperf3's client tells both; times it rounds.
-        assert said.items() <= {**test, "omit": round(test["omit"])}.items(), (options, test)
+        assert shown.items() <= {**test, "omit": round(test["omit"])}.items(), (options, test)
         there = iperf3_json.measurement_of(document)
         assert there.parameters["direction"] == found.parameters["direction"]
         # The client's last bytes may be on their way still when it asks for the results.

@@ -26,17 +26,17 @@ def listener(answer: Answer) -> Iterator[int]:
         done = threading.Event()
 
         def serve() -> None:
-            held = []
+            connections = []
             while not done.is_set():
                 try:
                     connection, _ = door.accept()
                 except TimeoutError:
                     continue
-                held.append(connection)
+                connections.append(connection)
                 connection.settimeout(5)
                 with contextlib.suppress(OSError):
                     answer(connection)
-            for connection in held:
+            for connection in connections:
                 connection.close()
 
         thread = threading.Thread(target=serve)
@@ -52,14 +52,14 @@ def complaint(capfd: pytest.CaptureFixture[str], tmp_path: Path, *arguments: str
     """What the command line complains of; the first that is seen, and the only line of an error."""
     common = ["--no-page", "--store", str(tmp_path), "--budget", "3s", *(["--quiet"] if quiet else [])]
     status = main(["network", *arguments, *common])
-    heard = capfd.readouterr()
-    assert status == ERROR, heard
-    assert heard.out == ""
-    lines = [line for line in heard.err.splitlines() if line.startswith("hwdyno: ")]
-    assert len(lines) == 1, heard.err
-    assert "Traceback" not in heard.err
+    printed = capfd.readouterr()
+    assert status == ERROR, printed
+    assert printed.out == ""
+    lines = [line for line in printed.err.splitlines() if line.startswith("hwdyno: ")]
+    assert len(lines) == 1, printed.err
+    assert "Traceback" not in printed.err
     if quiet:
-        assert heard.err.strip() == lines[0]
+        assert printed.err.strip() == lines[0]
     assert not list(tmp_path.glob("**/*.json")), "no Run is kept of nothing"
     return lines[0].removeprefix("hwdyno: ")
 
@@ -68,17 +68,17 @@ def test_a_server_that_is_not_there_is_one_line_with_its_mend(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     port = free_port()
-    said = complaint(capfd, tmp_path, "--server", f"127.0.0.1:{port}", quiet=False)
-    mend = f"start `hwdyno network server --port {port}` or `iperf3 -s -p {port}` there"
-    assert said == f"nobody answers at 127.0.0.1 port {port}; {mend}"
-    assert complaint(capfd, tmp_path, "--server", "127.0.0.1", "--port", str(port)) == said
-    assert complaint(capfd, tmp_path, "latency", "--server", f"127.0.0.1:{port}") == said
+    error = complaint(capfd, tmp_path, "--server", f"127.0.0.1:{port}", quiet=False)
+    hint = f"start `hwdyno network server --port {port}` or `iperf3 -s -p {port}` there"
+    assert error == f"nobody answers at 127.0.0.1 port {port}; {hint}"
+    assert complaint(capfd, tmp_path, "--server", "127.0.0.1", "--port", str(port)) == error
+    assert complaint(capfd, tmp_path, "latency", "--server", f"127.0.0.1:{port}") == error
     assert complaint(capfd, tmp_path, "--protocol", "udp", "--server", f"localhost:{port}").startswith("nobody answers")
 
 
 def test_iperf3s_document_is_not_written_of_nothing(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    told = ["--server", f"127.0.0.1:{free_port()}", "--output-format", "iperf3-json"]
-    assert complaint(capfd, tmp_path, *told).startswith("nobody answers at")
+    options = ["--server", f"127.0.0.1:{free_port()}", "--output-format", "iperf3-json"]
+    assert complaint(capfd, tmp_path, *options).startswith("nobody answers at")
 
 
 @pytest.mark.parametrize(
@@ -148,5 +148,5 @@ def test_a_server_of_something_else_is_named_as_such(
 @pytest.mark.slow  # a silent server is given 5 s
 def test_a_silent_server_is_given_up(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with listener(lambda connection: None) as port:
-        said = complaint(capfd, tmp_path, "--streams", "1", "--server", f"127.0.0.1:{port}")
-    assert said.startswith(f"something listens at 127.0.0.1 port {port}, but says nothing that iperf3's server would")
+        error = complaint(capfd, tmp_path, "--streams", "1", "--server", f"127.0.0.1:{port}")
+    assert error.startswith(f"something listens at 127.0.0.1 port {port}, but says nothing that iperf3's server would")

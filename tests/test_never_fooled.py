@@ -113,19 +113,19 @@ def test_data_that_its_filesystem_compresses(tmp_path: Path, capsys: pytest.Capt
             (where / "file").write_bytes(b"the same words again and again. " * (MIB // 2))
             os.sync()
             run = of_job(capsys, where, "rw=randread", "filename=file", "size=16m")
-            own = measured(capsys, where, "--rw", "randread", *PSYNC, "--budget", "1s")
+            result = measured(capsys, where, "--rw", "randread", *PSYNC, "--budget", "1s")
     finding = found(run, "compressed_file")
     assert finding.severity == "invalid" and finding.evidence["share"] > 0.9
     # What hwdyno lays out does not compress, so that nothing of it is found there.
-    assert "compressed_file" not in {one.rule for one in own.findings}
+    assert "compressed_file" not in {one.rule for one in result.findings}
 
 
 def test_filling_buffers_is_no_part_of_a_write(data: Path) -> None:
     engine.run("storage_layout", {"path": str(data / "file"), "size": 64 * MIB})
-    told = {"path": str(data / "file"), "rw": "write", "bs": 16 * MIB, "ioengine": "psync", "direct": True}
+    parameters = {"path": str(data / "file"), "rw": "write", "bs": 16 * MIB, "ioengine": "psync", "direct": True}
     shares = []
     for _ in range(5):
-        reading = engine.run("storage_blocks", {**told, "time_based": False})
+        reading = engine.run("storage_blocks", {**parameters, "time_based": False})
         assert reading["details"]["fill_s"] > 0
         shares.append(reading["streams"][0]["latency_ns"]["total"]["sum"] / 1e9 / reading["elapsed_s"])
     # The region's time is that of its operations: no bytes are made in between (others may interrupt it there).
@@ -191,17 +191,17 @@ def test_jobs_that_read_the_same_blocks_are_named(data: Path, capsys: pytest.Cap
 
 def test_a_random_order_takes_no_memory_by_the_block(data: Path) -> None:
     """2^28 blocks would be a map of 32 MiB; a permutation takes none."""
-    told = {"path": str(data / "file"), "rw": "randread", "ioengine": "psync", "runtime": 0.05, "size": 1 << 40}
+    parameters = {"path": str(data / "file"), "rw": "randread", "ioengine": "psync", "runtime": 0.05, "size": 1 << 40}
     with (data / "file").open("wb") as file:
         file.truncate(1 << 40)
 
     def resident() -> int:
         return int(re.findall(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())[0]) << 10
 
-    engine.run("storage_blocks", {**told, "size": MIB})
+    engine.run("storage_blocks", {**parameters, "size": MIB})
     Path("/proc/self/clear_refs").write_text("5")  # The peak counts from here on.
     before = resident()
-    engine.run("storage_blocks", told)
+    engine.run("storage_blocks", parameters)
     assert resident() - before < 8 * MIB
 
 

@@ -23,19 +23,19 @@ POINT: dict[str, Any] = {
 
 def overrides(**parameters: Any) -> dict[str, str]:
     words = DLIO.command(KERNEL, {"path": "/data", **POINT, **parameters})
-    told = [word.removeprefix("++workload.").partition("=") for word in words if word.startswith("++")]
-    return {name: value for name, _, value in told}
+    rows = [word.removeprefix("++workload.").partition("=") for word in words if word.startswith("++")]
+    return {name: value for name, _, value in rows}
 
 
 def test_the_same_point_in_dlios_words() -> None:
-    told = overrides()
+    parameters = overrides()
     expected = {
         "framework": "pytorch", "dataset.data_folder": "/data", "dataset.format": "npz",
         "dataset.num_files_train": "12", "dataset.record_length": "200000.0", "reader.batch_size": "2",
         "reader.read_threads": "2", "reader.prefetch_size": "4", "reader.sample_shuffle": "off", "train.epochs": "3",
         "train.computation_time": "0.05", "train.total_training_steps": "-1", "workflow.generate_data": "False",
     }  # fmt: skip
-    assert {name: told[name] for name in expected} == expected
+    assert {name: parameters[name] for name in expected} == expected
     assert overrides(format="tfrecord")["framework"] == "tensorflow"
     assert overrides(order="shuffled")["reader.file_shuffle"] == "seed"
     assert overrides(steps=3)["train.total_training_steps"] == "3"
@@ -82,8 +82,8 @@ def test_a_recorded_summary_is_read() -> None:
         ("Maximum number of steps reached", 10.2),
     ):  # fmt: skip
         watch.line(line, lambda cpu_s=cpu_s: cpu_s)  # type: ignore[misc]
-    told = {**POINT, "batch_size": 4, "files": 128, "record_bytes": 8 << 20}
-    found = dlio.reading_of(SUMMARY.read_text(), told, 8 << 20, watch)
+    parameters = {**POINT, "batch_size": 4, "files": 128, "record_bytes": 8 << 20}
+    found = dlio.reading_of(SUMMARY.read_text(), parameters, 8 << 20, watch)
     assert found.operations == 32 * 4
     assert found.rate == pytest.approx(73.183387)
     assert found.throughput == pytest.approx(73.183387 * (8 << 20))
@@ -170,7 +170,7 @@ def test_missing_data_is_said_before_it_is_started(tmp_path: Path) -> None:
 @pytest.mark.skipif(DLIO.version() is None, reason="DLIO is not here: name it by HWDYNO_DLIO")
 def test_dlio_itself_reads_our_files_and_agrees_on_au(data: Path) -> None:
     # a step of a second: 2 points are 20 ms of it, more than a busy machine makes either wait
-    told = {**POINT, "path": str(data), "cache": "warm", "compute": 1.0, "epochs": 2}
-    ours, theirs = engine.run(KERNEL, told), DLIO.run(KERNEL, told)
+    parameters = {**POINT, "path": str(data), "cache": "warm", "compute": 1.0, "epochs": 2}
+    ours, theirs = engine.run(KERNEL, parameters), DLIO.run(KERNEL, parameters)
     assert theirs.operations == 12
     assert theirs.details["au"] == pytest.approx(ours["details"]["au_dlio"], abs=0.02)

@@ -29,7 +29,7 @@ def options(**parameters: Any) -> dict[str, str]:
 
 
 def test_the_same_point_in_fios_words() -> None:
-    told = options(
+    parameters = options(
         rw="randrw", rwmixread=70, bs=16384, iodepth=8, ioengine="libaio", direct=True, size=1 << 20, offset=4096,
         runtime=1.5, ramp_time=0.25, seed=7, numjobs=1, cpus=[0, 1],
     )  # fmt: skip
@@ -39,13 +39,13 @@ def test_the_same_point_in_fios_words() -> None:
         "numjobs": "1", "cpus_allowed": "0,1", "time_based": "", "norandommap": "", "randrepeat": "0",
         "group_reporting": "", "output-format": "json",
     }  # fmt: skip
-    assert {name: told.get(name) for name in expected} == expected
+    assert {name: parameters.get(name) for name in expected} == expected
 
 
 def test_fio_never_makes_or_grows_a_file() -> None:
-    told = options(rw="randwrite")
-    assert (told["allow_file_create"], told["fallocate"]) == ("0", "none")
-    assert not {"unlink", "overwrite", "create_on_open"} & told.keys()
+    parameters = options(rw="randwrite")
+    assert (parameters["allow_file_create"], parameters["fallocate"]) == ("0", "none")
+    assert not {"unlink", "overwrite", "create_on_open"} & parameters.keys()
 
 
 def test_a_mix_is_said_only_of_mixes() -> None:
@@ -53,10 +53,10 @@ def test_a_mix_is_said_only_of_mixes() -> None:
 
 
 def test_jobs_share_the_region_as_ours_do() -> None:
-    told = options(numjobs=4, size=1 << 20, bs=4096)
-    assert (told["size"], told["offset_increment"]) == (str(1 << 18), str(1 << 18))
-    told = options(numjobs=4, size=1 << 20, bs=4096, share="whole")
-    assert told["size"] == str(1 << 20) and "offset_increment" not in told
+    parameters = options(numjobs=4, size=1 << 20, bs=4096)
+    assert (parameters["size"], parameters["offset_increment"]) == (str(1 << 18), str(1 << 18))
+    parameters = options(numjobs=4, size=1 << 20, bs=4096, share="whole")
+    assert parameters["size"] == str(1 << 20) and "offset_increment" not in parameters
 
 
 def test_a_colon_in_the_path_is_no_second_file() -> None:
@@ -172,9 +172,9 @@ def test_fio_itself_leaves_the_file_as_long_as_it_was(parameters: dict[str, Any]
     data = tmp_path / "da:ta"
     data.write_bytes(os.urandom(1 << 20))
     before = data.stat()
-    told = {"ioengine": "libaio", "path": str(data), "size": 1 << 19, "offset": 1 << 19, "runtime": 0.2, **parameters}
+    given = {"ioengine": "libaio", "path": str(data), "size": 1 << 19, "offset": 1 << 19, "runtime": 0.2, **parameters}
     tail = data.read_bytes()[: 1 << 19]
-    reading = FIO.run(KERNEL, told)
+    reading = FIO.run(KERNEL, given)
     after = data.stat()
     assert (after.st_size, after.st_ino) == (before.st_size, before.st_ino)
     assert data.read_bytes()[: 1 << 19] == tail, "outside the region nothing changes"

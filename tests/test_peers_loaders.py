@@ -14,7 +14,8 @@ from hwdyno.findings import explain
 from hwdyno.findings.training_loaders import LOADERS
 from hwdyno.peers import loaders, loading
 from hwdyno.statistics import interval
-from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, PeerResult, Run, UserError, Value
+from hwdyno.words import Finding, Measurement, Parameters, PeerResult, Run, UserError, Value
+from made_experiment import made_experiment
 
 KERNEL = "training_loader"
 NUMPY, PYTORCH = (peers.find(name) for name in LOADERS)
@@ -30,20 +31,20 @@ def generate(path: Path, **changes: Any) -> dict[str, Any]:
     return {**POINT, **changes, "path": str(path)}
 
 
-def files(told: Mapping[str, Any]) -> list[str]:
-    return sorted(str(path) for path in (Path(told["path"]) / "train").iterdir())
+def files(parameters: Mapping[str, Any]) -> list[str]:
+    return sorted(str(path) for path in (Path(parameters["path"]) / "train").iterdir())
 
 
 @pytest.mark.machine
 @pytest.mark.parametrize("kind", sorted(loaders.FORMATS))
 def test_every_sample_is_what_its_formats_own_reader_gives(tmp_path: Path, kind: str) -> None:
     each = 1 if kind in {"jpeg", "png"} else 3
-    told = generate(tmp_path, format=kind, samples_per_file=each)
-    read = loading.Samples({**told, "files": files(told)})
+    parameters = generate(tmp_path, format=kind, samples_per_file=each)
+    read = loading.Samples({**parameters, "files": files(parameters)})
     sizes = [sum(one.size for one in read.batch([number])) for number in range(12 * each)]
     assert 15_000 < min(sizes) <= max(sizes) < 60_000
     if kind == "npz":
-        with np.load(files(told)[4]) as archive:
+        with np.load(files(parameters)[4]) as archive:
             assert np.array_equal(read(4 * each + 2), archive["x"][..., 2])
 
 
@@ -52,53 +53,55 @@ def test_the_chosen_columns_of_a_table_are_read_over_groups_and_files(tmp_path: 
     from pyarrow import parquet
 
     shape = {"format": "parquet", "files": 2, "samples_per_file": 50, "record_bytes": 40.0, "record_bytes_stdev": 0}
-    told = generate(tmp_path, **shape, row_group=20, columns=9)
-    read = loading.Samples({**told, "files": files(told), "read_columns": 3})
+    parameters = generate(tmp_path, **shape, row_group=20, columns=9)
+    read = loading.Samples({**parameters, "files": files(parameters), "read_columns": 3})
     for numbers in (list(range(15, 70)), [99, 3, 4], list(range(10))):
         parts = read.batch(numbers)
-        tables = [parquet.read_table(path).columns[:3] for path in files(told)]
+        tables = [parquet.read_table(path).columns[:3] for path in files(parameters)]
         for column in range(3):
             whole = b"".join(part.tobytes() for part in parts[column::3])
             rows = sorted(numbers)
             expected = [int(tables[row // 50][column][row % 50].as_py()) for row in rows]
             assert sorted(np.frombuffer(whole, "<i4").tolist()) == sorted(expected)
-    found = NUMPY.run(KERNEL, {**told, "read_columns": 3, "batch_size": 16})
+    found = NUMPY.run(KERNEL, {**parameters, "read_columns": 3, "batch_size": 16})
     assert found.operations == 2 * 2 * 48
 
 
 @pytest.mark.machine
 def test_numpy_reads_each_sample_once_an_epoch(tmp_path: Path) -> None:
-    told = generate(tmp_path)
-    found = NUMPY.run(KERNEL, told)
-    assert found.operations == engine.run(KERNEL, told)["streams"][0]["operations"] == 24
+    parameters = generate(tmp_path)
+    found = NUMPY.run(KERNEL, parameters)
+    assert found.operations == engine.run(KERNEL, parameters)["streams"][0]["operations"] == 24
     assert found.rate is not None
-    assert found.throughput / found.rate == pytest.approx(sum(Path(one).stat().st_size for one in files(told)) / 12)
+    assert found.throughput / found.rate == pytest.approx(
+        sum(Path(one).stat().st_size for one in files(parameters)) / 12
+    )
     assert found.cpu_s is not None
     assert found.details["cpu_s_per_gb"] > 0
 
 
 @pytest.mark.machine
 def test_computing_makes_an_au_and_the_time_limit_ends_all_ranks(tmp_path: Path) -> None:
-    told = {**generate(tmp_path), "read_threads": 1, "compute": 0.02, "cache": "drop"}
-    assert 0 < NUMPY.run(KERNEL, told).details["au"] <= 1
+    parameters = {**generate(tmp_path), "read_threads": 1, "compute": 0.02, "cache": "drop"}
+    assert 0 < NUMPY.run(KERNEL, parameters).details["au"] <= 1
     # both ranks end at the same step, long before the last epoch
-    found = NUMPY.run(KERNEL, {**told, "epochs": 10_000, "runtime": 0.2})
+    found = NUMPY.run(KERNEL, {**parameters, "epochs": 10_000, "runtime": 0.2})
     assert 0 < found.operations < 10_000 * 12
     assert found.operations % 6 == 0
 
 
 @pytest.mark.machine
 def test_a_missing_or_broken_file_is_one_line(tmp_path: Path) -> None:
-    told = generate(tmp_path)
-    Path(files(told)[3]).write_bytes(b"no zip at all")
+    parameters = generate(tmp_path)
+    Path(files(parameters)[3]).write_bytes(b"no zip at all")
     with pytest.raises(OSError, match="numpy's loader failed: ") as failed:
-        NUMPY.run(KERNEL, told)
+        NUMPY.run(KERNEL, parameters)
     assert "\n" not in str(failed.value)
     with pytest.raises(UserError, match="has 12 of 13 files; generate the data set first"):
-        NUMPY.run(KERNEL, {**told, "files": 13})
+        NUMPY.run(KERNEL, {**parameters, "files": 13})
     with pytest.raises(OSError, match="fewer samples than a batch"):
-        Path(files(told)[3]).unlink()
-        NUMPY.run(KERNEL, {**told, "files": 11, "batch_size": 50})
+        Path(files(parameters)[3]).unlink()
+        NUMPY.run(KERNEL, {**parameters, "files": 11, "batch_size": 50})
 
 
 @pytest.mark.parametrize(
@@ -137,7 +140,7 @@ def finding(au: float, their_au: float | None) -> Finding:
         "pytorch", "2.15.0", 0, Value(0.5e9, "bytes/s"), Value(4.0, "1", 3.8, 4.2),
         details={"au": their_au, "cpu_s_per_gb": 1.5},
     )  # fmt: skip
-    result = ExperimentResult(
+    result = made_experiment(
         "training.unet3d.h100", "training", "?", "accelerators", KERNEL, (point,), peers=(peer,),
         fixed={"workload": "unet3d", "accelerator": "h100", "read_threads": 4},
     )  # fmt: skip

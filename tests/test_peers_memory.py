@@ -90,10 +90,10 @@ def test_points_that_they_cannot_measure_are_left_out() -> None:
 
 def test_multichase_is_asked_for_the_same_set_pages_and_locality() -> None:
     local = {"working_set": 1 << 20, "pages": "4k", "locality": "local", "local_size": 4096, "stride": 128}
-    asked = peers.find("multichase").command("memory_latency", {**local, "runtime": 1.0})
-    assert asked == ["multichase", "-a", "-m", "1048576", "-s", "128", "-T", "4096", "-n", "2"]
-    asked = peers.find("multichase").command("memory_latency", {"working_set": 4096, "locality": "sequential"})
-    assert asked == ["multichase", "-a", "-m", "4096", "-s", "64", "-T", "4096", "-n", "1", "-o", "-H"]
+    command = peers.find("multichase").command("memory_latency", {**local, "runtime": 1.0})
+    assert command == ["multichase", "-a", "-m", "1048576", "-s", "128", "-T", "4096", "-n", "2"]
+    command = peers.find("multichase").command("memory_latency", {"working_set": 4096, "locality": "sequential"})
+    assert command == ["multichase", "-a", "-m", "4096", "-s", "64", "-T", "4096", "-n", "1", "-o", "-H"]
 
 
 def test_a_program_that_fails_says_so_in_one_line() -> None:

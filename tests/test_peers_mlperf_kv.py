@@ -30,10 +30,10 @@ ANSWER = {
 
 
 def test_its_users_are_ours() -> None:
-    told = mlperf_kv.users({**POINT, "scale": 0.1, "think": 0.5})
-    assert set(told["user_templates"]) == {"chatbot", "coding", "document"}
-    assert all(one["context_range"] == [51, 410] for one in told["user_templates"].values())
-    assert told["user_templates"]["coding"]["think_time_range"] == [0.05, 0.25]
+    users = mlperf_kv.users({**POINT, "scale": 0.1, "think": 0.5})
+    assert set(users["user_templates"]) == {"chatbot", "coding", "document"}
+    assert all(one["context_range"] == [51, 410] for one in users["user_templates"].values())
+    assert users["user_templates"]["coding"]["think_time_range"] == [0.05, 0.25]
     mixed = mlperf_kv.users({**POINT, "user_kind": "mixed", "scale": 1.0})["user_templates"]
     assert mixed["document"] == {
         "context_range": [4096, 16_384], "generation_range": [200, 800], "think_time_range": [0.3, 1.5],
@@ -106,8 +106,8 @@ def test_a_program_that_talks_as_it_does_is_run_read_and_leaves_nothing(
     PEER.version() is None, reason="MLPerf Storage's kv-cache.py is not here: HWDYNO_MLPERF_KV names it"
 )
 def test_the_benchmark_itself_reads_and_writes_as_much_a_request(tmp_path: Path) -> None:
-    told = {**POINT, "path": str(tmp_path / "cache"), "users": 8, "think": 0.2, "runtime": 10.0}
-    ours, theirs = engine.run(KERNEL, told), PEER.run(KERNEL, told)
+    parameters = {**POINT, "path": str(tmp_path / "cache"), "users": 8, "think": 0.2, "runtime": 10.0}
+    ours, theirs = engine.run(KERNEL, parameters), PEER.run(KERNEL, parameters)
     reads, writes = ours["streams"]
     assert theirs.details["entry_bytes"] == pytest.approx(writes["bytes"] / writes["operations"], rel=0.35)
     expected = reads["operations"] / ours["details"]["requests"]

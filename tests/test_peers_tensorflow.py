@@ -18,12 +18,12 @@ from test_peers_loaders import files, generate
 def test_tensorflows_own_reader_takes_our_records(tmp_path: Path) -> None:
     """Its own reader holds every record against both of its checksums."""
     tensorflow: Any = importlib.import_module("tensorflow")
-    told = generate(tmp_path, format="tfrecord", samples_per_file=4)
-    held = loading.Samples({**told, "files": files(told)})
+    parameters = generate(tmp_path, format="tfrecord", samples_per_file=4)
+    samples = loading.Samples({**parameters, "files": files(parameters)})
     shape = {"image": tensorflow.io.FixedLenFeature([], tensorflow.string),
              "size": tensorflow.io.FixedLenFeature([], tensorflow.int64)}  # fmt: skip
-    for number, record in enumerate(tensorflow.data.TFRecordDataset(files(told))):
-        assert record.numpy() == held(number).tobytes()
+    for number, record in enumerate(tensorflow.data.TFRecordDataset(files(parameters))):
+        assert record.numpy() == samples(number).tobytes()
         example = tensorflow.io.parse_single_example(record, shape)
         assert len(example["image"].numpy()) == int(example["size"])
     assert number == 12 * 4 - 1

@@ -153,7 +153,7 @@ def test_a_plan_file_says_everything_that_options_say(tmp_path: Path) -> None:
         load = "iodepth"
         axes = { rw = "randread", iodepth = [1, 2] }
     """
-    made = plan.from_toml(written(tmp_path, text), HOST)
+    made = plan.read_toml(written(tmp_path, text), HOST, plan.build)
     assert (made.profile.name, made.path, made.peers, made.seed, made.budget_s) == (
         "standard",
         Path("/data"),
@@ -169,7 +169,7 @@ def test_a_plan_file_says_everything_that_options_say(tmp_path: Path) -> None:
 
 def test_options_beside_a_plan_file_win(tmp_path: Path) -> None:
     path = written(tmp_path, 'profile = "standard"\nseed = 7\nonly = ["storage"]\n')
-    made = plan.from_toml(path, HOST, {"profile": "quick", "seed": None})
+    made = plan.read_toml(path, HOST, plan.build, {"profile": "quick", "seed": None})
     assert (made.profile.name, made.seed) == ("quick", 7)
 
 
@@ -197,14 +197,14 @@ def test_options_beside_a_plan_file_win(tmp_path: Path) -> None:
 def test_what_is_wrong_in_a_plan_file_is_one_line_that_names_it(tmp_path: Path, text: str, says: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(UserError, match=says) as refused:
-        plan.from_toml(path, HOST)
+        plan.read_toml(path, HOST, plan.build)
     assert "\n" not in str(refused.value)
 
 
 def test_a_plan_file_that_is_missing_or_binary(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no plan file"):
-        plan.from_toml(tmp_path / "none.toml", HOST)
+        plan.read_toml(tmp_path / "none.toml", HOST, plan.build)
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match="can be read"):
-        plan.from_toml(binary, HOST)
+        plan.read_toml(binary, HOST, plan.build)

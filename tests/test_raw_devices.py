@@ -41,8 +41,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def written(device: Path, serial: str, **more: Any) -> dict[str, Any]:
     """One short write by the engine itself, which no Python stands before."""
-    told = {"path": str(device), "rw": "write", "ioengine": "psync", "bs": MIB, "size": 4 * MIB, "time_based": False}
-    return engine.run("storage_blocks", {**told, "destroy": str(device), "serial": serial, **more})
+    parameters = {
+        "path": str(device),
+        "rw": "write",
+        "ioengine": "psync",
+        "bs": MIB,
+        "size": 4 * MIB,
+        "time_based": False,
+    }
+    return engine.run("storage_blocks", {**parameters, "destroy": str(device), "serial": serial, **more})
 
 
 def refused(device: Path, serial: str, **more: Any) -> str:
@@ -67,8 +74,8 @@ def test_a_purge_discards_the_whole_device_and_only_one_that_was_given_away(devi
     refused(device, "another", purge=True)
     reading = written(device, str(backing), purge=True)
     assert [note["code"] for note in reading["notes"]] == ["purged"]
-    held = device.read_bytes()
-    assert held[4 * MIB :] == bytes(28 * MIB) and held[: 4 * MIB].count(0) < MIB
+    content = device.read_bytes()
+    assert content[4 * MIB :] == bytes(28 * MIB) and content[: 4 * MIB].count(0) < MIB
 
 
 def test_snias_test_of_a_device_begins_with_a_purge(

@@ -14,14 +14,14 @@ from hwdyno.findings import explain
 from hwdyno.hosts.local import Local
 from hwdyno.plan import build
 from hwdyno.repeatability import with_earlier
-from hwdyno.runner import in_turn
+from hwdyno.runner import session
 from hwdyno.runner.in_turn import blocks
 from hwdyno.words import Run
 from simulation.core import Core
 from simulation.host import SimulatedHost, SimulatedMachine
 from test_runner import Memory
 
-ASKED = ("memory.grid", "memory.threads", "memory.levels", "memory.latency", "memory.loaded")
+EXPERIMENTS = ("memory.grid", "memory.threads", "memory.levels", "memory.latency", "memory.loaded")
 RUNS = 4
 MACHINES = 6
 
@@ -30,7 +30,7 @@ def run_at(core: Core, begun_s: float, seed: int, path: Path) -> Run:
     """A quick run that begins at a moment of the machine's life."""
     host = SimulatedHost(SimulatedMachine(seed=seed, threads=core.threads, core=core))
     host.now_s = begun_s
-    chosen = [(one, {}) for name in ASKED for one in experiments.find(name)]
+    chosen = [(one, {}) for name in EXPERIMENTS for one in experiments.find(name)]
     return runner.run(build(chosen, host, path=path, seed=seed), host, Memory(), "run")
 
 
@@ -75,13 +75,13 @@ def test_a_points_repeats_lie_as_far_apart_as_the_run_is_long(tmp_path: Path) ->
             return super().run(kernel, parameters)
 
     host = Watched()
-    chosen = [(one, {}) for name in ASKED for one in experiments.find(name)]
+    chosen = [(one, {}) for name in EXPERIMENTS for one in experiments.find(name)]
     run = runner.run(build(chosen, host, path=tmp_path, seed=3), host, Memory(), "run")
     for result in run.experiments:
         assert len(result.points) == result.planned
     points = sum(len(result.points) for result in run.experiments)
     # Each third of the readings, which is about a round, has every kernel.
-    thirds = [host.order[len(ASKED) + at * points :][:points] for at in range(3)]
+    thirds = [host.order[len(EXPERIMENTS) + at * points :][:points] for at in range(3)]
     assert all(set(third) == set(host.order) for third in thirds)
 
 
@@ -102,11 +102,11 @@ def shares(path: Path) -> tuple[float, float]:
 def test_runs_of_a_drifting_machine_agree_within_their_intervals(tmp_path: Path) -> None:
     met, covered = shares(tmp_path)
     assert met >= 0.95
-    assert covered >= least(0.95, len(ASKED) * MACHINES * RUNS)
+    assert covered >= least(0.95, len(EXPERIMENTS) * MACHINES * RUNS)
 
 
 def test_repeats_close_in_time_would_promise_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_turn, "STATELESS", frozenset())
+    monkeypatch.setattr(session, "blocks", lambda experiments: [(one,) for one in experiments])
     met, covered = shares(tmp_path)
     assert met < 0.95 and covered < 0.85
 
@@ -123,15 +123,17 @@ def in_sequence(core: Core, seed: int, path: Path, runs: int) -> list[Run]:
 def test_what_differs_between_runs_is_learnt_from_earlier_ones(tmp_path: Path) -> None:
     """A drift far slower than a run: nothing within one can tell of it."""
     alone: list[float] = []
-    beside: list[float] = []
+    with_earlier_runs: list[float] = []
     for seed in range(MACHINES):
         core = Core.random(seed, drift=0.03, drift_s=1000.0)
         truth = {name: sum(span) / 2 for name, span in truths(Core.random(seed, noise=0.0), tmp_path).items()}
         runs = in_sequence(core, seed, tmp_path, 7)
-        for told, found in ((alone, runs[:2]), (beside, runs[3:])):
-            told += [mean(low <= truth[name] <= high for name, (low, high) in intervals(run).items()) for run in found]
+        for share_covered, found in ((alone, runs[:2]), (with_earlier_runs, runs[3:])):
+            share_covered += [
+                mean(low <= truth[name] <= high for name, (low, high) in intervals(run).items()) for run in found
+            ]
     assert mean(alone) < 0.6
-    assert mean(beside) >= least(0.95, len(beside))
+    assert mean(with_earlier_runs) >= least(0.95, len(with_earlier_runs))
 
 
 def test_a_steady_machine_keeps_its_narrow_intervals_and_another_question_tells_nothing(tmp_path: Path) -> None:
@@ -150,12 +152,12 @@ def test_a_steady_machine_keeps_its_narrow_intervals_and_another_question_tells_
 
 
 def test_what_differs_between_runs_is_a_finding(tmp_path: Path) -> None:
-    said = [
+    findings = [
         one
         for one in explain(in_sequence(Core.random(5, drift=0.05, drift_s=1000.0), 5, tmp_path, 5)[-1]).findings
         if one.rule == "between_runs"
     ]
-    assert said and 0.01 < said[0].evidence["deviation"] < 0.15 and said[0].evidence["earlier_runs"] == 4
+    assert findings and 0.01 < findings[0].evidence["deviation"] < 0.15 and findings[0].evidence["earlier_runs"] == 4
     clean = in_sequence(Core.random(5), 5, tmp_path, 5)[-1]
     assert not [one for one in explain(clean).findings if one.rule == "between_runs"]
 

@@ -13,20 +13,22 @@ from typing import Any
 
 import made_run
 import pytest
+from hwdyno.axes import FIELD
 from hwdyno.findings import explain
 from hwdyno.machine import Machine
 from hwdyno.report import audit, charts, figures, images, machine, plotdata, rows, tables, theme, verdict
 from hwdyno.report.terminal import print_run, sparkline
 from hwdyno.statistics import interval
 from hwdyno.store import to_json
-from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run, Value
+from hwdyno.words import Ceiling, Measurement, Parameters, Run, Value
+from made_experiment import made_experiment
 
 MADE = {name: make() for name, make in made_run.ALL.items()}
 WHOLE = MADE["whole"]
 
 
 @pytest.mark.parametrize(
-    ("value", "unit", "said"),
+    ("value", "unit", "expected"),
     [
         (3.15e9, "bytes/s", "3,150 MB/s"),
         (1.2e10, "bytes/s", "12.0 GB/s"),
@@ -37,12 +39,12 @@ WHOLE = MADE["whole"]
         (0.00123, "s", "1.23 ms"),
     ],
 )
-def test_a_figure_is_said_in_the_unit_of_its_size(value: float, unit: str, said: str) -> None:
-    assert figures.said(Value(value, unit), "storage") == said
+def test_a_figure_is_said_in_the_unit_of_its_size(value: float, unit: str, expected: str) -> None:
+    assert figures.said(Value(value, unit), "storage") == expected
 
 
 def test_sizes_and_shares_are_said_as_the_field_says_them() -> None:
-    assert [figures.size(4096), figures.size(1 << 20, short=True), figures.parameter("bs", 16384)] == [
+    assert [figures.size(4096), figures.size(1 << 20, short=True), figures.parameter(FIELD["bs"], 16384)] == [
         "4 KiB",
         "1M",
         "16 KiB",
@@ -360,9 +362,9 @@ def test_the_command_writes_what_was_asked_for(tmp_path: Path, capsys: pytest.Ca
     assert main(["report", "-", "--store", str(tmp_path / "store"), "--csv"]) == 0
     assert capsys.readouterr().out.startswith("experiment,point,")
     assert main(["report", "nothing", "--store", str(tmp_path / "store")]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("hwdyno: ")
-    assert said.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("hwdyno: ")
+    assert printed.count("\n") == 1
 
 
 def test_a_row_and_the_laws_hold_a_mix_against_the_same_bound() -> None:
@@ -376,8 +378,8 @@ def test_a_row_and_the_laws_hold_a_mix_against_the_same_bound() -> None:
     bound = Ceiling("read_bytes_s", "physical", 100e6, "bytes/s", "f", "s")
     experiment = replace(experiment, points=(point,), ceilings=(bound,), fixed={})
     ceiling, share = rows.tightest(experiment, 0)
-    (held,) = against_ceilings(Case(WHOLE, experiment, 0), "physical")
-    assert ceiling is not None and share == held.share == pytest.approx(0.75)
+    (against,) = against_ceilings(Case(WHOLE, experiment, 0), "physical")
+    assert ceiling is not None and share == against.share == pytest.approx(0.75)
     assert ceiling.value == pytest.approx(200e6)
 
 
@@ -387,16 +389,24 @@ def test_arithmetic_on_numbers_and_on_integers_is_told_apart_in_tables_and_chart
 
     def at(precision: str, unit: str, threads: int) -> Measurement:
         value = interval([threads * 1e10] * 3, unit)
-        told: Parameters = {"precision": precision, "threads": threads}
-        return replace(first, parameters=told, throughput=value, rate=None, latency_ns=None, samples=None)
+        parameters: Parameters = {"precision": precision, "threads": threads}
+        return replace(first, parameters=parameters, throughput=value, rate=None, latency_ns=None, samples=None)
 
     points = [at("double", "FLOP/s", n) for n in (1, 2, 4)] + [at("int32", "IOP/s", n) for n in (1, 2, 4)]
-    made = ExperimentResult("compute.threads", "compute", "?", "threads", "compute_flops", tuple(points))
+    made = made_experiment("compute.threads", "compute", "?", "threads", "compute_flops", tuple(points))
     run = explain(replace(WHOLE, experiments=(made,), findings=()))
-    said = [line for line in printed(run, 100).splitlines() if "GFLOP/s" in line or "GIOP/s" in line]
-    assert any("GFLOP/s" in line for line in said) and any("GIOP/s" in line for line in said)
+    values = [line for line in printed(run, 100).splitlines() if "GFLOP/s" in line or "GIOP/s" in line]
+    assert any("GFLOP/s" in line for line in values) and any("GIOP/s" in line for line in values)
     names = [chart.name for chart in charts.charts_of(run) if "throughput" in chart.name]
     assert len(names) == 2 and len(set(names)) == 2
     (floating, whole) = rows.by_unit(run.experiments[0])
     assert [len(floating.points), len(whole.points)] == [3, 3]
     assert [curve.points for curve in whole.curves] == [(0, 1, 2)]
+
+
+def test_the_parts_of_several_hosts_stand_under_their_names() -> None:
+    one = Machine.of_survey(made_run.MACHINE)
+    alone = machine.machines_of((one,))
+    both = machine.machines_of((one, replace(one, hostname="bench-08")))
+    assert [group.title for group in both] == [f"{host}: {g.title}" for host in ("bench-07", "bench-08") for g in alone]
+    assert machine.machines_of(()) == []

@@ -239,14 +239,14 @@ def test_what_a_kernel_will_not_do_is_an_error_at_first_and_costs_no_point_later
     assert run.degraded == (f"{name}: not so many jobs",)
 
 
-class Heard(runner.Silent):
-    """What a user is told while it runs."""
+class Recorder(runner.Silent):
+    """Records the progress messages."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.lines: list[str] = []
 
     def says(self, text: str) -> None:
-        self.said.append(text)
+        self.lines.append(text)
 
 
 class Refusing(SimulatedHost):
@@ -270,21 +270,21 @@ def two_questions(host: SimulatedHost, path: Path) -> plan.Plan:
 
 
 def test_what_failed_first_is_the_error_of_a_run_that_measured_nothing(tmp_path: Path) -> None:
-    host, store, heard = Refusing(10**6), Memory(), Heard()
+    host, store, recorder = Refusing(10**6), Memory(), Recorder()
     with pytest.raises(UserError, match=r"^nobody answers, try 1$"):
-        runner.run(two_questions(host, tmp_path), host, store, "run-1", progress=heard)
+        runner.run(two_questions(host, tmp_path), host, store, "run-1", progress=recorder)
     assert host.count == 2, "the second question was asked, too"
     assert store.abandoned
-    assert not [one for one in heard.said if "nobody answers" in one], "the error says it, once"
+    assert not [one for one in recorder.lines if "nobody answers" in one], "the error says it, once"
 
 
 def test_what_failed_first_is_said_once_something_else_is_measured(tmp_path: Path) -> None:
-    host, heard = Refusing(1), Heard()
-    run = runner.run(two_questions(host, tmp_path), host, Memory(), "run-1", progress=heard)
+    host, recorder = Refusing(1), Recorder()
+    run = runner.run(two_questions(host, tmp_path), host, Memory(), "run-1", progress=recorder)
     why = "memory.latency: nobody answers, try 1"
     assert run.degraded[0] == why
     assert [len(result.points) > 0 for result in run.experiments] == [False, True]
-    assert heard.said.count(why) == 1
+    assert recorder.lines.count(why) == 1
 
 
 def test_a_fault_in_the_findings_costs_no_point(tmp_path: Path) -> None:
@@ -357,9 +357,11 @@ def test_a_data_file_that_somebody_removed_ends_the_experiment_in_one_plain_sent
 
 
 @pytest.mark.parametrize(
-    ("error", "asked"), [(OSError(errno.EPIPE, "fio ended with status 1"), 3), (TimeoutError("fio was killed"), 1)]
+    ("error", "calls_made"), [(OSError(errno.EPIPE, "fio ended with status 1"), 3), (TimeoutError("fio was killed"), 1)]
 )
-def test_a_peer_that_fails_is_asked_no_more_and_costs_nothing_else(tmp_path: Path, error: OSError, asked: int) -> None:
+def test_a_peer_that_fails_is_asked_no_more_and_costs_nothing_else(
+    tmp_path: Path, error: OSError, calls_made: int
+) -> None:
     calls = []
 
     class Dead:
@@ -380,9 +382,9 @@ def test_a_peer_that_fails_is_asked_no_more_and_costs_nothing_else(tmp_path: Pat
 
     host = SimulatedHost(QUIET)
     run = runner.run(planned(tmp_path, host, peers=True), host, Memory(), "run-1", peers=[Dead()])
-    assert len(calls) == asked
+    assert len(calls) == calls_made
     assert run.degraded[-1].endswith("; fio was left out from there on")
-    assert len(run.degraded) == min(2, asked)
+    assert len(run.degraded) == min(2, calls_made)
     assert len(run.experiments[0].points) == 3
     assert run.experiments[0].peers == ()
 
@@ -423,7 +425,7 @@ def test_a_mix_is_a_point_with_its_share_apart(tmp_path: Path) -> None:
     assert point.parameters["rw"] == "randrw"
     assert point.parameters["rwmixread"] == 70
     assert [stream.name for stream in point.streams] == ["read", "write"]
-    assert Sweep(rw="randrw:70").points()[0]["rwmixread"] == 70
+    assert made.experiments[0].points[0]["rwmixread"] == 70
 
 
 BENT = SimulatedMachine(seed=3, noise=0.005, operations_s=100e3)
@@ -471,23 +473,23 @@ def test_the_sampling_interval_follows_the_runtime(tmp_path: Path) -> None:
 class Slow(SimulatedHost):
     """A simulated machine whose readings take their time by a clock that the runner looks at."""
 
-    def __init__(self, beside_s: float) -> None:
+    def __init__(self, overhead_s: float) -> None:
         super().__init__(QUIET)
-        self.beside_s, self.clock_s = beside_s, 0.0
+        self.overhead_s, self.clock_s = overhead_s, 0.0
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         reading = super().run(kernel, parameters)
-        self.clock_s += reading["elapsed_s"] + self.beside_s
+        self.clock_s += reading["elapsed_s"] + self.overhead_s
         return reading
 
 
-@pytest.mark.parametrize("beside_s", [0.01, 0.3, 0.6])
+@pytest.mark.parametrize("overhead_s", [0.01, 0.3, 0.6])
 def test_every_point_of_a_large_grid_has_its_turn_however_long_readings_take_beside_their_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside_s: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overhead_s: float
 ) -> None:
     from hwdyno.runner import allowance, session
 
-    host = Slow(beside_s)
+    host = Slow(overhead_s)
     for module in (allowance, session):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
     given = {"iodepth": "1,2,4,8,16,32", "numjobs": "1,2,3,4,6,8", "bs": "4k,8k,64k,1M"}
@@ -497,22 +499,22 @@ def test_every_point_of_a_large_grid_has_its_turn_however_long_readings_take_bes
     assert host.clock_s <= 1.15 * 150.0
 
 
-@pytest.mark.parametrize("beside_s", [0.01, 0.3, 1.5])
+@pytest.mark.parametrize("overhead_s", [0.01, 0.3, 1.5])
 @pytest.mark.parametrize("budget_s", [10.0, 40.0, 150.0])
 def test_a_budget_is_kept_within_a_fifth(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside_s: float, budget_s: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overhead_s: float, budget_s: float
 ) -> None:
     """However long readings take beside their timed regions, which no plan can know."""
     from hwdyno.runner import allowance, session
 
-    host = Slow(beside_s)
+    host = Slow(overhead_s)
     for module in (allowance, session):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: host.clock_s))
     chosen = [(one, {}) for one in experiments.all() if one.kernel == "storage_blocks"]
     made = plan.build(chosen, host, path=tmp_path, budget_s=budget_s, seed=1, profile="standard")
     run = runner.run(made, host, Memory(), "run-1")
-    assert host.clock_s <= 1.2 * budget_s + beside_s
-    if beside_s < budget_s / 10:
+    assert host.clock_s <= 1.2 * budget_s + overhead_s
+    if overhead_s < budget_s / 10:
         assert all(result.points for result in run.experiments), "every question has some answer"
     left_out = any(len(result.points) < result.planned for result in run.experiments)
     assert left_out == bool(run.degraded)

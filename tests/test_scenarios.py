@@ -74,13 +74,13 @@ def scenario_of(tmp_path: Path, notes: list[str], **second: Any) -> Scenario:
     return Scenario(plan=planned(tmp_path), preparations=(first, other))
 
 
-def nothing_said(_: str) -> None:
+def silent(_: str) -> None:
     """For tests that look at files instead."""
 
 
 def test_what_is_made_is_removed_in_reverse_after_the_points(tmp_path: Path) -> None:
     notes: list[str] = []
-    with scenario_of(tmp_path, notes).ready(HOST, nothing_said) as ready:
+    with scenario_of(tmp_path, notes).ready(HOST, silent) as ready:
         assert ready.points
         notes.append("points")
     assert notes == ["make a", "make b", "points", "remove b", "remove a"]
@@ -91,7 +91,7 @@ def test_what_is_made_is_removed_in_reverse_after_the_points(tmp_path: Path) -> 
 )
 def test_a_preparation_that_fails_leaves_nothing_of_those_before_it(tmp_path: Path, error: BaseException) -> None:
     notes: list[str] = []
-    with pytest.raises(type(error)), scenario_of(tmp_path, notes, fails=error).ready(HOST, nothing_said):
+    with pytest.raises(type(error)), scenario_of(tmp_path, notes, fails=error).ready(HOST, silent):
         pytest.fail("nothing may be measured")
     assert notes == ["make a", "make b", "remove b", "remove a"]
 
@@ -99,14 +99,14 @@ def test_a_preparation_that_fails_leaves_nothing_of_those_before_it(tmp_path: Pa
 @pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt()])
 def test_an_error_among_the_points_removes_everything(tmp_path: Path, error: BaseException) -> None:
     notes: list[str] = []
-    with pytest.raises(type(error)), scenario_of(tmp_path, notes).ready(HOST, nothing_said):
+    with pytest.raises(type(error)), scenario_of(tmp_path, notes).ready(HOST, silent):
         raise error
     assert notes[-2:] == ["remove b", "remove a"]
 
 
 def test_a_polite_kill_while_something_is_made_removes_it(tmp_path: Path) -> None:
     notes: list[str] = []
-    with pytest.raises(KeyboardInterrupt), scenario_of(tmp_path, notes).ready(HOST, nothing_said):
+    with pytest.raises(KeyboardInterrupt), scenario_of(tmp_path, notes).ready(HOST, silent):
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(1)
     assert notes[-2:] == ["remove b", "remove a"]
@@ -115,13 +115,13 @@ def test_a_polite_kill_while_something_is_made_removes_it(tmp_path: Path) -> Non
 def test_experiments_whose_preparation_is_not_to_be_had_are_left_out(tmp_path: Path) -> None:
     made = planned(tmp_path, ("memory.threads", "compute.threads"))
     absent = Noted(name="a", notes=[], where=tmp_path, is_here=False, experiments=frozenset({"compute.threads"}))
-    with Scenario(plan=made, preparations=(absent,)).ready(HOST, nothing_said) as ready:
+    with Scenario(plan=made, preparations=(absent,)).ready(HOST, silent) as ready:
         assert [one.experiment.name for one in ready.experiments] == ["memory.threads"]
 
 
 def test_the_time_that_preparing_took_is_not_the_points(tmp_path: Path) -> None:
     made = Scenario(plan=planned(tmp_path, budget_s=100.0), preparations=(Slow(where=tmp_path),))
-    with made.ready(HOST, nothing_said) as ready:
+    with made.ready(HOST, silent) as ready:
         assert ready.budget_s == 100.0 and 0.05 <= ready.prepared_s < 5
         left_s = Allowance(replace(ready, prepared_s=30.0), {}, ()).left_s
         assert left_s == pytest.approx(70.0, abs=1.0)
@@ -138,9 +138,12 @@ def test_a_scenario_is_measured_and_reported_as_any_plan(
     parser = argparse.ArgumentParser()
     common.add_options(parser)
     assert common.perform(made, parser.parse_args(["--dry-run"]), HOST) == 0
-    told = capsys.readouterr()
-    assert "thing: a: writes 1 kB, at least 0.1 s" in told.out and "up to 1.5 kB written" in told.out.splitlines()[-1]
-    assert told.err == "it takes memory\n" and not notes
+    printed = capsys.readouterr()
+    assert (
+        "thing: a: writes 1 kB, at least 0.1 s" in printed.out
+        and "up to 1.5 kB written" in printed.out.splitlines()[-1]
+    )
+    assert printed.err == "it takes memory\n" and not notes
     assert common.perform(made, parser.parse_args(["--no-page"]), HOST) in {0, 3}
     assert "1 done" in capsys.readouterr().out
     assert notes == ["make a", "make b", "remove b", "remove a"]
@@ -165,7 +168,7 @@ def test_points_files_go_by_their_pattern_and_no_other(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "mine.txt").write_text("stays")
     made = FolderOfPoints(where=folder, pattern="checkpoint-*.hwdyno")
-    with made.made(HOST, nothing_said):
+    with made.made(HOST, silent):
         (folder / "checkpoint-0.hwdyno").write_bytes(b"left by a kill")
     assert [path.name for path in folder.iterdir()] == ["mine.txt"]
 
@@ -200,7 +203,7 @@ def test_every_scenario_declares_itself_once() -> None:
         known = {one.name for other in scenarios.of_command(kind.command) for one in other.options}
         assert set(kind.brief) <= known
         if kind.kernel:
-            declared = {one["name"] for one in kernels[kind.kernel]["parameters"]}
+            declared = set(kernels[kind.kernel].names)
             assert set(kind.hidden) - {"interval_s"} <= declared
     mine = {name for kind in kinds for name in kind.experiments}
     assert mine <= {one.name for one in experiments.all()}
@@ -483,8 +486,8 @@ def test_what_is_wrong_in_a_plan_file_is_one_line(
 ) -> None:
     (place / "plan.toml").write_text(f'path = "{place}"\n[[experiment]]\n{text}\n')
     assert main(["run", str(place / "plan.toml")]) == 2
-    told = capsys.readouterr()
-    assert says in told.err and told.err.count("\n") == 1 and not told.out
+    printed = capsys.readouterr()
+    assert says in printed.err and printed.err.count("\n") == 1 and not printed.out
     assert [path.name for path in place.iterdir()] == ["plan.toml"]
 
 

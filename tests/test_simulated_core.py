@@ -13,6 +13,7 @@ from hwdyno.measurement import measurement_of
 from hwdyno.plan import build
 from hwdyno.sweep import Sweep, octaves
 from hwdyno.words import ExperimentResult, Finding, Parameters, Run
+from made_experiment import made_experiment
 from simulation.core import Core
 from simulation.host import SimulatedHost, SimulatedMachine
 
@@ -32,19 +33,19 @@ ISAS: list[Parameters] = [
 ON_ZEROS: list[Parameters] = [{**one, "operands": "zero"} for one in ISAS]
 
 
-def asked(core: Core, kernel: str, load: str, points: Sequence[Parameters], **fixed: Any) -> ExperimentResult:
+def measured(core: Core, kernel: str, load: str, points: Sequence[Parameters], **fixed: Any) -> ExperimentResult:
     """An experiment on a fresh host with this core, each point read three times."""
     machine = SimulatedMachine(seed=7, threads=core.threads, core=core)
     host = SimulatedHost(machine)
-    told = {"runtime": 0.3, "interval_s": 0.015, **fixed}
+    parameters = {"runtime": 0.3, "interval_s": 0.015, **fixed}
     resource = kernel.partition("_")[0]
     made = [
-        measurement_of(one, [host.run(kernel, {**told, **one}) for _ in range(3)], host.kernels()[kernel])
+        measurement_of(one, [host.run(kernel, {**parameters, **one}) for _ in range(3)], host.kernels()[kernel])
         for one in points
     ]
     ceilings = ceilings_of(machine.survey(), resource)
-    return ExperimentResult(
-        f"{resource}.test", resource, "?", load, kernel, tuple(made), fixed=told, ceilings=tuple(ceilings)
+    return made_experiment(
+        f"{resource}.test", resource, "?", load, kernel, tuple(made), fixed=parameters, ceilings=tuple(ceilings)
     )
 
 
@@ -54,7 +55,7 @@ def explained(core: Core, *results: ExperimentResult) -> dict[str, Finding]:
 
 
 def bandwidths(core: Core, points: Sequence[Parameters] = OPERATIONS, **fixed: Any) -> ExperimentResult:
-    return asked(core, "memory_bandwidth", "threads", points, **{"working_set": SET, **fixed})
+    return measured(core, "memory_bandwidth", "threads", points, **{"working_set": SET, **fixed})
 
 
 def test_the_catalogue_can_be_asked_of_it() -> None:
@@ -69,7 +70,7 @@ def test_the_catalogue_can_be_asked_of_it() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_clean_machine_is_not_accused(seed: int) -> None:
     core = Core.random(seed)
-    loaded = asked(
+    loaded = measured(
         core, "memory_loaded_latency", "delay",
         [{"delay": delay} for delay in (0, 50, 200, 500, 1000, 2500, 9000)],
         working_set=SET, block=256, threads=core.threads, operation="read",
@@ -77,8 +78,8 @@ def test_a_clean_machine_is_not_accused(seed: int) -> None:
     found = explained(
         core,
         bandwidths(core),
-        asked(core, "memory_latency", "working_set", [*CHASES, *PAGED], locality="random"),
-        asked(core, "compute_flops", "threads", [*ISAS, *ON_ZEROS]),
+        measured(core, "memory_latency", "working_set", [*CHASES, *PAGED], locality="random"),
+        measured(core, "compute_flops", "threads", [*ISAS, *ON_ZEROS]),
         loaded,
     )
     planted = {"write_allocate", "huge_pages", "lines_in_flight", "tlb_reach", "wide_clock_drop", "operands_cost"}
@@ -93,24 +94,24 @@ def test_the_practical_ceiling_stands_beside_the_theoretical_one(seed: int) -> N
     speed, channels = (3200, 4800, 6400)[seed % 3], 1 + seed % 4
     theory = speed * 1e6 * channels * 8
     core = Core.random(seed, modules=((speed, channels),), channels_bytes_s=0.8 * theory, thread_bytes_s=0.78 * theory)
-    said = explained(core, bandwidths(core))["practical_bandwidth"]
-    assert said.evidence["theory_bytes_s"] == pytest.approx(theory)
-    assert said.evidence["share"] == pytest.approx(0.8, abs=0.03)
-    assert f"{channels} populated channel" in said.says
+    finding = explained(core, bandwidths(core))["practical_bandwidth"]
+    assert finding.evidence["theory_bytes_s"] == pytest.approx(theory)
+    assert finding.evidence["share"] == pytest.approx(0.8, abs=0.03)
+    assert f"{channels} populated channel" in finding.says
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_write_allocate_is_found_with_its_factor(seed: int) -> None:
-    said = explained(Core.random(seed, write_allocate=True), bandwidths(Core.random(seed, write_allocate=True)))
-    ratio = said["write_allocate"].evidence["ratio"]
-    assert ratio == pytest.approx(said["write_allocate"].evidence["factor"], rel=0.05)
+    findings = explained(Core.random(seed, write_allocate=True), bandwidths(Core.random(seed, write_allocate=True)))
+    ratio = findings["write_allocate"].evidence["ratio"]
+    assert ratio == pytest.approx(findings["write_allocate"].evidence["factor"], rel=0.05)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_huge_pages_pay_is_found(seed: int) -> None:
     core = Core.random(seed, huge_gain=0.1 + 0.02 * (seed % 8))
-    said = explained(core, bandwidths(core, [{"operation": "read", "pages": p} for p in ("4k", "2m")], threads=2))
-    assert said["huge_pages"].evidence["gain"] == pytest.approx(1 / (1 - core.huge_gain) - 1, rel=0.25)
+    findings = explained(core, bandwidths(core, [{"operation": "read", "pages": p} for p in ("4k", "2m")], threads=2))
+    assert findings["huge_pages"].evidence["gain"] == pytest.approx(1 / (1 - core.huge_gain) - 1, rel=0.25)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -120,10 +121,12 @@ def test_lines_in_flight_are_counted(seed: int) -> None:
     lines = 10 + seed
     one = lines * 64 / (base.memory_ns * 1e-9)
     core = Core.random(seed, thread_bytes_s=one, channels_bytes_s=1.9 * one, threads=4)
-    chase = asked(core, "memory_latency", "working_set", [{"working_set": 1 << 30, "pages": "2m"}], locality="random")
+    chase = measured(
+        core, "memory_latency", "working_set", [{"working_set": 1 << 30, "pages": "2m"}], locality="random"
+    )
     reads: list[Parameters] = [{"operation": "read", "threads": threads} for threads in (1, 2, 4)]
-    said = explained(core, bandwidths(core, reads), chase)
-    assert said["lines_in_flight"].evidence["lines_in_flight"] == pytest.approx(lines, rel=0.1)
+    findings = explained(core, bandwidths(core, reads), chase)
+    assert findings["lines_in_flight"].evidence["lines_in_flight"] == pytest.approx(lines, rel=0.1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -131,71 +134,75 @@ def test_threads_stop_scaling_where_the_channels_are_full(seed: int) -> None:
     full = (2, 4)[seed % 2]
     core = Core.random(seed, threads=16, thread_bytes_s=12e9, channels_bytes_s=12e9 * full, p=30.0)
     reads: list[Parameters] = [{"operation": "read", "threads": threads} for threads in (1, 2, 4, 8, 16)]
-    said = explained(core, bandwidths(core, reads, working_set=16 << 30))
-    assert said["knee"].evidence["best_load"] == pytest.approx(full, rel=0.15), said["knee"].says
-    assert said["knee"].evidence["ceiling"] == pytest.approx(core.channels_bytes_s, rel=0.07)
+    findings = explained(core, bandwidths(core, reads, working_set=16 << 30))
+    assert findings["knee"].evidence["best_load"] == pytest.approx(full, rel=0.15), findings["knee"].says
+    assert findings["knee"].evidence["ceiling"] == pytest.approx(core.channels_bytes_s, rel=0.07)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_cache_that_works_is_found_whatever_is_claimed(seed: int) -> None:
     core = Core.random(seed, claimed_bytes=260 << 20)
-    said = explained(core, asked(core, "memory_latency", "working_set", CHASES, locality="random"))["claimed_cache"]
-    assert "not the cache that works" in said.says
-    assert len(said.evidence["found_bytes"]) == 3, said.says
-    for edge, size in zip(said.evidence["found_bytes"], core.caches_bytes, strict=True):
-        assert 0.9 < edge / size < 2.2, said.says
+    finding = explained(core, measured(core, "memory_latency", "working_set", CHASES, locality="random"))[
+        "claimed_cache"
+    ]
+    assert "not the cache that works" in finding.says
+    assert len(finding.evidence["found_bytes"]) == 3, finding.says
+    for edge, size in zip(finding.evidence["found_bytes"], core.caches_bytes, strict=True):
+        assert 0.9 < edge / size < 2.2, finding.says
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_reach_of_the_tlb_is_told_apart_from_the_caches(seed: int) -> None:
     core = Core.random(seed, tlb_pages=(1024, 1536, 2048)[seed % 3], walk_ns=20.0 + 2 * seed)
-    chase = asked(core, "memory_latency", "working_set", [*CHASES, *PAGED], locality="random")
-    said = explained(core, chase)["tlb_reach"]
-    assert len(said.evidence["pages"]) == 1, said.says
-    assert 0.9 < said.evidence["pages"][0] / core.tlb_pages < 1.8, said.says
-    assert said.evidence["beyond_ns"] - said.evidence["huge_ns"] > 0.5 * core.walk_ns
-    assert "tlb_reach" not in explained(core, asked(core, "memory_latency", "working_set", CHASES, locality="random"))
+    chase = measured(core, "memory_latency", "working_set", [*CHASES, *PAGED], locality="random")
+    finding = explained(core, chase)["tlb_reach"]
+    assert len(finding.evidence["pages"]) == 1, finding.says
+    assert 0.9 < finding.evidence["pages"][0] / core.tlb_pages < 1.8, finding.says
+    assert finding.evidence["beyond_ns"] - finding.evidence["huge_ns"] > 0.5 * core.walk_ns
+    assert "tlb_reach" not in explained(
+        core, measured(core, "memory_latency", "working_set", CHASES, locality="random")
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_thread_on_the_wrong_node_is_named(seed: int) -> None:
     core = Core.random(seed, far_loss=0.15 + 0.03 * (seed % 8))
     nodes: list[Parameters] = [{"operation": "read", "node": node} for node in (0, 1)]
-    said = explained(core, bandwidths(core, nodes, threads=2))["wrong_node"]
-    assert said.evidence["far_node"] == 1 and said.evidence["loss"] == pytest.approx(core.far_loss, abs=0.04)
+    finding = explained(core, bandwidths(core, nodes, threads=2))["wrong_node"]
+    assert finding.evidence["far_node"] == 1 and finding.evidence["loss"] == pytest.approx(core.far_loss, abs=0.04)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_clock_that_falls_under_wide_units_is_named(seed: int) -> None:
     core = Core.random(seed, wide_drop=0.06 + 0.02 * (seed % 8))
-    said = explained(core, asked(core, "compute_flops", "threads", ISAS))
-    assert said["wide_clock_drop"].evidence["drop"] == pytest.approx(core.wide_drop, abs=0.01)
-    assert "noisy_neighbour" not in said and "throttled" not in said
+    findings = explained(core, measured(core, "compute_flops", "threads", ISAS))
+    assert findings["wide_clock_drop"].evidence["drop"] == pytest.approx(core.wide_drop, abs=0.01)
+    assert "noisy_neighbour" not in findings and "throttled" not in findings
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_numbers_cost_beside_zeros_is_told(seed: int) -> None:
     core = Core.random(seed, data_drop=0.08 + 0.02 * (seed % 8))
-    said = explained(core, asked(core, "compute_flops", "threads", [*ISAS, *ON_ZEROS]))
-    assert said["operands_cost"].evidence["cost"] == pytest.approx(core.data_drop, abs=0.015)
+    findings = explained(core, measured(core, "compute_flops", "threads", [*ISAS, *ON_ZEROS]))
+    assert findings["operands_cost"].evidence["cost"] == pytest.approx(core.data_drop, abs=0.015)
     # The clock under real numbers is told; that under zeros does not hide it.
-    assert said["wide_clock_drop"].evidence["drop"] == pytest.approx(core.data_drop, abs=0.01)
+    assert findings["wide_clock_drop"].evidence["drop"] == pytest.approx(core.data_drop, abs=0.01)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_noisy_neighbour_is_named_and_degrades_its_points(seed: int) -> None:
     core = Core.random(seed, neighbour=0.15 + 0.05 * (seed % 6))
-    result = asked(core, "compute_flops", "threads", ISAS)
-    said = explained(core, result)["noisy_neighbour"]
-    assert 1 - said.evidence["share"] == pytest.approx(core.neighbour, abs=0.02)
+    result = measured(core, "compute_flops", "threads", ISAS)
+    finding = explained(core, result)["noisy_neighbour"]
+    assert 1 - finding.evidence["share"] == pytest.approx(core.neighbour, abs=0.02)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_throttling_in_mid_run_is_named_without_a_drive(seed: int) -> None:
     core = Core.random(seed, throttle_at=0.4 + 0.02 * (seed % 6), throttle_to=0.5 + 0.03 * (seed % 8))
-    said = explained(core, asked(core, "compute_flops", "threads", ISAS))["throttled"]
-    assert said.evidence["drop"] == pytest.approx(1 - core.throttle_to, abs=0.06)
-    assert "drive" not in said.says and "clock" in said.advice
+    finding = explained(core, measured(core, "compute_flops", "threads", ISAS))["throttled"]
+    assert finding.evidence["drop"] == pytest.approx(1 - core.throttle_to, abs=0.06)
+    assert "drive" not in finding.says and "clock" in finding.advice
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -206,7 +213,7 @@ def test_the_knee_of_loaded_latency_is_where_the_channels_are_full(seed: int) ->
         {"delay": delay} for delay in (0, 2, 8, 15, 50, 100, 200, 300, 500, 700, 1000, 1700, 2500, 5000, 9000, 20000)
     ]
     fixed = {"working_set": SET, "block": 4096, "threads": core.threads, "operation": "read"}
-    result = asked(core, "memory_loaded_latency", "delay", delays, **fixed)
+    result = measured(core, "memory_loaded_latency", "delay", delays, **fixed)
     machine = SimulatedMachine(seed=7, threads=core.threads, core=core)
     run = explain(Run("r", "", None, (machine.survey(),), "quick", "", (result,)))
     (curve,) = run.experiments[0].curves

@@ -52,14 +52,14 @@ def test_counts_add_up_and_histograms_are_merged_whole() -> None:
     fast, slow = SimulatedMachine(seed=1, noise=0.0), SimulatedMachine(seed=2, noise=0.0, latency_one_s=900e-6)
     site = Together([SimulatedMember("fast", fast), SimulatedMember("slow", slow)])
     reading = site.run("storage_blocks", BLOCKS)
-    own = {part["host"]: part["reading"] for part in reading["hosts"]}
+    readings = {part["host"]: part["reading"] for part in reading["hosts"]}
     made = measurement_of({}, [reading], site.kernels()["storage_blocks"])
-    alone = {name: measurement_of({}, [one], site.kernels()["storage_blocks"]) for name, one in own.items()}
+    alone = {name: measurement_of({}, [one], site.kernels()["storage_blocks"]) for name, one in readings.items()}
     assert made.operations == sum(one.operations for one in alone.values())
     assert made.bytes == sum(one.bytes for one in alone.values())
     assert [(one.host, one.operations) for one in made.hosts] == [(n, one.operations) for n, one in alone.items()]
     merged = Histogram()
-    for one in own.values():
+    for one in readings.values():
         for stream in one["streams"]:
             if "total" in stream["latency_ns"]:
                 merged = merged.merge(Histogram.from_reading(stream["latency_ns"]["total"]))

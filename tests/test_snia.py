@@ -34,8 +34,8 @@ def performed(name: str, machine: SimulatedMachine, tmp_path: Path) -> Run:
     parser = argparse.ArgumentParser()
     storage.add(parser)
     # So much time that each workload has its whole second, however slow this machine is.
-    told = ["snia", name, "--path", str(tmp_path), "--size", str(REGION), "--budget", "1h"]
-    args = parser.parse_args(told)
+    options = ["snia", name, "--path", str(tmp_path), "--size", str(REGION), "--budget", "1h"]
+    args = parser.parse_args(options)
     host, store = SimulatedHost(machine), Store(tmp_path / "store")
     plan = scenario.plan_of(TESTS[name], common.request_of(args, "hwdyno storage"), host)
     snia.run(plan, TESTS[name], host, store, "x", explain=explain)

@@ -44,8 +44,8 @@ def test_an_operation_that_fails_degrades_the_run_and_is_named(engine: str, dept
 
 
 def blocks(path: Path, **more: Any) -> dict[str, Any]:
-    told = {"path": str(path), "ioengine": "psync", "time_based": False, "runtime": 0.0, "verify": "crc32c"}
-    return dict(LOCAL.run("storage_blocks", told | more))
+    parameters = {"path": str(path), "ioengine": "psync", "time_based": False, "runtime": 0.0, "verify": "crc32c"}
+    return dict(LOCAL.run("storage_blocks", parameters | more))
 
 
 def stale_blocks(path: Path) -> int:
@@ -157,8 +157,15 @@ print(peak() - before)
 def test_a_day_of_samples_is_folded_and_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "data"
     LOCAL.run("storage_layout", {"path": str(path), "size": MIB})
-    told = {"path": str(path), "ioengine": "psync", "runtime": 6.0, "interval_s": 0.001, "rate": 5000.0, "log": True}
-    reading = LOCAL.run("storage_blocks", told)
+    parameters = {
+        "path": str(path),
+        "ioengine": "psync",
+        "runtime": 6.0,
+        "interval_s": 0.001,
+        "rate": 5000.0,
+        "log": True,
+    }
+    reading = LOCAL.run("storage_blocks", parameters)
     # 6000 intervals of 1 ms stand for a day of 14.4 s: rows are added up in twos, and never more than 4096.
     rows = reading["samples"]["operations"][0]
     assert len(rows) <= 4096 and reading["samples"]["interval_s"] == pytest.approx(0.002)

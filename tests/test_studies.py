@@ -28,8 +28,8 @@ KIB = 1024
 
 def point(value: float, **parameters: str | int) -> Measurement:
     base = made.point(1, value)
-    told = {"rw": "randread", "bs": 4096, "iodepth": 8, "numjobs": 1, **parameters}
-    return replace(base, parameters=told, cpu_user_s=0.2, cpu_system_s=0.4)
+    given = {"rw": "randread", "bs": 4096, "iodepth": 8, "numjobs": 1, **parameters}
+    return replace(base, parameters=given, cpu_user_s=0.2, cpu_system_s=0.4)
 
 
 def answered(study: str, *results: ExperimentResult) -> Run:
@@ -54,7 +54,7 @@ def read(bs: int, depth: int, value: float, cpu_s: float = 0.6) -> Measurement:
 LINK = Ceiling("read_bytes_s", "physical", 4e9, "bytes/s", "4 lanes x 1 GB/s", "test")
 
 
-def said(run: Run) -> str:
+def sentences_of(run: Run) -> str:
     return "\n".join(studies.observations(run))
 
 
@@ -87,37 +87,37 @@ def test_published_figures_stand_beside_ours() -> None:
 
 
 def test_the_link_is_full_or_not_or_cannot_be_known() -> None:
-    assert "96% of the link" in said(sequential(read(4 << 20, 24, 3.84e9), ceilings=(LINK,)))
-    assert "a big transfer fills it" in said(sequential(read(4 << 20, 24, 3.84e9), ceilings=(LINK,)))
-    assert "does not fill it" in said(sequential(read(4 << 20, 24, 2e9), ceilings=(LINK,)))
-    assert "is above it" in said(sequential(read(4 << 20, 24, 4.4e9), ceilings=(LINK,)))
-    assert "the link's speed is unknown here" in said(sequential(read(4 << 20, 24, 2e9)))
+    assert "96% of the link" in sentences_of(sequential(read(4 << 20, 24, 3.84e9), ceilings=(LINK,)))
+    assert "a big transfer fills it" in sentences_of(sequential(read(4 << 20, 24, 3.84e9), ceilings=(LINK,)))
+    assert "does not fill it" in sentences_of(sequential(read(4 << 20, 24, 2e9), ceilings=(LINK,)))
+    assert "is above it" in sentences_of(sequential(read(4 << 20, 24, 4.4e9), ceilings=(LINK,)))
+    assert "the link's speed is unknown here" in sentences_of(sequential(read(4 << 20, 24, 2e9)))
 
 
 def test_one_core_is_blamed_only_when_it_is_busy() -> None:
     bound = sequential(read(4096, 12, 4.0e8, 2.9), read(4096, 24, 4.1e8, 2.9))
-    assert "the one core that reads is 97% busy" in said(bound)
+    assert "the one core that reads is 97% busy" in sentences_of(bound)
     idle = sequential(read(4096, 12, 4.0e8, 0.6), read(4096, 24, 4.1e8, 0.6))
-    assert "only 20% busy" in said(idle)
+    assert "only 20% busy" in sentences_of(idle)
     rising = sequential(read(4096, 12, 4.0e8), read(4096, 24, 6e8))
-    assert "depth 24 reach 1.50 times depth 12" in said(rising)
+    assert "depth 24 reach 1.50 times depth 12" in sentences_of(rising)
 
 
 def test_a_block_above_one_call_is_said_to_be_split() -> None:
-    assert "it is split into 3" in said(sequential(read(4 << 30, 4, 3e9)))
-    assert "256 MiB, the largest here, is moved in one" in said(sequential(read(256 << 20, 4, 3e9)))
+    assert "it is split into 3" in sentences_of(sequential(read(4 << 30, 4, 3e9)))
+    assert "256 MiB, the largest here, is moved in one" in sentences_of(sequential(read(256 << 20, 4, 3e9)))
 
 
 def test_scaling_down_is_said_and_a_full_run_says_nothing() -> None:
-    told = said(sequential(read(256 << 20, 4, 3e9)))
-    assert "a file of 1 GiB instead of 16 GiB" in told
-    assert "no start delay instead of 1 min" in told
-    assert "blocks of at most 256 MiB instead of 4 GiB" in told
+    sentences = sentences_of(sequential(read(256 << 20, 4, 3e9)))
+    assert "a file of 1 GiB instead of 16 GiB" in sentences
+    assert "no start delay instead of 1 min" in sentences
+    assert "blocks of at most 256 MiB instead of 4 GiB" in sentences
     whole = replace(read(4 << 30, 4, 3e9), elapsed_s=60.0, repeats=1)
     full = replace(
         result("storage.sequential", "bs", whole), fixed={"size": 16 << 30, "startdelay": 60.0, "direct": True}
     )
-    assert "scaled down" not in said(answered("jetson-sequential-read", full))
+    assert "scaled down" not in sentences_of(answered("jetson-sequential-read", full))
 
 
 def mixes(penalty: dict[int, float], read_s: float = 2e8, write_s: float = 1e8) -> ExperimentResult:
@@ -133,18 +133,18 @@ def mixes(penalty: dict[int, float], read_s: float = 2e8, write_s: float = 1e8) 
 
 
 def test_the_mix_penalty_is_what_was_planted() -> None:
-    told = said(answered(sata.NAME, mixes({4: 0.3, 16: 0.2, 32: 0.1})))
-    assert "Mixes cost up to 30% (at 4 KiB)" in told and "from 64 KiB on they cost nothing" in told
-    assert "Mixes cost nothing here" in said(answered(sata.NAME, mixes({4: 0.02})))
+    sentences = sentences_of(answered(sata.NAME, mixes({4: 0.3, 16: 0.2, 32: 0.1})))
+    assert "Mixes cost up to 30% (at 4 KiB)" in sentences and "from 64 KiB on they cost nothing" in sentences
+    assert "Mixes cost nothing here" in sentences_of(answered(sata.NAME, mixes({4: 0.02})))
 
 
 def test_the_best_block_size_is_the_least_that_reaches_90_percent() -> None:
-    assert "is 16 KiB for randread" in said(answered(sata.NAME, mixes({})))
+    assert "is 16 KiB for randread" in sentences_of(answered(sata.NAME, mixes({})))
 
 
 def test_where_the_patterns_meet() -> None:
-    assert "From 4 KiB on the four patterns are within 10%" in said(answered(sata.NAME, mixes({}, 1e8, 1e8)))
-    assert "The four patterns do not meet" in said(answered(sata.NAME, mixes({})))
+    assert "From 4 KiB on the four patterns are within 10%" in sentences_of(answered(sata.NAME, mixes({}, 1e8, 1e8)))
+    assert "The four patterns do not meet" in sentences_of(answered(sata.NAME, mixes({})))
 
 
 @pytest.mark.parametrize(
@@ -157,18 +157,18 @@ def test_where_the_patterns_meet() -> None:
 )
 def test_whether_jobs_help(values: tuple[float, ...], says: str) -> None:
     points = [point(value, numjobs=jobs) for jobs, value in zip((1, 2, 4), values, strict=True)]
-    assert says in said(answered(sata.NAME, result(sata.JOBS, "numjobs", *points)))
+    assert says in sentences_of(answered(sata.NAME, result(sata.JOBS, "numjobs", *points)))
 
 
 def test_the_knee_and_its_price_are_said() -> None:
     points = [point(1e8 * min(depth, 8) / 8, iodepth=depth) for depth in (1, 2, 4, 8, 16, 32, 64)]
-    told = said(answered(sata.NAME, result(sata.DEPTH, "iodepth", *points)))
-    assert "4 KiB random reads tend to" in told and "The best depth is" in told
+    sentences = sentences_of(answered(sata.NAME, result(sata.DEPTH, "iodepth", *points)))
+    assert "4 KiB random reads tend to" in sentences and "The best depth is" in sentences
 
 
 def test_what_was_not_measured_is_said_and_breaks_nothing() -> None:
     run = answered(sata.NAME, result(sata.JOBS, "numjobs", point(1e8)))
-    assert "storage.mix was not measured." in said(run)
+    assert "storage.mix was not measured." in sentences_of(run)
     assert len(studies.tables(run)) == 2
     assert studies.tables(answered(sata.NAME, result(sata.JOBS, "numjobs"))) == []
 
@@ -186,10 +186,10 @@ def test_a_study_runs_from_plan_to_tables(name: str, tmp_path: Path) -> None:
     again = from_json(to_json(store.load("run-1")))
     assert [one.name for one in again.experiments] == [question.name for question in study.questions]
     assert studies.tables(again) == studies.tables(run) and len(studies.tables(run)) >= 1
-    told = studies.observations(again)
-    assert "is scaled down (profile quick)" in told[0]
-    assert len(told) >= len(study.mistakes) + 3
-    assert not any("nan" in sentence or "\n" in sentence for sentence in told)
+    sentences = studies.observations(again)
+    assert "is scaled down (profile quick)" in sentences[0]
+    assert len(sentences) >= len(study.mistakes) + 3
+    assert not any("nan" in sentence or "\n" in sentence for sentence in sentences)
 
 
 def test_full_is_at_the_studys_own_size_and_time(tmp_path: Path) -> None:
@@ -221,12 +221,12 @@ def spread(point: Measurement, width: float) -> Measurement:
 
 def test_what_spreads_too_far_is_not_told() -> None:
     one = result("storage.sequential", "bs", spread(read(4096, 12, 3e8), 0.5), spread(read(4096, 24, 4e8), 0.5))
-    assert "cannot be told" in said(answered("jetson-sequential-read", one))
+    assert "cannot be told" in sentences_of(answered("jetson-sequential-read", one))
     wide = mixes({4: 0.2})
     wide = replace(wide, points=tuple(spread(point, 0.4) for point in wide.points))
-    assert "What mixes cost cannot be told" in said(answered(sata.NAME, wide))
+    assert "What mixes cost cannot be told" in sentences_of(answered(sata.NAME, wide))
     jobs = [spread(point(value, numjobs=jobs), 0.6) for jobs, value in ((1, 1e8), (2, 1.5e8))]
-    assert "Whether more jobs change anything" in said(answered(sata.NAME, result(sata.JOBS, "numjobs", *jobs)))
+    assert "Whether more jobs change anything" in sentences_of(answered(sata.NAME, result(sata.JOBS, "numjobs", *jobs)))
 
 
 def test_the_report_shows_the_study_everywhere(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,8 +25,8 @@ def laptop() -> Run:
         for delay in (0, 50, 200, 500, 1000, 2500):
             offered = block * 3.7e9 / max(delay, 1)
             value = (offered**-4 + 20e9**-4) ** -0.25
-            told = {"mix": "1:0", "block": block, "delay": delay}
-            points.append(point(value, "bytes/s", 100 / (1.02 - value / 20e9), **told))
+            parameters = {"mix": "1:0", "block": block, "delay": delay}
+            points.append(point(value, "bytes/s", 100 / (1.02 - value / 20e9), **parameters))
     return of_study(
         "laptop-memory-and-flash", run_of(result("memory_loaded_latency", "delay", *points, name="memory.loaded"))
     )
@@ -58,9 +58,9 @@ def test_the_laptops_tables_and_its_compromise() -> None:
     latency, bandwidth = studies.tables(run)
     assert latency.columns == ("delay, cycles", "1:0, 64 B", "1:0, 256 B") and len(latency.rows) == 6
     assert bandwidth.rows[0][1].startswith("20000") or float(bandwidth.rows[0][1]) > 19000
-    told = "\n".join(studies.observations(run))
-    assert "the best compromise is a delay of" in told and "times the latency without load" in told
-    assert "1473" in told and "6 of 19 values of delay" in told
+    sentences = "\n".join(studies.observations(run))
+    assert "the best compromise is a delay of" in sentences and "times the latency without load" in sentences
+    assert "1473" in sentences and "6 of 19 values of delay" in sentences
 
 
 def test_the_clouds_optimum_is_the_least_that_is_enough() -> None:
@@ -68,10 +68,10 @@ def test_the_clouds_optimum_is_the_least_that_is_enough() -> None:
     titles = [table.title for table in studies.tables(run)]
     assert titles[:2] == ["Processor: operations a second by threads", "LINPACK, GFLOP/s"]
     assert any(title.startswith("Memory, random 1:0: MB/s") for title in titles)
-    told = "\n".join(studies.observations(run))
-    assert "Processor, fma double: the optimal concurrency is 2 thread(s)" in told
-    assert "Memory, random 1:0: the optimal concurrency is 2 thread(s) x 8 KiB" in told
-    assert "of theory" in told
+    sentences = "\n".join(studies.observations(run))
+    assert "Processor, fma double: the optimal concurrency is 2 thread(s)" in sentences
+    assert "Memory, random 1:0: the optimal concurrency is 2 thread(s) x 8 KiB" in sentences
+    assert "of theory" in sentences
     linpack = next(table for table in studies.tables(run) if table.title.startswith("LINPACK"))
     assert linpack.rows[0][0] == "5000" and linpack.rows[0][-1] == "71.2238"
 
@@ -86,8 +86,8 @@ def test_streams_loops_stand_beside_the_studys_and_every_resource_has_its_effici
     # No DIMM table is known, so memory's theory is not either; and no tool stood beside.
     assert rows["memory"][1:] == ("unknown", "-", "-")
     assert rows["processor, double precision"][0] == "226 GFLOP/s"
-    told = "\n".join(studies.observations(run))
-    assert "Memory, STREAM's, triad: the optimal concurrency is 2 thread(s)" in told
+    sentences = "\n".join(studies.observations(run))
+    assert "Memory, STREAM's, triad: the optimal concurrency is 2 thread(s)" in sentences
 
 
 def test_full_length_reads_each_point_as_long_as_the_study_did(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_the_drive_stands_beside_makers_figures_and_a_curve_of_two_points_has_no
     assert table.title == "Beside makers' figures"
     assert table.rows[0] == ("this drive, measured", "250", "-", "61.0 k IOPS", "-")
     assert "130 k IOPS" in table.rows[-1]
-    assert not any("best compromise" in said for said in studies.observations(made))
+    assert not any("best compromise" in line for line in studies.observations(made))
 
 
 def test_linpacks_large_systems_are_for_the_full_length(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hwdyno.scenarios.two_nodes import PORT, second_node
 from hwdyno.studies import cloud_vm_network as study
 from hwdyno.sweep import Sweep
 from hwdyno.words import ExperimentResult, PeerResult, Run, UserError, Value
+from made_experiment import made_experiment
 from simulation.network import SimulatedNetwork, SimulatedPath
 
 FIXED = {"runtime": 1.0, "interval_s": 0.1}
@@ -37,7 +38,7 @@ def answered(path: SimulatedPath, suffix: str = "") -> tuple[ExperimentResult, .
         )
         name = question.name + suffix
         results.append(
-            ExperimentResult(
+            made_experiment(
                 name, "network", question.asks, question.load, question.kernel, tuple(measured), peers=peers
             )
         )
@@ -67,14 +68,14 @@ def test_the_tables_are_the_studys_on_one_node_and_on_two() -> None:
     echo = tables["Network, two nodes: ICMP echo of 64000 B"]
     assert [row[0] for row in echo.rows] == ["hwdyno", "ping"]
     assert echo.rows[1][1] == "3.00 ms"
-    beside = tables["Network, one node: beside the study's iperf3"]
-    assert [row[:3] for row in beside.rows] == [("TCP", "20.083", "-"), ("UDP", "41.891", "32%")]
-    said = "\n".join(studies.observations(run))
-    assert "Network, two nodes, TCP: the optimal concurrency is 1 thread(s)" in said
-    assert "x 2 ways" in said
-    assert "one core copies" in said
-    assert "two nodes were not measured" not in said
-    assert "compute.threads was not measured" not in said
+    published = tables["Network, one node: beside the study's iperf3"]
+    assert [row[:3] for row in published.rows] == [("TCP", "20.083", "-"), ("UDP", "41.891", "32%")]
+    sentences = "\n".join(studies.observations(run))
+    assert "Network, two nodes, TCP: the optimal concurrency is 1 thread(s)" in sentences
+    assert "x 2 ways" in sentences
+    assert "one core copies" in sentences
+    assert "two nodes were not measured" not in sentences
+    assert "compute.threads was not measured" not in sentences
 
 
 def test_one_node_alone_says_how_to_have_two() -> None:

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
+from hwdyno.axes import FIELD
 from hwdyno.sweep import Sweep, octaves, parse_axis, parse_value, powers
-from hwdyno.words import UserError
+from hwdyno.words import Axis, UserError
 from hypothesis import given
 from hypothesis import strategies as st
 
-BS = {"name": "bs", "type": "integer", "unit": "B", "min": 512, "max": 2**40}
-IODEPTH = {"name": "iodepth", "type": "integer", "unit": "", "min": 1, "max": 1024}
-RW = {"name": "rw", "type": "choice", "choices": ["read", "write", "randread", "randwrite", "rw", "randrw"]}
-RUNTIME = {"name": "runtime", "type": "number", "unit": "s", "min": 0.0, "max": 86400.0}
+BS = Axis("bs", "B", kind="integer", least=512, most=2**40)
+IODEPTH = Axis("iodepth", kind="integer", least=1, most=1024)
+RW = replace(FIELD["rw"], choices=("read", "write", "randread", "randwrite", "rw", "randrw"))
+RUNTIME = Axis("runtime", "s", least=0.0, most=86400.0)
+DIRECT = Axis("direct", kind="flag")
 
 
 def test_powers_of_two_reach_both_ends() -> None:
@@ -29,47 +32,47 @@ def test_powers_rise_by_at_most_a_doubling(first: int, more: int) -> None:
 
 
 def test_axes_are_read_as_they_are_typed() -> None:
-    assert parse_axis("4k,16k,1M", BS, "bs") == (4096, 16384, 2**20)
-    assert parse_axis("1..8", IODEPTH, "iodepth") == (1, 2, 4, 8)
-    assert parse_axis("10..50+20", IODEPTH, "iodepth") == (10, 30, 50)
-    assert parse_axis("4k..16k", BS, "bs") == (4096, 8192, 16384)
-    assert parse_axis("randread,randrw:70", RW, "rw") == ("randread", "randrw:70")
-    assert parse_axis("0.5s,2m", RUNTIME, "runtime") == (0.5, 120.0)
-    assert parse_axis("0,1", {"type": "flag"}, "direct") == (False, True)
-    assert parse_axis("4,4,8", IODEPTH, "iodepth") == (4, 8)
+    assert parse_axis("4k,16k,1M", BS) == (4096, 16384, 2**20)
+    assert parse_axis("1..8", IODEPTH) == (1, 2, 4, 8)
+    assert parse_axis("10..50+20", IODEPTH) == (10, 30, 50)
+    assert parse_axis("4k..16k", BS) == (4096, 8192, 16384)
+    assert parse_axis("randread,randrw:70", RW) == ("randread", "randrw:70")
+    assert parse_axis("0.5s,2m", RUNTIME) == (0.5, 120.0)
+    assert parse_axis("0,1", DIRECT) == (False, True)
+    assert parse_axis("4,4,8", IODEPTH) == (4, 8)
     assert parse_axis("4k,word") == (4096, "word")
 
 
 @pytest.mark.parametrize(
-    ("text", "parameter", "name", "says"),
+    ("text", "axis", "says"),
     [
-        ("-4", IODEPTH, "iodepth", "negative"),
-        ("-4k", BS, "bs", "negative"),
-        ("0", IODEPTH, "iodepth", "1 to 1024"),
-        ("2048", IODEPTH, "iodepth", "1 to 1024"),
-        ("8..1", IODEPTH, "iodepth", "lower end first"),
-        ("1..", IODEPTH, "iodepth", "a range needs both its ends"),
-        ("1..8+0", IODEPTH, "iodepth", "step above 0"),
-        ("1,,2", IODEPTH, "iodepth", "missing"),
-        ("reed", RW, "rw", "take one of: read, write"),
-        ("randread:70", RW, "rw", "only rw and randrw"),
-        ("randrw:101", RW, "rw", "0 to 100"),
-        ("randrw:", RW, "rw", "0 to 100"),
-        ("read..write", RW, "rw", "number at both ends"),
-        ("maybe", {"type": "flag"}, "direct", "1 or 0"),
-        ("1s..2s", RUNTIME, "runtime", "whole numbers"),
+        ("-4", IODEPTH, "negative"),
+        ("-4k", BS, "negative"),
+        ("0", IODEPTH, "1 to 1024"),
+        ("2048", IODEPTH, "1 to 1024"),
+        ("8..1", IODEPTH, "lower end first"),
+        ("1..", IODEPTH, "a range needs both its ends"),
+        ("1..8+0", IODEPTH, "step above 0"),
+        ("1,,2", IODEPTH, "missing"),
+        ("reed", RW, "take one of: read, write"),
+        ("randread:70", RW, "only rw and randrw"),
+        ("randrw:101", RW, "0 to 100"),
+        ("randrw:", RW, "0 to 100"),
+        ("read..write", RW, "number at both ends"),
+        ("maybe", DIRECT, "1 or 0"),
+        ("1s..2s", RUNTIME, "whole numbers"),
     ],
 )
-def test_a_wrong_value_is_named_in_one_line(text: str, parameter: dict[str, object], name: str, says: str) -> None:
+def test_a_wrong_value_is_named_in_one_line(text: str, axis: Axis, says: str) -> None:
     with pytest.raises(UserError, match=says) as refused:
-        parse_axis(text, parameter, name)
-    assert f"--{name}" in str(refused.value)
+        parse_axis(text, axis)
+    assert f"--{axis.name}" in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_points_are_every_combination_with_shares_apart() -> None:
     sweep = Sweep(rw=("randread", "randrw:70"), bs=("4k", "16k"), iodepth=8)
-    assert sweep.points() == [
+    assert sweep.points([RW]) == [
         {"rw": "randread", "bs": "4k", "iodepth": 8},
         {"rw": "randread", "bs": "16k", "iodepth": 8},
         {"rw": "randrw", "bs": "4k", "iodepth": 8, "rwmixread": 70},
@@ -79,7 +82,7 @@ def test_points_are_every_combination_with_shares_apart() -> None:
 
 def test_a_share_that_is_moot_makes_no_second_point() -> None:
     sweep = Sweep(rw=("randread", "randrw"), rwmixread=(50, 70))
-    assert len(sweep.points()) == 3
+    assert len(sweep.points([RW])) == 3
 
 
 def test_blocks_follow_one_another_and_meet_once() -> None:
@@ -102,15 +105,15 @@ def test_too_many_points_are_a_slip() -> None:
 
 
 def test_a_value_of_a_plan_file_is_held_to_the_same_bounds() -> None:
-    assert parse_value(8, IODEPTH, "iodepth") == 8
-    assert parse_value(True, {"type": "flag"}, "direct") is True
+    assert parse_value(8, IODEPTH) == 8
+    assert parse_value(True, DIRECT) is True
     with pytest.raises(UserError, match="whole number"):
-        parse_value("eight", {"type": "number", "min": 0.0, "max": 1.0} | {"type": "integer"}, "iodepth")
+        parse_value("eight", IODEPTH)
 
 
 def test_a_word_may_hold_a_colon() -> None:
-    mix = {"type": "choice", "choices": ["1:0", "2:1", "2:1-nt"]}
-    assert parse_axis("2:1,2:1-nt", mix, "mix") == ("2:1", "2:1-nt")
+    mix = Axis("mix", kind="choice", choices=("1:0", "2:1", "2:1-nt"))
+    assert parse_axis("2:1,2:1-nt", mix) == ("2:1", "2:1-nt")
 
 
 def test_octaves_are_even_in_the_logarithm() -> None:

@@ -67,7 +67,7 @@ def command(place: Path) -> list[str]:
     return ["training", *workload, "--accelerators", "1"]
 
 
-def said(run: dict[str, Any], rule: str) -> str:
+def says_of(run: dict[str, Any], rule: str) -> str:
     return " | ".join(found["says"] for found in run["findings"] if found["rule"] == rule)
 
 
@@ -79,12 +79,12 @@ def test_truncated_corrupt_and_missing_files_are_each_named(data: list[Path], me
     data[5].unlink()
     status, run = measured()
     assert status == 3
-    says = said(run, "training_faults")
+    says = says_of(run, "training_faults")
     for path, why in ((data[1], "truncated"), (data[3], "corrupt"), (data[5], "missing")):
         assert path.name in says and why in says
     (point,) = run["experiments"][0]["points"]
     assert point["validity"] == "invalid"
-    assert not said(run, "faults")
+    assert not says_of(run, "faults")
 
 
 def test_an_unreadable_file_is_named_and_the_others_are_read(data: list[Path], measured: Measured) -> None:
@@ -92,13 +92,13 @@ def test_an_unreadable_file_is_named_and_the_others_are_read(data: list[Path], m
     data[2].symlink_to("/no/such/file")
     status, run = measured()
     assert status == 3
-    assert f"{data[2].name}: No such file" in said(run, "training_faults")
+    assert f"{data[2].name}: No such file" in says_of(run, "training_faults")
     assert run["experiments"][0]["points"][0]["operations"] == 2 * 12
 
 
 def test_uneven_tails_over_accelerators_end_together_and_are_told(data: list[Path], measured: Measured) -> None:
     _, run = measured("--accelerators", "5", "--batch-size", "1")
-    says = said(run, "training_uneven")
+    says = says_of(run, "training_uneven")
     assert "share the samples unevenly (0 to 3)" in says or "unevenly" in says
     assert run["experiments"][0]["points"]
 
@@ -108,7 +108,7 @@ def test_data_of_another_workload_makes_the_point_invalid(data: list[Path], meas
         path.write_bytes(b"x" * 900_000)
     status, run = measured()
     assert status == 3
-    assert "they are of another one" in said(run, "training_other_data")
+    assert "they are of another one" in says_of(run, "training_other_data")
     assert run["experiments"][0]["points"][0]["validity"] == "invalid"
 
 
@@ -117,9 +117,9 @@ def test_data_of_another_format_is_named_before_anything_is_measured(
 ) -> None:
     engine.run("training_generate", {**SHAPE, "format": "bin", "path": str(place)})
     assert main([*command(place), "--json", "--no-page", "--quiet"]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert "holds no .npz file of" in told.err and "img_00_of_12.bin: it is another workload's" in told.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "holds no .npz file of" in printed.err and "img_00_of_12.bin: it is another workload's" in printed.err
 
 
 # --- interrupts
@@ -206,7 +206,7 @@ def test_a_disk_that_fills_up_while_generating_is_one_line_and_left_clean(
     place: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Room for the bytes is there, and for the files it is not: that is found by writing."""
-    told = [
+    options = [
         *command(place)[:3],
         "--path",
         str(small_disk),
@@ -216,7 +216,7 @@ def test_a_disk_that_fills_up_while_generating_is_one_line_and_left_clean(
         "--no-plain",
         "--no-page",
     ]
-    assert main([*told, "--quiet", "--no-page", "--accelerators", "1"]) == 2
+    assert main([*options, "--quiet", "--no-page", "--accelerators", "1"]) == 2
     error = capsys.readouterr().err
     assert "could not be written" in error and "No space left" in error
     assert error.count("\n") == 1
@@ -227,8 +227,8 @@ def test_a_disk_that_fills_up_while_generating_is_one_line_and_left_clean(
 def test_a_data_set_beyond_a_small_disk_is_refused_with_what_would_fit(
     place: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = [*command(place)[:3], "--path", str(small_disk), "--samples", "2000", "--quiet", "--accelerators", "1"]
-    assert main(told) == 2
+    options = [*command(place)[:3], "--path", str(small_disk), "--samples", "2000", "--quiet", "--accelerators", "1"]
+    assert main(options) == 2
     error = capsys.readouterr().err
     assert "free: give a path with more room, or at most" in error
     assert not list(small_disk.iterdir())

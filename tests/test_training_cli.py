@@ -21,8 +21,8 @@ def test_accelerators_are_fed_and_the_data_is_removed(tmp_path: Path, capsys: py
     place = tmp_path / "place"
     place.mkdir()
     command = ["training", "--workload", "cosmoflow", "--accelerator", "a100", "--samples", "24", "--path", str(place)]
-    told = ["--accelerators", "1,2", "--runtime", "0.3", "--epochs", "2", "--json", "--no-page", "--quiet"]
-    status = main([*command, *told, "--summary", str(tmp_path / "dlio")])
+    options = ["--accelerators", "1,2", "--runtime", "0.3", "--epochs", "2", "--json", "--no-page", "--quiet"]
+    status = main([*command, *options, "--summary", str(tmp_path / "dlio")])
     out = capsys.readouterr().out
     assert status in {0, 3}
     run = json.loads(out)
@@ -41,8 +41,18 @@ def test_accelerators_are_fed_and_the_data_is_removed(tmp_path: Path, capsys: py
 
 
 def test_generated_data_is_kept_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = ["training", "--workload", "cosmoflow", "--accelerator", "h100", "--samples", "3", "--path", str(tmp_path)]
-    assert main([*told, "--generate"]) == 0
+    options = [
+        "training",
+        "--workload",
+        "cosmoflow",
+        "--accelerator",
+        "h100",
+        "--samples",
+        "3",
+        "--path",
+        str(tmp_path),
+    ]
+    assert main([*options, "--generate"]) == 0
     assert len(list((tmp_path / "hwdyno-cosmoflow-3" / "train").iterdir())) == 3
     capsys.readouterr()
 
@@ -50,8 +60,8 @@ def test_generated_data_is_kept_when_asked(tmp_path: Path, capsys: pytest.Captur
 def test_several_storages_and_a_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    told = ["--path", f"ceph={tmp_path / 'a'}", "--path", f"local={tmp_path / 'b'}", "--samples", "1000,3500"]
-    assert main(["training", "--accelerator", "a100,h100", "--accelerators", "1", *told, "--dry-run"]) == 0
+    options = ["--path", f"ceph={tmp_path / 'a'}", "--path", f"local={tmp_path / 'b'}", "--samples", "1000,3500"]
+    assert main(["training", "--accelerator", "a100,h100", "--accelerators", "1", *options, "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "training.unet3d.h100.3500@ceph" in out
     assert "3500 samples of unet3d, 513 GB" in out
@@ -70,12 +80,12 @@ def test_every_workload_of_the_catalogue_can_be_planned(
 def test_a_checkpoint_is_saved_and_loaded_with_its_memory_said_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = ["training", "--checkpoint", "llama3-8b", "--scale", "0.0001", "--ranks", "1,4", "--path", str(tmp_path)]
-    assert main([*told, "--dry-run"]) == 0
+    options = ["training", "--checkpoint", "llama3-8b", "--scale", "0.0001", "--ranks", "1,4", "--path", str(tmp_path)]
+    assert main([*options, "--dry-run"]) == 0
     captured = capsys.readouterr()
     assert "writes up to 33.7 MB" in captured.out
     assert "3 saves, then 3 loads, where MLPerf Storage has 10 and then 10" in captured.err
-    assert main([*told, "--no-page"]) in {0, 3}
+    assert main([*options, "--no-page"]) in {0, 3}
     captured = capsys.readouterr()
     assert captured.err.startswith("llama3-8b at scale 0.0001: ")
     assert "ranks 4: save" in captured.out
@@ -84,7 +94,7 @@ def test_a_checkpoint_is_saved_and_loaded_with_its_memory_said_first(
 
 
 @pytest.mark.parametrize(
-    ("told", "says"),
+    ("options", "says"),
     [
         (["--workload", "unet"], "did you mean 'unet3d'"),
         (["--accelerator", "h200"], "unet3d has no accelerator 'h200'"),
@@ -99,8 +109,8 @@ def test_a_checkpoint_is_saved_and_loaded_with_its_memory_said_first(
         (["--read-threads", "-1"], "--read-threads"),
     ],
 )
-def test_what_is_wrong_is_one_line(told: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["training", *told]) == 2
+def test_what_is_wrong_is_one_line(options: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["training", *options]) == 2
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1
@@ -117,11 +127,11 @@ def test_the_data_of_another_workload_are_refused_in_one_line(
 ) -> None:
     train = tmp_path / "train"
     train.mkdir()
-    told = ["training", "--workload", "unet3d", "--path", str(tmp_path)]
-    assert main(told) == 2
+    options = ["training", "--workload", "unet3d", "--path", str(tmp_path)]
+    assert main(options) == 2
     assert "holds no .npz file of unet3d; name that with --workload" in capsys.readouterr().err
     (train / "img_0_of_4.tfrecord").write_bytes(b"x")
-    assert main(told) == 2
+    assert main(options) == 2
     error = capsys.readouterr().err
     assert "but img_0_of_4.tfrecord: it is another workload's" in error
     assert error.count("\n") == 1

@@ -114,10 +114,10 @@ def test_jpeg_pixels_are_those_of_its_random_coefficients(tmp_path: Path) -> Non
         across, down = -(-pixels.shape[1] // 8), -(-pixels.shape[0] // 8)
         apart = []
         for block in (0, 1, across - 1, across, across * (down - 1)):
-            own = bits[block * 505 :][:505]
-            assert own[0] == 0
-            assert not own[1::8].any()
-            drawn = np.packbits(own[1:].reshape(63, 8), axis=1).ravel().astype(int)
+            part = bits[block * 505 :][:505]
+            assert part[0] == 0
+            assert not part[1::8].any()
+            drawn = np.packbits(part[1:].reshape(63, 8), axis=1).ravel().astype(int)
             values = np.where(drawn >= 64, drawn, drawn - 127)
             coefficients = np.zeros(64)
             coefficients[ZIGZAG[1:]] = values

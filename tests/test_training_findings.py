@@ -10,6 +10,7 @@ from hwdyno.findings import explain
 from hwdyno.machine import Machine, Memory
 from hwdyno.statistics import Histogram, interval
 from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, PeerResult, Run, Stream
+from made_experiment import made_experiment
 
 RECORD, BATCH, COMPUTE = 146_600_628, 7, 0.323
 NEED = RECORD * BATCH / COMPUTE
@@ -39,13 +40,13 @@ def client(*speeds: float) -> ExperimentResult:
         for number, speed in enumerate(speeds, 1)
     )
     fixed: Parameters = {**FIXED, "compute": 0.0}
-    return ExperimentResult(
+    return made_experiment(
         "training.client.unet3d", "training", "?", "accelerators", "training_loader", points, fixed=fixed
     )
 
 
 def findings(*points: Measurement, clients: ExperimentResult | None = None, **run: Any) -> dict[str, Finding]:
-    result = ExperimentResult(
+    result = made_experiment(
         "training.unet3d.h100", "training", "?", "accelerators", "training_loader", points, fixed=FIXED
     )
     made = Run(
@@ -97,7 +98,7 @@ def test_the_study_of_storage_classes_has_its_table_and_says_who_feeds_whom() ->
 
     study = find("kubernetes-ai-storage")
     results = [
-        ExperimentResult(
+        made_experiment(
             f"training.unet3d.{name}.112@{storage}", "training", "?", "accelerators", "training_loader",
             points=(point(1, au),),
             fixed={**FIXED, "accelerator": name, "storage": storage, "files": 112, "samples_per_file": 1},
@@ -144,7 +145,7 @@ def test_the_study_tells_what_inference_gets_of_each_storage() -> None:
         return replace(point(1, 1.0), parameters={"threads": threads}, details=details)
 
     def result(name: str, kernel: str, *points: Measurement, **fixed: Any) -> ExperimentResult:
-        return ExperimentResult(f"training.{name}", "training", "?", "users", kernel, points=points, fixed=fixed)
+        return made_experiment(f"training.{name}", "training", "?", "users", kernel, points=points, fixed=fixed)
 
     study = find("kubernetes-ai-storage")
     cache, search = "training_kv_cache", "training_vector_search"
@@ -196,7 +197,7 @@ def plain(*speeds: tuple[int, float], **more: Any) -> ExperimentResult:
         replace(point(1, 0.5), parameters={"numjobs": jobs}, throughput=interval([speed] * 3, "bytes/s"), details={})
         for jobs, speed in speeds
     )
-    return ExperimentResult(
+    return made_experiment(
         "storage.pattern.unet3d", "storage", "?", "numjobs", "storage_blocks", points,
         fixed={"rw": "read", "bs": 512 << 10}, **more,
     )  # fmt: skip
@@ -251,7 +252,7 @@ def test_a_cached_point_is_told_of_once_and_is_worse_where_direct_was_asked_for(
         Run(
             id="x", started="", finished="", machines=(), profile="", command="",
             experiments=(
-                ExperimentResult(
+                made_experiment(
                     "training.unet3d", "training", "?", "accelerators", "training_loader", (cached,),
                     fixed={**FIXED, "direct": True},
                 ),
@@ -277,7 +278,7 @@ def test_dlio_beside_says_the_same_or_why_not(theirs: float, severity: str, says
         tool="dlio", version="2.0.0", point=0, value=interval([1e9], "bytes/s"), ratio=None,
         details={"au": theirs, "cpu_s_per_gb": 0.9},
     )  # fmt: skip
-    result = ExperimentResult(
+    result = made_experiment(
         "training.unet3d.h100", "training", "?", "accelerators", "training_loader",
         (point(1, 0.95, client_cpu_s_per_gb=0.12),), fixed=FIXED, peers=(peer,),
     )  # fmt: skip
@@ -295,7 +296,7 @@ def test_columns_that_are_not_read_are_not_needed() -> None:
         point(1, 0.5), bytes=160 * 10**6,
         details={"au_dlio": 0.5, "samples_s_dlio": rate, "nominal_bytes": 761 * 10**6, "dataset_bytes": 10e12},
     )  # fmt: skip
-    dlrm = ExperimentResult("training.dlrm", "training", "?", "accelerators", "training_loader", (one,), fixed=fixed)
+    dlrm = made_experiment("training.dlrm", "training", "?", "accelerators", "training_loader", (one,), fixed=fixed)
     slow = replace(client(5e9), fixed={**fixed, "compute": 0.0})
     run = explain(Run("x", "", "", (), "", "", (dlrm, slow)))
     found = next(one for one in run.findings if one.rule == "training_client_bound")

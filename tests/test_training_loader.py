@@ -223,9 +223,9 @@ def test_dlrm_reads_row_groups_of_6144_and_40_of_200_columns(tmp_path: Path) -> 
 
     dlrm = workload.find("dlrm", "b200").with_samples(6144 * 8)
     engine.run("training_generate", {**dlrm.layout, "path": str(tmp_path)})
-    told = {**dlrm.parameters, "path": str(tmp_path), "compute": 0, "read_threads": 1}
+    parameters = {**dlrm.parameters, "path": str(tmp_path), "compute": 0, "read_threads": 1}
     (chosen,), (whole,) = (
-        engine.run("training_loader", {**told, "read_columns": columns})["streams"] for columns in (40, 0)
+        engine.run("training_loader", {**parameters, "read_columns": columns})["streams"] for columns in (40, 0)
     )
     assert chosen["operations"] == whole["operations"] == 3 * 16384
     # beside the columns: page headers, and the footer of 8 x 200 chunks once
@@ -235,10 +235,10 @@ def test_dlrm_reads_row_groups_of_6144_and_40_of_200_columns(tmp_path: Path) -> 
 
 def test_a_checkpoint_has_the_models_layout_over_ranks(tmp_path: Path) -> None:
     """Model and optimizer lie in files of their own, and only one replica of the model is saved."""
-    told = {"path": str(tmp_path), "checkpoint_bytes": 14 << 20, "ranks": 4, "writes": 2, "reads": 2, "slots": 2}
-    whole = engine.run("training_checkpoint", {**told, "model_share": 1 / 7})
-    part = engine.run("training_checkpoint", {**told, "model_share": 1 / 7, "model_ranks_share": 0.5})
-    by_layer = engine.run("training_checkpoint", {**told, "model_share": 1 / 7, "model_files": 3})
+    parameters = {"path": str(tmp_path), "checkpoint_bytes": 14 << 20, "ranks": 4, "writes": 2, "reads": 2, "slots": 2}
+    whole = engine.run("training_checkpoint", {**parameters, "model_share": 1 / 7})
+    part = engine.run("training_checkpoint", {**parameters, "model_share": 1 / 7, "model_ranks_share": 0.5})
+    by_layer = engine.run("training_checkpoint", {**parameters, "model_share": 1 / 7, "model_files": 3})
     for reading in (whole, part, by_layer):
         saved, loaded = reading["streams"]
         assert not reading["faults"]

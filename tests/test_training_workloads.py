@@ -37,8 +37,8 @@ def test_the_catalogue_has_every_workload_with_its_need() -> None:
 def test_every_parameter_of_a_workload_is_one_of_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     from hwdyno import engine
 
-    loader = {one["name"] for one in engine.kernels()["training_loader"]["parameters"]}
-    generate = {one["name"] for one in engine.kernels()["training_generate"]["parameters"]}
+    loader = set(engine.kernels()["training_loader"].names)
+    generate = set(engine.kernels()["training_generate"].names)
     for kinds in workload.catalogue().values():
         for kind in kinds.values():
             assert set(kind.parameters) <= loader
@@ -111,8 +111,8 @@ def test_a_dlio_file_is_read_as_it_is(unet_yaml: Path) -> None:
 
 
 def test_overrides_are_in_dlios_spelling(unet_yaml: Path) -> None:
-    told = ["++workload.reader.batch_size=4", "++workload.train.computation_time=0.1", "++workload.metric.au=0.5"]
-    kind = dlio_yaml.read(unet_yaml, told)
+    options = ["++workload.reader.batch_size=4", "++workload.train.computation_time=0.1", "++workload.metric.au=0.5"]
+    kind = dlio_yaml.read(unet_yaml, options)
     assert (kind.batch_size, kind.compute_s, kind.au) == (4, 0.1, 0.5)
 
 
@@ -235,8 +235,8 @@ def test_checkpoints_have_the_layouts_of_the_rules(
     stated = 7 / 6 * all_gib if name == "llama3-1t" else all_gib
     assert stated == pytest.approx(layout.stated_gib, rel=0.003)
     assert (whole.writes, whole.reads) == (10, 10)
-    said = part.memory(part.ranks)
-    assert said.startswith(f"{name} at scale 0.01: ")
-    assert ("the rules state 17.6 TiB for the whole, but this layout comes to 15.1 TiB" in said) == (
+    sentence = part.memory(part.ranks)
+    assert sentence.startswith(f"{name} at scale 0.01: ")
+    assert ("the rules state 17.6 TiB for the whole, but this layout comes to 15.1 TiB" in sentence) == (
         name == "llama3-1t"
     )

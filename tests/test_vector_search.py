@@ -13,7 +13,8 @@ from hwdyno.cli.main import main
 from hwdyno.findings import explain
 from hwdyno.machine import Cpu, Machine
 from hwdyno.statistics import Histogram, interval
-from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Stream
+from hwdyno.words import Finding, Measurement, Run, Stream
+from made_experiment import made_experiment
 
 INDEX: dict[str, Any] = {"index": "diskann", "vectors": 1200, "dim": 48, "degree": 24, "queries": 50}
 
@@ -25,8 +26,8 @@ def build(path: Path, **parameters: Any) -> dict[str, Any]:
 def search(path: Path, **parameters: Any) -> dict[str, Any]:
     """For as long as every query takes: a busy machine answers few in a moment, and recall is their mean."""
     for runtime in (0.2, 2.0, 20.0):
-        told = {**INDEX, "direct": False, "runtime": runtime, **parameters, "path": str(path)}
-        reading = engine.run("training_vector_search", told)
+        given = {**INDEX, "direct": False, "runtime": runtime, **parameters, "path": str(path)}
+        reading = engine.run("training_vector_search", given)
         if reading["streams"][0]["operations"] >= INDEX["queries"]:
             break
     return reading
@@ -126,7 +127,7 @@ def point(threads: int, recall: float, queries_s: float = 500.0) -> Measurement:
 
 def explained(*points: Measurement) -> Run:
     fixed: dict[str, Any] = {"index": "diskann", "vectors": 20_000, "dim": 128, "k": 10, "search_list": 50}
-    result = ExperimentResult(
+    result = made_experiment(
         "training.vector_search.diskann", "training", "?", "threads", "training_vector_search", points, fixed=fixed
     )
     run = Run(
@@ -156,15 +157,15 @@ def test_of_several_storages_each_is_named() -> None:
     (result,) = explained(point(1, 0.97, 500)).experiments
     several = [replace(result, name=f"{result.name}@{name}") for name in ("ceph", "local")]
     run = Run(id="x", started="", finished="", machines=(), profile="", command="", experiments=tuple(several))
-    said = [found.says for found in explain(run).findings if found.rule == "vector_queries"]
-    assert "128 dimensions on ceph answers" in said[0]
-    assert "128 dimensions on local answers" in said[1]
+    findings = [found.says for found in explain(run).findings if found.rule == "vector_queries"]
+    assert "128 dimensions on ceph answers" in findings[0]
+    assert "128 dimensions on local answers" in findings[1]
     from hwdyno.report.verdict import verdict_of
 
     third = replace(result, name=f"{result.name}@weka")
-    told = verdict_of(explain(replace(run, experiments=(*several, third))))
-    assert told.says.count("index of") == 2
-    assert told.says.endswith("1 more load is told of below.")
+    verdict = verdict_of(explain(replace(run, experiments=(*several, third))))
+    assert verdict.says.count("index of") == 2
+    assert verdict.says.endswith("1 more load is told of below.")
 
 
 def test_the_headline_says_what_the_storage_carries() -> None:
@@ -187,7 +188,7 @@ def test_the_command_builds_searches_reports_and_leaves_nothing(
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
     place = tmp_path / "place"
     place.mkdir()
-    told = [
+    options = [
         "training",
         "--vector-search",
         "diskann,hnsw,ivf",
@@ -199,13 +200,13 @@ def test_the_command_builds_searches_reports_and_leaves_nothing(
         str(place),
     ]
     shorter = ["--queries", "20", "--threads", "1,2", "--runtime", "0.05"]
-    assert main([*told, *shorter, "--json", "--no-page", "--quiet"]) in {0, 3}
+    assert main([*options, *shorter, "--json", "--no-page", "--quiet"]) in {0, 3}
     run = json.loads(capsys.readouterr().out)
     names = [one["name"].removeprefix("training.vector_search.") for one in run["experiments"]]
     assert names == ["diskann.dim-24", "diskann.dim-32", "hnsw.dim-24", "hnsw.dim-32", "ivf.dim-24", "ivf.dim-32"]
     assert all(one["details"]["recall"] > 0.8 for result in run["experiments"] for one in result["points"])
     assert not list(place.iterdir())
-    assert main([*told[:3], "--vectors", "500", "--path", str(place), "--generate", "--quiet"]) == 0
+    assert main([*options[:3], "--vectors", "500", "--path", str(place), "--generate", "--quiet"]) == 0
     assert len(list(place.iterdir())) == 3
 
 
@@ -213,8 +214,8 @@ def test_the_command_builds_searches_reports_and_leaves_nothing(
 def test_what_is_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["training", "--path", str(tmp_path), "--vector-search", "annoy"]) == 2
     assert "no index is called 'annoy'; there are: diskann, hnsw, ivf" in capsys.readouterr().err
-    told = ["--vector-search", "ivf", "--vectors", "2000000000", "--dim", "4096", "--quiet"]
-    assert main(["training", "--path", str(tmp_path), *told]) == 2
+    options = ["--vector-search", "ivf", "--vectors", "2000000000", "--dim", "4096", "--quiet"]
+    assert main(["training", "--path", str(tmp_path), *options]) == 2
     error = capsys.readouterr().err
     assert "give fewer vectors" in error
     assert error.count("\n") == 1

@@ -101,8 +101,8 @@ def test_places_that_cannot_be_measured_are_named_in_one_line(tmp_path: Path, mo
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(UserError, match="no permission"):
         check_place(tmp_path, writes=True)
-    told = os.statvfs(tmp_path)
-    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((*told[:8], os.ST_RDONLY, told[9])))
+    status = os.statvfs(tmp_path)
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((*status[:8], os.ST_RDONLY, status[9])))
     with pytest.raises(UserError, match="read-only"):
         check_place(tmp_path, writes=True)
 
@@ -144,8 +144,8 @@ def test_the_size_shrinks_to_the_room_only_where_it_may(monkeypatch: pytest.Monk
 
 
 def test_a_reserve_is_kept_free(tmp_path: Path) -> None:
-    told = os.statvfs(tmp_path)
-    free = told.f_bavail * told.f_frsize
+    status = os.statvfs(tmp_path)
+    free = status.f_bavail * status.f_frsize
     assert workspace.room(Place(tmp_path)) <= free
 
 

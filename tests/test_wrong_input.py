@@ -157,11 +157,11 @@ def _words(line: str) -> list[str]:
 @pytest.mark.parametrize(("line", "says"), TABLE, ids=[line[:60] for line, _ in TABLE])
 def test_one_line_says_what_is_wrong(line: str, says: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(_words(line)) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("\n") == 1, told.err
-    assert says in told.err
-    assert "fault of hwdyno" not in told.err and "Traceback" not in told.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1, printed.err
+    assert says in printed.err
+    assert "fault of hwdyno" not in printed.err and "Traceback" not in printed.err
     runs = place.parent / "home" / "runs"
     assert not runs.exists() or not list(runs.iterdir())
 
@@ -169,9 +169,9 @@ def test_one_line_says_what_is_wrong(line: str, says: str, place: Path, capsys: 
 @pytest.mark.parametrize("command", sorted(commands()))
 def test_an_unknown_option_is_one_line(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--no-such-option=1"]) == 2
-    told = capsys.readouterr()
-    assert told.out == "" and told.err.count("\n") == 1, told.err
-    assert f"hwdyno {command} --help" in told.err
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.count("\n") == 1, printed.err
+    assert f"hwdyno {command} --help" in printed.err
 
 
 def test_a_negative_number_is_taken_where_there_are_such(capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,8 +184,8 @@ def test_unlike_runs_are_not_compared(place: Path, capsys: pytest.CaptureFixture
     (place / "one.json").write_text(json.dumps(whole))
     (place / "none.json").write_text(json.dumps({**whole, "id": "other", "experiments": []}))
     assert main(["compare", "one.json", "none.json"]) == 2
-    told = capsys.readouterr()
-    assert "Traceback" not in told.err and told.err.count("\n") == 1, told.err
+    printed = capsys.readouterr()
+    assert "Traceback" not in printed.err and printed.err.count("\n") == 1, printed.err
 
 
 @pytest.mark.parametrize(
@@ -202,15 +202,15 @@ def test_unlike_runs_are_not_compared(place: Path, capsys: pytest.CaptureFixture
 def test_a_poor_environment_is_enough(unset: dict[str, str | None], place: Path) -> None:
     (place / "run.json").write_text(document(), encoding="utf-8")
     environment = {name: value for name, value in {**ENVIRONMENT, **unset}.items() if value is not None}
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "hwdyno", "report", "run.json"],
         env=environment,
         capture_output=True,
         check=False,
         cwd=place,
     )
-    assert told.returncode in {0, 3}, told.stderr
-    assert b"Traceback" not in told.stderr and b"\x1b" not in told.stdout
+    assert done.returncode in {0, 3}, done.stderr
+    assert b"Traceback" not in done.stderr and b"\x1b" not in done.stdout
 
 
 def test_a_document_that_cannot_be_read_is_named_in_the_history(
@@ -220,6 +220,6 @@ def test_a_document_that_cannot_be_read_is_named_in_the_history(
     store.save(from_json(document()))
     (next((place.parent / "home" / "runs").rglob("*.json"))).write_text("{")
     assert main(["history", "--rebuild"]) == 0
-    told = capsys.readouterr()
-    assert "Traceback" not in told.err
-    assert "cut off" in told.err or "not JSON" in told.err
+    printed = capsys.readouterr()
+    assert "Traceback" not in printed.err
+    assert "cut off" in printed.err or "not JSON" in printed.err

@@ -1,4 +1,4 @@
-"""Sets two Runs beside each other, point by like point, and says which changes are more than noise."""
+"""Compares two Runs point by point, and finds the changes that exceed noise."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hwdyno import statistics
 from hwdyno.machine import Machine
 from hwdyno.words import Measurement, Parameters, Run, Value
 
-# Beside the axes, what may differ from run to run without making two points unlike.
-_MOOT = {"path", "seed", "interval_s"}
+# Parameters that may differ between two points that are compared.
+_IGNORED = {"path", "seed", "interval_s"}
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One point in both Runs: after over before, with its interval."""
+    """A point that is in both Runs, and the ratio after / before with its interval."""
 
     experiment: str
     parameters: Parameters
@@ -27,20 +27,20 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """``slower`` or ``faster`` where the whole interval says so, else ``same``."""
+        """``slower`` or ``faster`` if the whole interval is below or above 1, else ``same``."""
         if self.ratio.high is not None and self.ratio.high < 1:
             return "slower"
         return "faster" if self.ratio.low is not None and self.ratio.low > 1 else "same"
 
 
 def unlike(before: Run, after: Run) -> list[str]:
-    """Say how the machines of two Runs differ, a sentence each; empty where they are alike."""
-    told = []
+    """The differences between two Runs' machines, a sentence each."""
+    differences = []
     for says, fact in _IDENTITY:
         one, other = fact(before.machine), fact(after.machine)
         if one is not None and other is not None and one != other:
-            told.append(f"{says}: {one} before, {other} after")
-    return told
+            differences.append(f"{says}: {one} before, {other} after")
+    return differences
 
 
 _IDENTITY: tuple[tuple[str, Callable[[Machine], Any]], ...] = (
@@ -55,7 +55,7 @@ _IDENTITY: tuple[tuple[str, Callable[[Machine], Any]], ...] = (
 
 
 def changes_of(before: Run, after: Run) -> list[Change]:
-    """Every point that is in both Runs, by experiment and parameters, invalid ones left out."""
+    """The points that are in both Runs, matched by kernel and parameters, without invalid ones."""
     known = {key: point for key, _, point in _points(before)}
     changes = []
     for key, (name, parameters), point in _points(after):
@@ -75,14 +75,14 @@ def _points(run: Run) -> list[tuple[str, tuple[str, Parameters], Measurement]]:
             if point.validity == "invalid":
                 continue
             whole = {**experiment.fixed, **point.parameters}
-            like = {name: value for name, value in whole.items() if name not in _MOOT}
+            like = {name: value for name, value in whole.items() if name not in _IGNORED}
             key = json.dumps([experiment.kernel, like], sort_keys=True)
             found.append((key, (experiment.name, point.parameters), point))
     return found
 
 
 def _ratio(before: Measurement, after: Measurement) -> Value | None:
-    """Bootstrap over the repeats, with the noise floor; from single values only the floor is left, and no verdict."""
+    """The ratio with a bootstrap interval over the repeats; without an interval for single values."""
     old = [value for value in before.repeat_values or (before.throughput.value,) if value > 0]
     new = [value for value in after.repeat_values or (after.throughput.value,) if value > 0]
     if not old or not new:
@@ -93,6 +93,6 @@ def _ratio(before: Measurement, after: Measurement) -> Value | None:
 
 
 def overall(changes: list[Change]) -> float | None:
-    """The geometric mean of the ratios (Fleming & Wallace 1986); none without any."""
+    """The geometric mean of the ratios (Fleming & Wallace 1986); none without changes."""
     ratios = [change.ratio.value for change in changes]
     return statistics.geometric_mean(ratios) if ratios else None

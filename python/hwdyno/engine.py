@@ -9,6 +9,8 @@ from typing import Any
 
 from hwdyno import _engine
 from hwdyno._engine import MachineError, UsageError
+from hwdyno.axes import declarations_of
+from hwdyno.words import Declaration
 
 __all__ = ["MachineError", "UsageError", "kernels", "run", "survey"]
 
@@ -20,9 +22,9 @@ def survey(path: Path | None = None, root: Path = Path("/")) -> dict[str, Any]:
 
 
 @cache
-def kernels() -> dict[str, dict[str, Any]]:
-    """Every kernel's declaration by its name: ``measures``, ``parameters``, ``pass``."""
-    return {kernel["name"]: kernel for kernel in json.loads(_engine.kernels())}
+def kernels() -> dict[str, Declaration]:
+    """Every kernel's declaration by its name."""
+    return declarations_of(json.loads(_engine.kernels()))
 
 
 def run(kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Turns Readings of one point into a Measurement: counts are summed, whole histograms merged, rates derived."""
+"""Combines the Readings of one point into a Measurement: counts summed, histograms merged, rates derived."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 from hwdyno import statistics
 from hwdyno.statistics import Histogram
-from hwdyno.units import format_duration
+from hwdyno.units import format_duration, is_number
 from hwdyno.words import (
     Concurrency,
+    Declaration,
     Fault,
     HostShare,
     Latency,
@@ -28,20 +29,20 @@ Snapshot = Mapping[str, float]
 
 MOST_SAMPLES = 600
 APART_SHARE = 0.01
-"""Of a reading: hosts that start further apart than this were not measured together."""
+"""Hosts that start further apart than this share of a reading were not measured together."""
 STRAGGLER = 1.25
-"""Times what the others take, from which on a host is named."""
+"""A host that takes this many times as long as the others is named in a note."""
 MEDIAN_NOTE = "median_of_repeats"
-"""On a Measurement whose throughput is the median of its repeats, not their harmonic mean."""
+"""Code of the note that throughput is the median of the repeats instead of their harmonic mean."""
 _RATES = (("flops", "FLOP/s"), ("bytes", "bytes/s"), ("operations", "operations/s"))
 
 
-def unit_of(declaration: Mapping[str, Any] | None, readings: Sequence[Reading] = ()) -> tuple[str, str]:
-    """What throughput counts (``flops``, ``bytes`` or ``operations``) and its unit.
+def unit_of(declaration: Declaration | None, readings: Sequence[Reading] = ()) -> tuple[str, str]:
+    """The count that throughput is made of (``flops``, ``bytes`` or ``operations``), and its unit.
 
-    The kernel's declaration of one pass decides; where it names neither bytes nor arithmetic, what was counted.
+    By the kernel's declaration of one pass, or, without bytes or FLOPs there, by the counts of the Readings.
     """
-    declared = {str(unit) for unit, _ in (declaration or {}).get("pass", ())}
+    declared = declaration.counts if declaration else {}
     for counted, unit in _RATES[:-1]:
         if counted in declared:
             return counted, unit
@@ -52,9 +53,9 @@ def unit_of(declaration: Mapping[str, Any] | None, readings: Sequence[Reading] =
 
 
 def _on_whole_numbers(readings: Sequence[Reading]) -> bool:
-    """Whether the arithmetic counted was on whole numbers, which makes no floating-point operations."""
-    told = [str(one.get("parameters", {}).get("precision", "")) for one in readings]
-    return any(precision.startswith("int") for precision in told)
+    """Whether the arithmetic was on integers, whose operations are not FLOPs."""
+    precisions = [str(one.get("parameters", {}).get("precision", "")) for one in readings]
+    return any(precision.startswith("int") for precision in precisions)
 
 
 def _total(reading: Reading, counted: str) -> int:
@@ -62,24 +63,24 @@ def _total(reading: Reading, counted: str) -> int:
 
 
 def operations_of(reading: Reading) -> int:
-    """How many operations a Reading completed, in all directions."""
+    """Operations that a Reading completed, in all directions."""
     return _total(reading, "operations")
 
 
 def throughput_of(reading: Reading, counted: str) -> float:
-    """Bytes, FLOPs or operations of one Reading over its timed region, per second."""
+    """Bytes, FLOPs or operations per second of one Reading's timed region."""
     elapsed = float(reading.get("elapsed_s", 0.0))
     return _total(reading, counted) / elapsed if elapsed > 0 else 0.0
 
 
 def _rate_of(reading: Reading, counted: str) -> float:
-    """Operations a second of the streams that throughput counts: a probe beside the load is no part of it."""
+    """Operations per second of the streams that throughput counts, without a latency probe."""
     streams = [one for one in reading.get("streams", ()) if int(one.get(counted, 0))] or reading.get("streams", ())
     return throughput_of({**reading, "streams": streams}, "operations")
 
 
 def _mixed(reading: Reading) -> bool:
-    """Whether latency was taken of some streams alone."""
+    """Whether only some streams have latencies."""
     timed = [bool(one.get("latency_ns")) for one in reading.get("streams", ()) if int(one.get("operations", 0))]
     return any(timed) and not all(timed)
 
@@ -87,17 +88,17 @@ def _mixed(reading: Reading) -> bool:
 def measurement_of(
     parameters: Parameters,
     readings: Sequence[Reading],
-    declaration: Mapping[str, Any] | None = None,
+    declaration: Declaration | None = None,
     snapshots: Sequence[tuple[Snapshot, Snapshot]] = (),
     notes: Sequence[Note] = (),
 ) -> Measurement:
-    """One point's Measurement from its repeats; ``snapshots`` are the host's, before and after each.
+    """A point's Measurement from its repeats; ``snapshots`` are the host's counters before and after each repeat.
 
-    Throughput and rate are the harmonic mean of the repeats, or their median where those are skewed (a note
-    says so); concurrency is of all operations over all of the time, as the merged latencies are.
+    Throughput and rate are the harmonic mean of the repeats, or with a note the median of skewed ones;
+    concurrency is over all operations and all repeats, as the merged latencies are.
 
-    A Reading that ended before it did anything tells no rate and counts as no repeat; with nothing else
-    there the Measurement is degraded and its throughput 0.
+    A Reading without any operation is not a repeat; without any other Reading the Measurement is degraded
+    and its throughput 0.
     """
     counted, unit = unit_of(declaration, readings)
     whole = [one for one in readings if _total(one, "operations") or one.get("elapsed_s", 0) > 0] or list(readings)
@@ -124,7 +125,7 @@ def measurement_of(
     remarks = [*_notes(whole), *notes, *_straggling(shares)]
     if median_because:
         remarks.append(Note(MEDIAN_NOTE, f"throughput is the median of the repeats, because {median_because}"))
-    # The same centre for both, so that bandwidth stays rate x size.
+    # The same kind of mean for both, so that bandwidth equals rate x size.
     kind: Literal["rate", "median"] = "median" if median_because else "rate"
     rate = statistics.interval([_rate_of(one, counted) for one in whole], "operations/s", kind)
     return Measurement(
@@ -154,7 +155,7 @@ def measurement_of(
 
 
 def _shares(readings: Sequence[Reading], counted: str, unit: str) -> tuple[HostShare, ...]:
-    """Each host's part over the repeats; none where the site is one host."""
+    """Each host's part over the repeats; empty for a site of one host."""
     by_host: dict[str, list[Mapping[str, Any]]] = {}
     for reading in readings:
         for part in reading.get("hosts", ()):
@@ -163,18 +164,18 @@ def _shares(readings: Sequence[Reading], counted: str, unit: str) -> tuple[HostS
 
 
 def _share(host: str, parts: Sequence[Mapping[str, Any]], counted: str, unit: str) -> HostShare:
-    own = [part["reading"] for part in parts if part["reading"] is not None]
-    rates = [throughput_of(one, counted) for one in own] or [0.0]
+    readings = [part["reading"] for part in parts if part["reading"] is not None]
+    rates = [throughput_of(one, counted) for one in readings] or [0.0]
     return HostShare(
         host=host,
         throughput=statistics.interval_of_repeats(rates, unit)[0],
-        operations=sum(map(operations_of, own)),
-        bytes=sum(_total(one, "bytes") for one in own),
-        elapsed_s=sum(float(one.get("elapsed_s", 0.0)) for one in own),
+        operations=sum(map(operations_of, readings)),
+        bytes=sum(_total(one, "bytes") for one in readings),
+        elapsed_s=sum(float(one.get("elapsed_s", 0.0)) for one in readings),
         start_offset_s=max(float(part["start_offset_s"]) for part in parts),
-        repeats=len(own),
-        faults=_faults(own),
-        interrupted=any(bool(one.get("interrupted")) for one in own),
+        repeats=len(readings),
+        faults=_faults(readings),
+        interrupted=any(bool(one.get("interrupted")) for one in readings),
         failure=next((str(part["failure"]) for part in parts if part["failure"]), ""),
     )
 
@@ -191,10 +192,10 @@ def _straggling(shares: Sequence[HostShare]) -> list[Note]:
 
 
 def _histograms(readings: Sequence[Reading]) -> list[tuple[str, str, Histogram]]:
-    """Each of the Readings' histograms with its stream and kind, weighted alike.
+    """The Readings' histograms with stream and kind, in a common weight.
 
-    A kernel that times batches settles their length anew at each repeat, so that one value stands for more
-    operations here than there: it counts for as many as it stands for, in units of the shortest batch.
+    A kernel that times batches sets their length at each repeat, so a value counts as many times as its batch is
+    longer than the shortest one.
     """
     found = [
         (stream["name"], kind, Histogram.from_reading(histogram), int(stream.get("operations", 0)))
@@ -215,7 +216,7 @@ def _histograms(readings: Sequence[Reading]) -> list[tuple[str, str, Histogram]]
 
 
 def _latency(readings: Sequence[Reading]) -> Histogram | None:
-    """Whole latencies over all directions and repeats; ``complete`` where a kernel has no ``total``."""
+    """Total latency over all directions and repeats; ``complete`` if a kernel has no ``total``."""
     found = _histograms(readings)
     for wanted in ("total", "complete"):
         merged = Histogram()
@@ -253,7 +254,7 @@ def _streams(readings: Sequence[Reading]) -> tuple[Stream, ...]:
 
 
 def _samples(readings: Sequence[Reading], counted: str) -> Samples | None:
-    """Throughput per interval over all repeats, one after the other; the part of an interval at an end is left out."""
+    """Throughput per sampling interval, over all repeats in sequence; partial intervals at the ends are left out."""
     values: list[float] = []
     interval_s = 0.0
     for one in readings:
@@ -262,7 +263,7 @@ def _samples(readings: Sequence[Reading], counted: str) -> Samples | None:
         interval_s = float(samples.get("interval_s") or 0.0)
         if not rows or interval_s <= 0:
             continue
-        # FLOPs are sampled as operations: each pass does as many.
+        # FLOPs are sampled as operations: each operation does the same number.
         factor = _total(one, "flops") / max(1, _total(one, "operations")) if counted == "flops" else 1.0
         whole = int(float(one.get("elapsed_s", 0.0)) / interval_s + 1e-3)
         totals = [sum(row) for row in zip_longest(*rows, fillvalue=0)][:whole]
@@ -281,22 +282,22 @@ def _samples(readings: Sequence[Reading], counted: str) -> Samples | None:
 def _concurrency(
     readings: Sequence[Reading], operations: int, elapsed: float, latency: Histogram | None
 ) -> Concurrency | None:
-    """Operations in flight: as asked for, and by Little's law (L = throughput x latency)."""
-    asked = max((float(one.get("concurrency_asked", 0.0)) for one in readings), default=0.0)
-    if not asked:
+    """Operations in flight: requested, and effective by Little's law (L = throughput x latency)."""
+    requested = max((float(one.get("concurrency_asked", 0.0)) for one in readings), default=0.0)
+    if not requested:
         return None
     if latency is not None and latency.count and any(_mixed(one) for one in readings):
-        # Latency of some operations and throughput of others: no law binds them.
-        return Concurrency(asked=asked, effective=None)
-    # Each repeat's own operations with its own latencies: rates and means of unlike repeats do not multiply.
+        # Little's law does not hold for the latency of some operations and the throughput of others.
+        return Concurrency(asked=requested, effective=None)
+    # Summed per repeat: mean rate times mean latency would be wrong for unequal repeats.
     waited_ns = sum(_waited_ns(one) for one in readings)
     if latency is None or elapsed <= 0:
-        return Concurrency(asked=asked, effective=None)
-    return Concurrency(asked=asked, effective=(waited_ns or operations * latency.mean) / elapsed / 1e9)
+        return Concurrency(asked=requested, effective=None)
+    return Concurrency(asked=requested, effective=(waited_ns or operations * latency.mean) / elapsed / 1e9)
 
 
 def _waited_ns(reading: Reading) -> float:
-    """The latencies of all of a Reading's operations, summed; 0 where some stream has none."""
+    """Sum of the latencies of all operations of a Reading; 0 if a stream has none."""
     waited = 0.0
     for stream in reading.get("streams", ()):
         kinds, operations = stream.get("latency_ns", {}), int(stream.get("operations", 0))
@@ -317,16 +318,13 @@ def _sums(many: Any) -> dict[str, float]:
 
 
 def _details(readings: Sequence[Reading]) -> dict[str, Any]:
-    """A kernel's own figures: averaged where they are numbers, and the last one's where they are not."""
+    """The kernel's extra figures: the mean of numbers, the last Reading's value of anything else."""
     found: dict[str, list[Any]] = {}
     for one in readings:
         for name, value in one.get("details", {}).items():
             found.setdefault(name, []).append(value)
     return {
-        name: statistics.mean(values)
-        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-        else values[-1]
-        for name, values in found.items()
+        name: statistics.mean(values) if all(map(is_number, values)) else values[-1] for name, values in found.items()
     }
 
 
@@ -339,15 +337,15 @@ def _faults(readings: Sequence[Reading]) -> tuple[Fault, ...]:
 
 
 def _notes(readings: Sequence[Reading]) -> list[Note]:
-    """One note a code: the figures in them differ a little from repeat to repeat."""
+    """One note per code, because their figures differ slightly between repeats."""
     found = {note["code"]: Note(note["code"], note["says"]) for one in readings for note in one.get("notes", ())}
     return list(found.values())
 
 
 def conditions_of(snapshots: Sequence[tuple[Snapshot, Snapshot]]) -> dict[str, float]:
-    """What stood beside a point: shares (0 to 1) and rates over its repeats, gauges at their worst.
+    """Conditions during a point: shares (0 to 1) and rates over its repeats, and the worst value of gauges.
 
-    ``cpu_busy`` and ``cpu_user`` (time outside of the kernel) are of the whole machine, our own threads included.
+    ``cpu_busy`` and ``cpu_user`` (time outside of the kernel) include the whole machine, our threads too.
     """
     if not snapshots:
         return {}

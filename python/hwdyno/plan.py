@@ -7,21 +7,24 @@ import math
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from hwdyno import experiments as catalogue
+from hwdyno.axes import write_share
 from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep, parse_axis, parse_value
 from hwdyno.topology import Topology
 from hwdyno.units import parse_duration
-from hwdyno.words import Parameters, Scalar, UserError
+from hwdyno.words import Axis, Declaration, Parameters, Scalar, UserError
 
-Kernels = Mapping[str, Mapping[str, Any]]
+Kernels = Mapping[str, Declaration]
 Given = Mapping[str, Any]
 Made = TypeVar("Made")
 
+BY_PROFILE = ("runtime", "ramp_time", "size")
+"""Axes that a profile settles."""
 # What a reading costs beside its timed region: threads, buffers, opening, and reading the counters.
 OVERHEAD_S = 0.06
 # Buffers are touched and filled before the timed region, and the last blocks end after it: at 80 MiB a block and
@@ -78,16 +81,24 @@ class Planned:
     points: tuple[Parameters, ...]
     fixed: Parameters
     load: str
+    declaration: Declaration = field(default_factory=Declaration)
+    """What its kernel states about itself."""
 
     @property
     def writes(self) -> bool:
         """Whether any point writes into the data file."""
-        return any(write_share({**self.fixed, **point}) > 0 for point in self.points)
+        return any(self.write_share(point) > 0 for point in self.points)
+
+    def write_share(self, point: Parameters) -> float:
+        """The share of a point's operations that write into the data file."""
+        if self.declaration.writes not in {"file", "device"}:
+            return 0.0
+        return write_share(self.declaration.axes, {**self.fixed, **point})
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a run is told."""
+    """Everything that a run needs to know before it begins."""
 
     profile: Profile
     experiments: tuple[Planned, ...]
@@ -163,15 +174,6 @@ def least_region(parameters: Parameters) -> int:
     return block * jobs if isinstance(block, int) and isinstance(jobs, int) else 0
 
 
-def write_share(parameters: Parameters) -> float:
-    """The share of a point's operations that write."""
-    rw = str(parameters.get("rw") or parameters.get("pattern") or "")
-    if rw in {"rw", "randrw"}:
-        mix = parameters.get("rwmixread")
-        return 1 - float(mix if isinstance(mix, int | float) else 50) / 100
-    return 1.0 if "write" in rw else 0.0
-
-
 @dataclass(frozen=True)
 class Timing:
     """How long and how often a point of this run is read."""
@@ -215,10 +217,10 @@ def setup_s(planned: Planned, point: Parameters) -> float:
     """What a reading of a point costs beside its timed region, over what every reading does."""
     parameters = {**planned.fixed, **point}
     in_flight = [parameters.get(name) or 1 for name in ("bs", "iodepth", "numjobs")]
-    told = [one for one in in_flight if isinstance(one, int)]
-    if planned.experiment.resource != "storage" or len(told) < len(in_flight):
+    known = [one for one in in_flight if isinstance(one, int)]
+    if planned.experiment.resource != "storage" or len(known) < len(in_flight):
         return planned.experiment.setup_s
-    return planned.experiment.setup_s + math.prod(told) / BUFFER_BYTES_S
+    return planned.experiment.setup_s + math.prod(known) / BUFFER_BYTES_S
 
 
 def reading_s(planned: Planned, point: Parameters, chosen: Timing, given: frozenset[str]) -> float:
@@ -247,6 +249,8 @@ class Line:
     """At most, at ``write_bytes_s``."""
     takes_s: float
     """At least: a noisy point is repeated."""
+    axes: tuple[Axis, ...]
+    """Its kernel's."""
 
 
 def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
@@ -258,7 +262,7 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
             parameters = {**planned.fixed, **point}
             once = reading_s(planned, point, chosen, plan.given)
             takes = chosen.repeats_min * (once + (once + PEER_OVERHEAD_S if plan.peers else 0.0))
-            share = write_share(parameters)
+            share = planned.write_share(point)
             if planned.experiment.writes is not None:
                 writes = chosen.repeats_min * planned.experiment.writes(parameters, write_bytes_s * once)
             elif planned.experiment.kernel == "storage_patterns":
@@ -269,7 +273,7 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
                 writes = share * takes * min(write_bytes_s, _most_bytes_s(parameters))
             else:
                 writes = share * chosen.repeats_min * float(parameters.get("size") or 0)
-            lines.append(Line(planned.experiment.name, point, writes, takes))
+            lines.append(Line(planned.experiment.name, point, writes, takes, planned.declaration.axes))
     return lines
 
 
@@ -343,53 +347,51 @@ def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profi
     declaration = kernels.get(experiment.kernel)
     if declaration is None:
         raise UserError(f"{experiment.name} needs the kernel {experiment.kernel}, which this build has not")
-    declared = {str(parameter["name"]): parameter for parameter in declaration["parameters"]}
-    if _CONSENT & set(given):
+    declared = {axis.name: axis for axis in declaration.axes}
+    if any(name in given for name in declaration.consent):
         raise UserError("a raw device is given away on the command line only: --destroy DEVICE --serial TEXT")
     axes = {name: read_axis(value, declared, name, experiment.kernel) for name, value in given.items()}
-    # A shortened sweep is for those who asked for nothing in particular.
+    # A shortened sweep is for a command that names no axis.
     sweep = experiment.quick if how.name == "quick" and experiment.quick is not None and not axes else experiment.sweep
     swept = {name: values for name, values in axes.items() if len(values) > 1 or name in sweep.axes}
     sweep = _typed(sweep.replace(swept), declared, experiment.kernel)
-    of_profile = {"runtime": how.runtime_s, "ramp_time": how.ramp_s, "size": how.size_bytes}
+    of_profile = dict(zip(BY_PROFILE, (how.runtime_s, how.ramp_s, how.size_bytes), strict=True))
     fixed: Parameters = {name: value for name, value in of_profile.items() if name in declared}
-    for name, value in experiment.fixed.items():
+    for name, value in {**experiment.settled, **experiment.fixed}.items():
         fixed[name] = parse_value(value, declared.get(name), name)
     fixed |= {name: values[0] for name, values in axes.items() if name not in swept}
     if axes.get("time_based") == (False,):
         # Once through the region, however long it takes, and all of it timed.
         fixed |= {name: 0.0 for name in ("runtime", "ramp_time") if name in declared and name not in axes}
     fixed = {name: value for name, value in fixed.items() if name not in sweep.axes}
-    points = sweep.points()
+    points = sweep.points(declaration.axes)
     if "size" in fixed and "size" not in given:
         fixed["size"] = max(int(fixed["size"] or 0), *(least_region({**fixed, **point}) for point in points))
     for point in points:
-        wrong = experiment.check({**fixed, **point}) if experiment.check else None
+        wrong = experiment.check(declaration, {**fixed, **point}) if experiment.check else None
         if wrong:
             raise UserError(wrong)
     along = load or (sweep.load_axis(experiment.load) if axes else experiment.load)
     if along not in sweep.axes:
         raise UserError(f"--load {along} is no axis of this sweep; take one of: {', '.join(sweep.axes)}")
-    return Planned(experiment, tuple(points), fixed, along)
+    return Planned(experiment, tuple(points), fixed, along, declaration)
 
 
-def _known(name: str, declared: Mapping[str, Mapping[str, Any]], kernel: str) -> Mapping[str, Any]:
+def _known(name: str, declared: Mapping[str, Axis], kernel: str) -> Axis:
     if name not in declared:
         raise UserError(f"{kernel} has no parameter '{name}'; it has: {', '.join(declared)}")
     return declared[name]
 
 
-def read_axis(
-    value: Any, declared: Mapping[str, Mapping[str, Any]], name: str, kernel: str = "the kernel"
-) -> tuple[Scalar, ...]:
-    """Values of an axis as text (``1..1024``), one value, or a list of either; typed and held within bounds."""
-    parameter = _known(name, declared, kernel)
+def read_axis(value: Any, declared: Mapping[str, Axis], name: str, kernel: str = "the kernel") -> tuple[Scalar, ...]:
+    """Values of an axis as text (``1..1024``), one value, or a list of either; typed and within bounds."""
+    axis = _known(name, declared, kernel)
     values: list[Scalar] = []
     for part in value if isinstance(value, list | tuple) else [value]:
         if isinstance(part, str):
-            values += parse_axis(part, parameter, name)
+            values += parse_axis(part, axis)
         elif isinstance(part, bool | int | float):
-            values.append(parse_value(part, parameter, name))
+            values.append(parse_value(part, axis))
         else:
             raise UserError(f"{name} = {part!r}: must be a value, or a list of values")
     if not values:
@@ -397,11 +399,11 @@ def read_axis(
     return tuple(dict.fromkeys(values))
 
 
-def _typed(sweep: Sweep, declared: Mapping[str, Mapping[str, Any]], kernel: str) -> Sweep:
+def _typed(sweep: Sweep, declared: Mapping[str, Axis], kernel: str) -> Sweep:
     return Sweep.of_blocks(
         tuple(
             {
-                name: tuple(parse_value(value, _known(name, declared, kernel), name) for value in values)
+                name: tuple(parse_value(value, _known(name, declared, kernel)) for value in values)
                 for name, values in block.items()
             }
             for block in sweep.blocks
@@ -409,8 +411,6 @@ def _typed(sweep: Sweep, declared: Mapping[str, Mapping[str, Any]], kernel: str)
     )
 
 
-_CONSENT = {"destroy", "serial"}
-"""Parameters that no plan may set: they are typed each time."""
 _TOP = {
     "profile": str,
     "path": str,
@@ -422,11 +422,6 @@ _TOP = {
 }
 _TOP_TABLES = {"experiment"}
 _ENTRY = {"name": str, "axes": dict, "options": dict, "kernel": str, "asks": str, "load": str}
-
-
-def from_toml(path: Path, target: Target, overrides: Given | None = None, command: str = "hwdyno run") -> Plan:
-    """The plan that a TOML file describes; options given beside it win. Raises ``UserError`` in one line."""
-    return read_toml(path, target, build, overrides, command)
 
 
 def read_toml(
@@ -445,22 +440,24 @@ def read_toml(
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not a TOML file that can be read: {' '.join(str(error).split())}") from None
     _check_keys(document, _TOP | dict.fromkeys(_TOP_TABLES, list), str(path))
-    told = {**document, **{key: value for key, value in (overrides or {}).items() if value is not None}}
+    options = {**document, **{key: value for key, value in (overrides or {}).items() if value is not None}}
     entries = document.get("experiment", [])
     if entries and "only" in document:
         raise UserError(f"{path}: give either 'only' or [[experiment]] entries, not both")
-    chosen = [one for entry in entries for one in _entry(entry, path)] if entries else select(told.get("only"), target)
+    chosen = (
+        [one for entry in entries for one in _entry(entry, path)] if entries else select(options.get("only"), target)
+    )
     try:
         return make(
             chosen,
             target,
-            profile=told.get("profile", "quick"),
-            path=None if told.get("path") is None else Path(told["path"]),
-            peers=told.get("peers", False),
-            seed=told.get("seed"),
-            budget_s=parse_duration(told["budget"]) if "budget" in told else None,
+            profile=options.get("profile", "quick"),
+            path=None if options.get("path") is None else Path(options["path"]),
+            peers=options.get("peers", False),
+            seed=options.get("seed"),
+            budget_s=parse_duration(options["budget"]) if "budget" in options else None,
             command=command,
-            ceilings=told.get("ceilings", ()),
+            ceilings=options.get("ceilings", ()),
         )
     except UserError as error:
         raise UserError(f"{path}: {str(error).replace('--', '')}") from None
@@ -506,8 +503,9 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
 
 def select(names: Sequence[str] | None, target: Target) -> list[tuple[Experiment, Given]]:
     """The experiments of these names or resources; without names, those that ``hwdyno run`` asks by itself."""
-    processors = target.topology().processors
-    usual = [one for one in catalogue.all() if one.default and one.least_processors <= processors]
+    processors, kernels = target.topology().processors, target.kernels()
+    fitting = (one for one in catalogue.all() if one.least_processors <= processors and one.kernel in kernels)
+    usual = [one for one in fitting if one.default]
     if not names:
         return [(one, {}) for one in usual]
     found = dict.fromkeys(one for name in names for one in _by_name(name, usual))

@@ -1,4 +1,4 @@
-"""What differs between runs of one machine, learnt from its earlier Runs, and intervals that hold it as well."""
+"""Widens intervals by the variance between runs, estimated from earlier Runs of the same machine."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from hwdyno.units import format_percent
 from hwdyno.words import ExperimentResult, Measurement, Note, Run, Value
 
 RESOURCES = frozenset({"memory", "compute"})
-"""On which a point of one run is the same question as that of another: nothing is left behind by what was written."""
+"""Resources whose points repeat in another run under the same conditions: they leave no state behind."""
 LEAST_EARLIER = 2
-"""Two runs tell one difference, whose interval would say nothing."""
+"""Two runs give one difference, too little for an interval."""
 MOST_EARLIER = 8
 NOTE = "between_runs"
 DEVIATION, EARLIER = "between_runs_deviation", "between_runs_earlier"
-"""In a point's ``details``: the standard deviation between runs as a share, and how many earlier runs told it."""
+"""Keys in a point's ``details``: the standard deviation between runs as a share, and the number of earlier runs."""
 _UNLIKE = {"seed", "runtime", "interval_s", "ramp_time"}
-"""Parameters that may differ between two readings of the same thing."""
+"""Parameters that may differ between two runs of the same experiment."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Mean:
-    """A point's throughput in one run, by its logarithm, and the variance that its repeats leave to that."""
+    """The logarithm of a point's throughput in one run, and the variance of that from its repeats."""
 
     log: float
     variance: float
     sound: bool
-    """Nothing degraded it."""
+    """Whether the point is valid."""
 
 
 def with_earlier(run: Run, earlier: Sequence[Run]) -> Run:
-    """The Run with what differed between earlier runs of its machine inside of its intervals, and a note of it.
+    """The Run with intervals that include the variance between runs of its machine, and a note on each.
 
-    Repeats of one run share what was so during that run: the memory's placement, the neighbours of that hour,
-    the clock. Their interval is of that run alone. The variance between runs is estimated by the method of
+    Repeats of one run share that run's conditions: memory placement, neighbours, clock. Their interval holds for
+    that run only. The variance between runs is estimated by the method of
     moments for one-way random effects (Searle, Casella & McCulloch, Variance Components, 1992, section 3.6), over all
     points of an experiment, and an interval is Student's t with Satterthwaite's degrees of freedom for the sum.
     """
@@ -57,7 +57,7 @@ def _widened(result: ExperimentResult, earlier: Sequence[Run]) -> ExperimentResu
 
 
 def _same(result: ExperimentResult, run: Run) -> ExperimentResult | None:
-    """The same question in another run."""
+    """The same experiment in another run."""
 
     def fixed(one: ExperimentResult) -> dict[str, object]:
         return {name: value for name, value in one.fixed.items() if name not in _UNLIKE}
@@ -79,13 +79,13 @@ def _means(result: ExperimentResult) -> dict[str, _Mean]:
 
 
 def _between(runs: Sequence[dict[str, _Mean]]) -> float:
-    """The variance between runs, as a share squared, over all points of the first that others have as well.
+    """The variance between runs, as a squared share, over the points of the first run that others have too.
 
-    Like is held against like: what was wrong in an earlier run is no property of the machine.
+    A valid point is only compared with valid ones: a disturbance of an earlier run is no property of the machine.
     """
     squares, freedom = 0.0, 0
-    for name, own in runs[0].items():
-        means = [own, *(run[name] for run in runs[1:] if name in run and (run[name].sound or not own.sound))]
+    for name, mean in runs[0].items():
+        means = [mean, *(run[name] for run in runs[1:] if name in run and (run[name].sound or not mean.sound))]
         if len(means) > 1:
             centre = statistics.mean([one.log for one in means])
             expected = (1 - 1 / len(means)) * math.fsum(one.variance for one in means)
@@ -99,7 +99,7 @@ def _wider(point: Measurement, between: float, earlier: int) -> Measurement:
     if value.low is None or value.high is None or value.value <= 0 or len(repeats) < 2:
         return point
     within = statistics.standard_deviation(repeats) ** 2 / len(repeats)
-    # Points of a run share what was so during it, so that the runs count, and not the points.
+    # Points of a run share its conditions, so the degrees of freedom count runs and not points.
     freedom = (within + between) ** 2 / (within**2 / (len(repeats) - 1) + between**2 / earlier)
     half = statistics.t_quantile(max(1, int(freedom))) * math.sqrt(within + between)
     wide = Value(

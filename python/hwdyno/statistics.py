@@ -1,8 +1,8 @@
-"""Means, intervals and whole latency distributions: what is computed from repeats and samples.
+"""Statistics of repeats and samples: means, intervals and whole latency distributions.
 
 Rates are averaged by the harmonic mean and costs by the arithmetic one (Hoefler & Belli, SC'15,
-rule 3; Fleming & Wallace, CACM 1986, for ratios). Percentiles are never averaged: histograms are
-merged whole. numpy and scipy are imported where they are used, so that importing this is cheap.
+rule 3; Fleming & Wallace, CACM 1986, for ratios). Percentiles are never averaged: whole
+histograms are merged. numpy and scipy are imported where they are used, so that importing this is cheap.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ CONFIDENCE = 0.95
 OUTLIER_MADS = 14.8
 """Ten standard deviations of normal noise, in units of the MAD (10 / 0.6745)."""
 OUTLIER_LEAST_COUNT = 5
-"""Of fewer values the MAD is too often tiny by chance; of five it still is in 3% of normal samples."""
+"""With fewer values the MAD is too often tiny by chance; with five it still is in 3% of normal samples."""
 OUTLIER_LEAST_MAD = 0.01
-"""The MAD counts as at least this share of the median, so that nothing nearer than 14.8% is an outlier."""
+"""Lower bound of the MAD as a share of the median, so that nothing within 14.8% is an outlier."""
 APART = 0.20
-"""Harmonic mean and median this far apart: the mean tells of one repeat rather than of most."""
+"""Difference of harmonic mean and median from which one repeat dominates the mean."""
 SKEW_LEAST_COUNT = 8
 SKEW_SIGMAS = 3.0
 P999_LEAST_COUNT = 10_000
-STEADY_CV = 0.02
 SNIA_ROUNDS = 5
 SNIA_RANGE = 0.20
 SNIA_SLOPE = 0.10
@@ -60,7 +59,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def standard_deviation(values: Sequence[float]) -> float:
-    """The sample's standard deviation (n - 1 below the line); 0 for fewer than two values."""
+    """The sample standard deviation (n - 1); 0 for fewer than two values."""
     if len(values) < 2:
         return 0.0
     centre = mean(values)
@@ -68,7 +67,7 @@ def standard_deviation(values: Sequence[float]) -> float:
 
 
 def coefficient_of_variation(values: Sequence[float]) -> float | None:
-    """Standard deviation over mean; none for fewer than three values or a mean of 0."""
+    """Standard deviation divided by mean; none for fewer than three values or a mean of 0."""
     if len(values) < 3 or mean(values) == 0:
         return None
     return standard_deviation(values) / abs(mean(values))
@@ -82,7 +81,7 @@ def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
 
 
 def interval(values: Sequence[float], unit: str, kind: Literal["rate", "cost", "median"] = "rate") -> Value:
-    """The mean of repeats with its 95% interval; no interval from one value alone.
+    """The mean of repeats with its 95% interval; no interval for a single value.
 
     ``rate``: harmonic mean, t interval on the reciprocals carried over by the delta method.
     ``cost``: arithmetic mean and t interval. ``median``: median with a bootstrap interval, for
@@ -114,7 +113,7 @@ def half_width(value: Value) -> float | None:
 def bootstrap_interval(
     values: Sequence[float], statistic: Any, *, rounds: int = 1000, confidence: float = CONFIDENCE, seed: int = 1
 ) -> tuple[float | None, float | None]:
-    """The percentile bootstrap's interval of ``statistic``; nothing from fewer than three values."""
+    """The percentile bootstrap interval of ``statistic``; none for fewer than three values."""
     if len(values) < 3:
         return None, None
     import numpy as np
@@ -128,7 +127,7 @@ def bootstrap_interval(
 
 
 def ratio_interval(ours: Sequence[float], theirs: Sequence[float]) -> Value:
-    """The geometric mean of ours over theirs, pair by pair, with a t interval in log space."""
+    """The geometric mean of the ratios ours / theirs of pairs, with a t interval in log space."""
     if len(ours) != len(theirs) or not ours:
         raise ValueError("a ratio needs as many of ours as of theirs, and at least one pair")
     logs = [math.log(our / their) for our, their in zip(ours, theirs, strict=True)]
@@ -140,7 +139,7 @@ def ratio_interval(ours: Sequence[float], theirs: Sequence[float]) -> Value:
 
 
 def change_interval(before: Sequence[float], after: Sequence[float], *, rounds: int = 2000, seed: int = 1) -> Value:
-    """After over before between two runs: ratio of medians, bootstrap interval, 1% noise floor on each side."""
+    """The ratio after / before of two runs' medians, with a bootstrap interval and a noise floor of 1% on each side."""
     import numpy as np
 
     generator = np.random.default_rng(seed)
@@ -153,9 +152,9 @@ def change_interval(before: Sequence[float], after: Sequence[float], *, rounds: 
 
 
 def outliers(values: Sequence[float]) -> tuple[int, ...]:
-    """Indices of the values with |x - median| / MAD above 14.8; to be named, never dropped silently.
+    """Indices of the values with |x - median| / MAD above 14.8; report them, never drop them silently.
 
-    None among fewer than five, and none nearer to the median than 14.8% of it.
+    None for fewer than five values, and none within 14.8% of the median.
     """
     if len(values) < OUTLIER_LEAST_COUNT:
         return ()
@@ -177,11 +176,11 @@ def skewness(values: Sequence[float]) -> float | None:
 
 
 def interval_of_repeats(values: Sequence[float], unit: str) -> tuple[Value, str]:
-    """A rate over its repeats, and why it is their median; the reason is empty where it is the harmonic mean.
+    """A rate from its repeats, and the reason if it is their median instead of the harmonic mean.
 
-    One repeat that stalled would pull the mean to where no repeat was. The median with a bootstrap
-    interval speaks where a repeat is an outlier, where the two centres are far apart, or where the times
-    (which the harmonic mean averages) are clearly skewed.
+    A stalled repeat would pull the mean to a value that no repeat has. The median with a bootstrap interval is
+    used if a repeat is an outlier, if mean and median are far apart, or if the times (which the harmonic mean
+    averages) are clearly skewed.
     """
     why = "" if len(values) < 3 or min(values) < 0 else _not_the_mean(values)
     return interval(values, unit, "median" if why else "rate"), why
@@ -197,19 +196,11 @@ def _not_the_mean(values: Sequence[float]) -> str:
     return f"the {len(values)} repeats are clearly skewed" if skew is not None and abs(skew) > SKEW_SIGMAS else ""
 
 
-def steady_cv(samples: Sequence[float], last: int = 5) -> bool | None:
-    """Whether the last ``last`` samples vary by less than 2% (coefficient of variation); none if too few."""
-    if len(samples) < last:
-        return None
-    spread = coefficient_of_variation(samples[-last:])
-    return None if spread is None else spread < STEADY_CV
-
-
 def steady_snia(rounds: Sequence[float]) -> bool | None:
-    """SNIA PTS 2.0.2's window over the last five rounds; none if there are fewer.
+    """Whether the last five rounds are steady by SNIA PTS 2.0.2; none if there are fewer.
 
-    Steady when max - min is at most 20% of their mean, and the least-squares line moves by at most
-    10% of the mean across the window.
+    Steady if max - min is at most 20% of their mean, and the least-squares line moves by at most 10% of the
+    mean over the window.
     """
     if len(rounds) < SNIA_ROUNDS:
         return None
@@ -222,21 +213,21 @@ def steady_snia(rounds: Sequence[float]) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class SniaWindow:
-    """The last five rounds, as SNIA's steady state looks at them."""
+    """SNIA's steady state window: the last five rounds."""
 
     first: int
-    """Of the five, counted from 1."""
+    """Number of the first of the five rounds, from 1."""
     last: int
     mean: float
     spread: float
-    """Greatest less least, as a share of the mean; at most 20% where steady."""
+    """Maximum minus minimum as a share of the mean; at most 20% if steady."""
     moves: float
-    """How far the least-squares line moves over the window, as a share of the mean; at most 10% where steady."""
+    """Change of the least-squares line over the window as a share of the mean; at most 10% if steady."""
     steady: bool
 
 
 def snia_window(rounds: Sequence[float]) -> SniaWindow | None:
-    """The window at the end of so many rounds; none for fewer than five, or where nothing was done."""
+    """The window at the end of the rounds; none for fewer than five, or if their mean is 0."""
     if len(rounds) < SNIA_ROUNDS or mean(rounds[-SNIA_ROUNDS:]) <= 0:
         return None
     window = rounds[-SNIA_ROUNDS:]
@@ -252,7 +243,7 @@ def snia_window(rounds: Sequence[float]) -> SniaWindow | None:
 
 
 def line_moves(values: Sequence[float]) -> float:
-    """How far the least-squares line moves from the first value to the last, as a share of the mean."""
+    """Change of the least-squares line from the first value to the last, as a share of the mean."""
     n, centre = len(values), mean(values)
     middle = (n - 1) / 2
     squares = math.fsum((at - middle) ** 2 for at in range(n))
@@ -261,16 +252,9 @@ def line_moves(values: Sequence[float]) -> float:
 
 
 def fold(samples: Sequence[float], rounds: int) -> list[float]:
-    """Averages the samples into ``rounds`` equal stretches of time."""
+    """Averages the samples over ``rounds`` equal intervals of time."""
     edges = [round(at * len(samples) / rounds) for at in range(rounds + 1)]
     return [mean(samples[low:high]) for low, high in pairwise(edges)]
-
-
-def steady(samples: Sequence[float]) -> bool | None:
-    """Whether a run was steady: its last samples by CV, or its five fifths by SNIA's window; none if too short."""
-    if len(samples) < SNIA_ROUNDS:
-        return None
-    return bool(steady_cv(samples)) or steady_snia(fold(samples, SNIA_ROUNDS))
 
 
 MOST_UNPACKED = 1 << 22
@@ -315,7 +299,7 @@ class Histogram:
 
     @classmethod
     def from_values(cls, values: Iterable[float]) -> Histogram:
-        """Counts whole ns of each value."""
+        """A histogram of these values, rounded to whole ns."""
         made = cls()
         for value in values:
             made.record(round(value))
@@ -323,9 +307,9 @@ class Histogram:
 
     @classmethod
     def from_reading(cls, reading: Mapping[str, Any]) -> Histogram:
-        """One kind of latency of one stream, as the engine hands it back.
+        """A histogram from the engine's JSON.
 
-        Raises ValueError if its buckets are of another width than this class knows.
+        Raises ``ValueError`` if its buckets have another width.
         """
         if reading["sub_bits"] != cls.SUB_BITS:
             raise ValueError(f"histogram with sub_bits {reading['sub_bits']}; this version reads {cls.SUB_BITS}")
@@ -336,7 +320,7 @@ class Histogram:
         return made
 
     def to_reading(self) -> dict[str, Any]:
-        """As the engine writes it."""
+        """The histogram as the engine's JSON."""
         return {
             "sub_bits": self.SUB_BITS,
             "count": self.count,
@@ -347,7 +331,7 @@ class Histogram:
         }
 
     def record(self, value: int, times: int = 1) -> None:
-        """Counts ``times`` equal values of whole ns."""
+        """Adds ``times`` equal values, in whole ns."""
         if times <= 0:
             return
         at = self.index(value)
@@ -358,35 +342,35 @@ class Histogram:
         self.sum += value * times
 
     def times(self, weight: int) -> Histogram:
-        """The same distribution with every value counted ``weight`` times."""
+        """A copy with every value counted ``weight`` times."""
         more = Histogram()
         more.buckets = {at: count * weight for at, count in self.buckets.items()}
         more.count, more.sum, more.min, more.max = self.count * weight, self.sum * weight, self.min, self.max
         return more
 
     def merge(self, other: Histogram) -> Histogram:
-        """All that both counted, as a new one."""
+        """A new histogram with the values of both."""
         both = Histogram()
         both.buckets = dict(self.buckets)
         for at, count in other.buckets.items():
             both.buckets[at] = both.buckets.get(at, 0) + count
         both.count, both.sum = self.count + other.count, self.sum + other.sum
-        held = [one for one in (self, other) if one.count]
-        both.min = min((one.min for one in held), default=0)
-        both.max = max((one.max for one in held), default=0)
+        filled = [one for one in (self, other) if one.count]
+        both.min = min((one.min for one in filled), default=0)
+        both.max = max((one.max for one in filled), default=0)
         return both
 
     @property
     def mean(self) -> float:
-        """The arithmetic mean, ns; 0 when empty."""
+        """The arithmetic mean, ns; 0 if empty."""
         return self.sum / self.count if self.count else 0.0
 
     def quantile(self, quantile: float) -> int:
-        """The least value at or below which a share ``quantile`` (0 to 1) lies, ns; within 0.05%; 0 when empty."""
+        """The smallest value that a share ``quantile`` (0 to 1) does not exceed, ns, within 0.05%; 0 if empty."""
         return self.quantiles((quantile,))[0]
 
     def quantiles(self, wanted: Sequence[float]) -> list[int]:
-        """Several quantiles at once, in the order asked."""
+        """Several quantiles at once, in the given order."""
         if not self.count:
             return [0] * len(wanted)
         ranks = [min(max(math.ceil(quantile * self.count), 1), self.count) for quantile in wanted]
@@ -417,7 +401,7 @@ class Histogram:
         )
 
     def pack(self) -> str:
-        """As text: base64 of zlib of varints: version 1, sub_bits, count, sum, min, max, then (gap, count) pairs."""
+        """Encode as base64 of zlib of varints: version 1, sub_bits, count, sum, min, max, then (gap, count) pairs."""
         out = bytearray()
         for number in (1, self.SUB_BITS, self.count, self.sum, self.min, self.max):
             _put(out, number)
@@ -430,7 +414,7 @@ class Histogram:
 
     @classmethod
     def unpack(cls, text: str) -> Histogram:
-        """The inverse of ``pack``; ValueError if the text is not one."""
+        """Decode the text of ``pack``; raises ``ValueError`` if it is not valid."""
         numbers = _numbers(cls.opened(text))
         made = cls()
         made.sum, made.min, made.max = numbers[3:6]
@@ -465,12 +449,12 @@ class Histogram:
 
 
 def quantile_of(latency: Latency, share: float) -> float:
-    """A quantile of the whole distribution, ns; the P99 where only a summary is known, which is no less up to there."""
+    """A quantile of the distribution, ns; without a histogram p99, an upper bound for quantiles up to 0.99."""
     return float(Histogram.unpack(latency.histogram).quantile(share)) if latency.histogram else latency.p99
 
 
 def _put(out: bytearray, number: int) -> None:
-    """Appends a number in base 128, least digits first."""
+    """Appends a number as a varint (base 128, little-endian)."""
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
         number >>= 7

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hwdyno.axes import is_mixed, shares_split, split_word
 from hwdyno.topology import FromSite, Topology
-from hwdyno.units import parse_duration, parse_size
-from hwdyno.words import Parameters, Scalar, UserError
+from hwdyno.units import is_number, parse_duration, parse_size
+from hwdyno.words import Axis, Parameters, Scalar, UserError
 
 Axes = dict[str, tuple[Scalar, ...]]
 
 MOST_POINTS = 100_000
-"""A sweep with more points is a slip of the keyboard."""
+"""A sweep with more points is refused as a mistake."""
 
-# An axis whose words take a share after a colon, such as randrw:70, and the parameter that the share is.
-_SHARES = {"rw": ("rwmixread", ("rw", "randrw"))}
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
 
 
 def powers(first: int, last: int) -> tuple[int, ...]:
-    """``first`` and its doublings, up to and with ``last``."""
+    """``first`` and its doublings up to ``last``, inclusive."""
     if not 0 < first <= last:
         raise UserError(f"{first}..{last} is no range: give the lower end first, and from 1 on")
     values = [first << k for k in range(int(math.log2(last / first)) + 2) if first << k < last]
@@ -32,40 +31,41 @@ def powers(first: int, last: int) -> tuple[int, ...]:
 
 
 def octaves(first: int, last: int, each: int) -> tuple[int, ...]:
-    """``each`` sizes an octave, evenly in the logarithm, whole multiples of 4 KiB from there on and of 64 below."""
+    """``each`` sizes per octave, evenly spaced in the logarithm; multiples of 64, and of 4 KiB from 4 KiB on."""
     count = round(math.log2(last / first) * each)
     sizes = (first * 2 ** (k / each) for k in range(count + 1))
     grain = [(4096 if size >= 64 << 10 else 64, size) for size in sizes]
     return tuple(dict.fromkeys(round(size / step) * step for step, size in grain))
 
 
-def parse_axis(text: str, parameter: Mapping[str, Any] | None = None, name: str = "value") -> tuple[Scalar, ...]:
+def parse_axis(text: str, axis: Axis | None = None, name: str = "value") -> tuple[Scalar, ...]:
     """Values of ``4k,16k,1M``, ``1..1024`` (powers of two), ``10..50+10`` (steps) or ``randread,randrw:70``.
 
-    ``parameter`` is the kernel's declaration of the axis: with it, values are typed and held within its
-    bounds. Raises ``UserError`` in one line that names the axis and what it takes.
+    With ``axis``, values have its type and lie within its bounds. Raises ``UserError`` in one line that names the
+    axis and what it takes.
     """
+    name = axis.name if axis else name
     values: list[Scalar] = []
     for part in (piece.strip() for piece in str(text).split(",")):
         if not part:
             raise UserError(f"{_option(name)} {text}: a value is missing between the commas")
         if ".." in part:
-            values += _parse_range(part, parameter, name)
+            values += _parse_range(part, axis, name)
         else:
-            values.append(parse_value(part, parameter, name))
+            values.append(parse_value(part, axis, name))
     return tuple(dict.fromkeys(values))
 
 
-def _parse_range(part: str, parameter: Mapping[str, Any] | None, name: str) -> list[Scalar]:
+def _parse_range(part: str, axis: Axis | None, name: str) -> list[Scalar]:
     first_text, _, rest = part.partition("..")
     last_text, plus, step_text = rest.partition("+")
     if not first_text.strip() or not last_text.strip():
         raise UserError(f"{_option(name)} {part}: a range needs both its ends, such as 1..1024")
-    first, last = (parse_value(text, parameter, name) for text in (first_text, last_text))
+    first, last = (parse_value(text, axis, name) for text in (first_text, last_text))
     if not isinstance(first, int | float) or not isinstance(last, int | float) or isinstance(first, bool):
         raise UserError(f"{_option(name)} {part}: a range needs a number at both ends, such as 1..1024")
     if plus:
-        step = parse_value(step_text, {"type": "number", "unit": (parameter or {}).get("unit", "")}, name)
+        step = parse_value(step_text, Axis(name, axis.unit if axis else ""))
         if not isinstance(step, int | float) or step <= 0 or first > last:
             raise UserError(f"{_option(name)} {part}: give the lower end first and a step above 0, such as 10..50+10")
         count = int((last - first) / step + 1e-9) + 1
@@ -80,22 +80,22 @@ def _parse_range(part: str, parameter: Mapping[str, Any] | None, name: str) -> l
         raise UserError(f"{_option(name)} {part}: {error}") from None
 
 
-def parse_value(value: Scalar, parameter: Mapping[str, Any] | None = None, name: str = "value") -> Scalar:
-    """One value of an axis, typed by its declaration and held within its bounds; raises ``UserError``."""
-    if parameter is None:
+def parse_value(value: Scalar, axis: Axis | None = None, name: str = "value") -> Scalar:
+    """Parse one value of an axis, with its type and bounds. Raises ``UserError``."""
+    if axis is None:
         return _guess(value)
     try:
-        typed = _typed(value, parameter, name)
+        typed = _typed(value, axis)
     except UserError as error:
-        raise UserError(f"{_option(name)}: {error}") from None
-    low, high = parameter.get("min"), parameter.get("max")
+        raise UserError(f"{_option(axis.name)}: {error}") from None
+    low, high = axis.least, axis.most
     if isinstance(typed, int | float) and low is not None and high is not None and not low <= typed <= high:
-        raise UserError(f"{_option(name)} {value}: must be {low:.16g} to {high:.16g}")
+        raise UserError(f"{_option(axis.name)} {value}: must be {low:.16g} to {high:.16g}")
     return typed
 
 
 def _option(name: str) -> str:
-    """An axis as it is typed on the command line."""
+    """The command line option of an axis."""
     return "--" + name.replace("_", "-")
 
 
@@ -108,51 +108,49 @@ def _guess(value: Scalar) -> Scalar:
         return value
 
 
-def _typed(value: Scalar, parameter: Mapping[str, Any], name: str) -> Scalar:
-    kind, unit = parameter.get("type"), parameter.get("unit", "")
+def _typed(value: Scalar, axis: Axis) -> Scalar:
     text = str(value).strip()
-    if kind == "flag":
+    if axis.kind == "flag":
         if text.lower() in _TRUE | _FALSE:
             return text.lower() in _TRUE
         raise UserError(f"'{value}' must be 1 or 0")
-    if kind == "choice":
-        return _choice(text, parameter, name)
-    if kind not in {"integer", "number"}:
+    if axis.kind == "choice":
+        return _choice(text, axis)
+    if axis.kind not in {"integer", "number"}:
         return text
-    low = parameter.get("min", 0)
+    low = axis.least or 0
     if text.startswith("-") and low >= 0:
         raise UserError(f"'{value}' is negative; it must be {low:.12g} or more")
     if text.startswith("-") and text[1:].isdecimal():
         return int(text)
     # A mean size, such as a sample's, may have a fraction.
-    if unit == "B" and not (kind == "number" and isinstance(value, float)):
+    if axis.unit == "B" and not (axis.kind == "number" and isinstance(value, float)):
         return parse_size(text)
-    if unit == "s":
+    if axis.unit == "s":
         return parse_duration(text)
     try:
-        return parse_size(text) if kind == "integer" else float(text)
+        return parse_size(text) if axis.kind == "integer" else float(text)
     except ValueError:
-        raise UserError(f"'{value}' is not a {'whole ' if kind == 'integer' else ''}number") from None
+        raise UserError(f"'{value}' is not a {'whole ' if axis.kind == 'integer' else ''}number") from None
 
 
-def _choice(text: str, parameter: Mapping[str, Any], name: str) -> str:
-    word, colon, share = text.partition(":")
-    choices = [str(choice) for choice in parameter.get("choices", ())]
-    if text in choices:  # a word may hold a colon itself, such as the mix 2:1
+def _choice(text: str, axis: Axis) -> str:
+    word, share = split_word(text)
+    if text in axis.choices:  # a word may contain a colon, such as the mix 2:1
         return text
-    takes_share = _SHARES.get(name, ("", ()))[1]
-    if word not in choices:
-        raise UserError(f"'{text}' is not known; take one of: {', '.join(choices)}")
-    if colon and word not in takes_share:
+    takes_share = [one for one in axis.choices if axis.split and is_mixed(axis, {axis.name: one})]
+    if word not in axis.choices:
+        raise UserError(f"'{text}' is not known; take one of: {', '.join(axis.choices)}")
+    if ":" in text and word not in takes_share:
         raise UserError(f"'{text}': only {' and '.join(takes_share) or 'no word here'} takes a share after a colon")
-    if colon and not (share.isdigit() and int(share) <= 100):
+    if ":" in text and not (share.isdigit() and int(share) <= 100):
         raise UserError(f"'{text}': the share of reads must be 0 to 100, such as {word}:70")
     return text
 
 
 @dataclass(frozen=True, init=False)
 class Sweep:
-    """Axes, and the points that their values make: every combination, block by block.
+    """Axes and their points: all combinations of the values, block by block.
 
     ``Sweep(iodepth=powers(1, 64), rw="randread", bs="4KiB")`` has one block; ``+`` puts the blocks of two
     sweeps one after the other, for questions that are not a full grid. A value may be ``FromSite``, until ``at``.
@@ -166,7 +164,7 @@ class Sweep:
 
     @classmethod
     def of_blocks(cls, blocks: tuple[Axes, ...]) -> Sweep:
-        """The sweep that has these blocks."""
+        """A sweep of these blocks."""
         sweep = cls()
         object.__setattr__(sweep, "blocks", blocks)
         return sweep
@@ -176,7 +174,7 @@ class Sweep:
 
     @property
     def axes(self) -> Axes:
-        """Each axis with all its values, over all blocks."""
+        """All values of each axis, over all blocks."""
         merged: Axes = {}
         for block in self.blocks:
             for name, values in block.items():
@@ -184,34 +182,32 @@ class Sweep:
         return merged
 
     def replace(self, axes: Mapping[str, Any]) -> Sweep:
-        """This sweep with the values of some axes exchanged, or axes added, in every block."""
+        """A copy with other values of some axes, or with more axes, in every block."""
         chosen = {name: _values(value) for name, value in axes.items()}
         return Sweep.of_blocks(tuple({**block, **chosen} for block in self.blocks))
 
     def at(self, site: Topology) -> Sweep:
-        """This sweep with the values that depend on the site it is made for."""
+        """A copy in which the values that depend on the site are resolved."""
         return Sweep.of_blocks(
             tuple({name: _at(values, site) for name, values in block.items()} for block in self.blocks)
         )
 
-    def points(self) -> list[Parameters]:
-        """Every combination once, in the order written; a share such as ``randrw:70`` stands apart."""
+    def points(self, axes: Iterable[Axis] = ()) -> list[Parameters]:
+        """Every combination once, in the order written; by ``axes``, ``randrw:70`` gives its share apart."""
+        axes = tuple(axes)
         total = sum(math.prod(len(values) for values in block.values()) for block in self.blocks)
         if total > MOST_POINTS:
             raise UserError(f"the sweep has {total} points; give fewer values (at most {MOST_POINTS} points)")
         unique: dict[tuple[tuple[str, Scalar], ...], Parameters] = {}
         for block in self.blocks:
             for values in itertools.product(*block.values()):
-                point = split_shares(dict(zip(block, values, strict=True)))
+                point = shares_split(axes, dict(zip(block, values, strict=True)))
                 unique.setdefault(tuple(point.items()), point)
         return list(unique.values())
 
     def load_axis(self, preferred: str = "iodepth") -> str:
-        """The axis that a curve runs along: the one with most numbers, ``preferred`` where it has as many."""
-        numbers = {
-            name: sum(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-            for name, values in self.axes.items()
-        }
+        """The load axis: the one with the most numeric values, or ``preferred`` if it has as many."""
+        numbers = {name: sum(map(is_number, values)) for name, values in self.axes.items()}
         most = max(numbers.values(), default=0)
         if numbers.get(preferred, 0) == most or most <= 1:
             return preferred
@@ -225,18 +221,3 @@ def _values(value: Any) -> tuple[Scalar, ...]:
 def _at(values: tuple[Any, ...], site: Topology) -> tuple[Scalar, ...]:
     found = (value.values(site) if isinstance(value, FromSite) else (value,) for value in values)
     return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
-
-
-def split_shares(point: Parameters) -> Parameters:
-    """``point`` with ``rw="randrw:70"`` as ``rw="randrw"`` and ``rwmixread=70``; a share that is moot is left out."""
-    split = dict(point)
-    for axis, (share_name, words) in _SHARES.items():
-        if axis not in split:
-            continue
-        word, colon, share = str(split[axis]).partition(":")
-        split[axis] = word
-        if word not in words:
-            split.pop(share_name, None)
-        elif colon:
-            split[share_name] = int(share)
-    return split

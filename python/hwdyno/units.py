@@ -99,9 +99,8 @@ def format_number(value: float, thousands: Literal[",", ""] = ",") -> str:
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
     rounded = float(f"{value:.3g}")  # First: 9.996 has one decimal less than it seems.
-    return (
-        f"{rounded if abs(rounded) < 1000 else value:{thousands}.{max(0, 2 - math.floor(math.log10(abs(rounded))))}f}"
-    )
+    decimals = max(0, 2 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded if abs(rounded) < 1000 else value:{thousands}.{decimals}f}"
 
 
 def _scaled(value: float, step: int, prefixes: tuple[str, ...]) -> tuple[str, str]:

@@ -25,6 +25,8 @@ that less is more load. ``label``: anything else; it names or orders points, and
 Trait = Literal["reads", "writes", "random", "trims", "synchronous", "synchronous_buffered", "page_cache"]
 """What a word of a choice means: the operations that an access pattern makes; for an access engine, that it has one
 operation in flight whatever the depth (always, or unless it is direct), or that it goes through the page cache."""
+Kind = Literal["integer", "number", "flag", "choice", "text", "integers"]
+"""The type of an axis's values."""
 Scalar = str | int | float | bool | None
 Parameters = dict[str, Scalar]
 
@@ -260,9 +262,13 @@ class Axis:
     """Of its value, such as ``B`` or ``s``; empty for a count or a word."""
     role: Role = "label"
     default: Scalar = None
-    """What a command takes where the axis is not given; none where it must be given, or where the profile or the
-    machine decides."""
+    """What a command takes where the axis is not given; none where the command always names it."""
     means: str = ""
+    kind: Kind = "number"
+    title: str = ""
+    """A name for charts and sentences, such as ``queue depth``; empty where ``name`` reads well by itself."""
+    option: str = ""
+    """The command's option, where it is not called ``name``."""
     workers: bool = False
     """Whether each step of a concurrency adds a thread or process that runs by itself, so that the Universal
     Scalability Law (Gunther 1993) may be fitted; false for the depth of a queue."""
@@ -273,6 +279,13 @@ class Axis:
     """By choice: what the word means."""
     split: str = ""
     """The axis with the share of reads, in percent, where a choice both reads and writes."""
+    seeds: bool = False
+    """Whether it only draws other random numbers: points that differ in it alone are repeats of one point."""
+
+    @property
+    def words(self) -> str:
+        """Its name as people say it."""
+        return self.title or self.name.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +293,8 @@ class Declaration:
     """What a kernel states about itself, kept in the Run so that nothing is guessed from its name."""
 
     measures: str = ""
+    command: str = ""
+    """The command that measures it, without ``hwdyno``: ``compute clock``; empty where the resource's own does."""
     operation: str = "operation"
     """What one pass is, in the field's word: ``I/O``, ``access``, ``round trip`` …"""
     counts: dict[str, str] = field(default_factory=dict)
@@ -293,6 +308,15 @@ class Declaration:
     grows: bool = False
     """Whether a reading takes longer along an axis, whatever its runtime."""
     axes: tuple[Axis, ...] = ()
+
+    def axis(self, name: str) -> Axis:
+        """The axis called ``name``; a mere label where there is none of that name."""
+        return next((axis for axis in self.axes if axis.name == name), Axis(name))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its axes."""
+        return tuple(axis.name for axis in self.axes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +344,12 @@ class ExperimentResult:
 
     def axis(self, name: str) -> Axis:
         """The axis called ``name``; a mere label where the kernel declares none of that name."""
-        return next((axis for axis in self.declaration.axes if axis.name == name), Axis(name))
+        return self.declaration.axis(name)
+
+    @property
+    def load_axis(self) -> Axis:
+        """The axis that its curves run along."""
+        return self.declaration.axis(self.load)
 
 
 @dataclass(frozen=True, slots=True)

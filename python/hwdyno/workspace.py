@@ -1,8 +1,8 @@
-"""The data file that storage points share: made apart from all that is the user's, locked, and removed at the end.
+"""The data file that storage points share: separate from the user's files, locked, and removed at the end.
 
-It lies in a directory of its own, whose name is made new each time and never reused, with a lock that
-this process holds. Another run removes it only when the lock is free, so when its owner is dead, and
-only what this module made: nothing of the user's is ever opened for writing or removed.
+It lies in a new directory with a unique name and a lock file that this process locks. Another run removes the
+directory only if the lock is free, that is, after this process has ended, and removes only what this module
+created: no file of the user is ever opened for writing or removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hwdyno.words import UserError
 _NAME = re.compile(r"hwdyno-scratch-[0-9a-f]{16}")
 _LOCK, _DATA, _MADE = "lock", "data", "made"
 _SIGNATURE = b"hwdyno scratch directory: removed by its run, or by the next one if that run died\n"
-# Room that is left for everybody else, and for the Run itself: a full disk breaks more than a benchmark.
+# Space to leave free for other programs and for the Run: a full disk breaks more than a benchmark.
 RESERVE_BYTES = 1 << 30
 RESERVE_SHARE = 0.05
 LEAST_BYTES = 16 << 20
@@ -40,9 +40,9 @@ class Place:
     device_bytes: int | None = None
     """Size of a raw block device; none for a directory."""
     written: bool = False
-    """Whether it is a raw device whose data its owner gave away."""
+    """Whether it is a raw device whose data may be overwritten."""
     room_bytes: int | None = None
-    """Room for a data file, where the filesystem is not this machine's."""
+    """Space for a data file, where the filesystem is on another machine."""
 
     @property
     def is_device(self) -> bool:
@@ -51,10 +51,10 @@ class Place:
 
 
 def check_place(path: Path, *, writes: bool, reads: bool = True, destroy: str = "", serial: str = "") -> Place:
-    """Hold the path against what the points will do there; raises ``UserError`` in one line.
+    """Check the path against what the points will do there. Raises ``UserError`` in one line.
 
-    A raw device is written only where ``destroy`` names it and ``serial`` was typed. Whether that is its
-    serial number, and whether the device is free, the engine judges at the open that keeps all others away.
+    A raw device is only written if ``destroy`` names it and ``serial`` is given. The engine checks the serial number,
+    and that the device is not in use, after it has opened the device exclusively.
     """
     try:
         str(path).encode()
@@ -81,7 +81,7 @@ def check_place(path: Path, *, writes: bool, reads: bool = True, destroy: str = 
 
 
 def _check_consent(path: Path, destroy: str, serial: str) -> None:
-    """Whether its owner gave the device away: named a second time, and its serial number typed."""
+    """Check the consent to overwrite a raw device: its name given a second time, and a serial number."""
     if not destroy:
         raise UserError(
             f"--path {path} is a raw device, and what is on it would be lost: give a directory on it, or only reads "
@@ -107,13 +107,13 @@ def _device_bytes(path: Path) -> int:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        mend = "is it still there?"
+        hint = "is it still there?"
         if error.errno in {errno.EACCES, errno.EPERM}:
-            # To root it is not a matter of rights: a container's device list or a sandbox says no.
-            mend = "reading a raw device needs root"
+            # For root it is not about permissions: a container's device list or a sandbox refuses.
+            hint = "reading a raw device needs root"
             if os.geteuid() == 0:
-                mend = "this container or sandbox does not let root read it; give a directory on it"
-        raise UserError(f"--path {path}: {error.strerror}; {mend}") from None
+                hint = "this container or sandbox does not let root read it; give a directory on it"
+        raise UserError(f"--path {path}: {error.strerror}; {hint}") from None
     try:
         return os.lseek(descriptor, 0, os.SEEK_END)
     finally:
@@ -121,7 +121,7 @@ def _device_bytes(path: Path) -> int:
 
 
 def room(place: Place) -> int:
-    """Bytes that a data file may take here, a reserve left for everybody else."""
+    """Bytes that a data file may take here, after a reserve for other programs."""
     if place.device_bytes is not None:
         return place.device_bytes
     if place.room_bytes is not None:
@@ -131,14 +131,14 @@ def room(place: Place) -> int:
 
 
 def room_of(size_bytes: int, free_bytes: int) -> int:
-    """Bytes of a filesystem of this size that may be taken, a reserve left for everybody else."""
+    """Usable bytes of a filesystem of this size, after a reserve for other programs."""
     return max(0, free_bytes - min(RESERVE_BYTES, int(size_bytes * RESERVE_SHARE)))
 
 
 def fit(place: Place, wanted_bytes: int, least_bytes: int, *, may_shrink: bool) -> tuple[int, str]:
-    """The size that the data file gets, and a remark where it is less than wanted; raises ``UserError``.
+    """The data file's size, and a remark if it is less than requested. Raises ``UserError``.
 
-    It is shrunk to whole MiB, and never below ``least_bytes``.
+    The size is reduced to whole MiB, and never below ``least_bytes``.
     """
     available = room(place)
     if available >= wanted_bytes:
@@ -162,26 +162,26 @@ class DataFile(Protocol):
 
     @property
     def place(self) -> Place:
-        """Where it lies, and the room there."""
+        """Its directory or device."""
         ...
 
     @property
     def data(self) -> Path:
-        """Its path."""
+        """The file's path."""
         ...
 
     @property
     def laid_out_bytes(self) -> int:
-        """How long it is by now; raises ``OSError`` where it is gone."""
+        """The file's current length; raises ``OSError`` if it is gone."""
         ...
 
     def close(self) -> None:
-        """Remove it; does nothing the second time."""
+        """Remove the file; a second call does nothing."""
         ...
 
 
 class Workspace:
-    """One run's own directory with its data file; leaves nothing behind, however the run ends."""
+    """A run's directory with its data file; removed however the run ends."""
 
     def __init__(self, place: Place) -> None:
         self.place: Place = place
@@ -195,7 +195,7 @@ class Workspace:
             self._directory, self._lock = _claim(place.path)
         except OSError as error:
             raise UserError(f"--path {place.path}: {error.strerror}; give a directory that you can write to") from None
-        # Not reached by a kill, for which the next run cleans.
+        # After a kill, the next run cleans up.
         atexit.register(self.close)
         self.data = self._directory / _DATA
         try:
@@ -206,15 +206,15 @@ class Workspace:
 
     @property
     def laid_out_bytes(self) -> int:
-        """How long the data file is by now."""
+        """The current length of the data file."""
         return self.place.device_bytes if self.place.device_bytes is not None else self.data.stat().st_size
 
     def files(self, count: int) -> tuple[Path, ...]:
-        """Names for more data files; they are removed with the first one."""
+        """Paths of more data files, which are removed with the first one."""
         return tuple(self.data.with_name(f"{_DATA}.{number}") for number in range(count))
 
     def close(self) -> None:
-        """Remove the data file and its directory; does nothing the second time."""
+        """Remove the data file and its directory; a second call does nothing."""
         directory, lock = self._directory, self._lock
         self._directory, self._lock = None, None
         if directory is not None and lock is not None:
@@ -229,20 +229,20 @@ class Workspace:
 
 
 class Scratch:
-    """One run's own directory for data sets and indices; leaves nothing behind, however the run ends.
+    """A run's directory for data sets and indices; removed however the run ends.
 
-    It is made when it is entered, but has its name before, so that a plan can say where things will be.
+    It is created on entry, but its name is known before, so that a plan can state the paths.
     """
 
     def __init__(self, parent: Path) -> None:
         self.parent = parent
         self._directory = _new_name(parent)
         self.folder = self._directory / _MADE
-        """What is in it goes with it."""
+        """The folder for the scenario's files, removed with the directory."""
         self._lock: int | None = None
 
     def close(self) -> None:
-        """Remove it with all that was made in it; does nothing the second time."""
+        """Remove the directory with all its content; a second call does nothing."""
         lock, self._lock = self._lock, None
         if lock is not None:
             _remove(self._directory, lock)
@@ -268,7 +268,7 @@ def _new_name(parent: Path) -> Path:
 
 
 def _claim(parent: Path, named: Path | None = None) -> tuple[Path, int]:
-    """A new directory with a lock file that this process holds; ``named``, or one of a new name."""
+    """Create a directory, ``named`` or with a new name, with a lock file that this process locks."""
     while True:
         directory = named or _new_name(parent)
         try:
@@ -282,7 +282,7 @@ def _claim(parent: Path, named: Path | None = None) -> tuple[Path, int]:
         try:
             lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The signature comes after the lock: without it nobody takes the directory for a dead run's.
+            # The signature is written after the lock: without it no run takes the directory for an abandoned one.
             os.write(lock, _SIGNATURE)
         except OSError:
             if lock >= 0:
@@ -296,11 +296,11 @@ def _claim(parent: Path, named: Path | None = None) -> tuple[Path, int]:
 
 
 def _remove(directory: Path, lock: int) -> None:
-    """Take away what this module made, the lock last, and the directory if nothing else lies in it."""
+    """Remove what this module created, the lock last, and the directory if it is empty."""
     for path in [*directory.glob(f"{_DATA}.*"), directory / _DATA]:
         with contextlib.suppress(OSError):
             path.unlink()
-    # The tree of a reading of metadata that was killed, and what a scenario made.
+    # The directory tree of a killed metadata reading, and a scenario's files.
     for path in (*directory.glob("names-*"), directory / _MADE):
         shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(OSError):
@@ -311,7 +311,7 @@ def _remove(directory: Path, lock: int) -> None:
 
 
 def clean_stale(parent: Path) -> list[Path]:
-    """Remove what dead runs of this user left in ``parent``; gives the directories that are gone."""
+    """Remove the directories that ended runs of this user left in ``parent``, and return them."""
     gone = []
     for directory in sorted(parent.glob("hwdyno-scratch-*")):
         if not _NAME.fullmatch(directory.name):
@@ -324,7 +324,7 @@ def clean_stale(parent: Path) -> list[Path]:
 
 
 def _lock_of_dead(directory: Path) -> int | None:
-    """The lock of a dead run's directory, now ours; none if it is alive, not ours, or not of this module."""
+    """The lock of an abandoned directory, which is then ours; none if its run goes on or it is not a workspace."""
     try:
         status = directory.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
@@ -337,6 +337,6 @@ def _lock_of_dead(directory: Path) -> int | None:
         if os.read(lock, len(_SIGNATURE) + 1) == _SIGNATURE:
             return lock
     except OSError:
-        pass  # Locked: its run is alive.
+        pass  # Locked: its run is going on.
     os.close(lock)
     return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hwdyno.machine import Machine
+from hwdyno.words import Declaration
 
 from simulation.reading import latencies, noisy, parameter, reading, stream
 
@@ -89,10 +90,10 @@ class Core:
 
     def load_ns(self, working_set: float, pages: str, stride: float, locality: str = "random") -> float:
         """Mean time of a dependent load of a random cycle: the share of it that each level holds, and page walks."""
-        held = working_set * LINE_BYTES / stride if stride > LINE_BYTES and stride % 4096 else working_set
+        occupied = working_set * LINE_BYTES / stride if stride > LINE_BYTES and stride % 4096 else working_set
         found, inside = 0.0, 0.0
         for size, ns in zip(self.caches_bytes, self.caches_ns, strict=True):
-            share = min(1.0, (size / held) ** 2)
+            share = min(1.0, (size / occupied) ** 2)
             found += max(0.0, share - inside) * ns
             inside = max(inside, share)
         found += (1 - inside) * self.memory_ns
@@ -102,15 +103,15 @@ class Core:
         missed = max(0.0, 1 - (reach / spread) ** 2) if locality == "random" else 0.0
         return found + missed * self.walk_ns
 
-    def moved_bytes_s(self, told: dict[str, Any]) -> float:
+    def moved_bytes_s(self, given: dict[str, Any]) -> float:
         """True bandwidth as STREAM counts it."""
-        operation, threads = str(told["operation"]), int(told["threads"])
+        operation, threads = str(given["operation"]), int(given["threads"])
         asking = min(threads, self.threads)
         bus = float(((asking * self.thread_bytes_s) ** -self.p + self.channels_bytes_s**-self.p) ** (-1 / self.p))
-        if int(told["working_set"]) / max(1, threads) <= self.caches_bytes[-1]:
+        if int(given["working_set"]) / max(1, threads) <= self.caches_bytes[-1]:
             return 4 * asking * self.thread_bytes_s
-        bus *= 1 - self.huge_gain * (told["pages"] == "4k")
-        bus *= 1 - self.far_loss * (int(told["node"]) > 0)
+        bus *= 1 - self.huge_gain * (given["pages"] == "4k")
+        bus *= 1 - self.far_loss * (int(given["node"]) > 0)
         return float(bus) / (COUNTED.get(operation, 1.0) if self.write_allocate else 1.0)
 
     def speed(self, now_s: float) -> float:
@@ -149,53 +150,53 @@ class Core:
         return {"cpu": cpu, "memory": {"modules": modules or None}}
 
 
-def run(core: Core, kernel: str, told: dict[str, Any], draw: random.Random, now_s: float = 0.0) -> dict[str, Any]:
+def run(core: Core, kernel: str, given: dict[str, Any], draw: random.Random, now_s: float = 0.0) -> dict[str, Any]:
     """A Reading of one of these kernels, begun at ``now_s``."""
     level = noisy(core.noise, draw) * core.speed(now_s)
-    runtime = float(told["runtime"])
+    runtime = float(given["runtime"])
     if kernel == "memory_latency":
         ns = level * core.load_ns(
-            int(told["working_set"]), str(told["pages"]), int(told["stride"]), str(told["locality"])
+            int(given["working_set"]), str(given["pages"]), int(given["stride"]), str(given["locality"])
         )
         loads = max(1, round(runtime * 1e9 / ns))
         did = stream("read", loads, latency_ns={"total": latencies(loads, ns)})
-        return _over_time(core, told, [did], 1, draw)
+        return _over_time(core, given, [did], 1, draw)
     if kernel == "memory_loaded_latency":
-        return _loaded(core, told, draw, level)
+        return _loaded(core, given, draw, level)
     if kernel == "memory_bandwidth":
-        rate = level * core.moved_bytes_s(told)
+        rate = level * core.moved_bytes_s(given)
         operations = max(1, round(rate * runtime / LINE_BYTES))
         did = stream("read", operations, operations * LINE_BYTES)
-        return _over_time(core, told, [did], int(told["threads"]), draw)
-    return _arithmetic(core, told, draw, level)
+        return _over_time(core, given, [did], int(given["threads"]), draw)
+    return _arithmetic(core, given, draw, level)
 
 
-def _loaded(core: Core, told: dict[str, Any], draw: random.Random, level: float) -> dict[str, Any]:
-    threads, block, runtime = int(told["threads"]), int(told["block"]), float(told["runtime"])
-    each_s = block / core.thread_bytes_s + float(told["delay"]) / core.clock_hz
+def _loaded(core: Core, given: dict[str, Any], draw: random.Random, level: float) -> dict[str, Any]:
+    threads, block, runtime = int(given["threads"]), int(given["block"]), float(given["runtime"])
+    each_s = block / core.thread_bytes_s + float(given["delay"]) / core.clock_hz
     offered = min(threads, core.threads) * block / each_s
     rate = level * (offered**-core.p + core.channels_bytes_s**-core.p) ** (-1 / core.p)
     busy = min(0.97, rate / core.channels_bytes_s / 1.02)
     ns = core.memory_ns * (1 + 0.2 * busy / (1 - busy))
     loads, moves = max(1, round(runtime * 1e9 / ns)), max(1, round(rate * runtime / block))
     chase = stream("chase", loads, latency_ns={"total": latencies(loads, ns)})
-    return _over_time(core, told, [chase, stream("read", moves, moves * block)], threads, draw)
+    return _over_time(core, given, [chase, stream("read", moves, moves * block)], threads, draw)
 
 
-def _arithmetic(core: Core, told: dict[str, Any], draw: random.Random, level: float) -> dict[str, Any]:
-    asked, threads, runtime = str(told["isa"]), int(told["threads"]), float(told["runtime"])
-    isa = core.isas[-1] if asked == "auto" else asked
+def _arithmetic(core: Core, given: dict[str, Any], draw: random.Random, level: float) -> dict[str, Any]:
+    wanted, threads, runtime = str(given["isa"]), int(given["threads"]), float(given["runtime"])
+    isa = core.isas[-1] if wanted == "auto" else wanted
     if isa not in core.isas:
         raise ValueError(f"this processor has no {isa}")
-    data = core.data_drop * (isa in WIDE and told["operands"] != "zero")
+    data = core.data_drop * (isa in WIDE and given["operands"] != "zero")
     clock = core.clock_hz * (1 - core.wide_drop * (isa in WIDE)) * (1 - data)
-    lanes = DOUBLES[isa] * (1 if told["precision"] == "double" or isa == "scalar" else 2)
-    flops = lanes * (2 if told["operation"] == "fma" else 1)
+    lanes = DOUBLES[isa] * (1 if given["precision"] == "double" or isa == "scalar" else 2)
+    flops = lanes * (2 if given["operation"] == "fma" else 1)
     free = 1 - core.neighbour
     late = 1.0 if core.throttle_at is None else core.throttle_at + (1 - core.throttle_at) * core.throttle_to
     rate = min(threads, core.threads) * clock * PIPES * free * late * min(level, 1.0)
     operations = max(1, round(rate * runtime))
-    made = _over_time(core, told, [stream("fma", operations, 0, operations * flops)], threads, draw)
+    made = _over_time(core, given, [stream("fma", operations, 0, operations * flops)], threads, draw)
     made["details"] |= {
         "isa": isa,
         "flop_per_instruction": float(flops),
@@ -210,10 +211,10 @@ def _arithmetic(core: Core, told: dict[str, Any], draw: random.Random, level: fl
 
 
 def _over_time(
-    core: Core, told: dict[str, Any], streams: list[dict[str, Any]], threads: int, draw: random.Random
+    core: Core, given: dict[str, Any], streams: list[dict[str, Any]], threads: int, draw: random.Random
 ) -> dict[str, Any]:
     """A Reading of these streams, spread over the samples as the noise and what is planted have it."""
-    runtime, interval_s = float(told["runtime"]), float(told["interval_s"])
+    runtime, interval_s = float(given["runtime"]), float(given["interval_s"])
     rows = max(1, round(runtime / interval_s))
     weights = []
     for row in range(rows):
@@ -230,7 +231,7 @@ def _over_time(
         runtime,
         streams,
         (runtime * min(threads, core.threads), 0.0),
-        asked=float(threads),
+        in_flight=float(threads),
         samples={"interval_s": interval_s, "operations": sampled, "bytes": moved},
         details={"verification": "failed" if core.wrong_results else "passed"},
     )
@@ -257,17 +258,20 @@ _TRAFFIC = [
     parameter("threads", "integer", 1, min=1, max=1024),
     parameter("working_set", "integer", 512 << 20, unit="B", min=64, max=1 << 44),
 ]
-KERNELS: tuple[dict[str, Any], ...] = (
-    {
-        "name": "memory_bandwidth",
-        "measures": "bytes that memory moves (simulated)",
-        "parameters": [*_TRAFFIC, *_TIMES, *_PLACE],
-        "pass": [["operations", "1"], ["bytes", "block"]],
-    },
-    {
-        "name": "memory_latency",
-        "measures": "time of a dependent load (simulated)",
-        "parameters": [
+KERNELS = {
+    "memory_bandwidth": Declaration(
+        measures="bytes that memory moves (simulated)",
+        operation="block",
+        counts={"operations": "1", "bytes": "block"},
+        stateful=False,
+        axes=(*_TRAFFIC, *_TIMES, *_PLACE),
+    ),
+    "memory_latency": Declaration(
+        measures="time of a dependent load (simulated)",
+        operation="access",
+        counts={"operations": "1"},
+        stateful=False,
+        axes=(
             parameter("working_set", "integer", 256 << 20, unit="B", min=64, max=1 << 44),
             parameter("locality", "choice", "random", choices=["random", "local"]),
             parameter("local_size", "integer", 256 << 10, unit="B", min=64, max=1 << 44),
@@ -276,27 +280,26 @@ KERNELS: tuple[dict[str, Any], ...] = (
             parameter("threads", "integer", 1, min=1, max=1024),
             *_TIMES,
             *_PLACE,
-        ],
-        "pass": [["operations", "1"]],
-    },
-    {
-        "name": "memory_loaded_latency",
-        "measures": "time of a dependent load beside traffic (simulated)",
-        "parameters": [*_TRAFFIC, parameter("delay", "integer", 0, min=0, max=1 << 32), *_TIMES, *_PLACE],
-        "pass": [["operations", "1"], ["bytes", "block"]],
-    },
-    {
-        "name": "compute_flops",
-        "measures": "arithmetic in registers (simulated)",
-        "parameters": [
+        ),
+    ),
+    "memory_loaded_latency": Declaration(
+        measures="time of a dependent load beside traffic (simulated)",
+        operation="access",
+        counts={"operations": "1", "bytes": "block"},
+        stateful=False,
+        axes=(*_TRAFFIC, parameter("delay", "integer", 0, min=0, max=1 << 32), *_TIMES, *_PLACE),
+    ),
+    "compute_flops": Declaration(
+        measures="arithmetic in registers (simulated)",
+        counts={"operations": "1"},
+        stateful=False,
+        axes=(
             parameter("operation", "choice", "fma", choices=["fma", "add", "multiply", "dot"]),
             parameter("precision", "text", "double"),
             parameter("isa", "text", "auto"),
             parameter("operands", "choice", "nonzero", choices=["nonzero", "zero"]),
             parameter("threads", "integer", 1, min=1, max=1024),
             *_TIMES,
-        ],
-        "pass": [["operations", "1"]],
-    },
-)
-NAMES = frozenset(str(one["name"]) for one in KERNELS)
+        ),
+    ),
+}

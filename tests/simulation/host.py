@@ -14,7 +14,7 @@ from typing import Any
 
 from hwdyno.machine import Machine
 from hwdyno.topology import Topology
-from hwdyno.words import UserError
+from hwdyno.words import Declaration, UserError
 
 from simulation import core, storage
 from simulation.machine import SimulatedMachine
@@ -23,12 +23,11 @@ from simulation.reading import filled, latencies, parameter, reading, stream
 __all__ = ["SimulatedHost", "SimulatedMachine"]
 
 IDLE_NS = 12
-_IDLE: dict[str, Any] = {
-    "name": "idle",
-    "measures": "what the tool itself costs an operation (simulated)",
-    "parameters": [parameter("runtime", "number", 0.2, "s", min=0.001, max=86_400.0)],
-    "pass": [["operations", "1"]],
-}
+_IDLE = Declaration(
+    measures="what the tool itself costs an operation (simulated)",
+    counts={"operations": "1"},
+    axes=(parameter("runtime", "number", 0.2, "s", min=0.001, max=86_400.0),),
+)
 
 
 class SimulatedHost:
@@ -53,16 +52,16 @@ class SimulatedHost:
         """The simulated machine's processors."""
         return Topology.of_machine(self.machine.survey())
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
+    def kernels(self) -> dict[str, Declaration]:
         """The declarations of the kernels that it simulates."""
-        return {one["name"]: one for one in (*storage.KERNELS, _IDLE, *core.KERNELS)}
+        return {**storage.KERNELS, "idle": _IDLE, **core.KERNELS}
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """A Reading as the engine gives it, at once."""
         declared = self.kernels().get(kernel)
         if declared is None:
             raise UserError(f"no kernel is called '{kernel}'; there are: {', '.join(self.kernels())}")
-        full = filled(declared, parameters)
+        full = filled(kernel, declared, parameters)
         key = zlib.crc32(repr((self.machine.seed, kernel, sorted((k, str(v)) for k, v in full.items()))).encode())
         self._calls[key] = self._calls.get(key, 0) + 1
         read = {
@@ -78,7 +77,7 @@ class SimulatedHost:
 
     def read(self, kernel: str, given: dict[str, Any], draw: random.Random) -> dict[str, Any]:
         """What one of its kernels hands back of all of its parameters."""
-        if kernel in core.NAMES:
+        if kernel in core.KERNELS:
             return core.run(self.machine.core, kernel, given, draw, self.now_s)
         if kernel == "idle":
             return _idle(float(given["runtime"]))
@@ -109,4 +108,4 @@ def _idle(elapsed_s: float) -> dict[str, Any]:
     operations = round(elapsed_s * 1e9 / IDLE_NS)
     did = stream("idle", operations, latency_ns={"total": latencies(operations, IDLE_NS)})
     samples = {"interval_s": elapsed_s, "operations": [[operations]], "bytes": [[0]]}
-    return reading(elapsed_s, [did], (elapsed_s, 0.0), asked=1.0, samples=samples)
+    return reading(elapsed_s, [did], (elapsed_s, 0.0), in_flight=1.0, samples=samples)

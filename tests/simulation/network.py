@@ -15,6 +15,7 @@ from typing import Any
 
 from hwdyno.machine import Machine, Nic
 from hwdyno.statistics import Histogram
+from hwdyno.words import Declaration, Kind
 
 from simulation.host import SimulatedHost, SimulatedMachine
 from simulation.reading import noisy, parameter, reading, stream
@@ -105,7 +106,7 @@ class SimulatedNetwork(SimulatedHost):
         nic = Nic("eth0", driver="simulated", virtual=self.path.virtual, bits_s=bits_s, mtu=mtu, up=True)
         return replace(super().survey(path), nics=(nic,))
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
+    def kernels(self) -> dict[str, Declaration]:
         """The declarations of the kernels that it simulates."""
         return super().kernels() | _KERNELS
 
@@ -159,10 +160,8 @@ class SimulatedNetwork(SimulatedHost):
         rtt_s = path.rtt_s + (path.queue_s if limit == "wire" else 0.0)
         share = path.loss + (0.02 if limit == "policer" else 1e-4 if limit == "wire" else 0.0)
         lost = share
-        if udp and (asked := offered or 2 * path.wire_bytes_s(block)) > min(
-            limits["wire"], limits.get("policer", 1e18)
-        ):
-            lost = 1 - each / asked
+        if udp and (sent := offered or 2 * path.wire_bytes_s(block)) > min(limits["wire"], limits.get("policer", 1e18)):
+            lost = 1 - each / sent
         cpu = {end: moved / 1024 * cost * 1e-9 for end, cost in costs.items()}
         limited = {"receiver": 0.02, "buffer": 0.02}
         if limit == "window":
@@ -199,7 +198,7 @@ class SimulatedNetwork(SimulatedHost):
             elapsed,
             [stream(name, sum(counts), sum(counts) * block) for name in names],
             (0.1 * own, 0.9 * own),
-            asked=float(streams * ways),
+            in_flight=float(streams * ways),
             samples={
                 "interval_s": interval_s,
                 "operations": [counts for _ in names],
@@ -241,27 +240,23 @@ class SimulatedNetwork(SimulatedHost):
             count * mean_ns / 1e9 / depth,
             [stream("round_trip", count, latency_ns=latency)],
             (0.2 * cpu_s, 0.8 * cpu_s),
-            asked=float(depth),
+            in_flight=float(depth),
             samples={"interval_s": runtime, "operations": [[count]], "bytes": [[0]]},
             details=details,
         )
 
 
-def _declared(name: str, passes: list[list[str]], parameters: dict[str, Any]) -> dict[str, Any]:
-    kinds = {bool: "flag", int: "integer", float: "number", str: "text"}
+def _declared(name: str, counts: dict[str, str], parameters: dict[str, Any]) -> Declaration:
+    kinds: dict[type, Kind] = {bool: "flag", int: "integer", float: "number", str: "text"}
     common = {"server": "10.0.0.2", "runtime": 1.0, "ramp_time": 0.0, "interval_s": 0.1}
-    return {
-        "name": name,
-        "measures": f"{name} (simulated)",
-        "parameters": [parameter(one, kinds[type(value)], value) for one, value in (parameters | common).items()],
-        "pass": passes,
-    }
+    axes = (parameter(one, kinds[type(value)], value) for one, value in (parameters | common).items())
+    return Declaration(measures=f"{name} (simulated)", counts=counts, axes=tuple(axes))
 
 
-_KERNELS: dict[str, dict[str, Any]] = {
+_KERNELS = {
     "network_throughput": _declared(
         "network_throughput",
-        [["operations", "1"], ["bytes", "block"]],
+        {"operations": "1", "bytes": "block"},
         {
             **{"protocol": "tcp", "streams": 1, "block": 0, "direction": "up", "rate": 0, "congestion": ""},
             **{"mss": 0, "window": 0, "zero_copy": False, "skip_rx_copy": False, "handing": "batched"},
@@ -270,11 +265,11 @@ _KERNELS: dict[str, dict[str, Any]] = {
     ),
     "network_latency": _declared(
         "network_latency",
-        [["operations", "1"]],
+        {"operations": "1"},
         {
             **{"protocol": "tcp", "exchange": "echo", "message": 64, "in_flight": 1, "waiting": "sleep"},
             **{"load_streams": 0, "direction": "up", "congestion": "", "port": 5201},
         },
     ),
-    "network_ping": _declared("network_ping", [["operations", "1"]], {"message": 56, "in_flight": 1, "rate": 0.0}),
+    "network_ping": _declared("network_ping", {"operations": "1"}, {"message": 56, "in_flight": 1, "rate": 0.0}),
 }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from hwdyno.axes import FIELD
 from hwdyno.statistics import Histogram
-from hwdyno.words import UserError
+from hwdyno.words import Axis, Declaration, Kind, UserError
 
 # The shape of latencies: quantiles of a log-normal with sigma 0.25, as shares of the mean.
 _SHAPE_BINS = 24
@@ -58,16 +60,16 @@ def reading(
     elapsed_s: float,
     streams: Sequence[Mapping[str, Any]],
     cpu_s: tuple[float, float],
-    asked: float,
+    in_flight: float,
     **more: Any,
 ) -> dict[str, Any]:
-    """A Reading without faults; ``cpu_s`` is the user's and the system's, ``asked`` the operations in flight."""
+    """A Reading without faults; ``cpu_s`` is the user's and the system's, ``in_flight`` the operations."""
     return {
         "elapsed_s": elapsed_s,
         "streams": list(streams),
         "samples": {"interval_s": 0.0, "operations": [], "bytes": []},
         "cpu": {"user_s": cpu_s[0], "system_s": cpu_s[1]},
-        "concurrency_asked": asked,
+        "concurrency_asked": in_flight,
         "counters": {},
         "faults": [],
         "notes": [],
@@ -77,15 +79,17 @@ def reading(
     }
 
 
-def parameter(name: str, kind: str, default: Any, unit: str = "", **more: Any) -> dict[str, Any]:
-    """The declaration of one parameter."""
-    return {"name": name, "means": name, "unit": unit, "type": kind, "default": default, **more}
+def parameter(name: str, kind: Kind, default: Any, unit: str = "", **more: Any) -> Axis:
+    """The declaration of one parameter; of an axis that the field knows, its role and what its words mean besides."""
+    known = replace(FIELD.get(name, Axis(name)), kind=kind, default=default, means=name)
+    least, most, choices = more.get("min"), more.get("max"), tuple(more.get("choices", ()))
+    return replace(known, unit=unit or known.unit, least=least, most=most, choices=choices)
 
 
-def filled(declared: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def filled(kernel: str, declaration: Declaration, given: Mapping[str, Any]) -> dict[str, Any]:
     """What a kernel uses: what is given, and its defaults for the rest; raises ``UserError`` for what it lacks."""
-    known = {one["name"]: one["default"] for one in declared["parameters"]}
+    known = {axis.name: axis.default for axis in declaration.axes}
     for name in given:
         if name not in known:
-            raise UserError(f"{declared['name']} has no parameter '{name}'; it has: {', '.join(known)}")
+            raise UserError(f"{kernel} has no parameter '{name}'; it has: {', '.join(known)}")
     return {name: given[name] if given.get(name) is not None else value for name, value in known.items()}

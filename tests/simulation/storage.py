@@ -7,10 +7,12 @@ import math
 import random
 from typing import Any
 
+from hwdyno.axes import traits_of, write_share
+from hwdyno.words import Declaration
+
 from simulation.machine import SimulatedMachine
 from simulation.reading import LEVEL, latencies, noisy, parameter, reading, stream
 
-SYNCHRONOUS = {"psync", "mmap"}
 MEMORY_BYTES_S = 6e9
 MEMORY_OPERATIONS_S = 1.5e6
 LAYOUT_BLOCK = 1 << 20
@@ -29,12 +31,13 @@ def _blocks(
     rw, bs = str(given["rw"]), int(given["bs"])
     jobs, runtime = int(given["numjobs"]), float(given["runtime"])
     direct = bool(given["direct"]) and not machine.direct_refused
-    synchronous = given["ioengine"] in SYNCHRONOUS
-    buffered_aio = given["ioengine"] == "libaio" and not direct
+    traits = traits_of(KERNELS["storage_blocks"].axes, given)
+    synchronous = "synchronous" in traits
+    buffered_aio = "synchronous_buffered" in traits and not direct
     depth = 1 if synchronous else int(given["iodepth"])
     reached = min(depth, machine.depth_cap or depth, 1 if buffered_aio else depth)
-    percent = {"read": 100, "write": 0}.get(rw.removeprefix("rand"), int(given["rwmixread"]))
-    read_share = percent / 100
+    read_share = 1 - write_share(KERNELS["storage_blocks"].axes, given)
+    percent = round(100 * read_share)
     rate = machine.operations_per_s(rw, percent, bs, reached * jobs)
     missed = min(1.0, machine.cache_share + machine.unwritten_share + machine.hole_share) * read_share
     if missed:
@@ -80,7 +83,7 @@ def _blocks(
         elapsed,
         streams,
         (0.2 * cpu, 0.8 * cpu),
-        asked=0.0 if given["rate"] else float(depth * jobs),
+        in_flight=0.0 if given["rate"] else float(depth * jobs),
         samples={
             "interval_s": interval_s,
             "operations": list(sampled.values()),
@@ -165,7 +168,7 @@ def _layout(machine: SimulatedMachine, given: dict[str, Any]) -> dict[str, Any]:
         size / (machine.read_bytes_s * machine.write_bytes_factor),
         [stream("write", max(1, size // LAYOUT_BLOCK), size)],
         (size * 1e-10, size * 2e-10),
-        asked=1.0,
+        in_flight=1.0,
         counters={"process_write_bytes": size, "device_write_bytes": size},
         details={"size_bytes": size},
     )
@@ -189,11 +192,14 @@ def _open_loop_s(rate: float, capacity: float, machine: SimulatedMachine, runtim
     return machine.latency_one_s + all_busy / (m / machine.latency_one_s - rate)
 
 
-KERNELS: tuple[dict[str, Any], ...] = (
-    {
-        "name": "storage_blocks",
-        "measures": "reads and writes of blocks of a file (simulated)",
-        "parameters": [
+KERNELS = {
+    "storage_blocks": Declaration(
+        measures="reads and writes of blocks of a file (simulated)",
+        operation="I/O",
+        counts={"operations": "1", "bytes": "bs"},
+        writes="device",
+        consent=("destroy", "serial"),
+        axes=(
             parameter("path", "text", "/simulated/data"),
             parameter("rw", "choice", "randread", choices=["read", "write", "randread", "randwrite", "rw", "randrw"]),
             parameter("rwmixread", "integer", 50, min=0, max=100),
@@ -217,17 +223,16 @@ KERNELS: tuple[dict[str, Any], ...] = (
             parameter("interval_s", "number", 0.1, "s", min=0.001, max=3600.0),
             parameter("share", "choice", "partition", choices=["partition", "whole"]),
             parameter("cpus", "integers", []),
-        ],
-        "pass": [["operations", "1"], ["bytes", "bs"]],
-    },
-    {
-        "name": "storage_layout",
-        "measures": "writes a data file of incompressible data (simulated)",
-        "parameters": [
+        ),
+    ),
+    "storage_layout": Declaration(
+        measures="writes a data file of incompressible data (simulated)",
+        counts={"bytes": "size"},
+        writes="file",
+        axes=(
             parameter("path", "text", "/simulated/data"),
             parameter("size", "integer", 1 << 30, "B", min=512, max=1 << 50),
             parameter("seed", "integer", 1, min=0, max=1 << 62),
-        ],
-        "pass": [["bytes", "size"]],
-    },
-)
+        ),
+    ),
+}

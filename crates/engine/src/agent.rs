@@ -40,7 +40,7 @@ pub fn serve(mut input: impl BufRead, output: impl Write + Send + 'static) {
         match read_line(&mut input) {
             Line::Text(bytes) => agent.request(&bytes),
             Line::TooLong => {
-                agent.refuse(&Value::Null, &Error::usage(format!("a request is over {LONGEST_LINE} bytes")))
+                agent.refuse(&Value::Null, &Error::usage(format!("a request is over {LONGEST_LINE} bytes")));
             }
             Line::End => break,
         }

@@ -59,6 +59,7 @@ pub fn disarm() {
 }
 
 /// When the last armed gate opened, once; none where no team came to one.
+#[must_use]
 pub fn take_opened_ns() -> Option<u64> {
     Some(std::mem::take(&mut state().opened_ns)).filter(|ns| *ns > 0)
 }

@@ -1,5 +1,7 @@
 //! The agent in one process: any bytes give documents, a held run starts when it is told to, and nothing stays behind.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests, where a failure is what a panic is for")]
+
 use std::io::{self, BufReader, Read, Write};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hwdyno.ceilings import memory
-from hwdyno.ceilings.bounds import Bound, Held, applies, bound_for, bound_of, bounds_for, held_against
+from hwdyno.ceilings.bounds import Bound, Held, block_bytes, bound_for, bound_of, bounds_for, held_against
 from hwdyno.ceilings.derived import with_derived
 from hwdyno.ceilings.given import parse_given
 from hwdyno.ceilings.site import summed
@@ -21,7 +21,7 @@ from hwdyno.words import Ceiling
 __all__ = [
     "Bound",
     "Held",
-    "applies",
+    "block_bytes",
     "bound_for",
     "bound_of",
     "bounds_for",

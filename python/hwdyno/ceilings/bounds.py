@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hwdyno.axes import FIELD_AXES, read_share, traits_of
 from hwdyno.ceilings import derived
-from hwdyno.units import format_value, parse_size
-from hwdyno.words import Ceiling, CeilingClass, Measurement, Scalar, UserError, Value
+from hwdyno.units import as_number, format_value
+from hwdyno.words import Axis, Ceiling, CeilingClass, Measurement, Scalar, Value
 
 RATED_BLOCK_BYTES = 4096
 """Makers rate operations a second at this size; a larger block cannot be moved more often."""
@@ -23,45 +24,28 @@ class Bound:
     formula: str
 
 
-def read_share(parameters: Mapping[str, Scalar]) -> float | None:
-    """The share of bytes that is read (0 to 1) by ``rw`` and ``rwmixread``; none where there is no ``rw``."""
-    rw = parameters.get("rw")
-    if not isinstance(rw, str):
-        return None
-    pattern, _, mix = rw.partition(":")
-    if pattern in {"read", "randread"}:
-        return 1.0
-    if pattern in {"write", "randwrite"}:
-        return 0.0
-    percent = float(mix) if mix.isdigit() else parameters.get("rwmixread")
-    return float(percent) / 100 if isinstance(percent, int | float) else 0.5
+def block_bytes(parameters: Mapping[str, Scalar], axes: Iterable[Axis] = FIELD_AXES) -> int | None:
+    """The bytes of one operation; none where no axis tells."""
+    sizes = (as_number(parameters.get(axis.name)) for axis in axes if axis.role == "size")
+    return next((int(size) for size in sizes if size), None)
 
 
-def block_bytes(parameters: Mapping[str, Scalar]) -> int | None:
-    """The block size ``bs`` in bytes; none where there is none."""
-    bs = parameters.get("bs")
-    try:
-        return parse_size(bs) if isinstance(bs, str | int) and not isinstance(bs, bool) else None
-    except UserError:
-        return None
-
-
-def bound_of(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> Bound | None:
+def bound_of(ceiling: Ceiling, parameters: Mapping[str, Scalar], axes: Sequence[Axis] = FIELD_AXES) -> Bound | None:
     """What ``ceiling`` lets a measurement with these parameters reach; none where it says nothing of it.
 
-    A bound of reads alone lets a mix that reads a share r reach 1/r of it, and so for writes.
+    ``axes`` are the kernel's. A bound of reads alone lets a mix that reads a share r reach 1/r of it; so for writes.
     """
     own = derived.applies(ceiling, parameters)
     if own is not None:
         return Bound(ceiling, ceiling.value, ceiling.unit, ceiling.formula) if own else None
-    share = read_share(parameters)
+    share = read_share(axes, parameters)
     metric, value, formula = ceiling.metric, ceiling.value, ceiling.formula
     if share is None:
         named = metric.startswith(("read", "write", "rand"))
         return None if named else Bound(ceiling, value, ceiling.unit, formula)
     if ceiling.unit == "operations/s":
-        size = block_bytes(parameters)
-        random = str(parameters.get("rw")).startswith("rand") or metric.startswith("total")
+        size = block_bytes(parameters, axes)
+        random = "random" in traits_of(axes, parameters) or metric.startswith("total")
         if size is None or size < RATED_BLOCK_BYTES or not random:
             return None
         value *= size
@@ -79,14 +63,11 @@ def bound_of(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> Bound | None
     return Bound(ceiling, value, "bytes/s", formula)
 
 
-def applies(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> bool:
-    """Whether the ceiling says anything of a measurement with these parameters (its axes and what is fixed)."""
-    return bound_of(ceiling, parameters) is not None
-
-
-def bounds_for(ceilings: Iterable[Ceiling], parameters: Mapping[str, Scalar]) -> tuple[Bound, ...]:
+def bounds_for(
+    ceilings: Iterable[Ceiling], parameters: Mapping[str, Scalar], axes: Sequence[Axis] = FIELD_AXES
+) -> tuple[Bound, ...]:
     """Every bound of a measurement with these parameters, the tightest first."""
-    found = (bound_of(ceiling, parameters) for ceiling in ceilings)
+    found = (bound_of(ceiling, parameters, axes) for ceiling in ceilings)
     return tuple(sorted((bound for bound in found if bound), key=lambda bound: bound.value))
 
 
@@ -108,17 +89,18 @@ class Held:
 
 
 def held_against(
-    ceilings: Iterable[Ceiling], point: Measurement, parameters: Mapping[str, Scalar], kind: CeilingClass | None = None
+    ceilings: Iterable[Ceiling],
+    point: Measurement,
+    parameters: Mapping[str, Scalar],
+    kind: CeilingClass | None = None,
+    axes: Sequence[Axis] = FIELD_AXES,
 ) -> list[Held]:
     """A measurement against each ceiling that bounds it, of one class or of any, the tightest first.
 
-    ``parameters`` are all of the point's, what its experiment fixes included.
+    ``parameters`` are all of the point's, what its experiment fixes included; ``axes`` are its kernel's.
     """
-    whole = dict(parameters)
-    if whole.get("rw") is None and whole.get("rwmixread") is not None:
-        whole["rw"] = "rw"
     found = []
-    for bound in bounds_for((one for one in ceilings if kind in {None, one.kind}), whole):
+    for bound in bounds_for((one for one in ceilings if kind in {None, one.kind}), parameters, axes):
         measured = next((v for v in (point.throughput, point.rate) if v is not None and v.unit == bound.unit), None)
         if measured is not None and bound.value > 0:
             found.append(Held(measured.value / bound.value, bound, measured))

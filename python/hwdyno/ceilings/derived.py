@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hwdyno.ceilings import network
-from hwdyno.units import format_count, format_value, number_at
+from hwdyno.units import format_count, format_value, number_at, plural
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run
 
 DERIVED = "derived from this run's own readings: "
@@ -107,10 +107,10 @@ def _peak(unit: str, cores: int, clock_hz: float, wide: float, pipes: float, isa
     how = (
         f"1 tile unit, {format_count(wide)} {word} in {TILE_CYCLES} cycles"
         if isa == "amx"
-        else f"{pipes:.0f} {isa} unit{'s' if pipes > 1 else ''} x {wide:.0f} {word} an instruction"
+        else f"{plural(pipes, f'{isa} unit')} x {wide:.0f} {word} an instruction"
     )
     formula = (
-        f"{cores} core{'s' if cores > 1 else ''} x {clock_hz / 1e9:.2f} GHz x {each:.0f} {word} a cycle "
+        f"{plural(cores, 'core')} x {clock_hz / 1e9:.2f} GHz x {each:.0f} {word} a cycle "
         f"({how}) = {format_value(value, unit)}"
     )
     source = f"{DERIVED}instruction sets by feature bits, units settled by timing, clock by a dependent chain"

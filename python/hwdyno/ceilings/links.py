@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hwdyno.machine import Link
-from hwdyno.units import format_bytes_s
+from hwdyno.units import format_bytes_s, plural
 from hwdyno.words import Ceiling
 
 PCIE_GT_S = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
@@ -55,7 +55,7 @@ def pcie(generation: int, lanes: int) -> Rate:
     bytes_s = giga * 1e9 * lanes * data / signal / 8
     return Rate(
         bytes_s,
-        f"{giga:g} GT/s × {lanes} lane{'s' if lanes > 1 else ''} × {data}/{signal} / 8 {_equals(bytes_s)}",
+        f"{giga:g} GT/s × {plural(lanes, 'lane')} × {data}/{signal} / 8 {_equals(bytes_s)}",
         f"PCI Express Base Specification {generation}.0: {data}b/{signal}b encoding"
         if generation < 6
         else "PCI Express Base Specification 6.0: 242 B of each 256 B flit",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from hwdyno.machine import Memory, MemoryModule
-from hwdyno.units import format_bytes_s
+from hwdyno.units import format_bytes_s, plural
 from hwdyno.words import Ceiling
 
 CHANNEL_BYTES = 8
@@ -29,7 +29,7 @@ def of_modules(memory: Memory) -> tuple[Ceiling, ...]:
     # Modules of unlike speed run at the slowest one's.
     rate, count = min(rates), len(channels)
     value = rate * 1e6 * count * CHANNEL_BYTES
-    formula = f"{rate:.0f} MT/s x {count} populated channel{'s' if count > 1 else ''} x 8 B = {format_bytes_s(value)}"
+    formula = f"{rate:.0f} MT/s x {plural(count, 'populated channel')} x 8 B = {format_bytes_s(value)}"
     source = "SMBIOS type 17: configured speed and locators of the modules that are there"
     return (Ceiling("dram_bytes_s", "physical", value, "bytes/s", formula, source, f"{count} DRAM channels"),)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from hwdyno.units import format_bytes_s, format_value, positive
+from hwdyno.units import format_bytes_s, format_value, plural, positive
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters
 
 KERNEL = "network_throughput"
@@ -105,14 +105,9 @@ def _copies(parameters: Parameters, point: Measurement, processors: int) -> Ceil
     cores = max(1.0, min(threads / (3 - copies), processors or threads))
     bytes_s = copy * cores / copies
     formula = (
-        f"{format_value(copy, 'bytes/s')} that one core copies x {cores:.0f} core{'s' if cores > 1 else ''} / "
+        f"{format_value(copy, 'bytes/s')} that one core copies x {plural(cores, 'core')} / "
         f"{copies} cop{'ies' if copies > 1 else 'y'} = {format_bytes_s(bytes_s)}"
     )
     source = "a copy of a few MiB (memory_bandwidth) in the same run; loopback has no link"
     metric = f"copies/{_copies_key(parameters)}"
     return Ceiling(metric, "reference", bytes_s, "bytes/s", formula, source, "memory copies")
-
-
-def best(ceilings: Iterable[Ceiling], parameters: Mapping[str, Any]) -> Ceiling | None:
-    """The ceiling of a path that bounds a measurement with these parameters."""
-    return next((one for one in ceilings if applies(one, parameters)), None)

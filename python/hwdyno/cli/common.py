@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 
 SHORTEST_SHOWN_S = 0.1
+AXIS_PREFIX = "axis_"
+"""Prefix of an axis option's name among the parsed arguments."""
 
 
 def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) -> None:
@@ -73,9 +75,17 @@ def add_scenario(parser: argparse.ArgumentParser, kind: Kind) -> None:
             where.add_argument(one.flag, dest=one.name, metavar=one.metavar, help=one.help, **how)
 
 
+def given_axes(args: argparse.Namespace) -> dict[str, str]:
+    """The axes given on the command line, as typed."""
+    return {
+        name.removeprefix(AXIS_PREFIX): value
+        for name, value in vars(args).items()
+        if name.startswith(AXIS_PREFIX) and value is not None
+    }
+
+
 def request_of(args: argparse.Namespace, command: str, **more: Any) -> Request:
     """What the options say is to be measured; ``more`` are fields that they do not say."""
-    from hwdyno.cli.resource import given_axes
     from hwdyno.scenarios import Request, place_of
     from hwdyno.units import parse_duration
 
@@ -329,14 +339,14 @@ def dry_run(scenario: Scenario, host: Host) -> int:
     preparations, write_bytes_s = scenario.prepares(), write_speed(scenario, host)
     lines = scenario.points(write_bytes_s)
     out = sys.stdout.write
-    width = max(len(described(line.parameters)) for line in lines)
+    width = max(len(described(line.parameters, line.axes)) for line in lines)
     name_width = max(len(line.experiment) for line in lines)
     for text in scenario.needs:
         out(f"{text}\n")
     for line in lines:
         writes = f"writes up to {format_bytes(line.writes_bytes)}" if line.writes_bytes else "writes nothing"
         out(
-            f"{line.experiment:{name_width}}  {described(line.parameters):{width}}  "
+            f"{line.experiment:{name_width}}  {described(line.parameters, line.axes):{width}}  "
             f"{format_duration(line.takes_s):>8}  {writes}\n"
         )
     list_preparations(preparations, write_bytes_s)

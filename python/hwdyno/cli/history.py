@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hwdyno.printable import columns, printable
-from hwdyno.units import format_value
+from hwdyno.units import format_value, plural
 
 if TYPE_CHECKING:
     from hwdyno.store import Entry
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     store = Store(args.store)
     if args.rebuild:
         count = store.rebuild()
-        sys.stderr.write(f"the index was made again from {count} document{'' if count == 1 else 's'}\n")
+        sys.stderr.write(f"the index was made again from {plural(count, 'document')}\n")
     entries = store.history()
     if args.limit is not None:
         entries = entries[: args.limit]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.printable import console_on, printable
 from hwdyno.units import format_bytes, format_size, format_value, plural
@@ -16,6 +16,8 @@ from hwdyno.words import Ceiling, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from hwdyno.machine import BlockQueue, Conditions, Cpu, Gpu, Link, Machine, Memory, Nic, Storage
 
 Rows = Iterator[tuple[str, str]]
 
@@ -65,31 +67,30 @@ def run(args: argparse.Namespace) -> int:
         document = {**machine, "ceilings": [asdict(ceiling) for ceiling in ceilings]}
         sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
-        show(machine, ceilings, why_none(typed), sys.stdout)
+        show(typed, ceilings, why_none(typed), sys.stdout)
     return 0
 
 
-def show(machine: dict[str, Any], ceilings: tuple[Ceiling, ...], without: tuple[str, ...], out: TextIO) -> None:
+def show(machine: Machine, ceilings: tuple[Ceiling, ...], without: tuple[str, ...], out: TextIO) -> None:
     """Print the sections for a reader."""
     console = console_on(out)
     machine, ceilings, without = printable((machine, ceilings, without))
     if not console.is_terminal:
         console.width = max(console.width, 110)
-    storage = machine.get("storage") or {}
     sections = {
         "System": _system(machine),
-        "Processor": _processor(machine.get("cpu") or {}),
-        "Memory": _memory(machine.get("memory") or {}),
-        f"Storage behind {storage.get('path')}": _storage(storage),
-        "Network": _network(machine.get("nics") or ()),
-        "GPU": _gpus(machine.get("gpus") or ()),
-        "Conditions": _conditions(machine.get("conditions") or {}),
+        "Processor": _processor(machine.cpu),
+        "Memory": _memory(machine.memory),
+        f"Storage behind {machine.storage.path}": _storage(machine.storage),
+        "Network": _network(machine.nics),
+        "GPU": _gpus(machine.gpus),
+        "Conditions": _conditions(machine.conditions),
     }
     for title, rows in sections.items():
         _section(console, title, list(rows))
         if title.startswith("Storage"):
             _section(console, "Ceilings of this storage", list(_ceilings(ceilings, without)))
-    _section(console, "Not known", list(_unknown(machine.get("unknown") or {})))
+    _section(console, "Not known", list(_unknown(machine.unknown)))
 
 
 def _section(console: Console, title: str, rows: list[tuple[str, str]]) -> None:
@@ -112,120 +113,113 @@ def _section(console: Console, title: str, rows: list[tuple[str, str]]) -> None:
     console.file.write(f"{out}\n\n")
 
 
-def _system(machine: dict[str, Any]) -> Rows:
-    system = machine.get("os") or {}
-    yield "host", ", ".join(_said(machine.get("hostname"), machine.get("board")))
-    kernel = f"Linux {system['kernel']}" if system.get("kernel") else None
-    yield "system", ", ".join(_said(system.get("distribution"), kernel, system.get("architecture")))
-    unknown = machine.get("unknown") or {}
-    if machine.get("hypervisor") or "hypervisor" in unknown:
-        yield "hypervisor", str(machine.get("hypervisor") or "one that does not give its name")
-    inside = machine.get("container") or {}
+def _system(machine: Machine) -> Rows:
+    system, inside = machine.os, machine.container
+    yield "host", ", ".join(_known(machine.hostname, machine.board))
+    kernel = f"Linux {system.kernel}" if system.kernel else None
+    yield "system", ", ".join(_known(system.distribution, kernel, system.architecture))
+    if machine.hypervisor or "hypervisor" in machine.unknown:
+        yield "hypervisor", machine.hypervisor or "one that does not give its name"
     limits = []
-    if inside.get("cpu_limit") is not None:
-        limits.append(f"{inside['cpu_limit']:g} processors")
-    if inside.get("memory_limit_bytes") is not None:
-        limits.append(f"{format_size(inside['memory_limit_bytes'])} of memory")
-    allowed, threads = inside.get("cpuset"), (machine.get("cpu") or {}).get("threads")
-    if allowed and threads and len(allowed) < threads:
-        limits.append(f"processors {_ranges(allowed)}")
-    if inside.get("kind"):
-        yield "container", str(inside["kind"])
+    if inside.cpu_limit is not None:
+        limits.append(f"{inside.cpu_limit:g} processors")
+    if inside.memory_limit_bytes is not None:
+        limits.append(f"{format_size(inside.memory_limit_bytes)} of memory")
+    if inside.cpuset and len(inside.cpuset) < (machine.cpu.threads or 0):
+        limits.append(f"processors {_ranges(inside.cpuset)}")
+    if inside.kind:
+        yield "container", inside.kind
     if limits:
         yield "limits", ", ".join(limits)
 
 
-def _processor(cpu: dict[str, Any]) -> Rows:
-    yield "model", _or_unknown(cpu.get("model"))
-    counts = [plural(cpu[key], key.removesuffix("s")) for key in ("sockets", "cores", "threads") if cpu.get(key)]
-    yield "layout", ", ".join(counts) or "?"
-    clock = cpu.get("clock_hz") or {}
-    hertz = [f"{format_value(clock[key], 'Hz')} {key}" for key in ("measured", "base", "max") if clock.get(key)]
-    yield "clock", ", ".join(hertz) or "?"
-    for cache in cpu.get("caches") or ():
-        kind = {"unified": "", "instruction": " code"}.get(str(cache.get("type")), f" {cache.get('type')}")
-        each = f"{format_size(cache['size_bytes'])}, each for {plural(cache.get('shared_threads') or 1, 'thread')}"
-        yield f"L{cache.get('level')}{kind}", f"{cache.get('instances')} × {each}"
-    isa = cpu.get("isa") or []
-    best = next((word for word in _VECTORS if word in isa), None)
-    yield "instructions", (f"{best} and below: " if best else "") + " ".join(isa) if isa else "?"
-    nodes = cpu.get("numa_nodes") or ()
-    for node in nodes if len(nodes) > 1 else ():
-        size = node.get("memory_bytes")
-        yield f"node {node.get('node')}", f"processors {_ranges(node.get('cpus') or [])}, {_bytes(size)}"
+def _processor(cpu: Cpu) -> Rows:
+    yield "model", _or_unknown(cpu.model)
+    counts = {"socket": cpu.sockets, "core": cpu.cores, "thread": cpu.threads}
+    yield "layout", ", ".join(plural(number, what) for what, number in counts.items() if number) or "?"
+    clocks = {"measured": cpu.clock_hz.measured, "base": cpu.clock_hz.base, "max": cpu.clock_hz.max}
+    yield "clock", ", ".join(f"{format_value(rate, 'Hz')} {which}" for which, rate in clocks.items() if rate) or "?"
+    for cache in cpu.caches:
+        kind = {"unified": "", "instruction": " code"}.get(str(cache.type), f" {cache.type}")
+        each = f"{format_size(cache.size_bytes or 0)}, each for {plural(cache.shared_threads or 1, 'thread')}"
+        yield f"L{cache.level}{kind}", f"{cache.instances} × {each}"
+    best = next((word for word in _VECTORS if word in cpu.isa), None)
+    yield "instructions", (f"{best} and below: " if best else "") + " ".join(cpu.isa) if cpu.isa else "?"
+    for node in cpu.numa_nodes if len(cpu.numa_nodes) > 1 else ():
+        yield f"node {node.node}", f"processors {_ranges(node.cpus)}, {_bytes(node.memory_bytes)}"
 
 
-def _memory(memory: dict[str, Any]) -> Rows:
-    yield "size", f"{_bytes(memory.get('total_bytes'))}, {_bytes(memory.get('available_bytes'))} available"
-    swap = memory.get("swap_total_bytes")
-    yield "swap", "none" if swap == 0 else _bytes(swap)
-    page = memory.get("huge_page_bytes")
-    transparent = memory.get("transparent_huge_pages")
+def _memory(memory: Memory) -> Rows:
+    yield "size", f"{_bytes(memory.total_bytes)}, {_bytes(memory.available_bytes)} available"
+    yield "swap", "none" if memory.swap_total_bytes == 0 else _bytes(memory.swap_total_bytes)
+    page, transparent = memory.huge_page_bytes, memory.transparent_huge_pages
     if page or transparent:
-        yield "huge pages", ", ".join(_said(format_size(page) if page else None, f"transparent: {transparent or '?'}"))
+        yield "huge pages", ", ".join(_known(format_size(page) if page else None, f"transparent: {transparent or '?'}"))
 
 
-def _storage(storage: dict[str, Any]) -> Rows:
-    if storage.get("filesystem"):
-        mounted = f"{storage['filesystem']} on {storage.get('mount_point')} from {storage.get('source')}"
-        yield "filesystem", f"{mounted} ({','.join(storage.get('options') or ())})"
-    if storage.get("size_bytes"):
-        yield "room", f"{_bytes(storage.get('free_bytes'))} free of {_bytes(storage['size_bytes'])}"
-    for layer in storage.get("chain") or ():
-        below = ", ".join(layer.get("on") or ())
-        yield str(layer.get("kind")), f"{layer.get('name')}: {layer.get('detail')}" + (f" → {below}" if below else "")
-    for disk in storage.get("disks") or ():
-        spins = None if disk.get("rotational") is None else "spinning" if disk["rotational"] else "solid state"
-        parts = (disk.get("model"), disk.get("kind"), spins, _bytes(disk.get("size_bytes")), disk.get("driver"))
-        warmth = disk.get("temperature_c")
-        yield "disk", f"{disk.get('name')}: " + ", ".join(_said(*parts, f"{warmth:.0f} °C" if warmth else None))
-        link = _link(disk.get("link") or {})
-        if link:
+def _storage(storage: Storage) -> Rows:
+    if storage.filesystem:
+        mounted = f"{storage.filesystem} on {storage.mount_point} from {storage.source}"
+        yield "filesystem", f"{mounted} ({','.join(storage.options)})"
+    if storage.size_bytes:
+        yield "room", f"{_bytes(storage.free_bytes)} free of {_bytes(storage.size_bytes)}"
+    for layer in storage.chain:
+        below = ", ".join(layer.on)
+        yield str(layer.kind), f"{layer.name}: {layer.detail}" + (f" → {below}" if below else "")
+    for disk in storage.disks:
+        spins = None if disk.rotational is None else "spinning" if disk.rotational else "solid state"
+        warmth = f"{disk.temperature_c:.0f} °C" if disk.temperature_c else None
+        parts = (disk.model, disk.kind, spins, _bytes(disk.size_bytes), disk.driver, warmth)
+        yield "disk", f"{disk.name}: " + ", ".join(_known(*parts))
+        if link := _link(disk.link):
             yield "link", link
-        queue = disk.get("queue") or {}
-        if queue:
-            yield "queue", _queue(queue)
+        if disk.queue:
+            yield "queue", _queue(disk.queue)
 
 
-def _link(link: dict[str, Any]) -> str:
+def _link(link: Link | None) -> str:
     """The wire in words, with what it could run at where that is more."""
-    kind, rate = link.get("type"), link.get("bits_s")
-    if kind == "pcie":
-        says = f"PCIe {link['generation']}.0 x{link['lanes']}"
-        most, slot = (link.get("generation_max"), link.get("lanes_max")), link.get("slot_lanes_max")
-        if all(most) and most != (link["generation"], link["lanes"]):
-            says += f"; the device can do PCIe {most[0]}.0 x{most[1]}"
-        if slot and link.get("slot_generation_max") and (link["slot_generation_max"], slot) != most:
-            says += f"; the slot can do PCIe {link['slot_generation_max']}.0 x{slot}"
-        upstream = link.get("upstream")
-        if upstream:
-            says += f"; behind PCIe {upstream['generation']}.0 x{upstream['lanes']} at {upstream['address']}"
+    if link is None:
+        return ""
+    if link.type == "pcie":
+        now, slot = (link.generation, link.lanes), (link.slot_generation_max, link.slot_lanes_max)
+        most = (link.generation_max, link.lanes_max)
+        says = _pcie(*now)
+        if all(most) and most != now:
+            says += f"; the device can do {_pcie(*most)}"
+        if all(slot) and slot != most:
+            says += f"; the slot can do {_pcie(*slot)}"
+        if above := link.upstream:
+            says += f"; behind {_pcie(above.generation, above.lanes)} at {above.address}"
         return says
-    if kind in {None, "none"} or not rate:
+    if link.type in {None, "none"} or not link.bits_s:
         return ""
     names = {"sata": "SATA", "sas": "SAS", "usb": "USB", "mmc": "memory card bus", "network": "network"}
-    says = f"{names.get(str(kind), kind)} at {format_value(rate, 'bit/s')}"
-    if link.get("nic"):
-        says += f" over {link['nic']}"
-    if link.get("bits_s_max") and link["bits_s_max"] > rate:
-        says += f"; the port can do {format_value(link['bits_s_max'], 'bit/s')}"
+    says = f"{names.get(str(link.type), link.type)} at {format_value(link.bits_s, 'bit/s')}"
+    if link.nic:
+        says += f" over {link.nic}"
+    if link.bits_s_max and link.bits_s_max > link.bits_s:
+        says += f"; the port can do {format_value(link.bits_s_max, 'bit/s')}"
     return says
 
 
-def _queue(queue: dict[str, Any]) -> str:
-    says = [f"scheduler {queue.get('scheduler') or '?'}"]
-    if queue.get("nr_requests"):
-        says.append(f"{queue['nr_requests']} requests")
-    if queue.get("nr_hw_queues"):
-        says.append(plural(queue["nr_hw_queues"], "hardware queue"))
-    if queue.get("max_sectors_bytes"):
-        says.append(f"at most {format_size(queue['max_sectors_bytes'])} a request")
-    blocks = (queue.get("logical_block_bytes"), queue.get("physical_block_bytes"))
-    if all(blocks):
-        says.append(f"blocks of {blocks[0]} B ({blocks[1]} B physical)")
-    if queue.get("write_cache"):
-        says.append(str(queue["write_cache"]))
-    says.append("polling" if queue.get("io_poll") else "no polling")
+def _pcie(generation: int | str | None, lanes: int | None) -> str:
+    return f"PCIe {generation}.0 x{lanes}"
+
+
+def _queue(queue: BlockQueue) -> str:
+    says = [f"scheduler {queue.scheduler or '?'}"]
+    if queue.nr_requests:
+        says.append(f"{queue.nr_requests} requests")
+    if queue.nr_hw_queues:
+        says.append(plural(queue.nr_hw_queues, "hardware queue"))
+    if queue.max_sectors_bytes:
+        says.append(f"at most {format_size(queue.max_sectors_bytes)} a request")
+    if queue.logical_block_bytes and queue.physical_block_bytes:
+        says.append(f"blocks of {queue.logical_block_bytes} B ({queue.physical_block_bytes} B physical)")
+    if queue.write_cache:
+        says.append(queue.write_cache)
+    says.append("polling" if queue.io_poll else "no polling")
     return ", ".join(says)
 
 
@@ -243,40 +237,38 @@ def _ceilings(ceilings: tuple[Ceiling, ...], without: tuple[str, ...]) -> Rows:
         yield "none", why
 
 
-def _network(nics: Any) -> Rows:
+def _network(nics: Sequence[Nic]) -> Rows:
     # a virtual interface that is down is a name and nothing else
-    for nic in (nic for nic in nics if nic.get("up") or not nic.get("virtual")):
-        rate = format_value(nic["bits_s"], "bit/s") if nic.get("bits_s") else "speed not stated"
-        parts = (rate, f"mtu {nic.get('mtu')}", nic.get("driver"), "up" if nic.get("up") else "down")
-        yield str(nic.get("name")), ", ".join(_said(*parts, _link(nic.get("link") or {})))
+    for nic in (nic for nic in nics if nic.up or not nic.virtual):
+        rate = format_value(nic.bits_s, "bit/s") if nic.bits_s else "speed not stated"
+        parts = (rate, f"mtu {nic.mtu}", nic.driver, "up" if nic.up else "down")
+        yield str(nic.name), ", ".join(_known(*parts, _link(nic.link)))
 
 
-def _gpus(gpus: Any) -> Rows:
+def _gpus(gpus: Sequence[Gpu]) -> Rows:
     for gpu in gpus:
-        ids = f"{gpu['vendor_id']}:{gpu['device_id']}" if gpu.get("vendor_id") else None
-        parts = (gpu.get("vendor"), gpu.get("model") or ids, gpu.get("driver"), _link(gpu.get("link") or {}))
-        yield str(gpu.get("name"))[:_LABEL], ", ".join(_said(*parts))
+        ids = f"{gpu.vendor_id}:{gpu.device_id}" if gpu.vendor_id else None
+        yield str(gpu.name)[:_LABEL], ", ".join(_known(gpu.vendor, gpu.model or ids, gpu.driver, _link(gpu.link)))
 
 
-def _conditions(now: dict[str, Any]) -> Rows:
+def _conditions(now: Conditions) -> Rows:
     forms = {
-        "load": ("load_1m", "{:g} over the last minute"),
-        "governor": ("governor", "{}"),
-        "turbo": ("turbo", "{}"),
-        "temperature": ("temperature_c", "{:.1f} °C"),
-        "steal": ("steal_share", "{:.1%} of the processors' time"),
-        "congestion": ("tcp_congestion_control", "TCP by {}"),
+        "load": (now.load_1m, "{:g} over the last minute"),
+        "governor": (now.governor, "{}"),
+        "turbo": (now.turbo, "{}"),
+        "temperature": (now.temperature_c, "{:.1f} °C"),
+        "steal": (now.steal_share, "{:.1%} of the processors' time"),
+        "congestion": (now.tcp_congestion_control, "TCP by {}"),
     }
-    for label, (key, form) in forms.items():
-        value = now.get(key)
+    for label, (value, form) in forms.items():
         if value is not None:
             yield label, form.format({True: "on", False: "off"}[value] if isinstance(value, bool) else value)
-    swapping = [now.get("swap_in_bytes_s"), now.get("swap_out_bytes_s")]
+    swapping = (now.swap_in_bytes_s, now.swap_out_bytes_s)
     if any(swapping):
         yield "swapping", " in, ".join(format_value(rate or 0, "bytes/s") for rate in swapping) + " out"
 
 
-def _unknown(unknown: dict[str, str]) -> Rows:
+def _unknown(unknown: Mapping[str, str]) -> Rows:
     by_reason: dict[str, list[str]] = {}
     for path, why in unknown.items():
         by_reason.setdefault(why, []).append(path)
@@ -284,24 +276,24 @@ def _unknown(unknown: dict[str, str]) -> Rows:
         yield "?", f"{', '.join(paths)}: {why}"
 
 
-def _said(*parts: Any) -> list[str]:
-    return [str(part) for part in parts if part not in (None, "", "?")]
+def _known(*parts: str | None) -> list[str]:
+    return [part for part in parts if part not in (None, "", "?")]
 
 
-def _or_unknown(value: Any) -> str:
+def _or_unknown(value: object) -> str:
     return "?" if value is None else str(value)
 
 
-def _bytes(amount: Any) -> str:
+def _bytes(amount: float | None) -> str:
     return "?" if amount is None else format_bytes(amount)
 
 
-def _ranges(numbers: list[int]) -> str:
+def _ranges(numbers: Sequence[int]) -> str:
     """``0-3, 8`` for 0 1 2 3 8."""
-    said: list[list[int]] = []
+    runs: list[list[int]] = []
     for number in sorted(numbers):
-        if said and number == said[-1][1] + 1:
-            said[-1][1] = number
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
         else:
-            said.append([number, number])
-    return ", ".join(f"{first}-{last}" if first != last else str(first) for first, last in said)
+            runs.append([number, number])
+    return ", ".join(f"{first}-{last}" if first != last else str(first) for first, last in runs)

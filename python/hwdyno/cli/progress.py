@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from hwdyno.axes import FIELD_AXES, shares_joined, splits
 from hwdyno.printable import Escaping, console_on, printable
 from hwdyno.runner import Step
 from hwdyno.units import (
@@ -17,31 +19,24 @@ from hwdyno.units import (
     format_value,
     rate_unit,
 )
-from hwdyno.words import Measurement, Parameters
+from hwdyno.words import Axis, Measurement, Parameters
 
 if TYPE_CHECKING:
     from rich.live import Live
 
-SIZES = {"bs", "block", "size", "stride", "working_set"}
 
-
-def described(parameters: Parameters) -> str:
-    """A point's parameters in a few words: ``randread 4 KiB iodepth 8``."""
+def described(parameters: Parameters, axes: Sequence[Axis] = FIELD_AXES) -> str:
+    """A point's parameters in a few words: ``randread 4 KiB iodepth 8``; ``axes`` are its kernel's."""
+    patterns = {axis.name for axis in splits(axes)}
+    sizes = {axis.name for axis in axes if axis.unit == "B"}
     words = []
-    for name, value in parameters.items():
-        if name == "rw":
-            mix = parameters.get("rwmixread")
-            words.append(f"{value}:{mix}" if mix is not None else str(value))
-        elif name == "rwmixread":
-            continue
-        elif name in SIZES and isinstance(value, int):
-            words.append(format_size(value) if name == "bs" else f"{name} {format_size(value)}")
-        else:
-            words.append(f"{name} {value}")
+    for name, value in shares_joined(axes, parameters).items():
+        text = format_size(value) if name in sizes and isinstance(value, int) else str(value)
+        words.append(text if name in {"bs", *patterns} else f"{name} {text}")
     return " ".join(words)
 
 
-def result_line(experiment: str, measurement: Measurement) -> str:
+def result_line(experiment: str, measurement: Measurement, axes: Sequence[Axis] = FIELD_AXES) -> str:
     """One point's result in one line."""
     experiment, measurement = printable((experiment, measurement))
     value, counted = measurement.throughput, rate_unit(experiment)
@@ -55,7 +50,7 @@ def result_line(experiment: str, measurement: Measurement) -> str:
         words.append(f"p99 {format_ns(measurement.latency_ns.p99)}")
     if measurement.validity != "valid":
         words.append(f"{measurement.validity}: {', '.join(measurement.why)}")
-    return f"{experiment}  {described(measurement.parameters)}:  " + ", ".join(words)
+    return f"{experiment}  {described(measurement.parameters, axes)}:  " + ", ".join(words)
 
 
 def _known(measurement: Measurement, half: float) -> str:
@@ -74,6 +69,7 @@ class Lines:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
+        self._axes: Sequence[Axis] = FIELD_AXES
 
     def __enter__(self) -> Lines:
         return self
@@ -90,11 +86,12 @@ class Lines:
         self._write(text)
 
     def begins(self, step: Step) -> None:
-        """Nothing: a line for each reading would be too many."""
+        """No line: one for each reading would be too many."""
+        self._axes = step.axes
 
     def ended(self, experiment: str, measurement: Measurement) -> None:
         """One line with the point's result."""
-        self._write(result_line(experiment, measurement))
+        self._write(result_line(experiment, measurement, self._axes))
 
 
 class Bar:
@@ -103,6 +100,7 @@ class Bar:
     def __init__(self) -> None:
         self._console = console_on(sys.stderr)
         self._live: Live | None = None
+        self._axes: Sequence[Axis] = FIELD_AXES
 
     def __enter__(self) -> Bar:
         from rich.live import Live
@@ -128,6 +126,7 @@ class Bar:
         from rich.table import Table
         from rich.text import Text
 
+        self._axes = step.axes
         if self._live is None:
             return
         step = printable(step)
@@ -135,14 +134,16 @@ class Bar:
         for _ in range(4):
             grid.add_column(no_wrap=True, overflow="ellipsis")
         left = f"{format_duration(step.left_s)} left" if step.left_s > 0 else "repeating"
-        doing = Text(f"{step.experiment}  {described(step.parameters)}  repeat {step.repeat}", overflow="ellipsis")
+        doing = Text(
+            f"{step.experiment}  {described(step.parameters, step.axes)}  repeat {step.repeat}", overflow="ellipsis"
+        )
         bar = ProgressBar(total=step.total, completed=step.done, width=24)
         grid.add_row(bar, Text(f"{step.done}/{step.total}"), Text(left, style="bold"), doing)
         self._live.update(grid, refresh=True)
 
     def ended(self, experiment: str, measurement: Measurement) -> None:
         """One line with the point's result above the bar."""
-        self._console.print(result_line(experiment, measurement), soft_wrap=True)
+        self._console.print(result_line(experiment, measurement, self._axes), soft_wrap=True)
 
 
 def shown(quiet: bool = False) -> Bar | Lines:

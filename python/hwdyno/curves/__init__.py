@@ -9,42 +9,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
+from hwdyno.axes import series_of
 from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Knee, Scalability, fit_knee, fit_scalability
 from hwdyno.curves.open_loop import fit_open_loop
 from hwdyno.units import format_load, format_ratio
-from hwdyno.words import Curve, ExperimentResult, Measurement, OperatingPoint, Parameters, Scalar, Value
+from hwdyno.words import Axis, Curve, ExperimentResult, Measurement, OperatingPoint, Parameters, Scalar, Value
 
-__all__ = [
-    "BEST_SHARE",
-    "QUEUE_LOADS",
-    "RATE",
-    "REACHED_SHARE",
-    "SIZE_LOADS",
-    "curves_of",
-    "suggest_load",
-]
+__all__ = ["BEST_SHARE", "REACHED_SHARE", "curves_of", "suggest_load"]
 
-QUEUE_LOADS = {
-    "iodepth",
-    "numjobs",
-    "threads",
-    "streams",
-    "concurrency",
-    "accelerators",
-    "read_threads",
-    "read-threads",
-    "clients",
-    "users",
-}
-THREAD_LOADS = {"threads", "numjobs"}
-"""Where the Universal Scalability Law may speak; never for a queue's depth."""
-SIZE_LOADS = {"bs", "block"}
-RATE = "rate"
-"""Where requests come at a rate of their own: an open loop."""
 REACHED_SHARE = 0.95
 """Below this share of its rate a point's latency is that of a backlog, which grows with the run."""
-INVERSE_LOADS = {"delay"}
-"""Where less is more load: a wait after each block offers blocks at a rate of one over it."""
 LEAST_POINTS = 3
 BEST_SHARE = 0.90
 RISING_GAIN = 0.05
@@ -54,7 +28,11 @@ FLAT_LATENCY = 1.5
 """Throughput and latency that both stay level (latency within this factor) mean that the load never arrived."""
 CEILING_SPREAD = 0.25
 """A ceiling that still rises is given only when its interval is within this share on each side."""
-_NOT_AN_AXIS = {"seed"}
+FITTED = {"concurrency", "size", "delay"}
+"""Roles of a load that a model is fitted along; a rate has a model of its own."""
+SMALLEST_DELAY = {"s": 1e-9}
+"""By unit: no delay at all counts as one of these, and of any other unit, such as cycles, as 1."""
+BITS = 8
 State = Literal["knee", "still rising", "saturated at the first point", "flat", "unknown"]
 
 
@@ -63,42 +41,42 @@ def curves_of(result: ExperimentResult) -> tuple[Curve, ...]:
 
     Points that are invalid stay on the curve, but do not shape its model (unless all are).
     """
+    axis = result.load_axis
     series: dict[tuple[tuple[str, Scalar], ...], list[int]] = defaultdict(list)
     for at, point in enumerate(result.points):
         load = point.parameters.get(result.load)
-        least = 0 if result.load in INVERSE_LOADS else 1e-300
+        least = 0 if axis.role == "delay" else 1e-300
         if isinstance(load, bool) or not isinstance(load, int | float) or load < least or _amount(point, result) <= 0:
             continue
-        others = sorted((k, v) for k, v in point.parameters.items() if k != result.load and k not in _NOT_AN_AXIS)
-        series[tuple(others)].append(at)
+        series[series_of(result.declaration, point.parameters, {result.load})].append(at)
     found = []
-    for held, indices in series.items():
-        indices.sort(key=lambda at: _load(result.points[at], result.load))
-        if len({_load(result.points[at], result.load) for at in indices}) >= 2:
-            found.append(_curve(result, dict(held), indices))
+    for others_of, indices in series.items():
+        indices.sort(key=lambda at: _load(result.points[at], axis))
+        if len({_load(result.points[at], axis) for at in indices}) >= 2:
+            found.append(_curve(result, axis, dict(others_of), indices))
     return tuple(found)
 
 
-def suggest_load(curve: Curve, measured: Iterable[float] = ()) -> int | None:
+def suggest_load(curve: Curve, axis: Axis, measured: Iterable[float] = ()) -> int | None:
     """One more load worth measuring: near 90% of the ceiling, unless one within 15% of it was measured.
 
     None for block sizes (they come in powers of two) and for curves without a knee.
     """
-    if curve.load_90 is None or curve.state != "knee" or curve.load not in QUEUE_LOADS:
+    if curve.load_90 is None or curve.state != "knee" or axis.role != "concurrency":
         return None
     load = max(1, round(curve.load_90))
     near = any(abs(math.log(load / other)) < math.log(1.15) for other in measured)
     return None if near else load
 
 
-def _load(point: Measurement, axis: str) -> float:
-    load = float(point.parameters[axis])  # type: ignore[arg-type]
-    return _inverse(load) if axis in INVERSE_LOADS else load
+def _load(point: Measurement, axis: Axis) -> float:
+    """The load at a point; of a delay the rate that it offers, one over it."""
+    load = float(point.parameters[axis.name])  # type: ignore[arg-type]
+    return 1 / max(load / _smallest(axis), 1.0) if axis.role == "delay" else load
 
 
-def _inverse(load: float) -> float:
-    """The offered rate of a delay in cycles, and back; no delay at all counts as one cycle."""
-    return 1 / max(load, 1.0)
+def _smallest(axis: Axis) -> float:
+    return SMALLEST_DELAY.get(axis.unit, 1.0)
 
 
 def _value(point: Measurement, result: ExperimentResult) -> Value:
@@ -125,7 +103,7 @@ class _Series:
     values: tuple[Value, ...]
     latencies: tuple[float | None, ...]
     """Mean latency, ns."""
-    axis: str
+    axis: Axis
     operation: float
     """Throughput over operations a second: bytes an operation, for bytes/s; 1 where that is unknown."""
 
@@ -138,15 +116,21 @@ class _Series:
         for at, own in enumerate(self.loads):
             if own == load and amount is None:
                 return OperatingPoint(
-                    self.told(load), self.values[at].value, self.latencies[at], measured=True, note=note
+                    self.as_given(load), self.values[at].value, self.latencies[at], measured=True, note=note
                 )
-        return OperatingPoint(self.told(load), amount or 0.0, self.latency_at(load), measured=False, note=note)
+        return OperatingPoint(self.as_given(load), amount or 0.0, self.latency_at(load), measured=False, note=note)
 
-    def told(self, load: float) -> float:
+    def as_given(self, load: float) -> float:
         """A load as its axis has it."""
-        if self.axis not in INVERSE_LOADS:
+        if self.axis.role != "delay":
             return load
-        return 0.0 if load >= 1 else round(1 / load, 1)
+        return 0.0 if load >= 1 else round(1 / load, 1) * _smallest(self.axis)
+
+    def offered(self, load: float) -> float:
+        """Operations a second that a rate offers, whichever unit it has."""
+        if self.axis.unit.startswith(("B", "bytes")):
+            return load / self.operation
+        return load / BITS / self.operation if self.axis.unit.startswith("bit") else load
 
     def latency_at(self, load: float) -> float | None:
         known = [(n, r) for n, r in zip(self.loads, self.latencies, strict=True) if r]
@@ -166,10 +150,10 @@ def _between(known: Sequence[tuple[float, float]], load: float) -> float | None:
     return known[-1][1]
 
 
-def _curve(result: ExperimentResult, others: Parameters, indices: list[int]) -> Curve:
+def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: list[int]) -> Curve:
     points = result.points
     fitted = [at for at in indices if points[at].validity != "invalid"]
-    if len({_load(points[at], result.load) for at in fitted}) < min(LEAST_POINTS, len(indices)):
+    if len({_load(points[at], axis) for at in fitted}) < min(LEAST_POINTS, len(indices)):
         fitted = indices
     rates = [points[at].rate for at in fitted]
     amounts = [points[at].throughput.value for at in fitted]
@@ -177,10 +161,10 @@ def _curve(result: ExperimentResult, others: Parameters, indices: list[int]) -> 
     lat = (points[at].latency_ns for at in fitted)
     series = _Series(
         indices=tuple(indices),
-        loads=tuple(_load(points[at], result.load) for at in fitted),
+        loads=tuple(_load(points[at], axis) for at in fitted),
         values=tuple(_value(points[at], result) for at in fitted),
         latencies=tuple(None if one is None else one.mean for one in lat),
-        axis=result.load,
+        axis=axis,
         operation=sorted(ratios)[len(ratios) // 2] if ratios and result.metric == "throughput" else 1.0,
     )
     # Latencies within 2% of the least are the same; the least load among them is the floor.
@@ -197,16 +181,18 @@ def _curve(result: ExperimentResult, others: Parameters, indices: list[int]) -> 
         model="none",
         floor=series.point(floor),
     )
-    if result.load == RATE:
+    if axis.role == "rate":
         return _open_loop(plain, series)
-    if len(set(series.loads)) < LEAST_POINTS or result.load not in QUEUE_LOADS | SIZE_LOADS | INVERSE_LOADS:
+    # How bandwidth grows with the block is a law; how many blocks a second is none.
+    lawless = axis.role == "size" and plain.unit == "operations/s"
+    if len(set(series.loads)) < LEAST_POINTS or axis.role not in FITTED or lawless:
         return plain
     errors = [error for error in map(_error, series.values) if error is not None]
     if len(errors) < len(series.values):
         errors = []
     knee = fit_knee(series.loads, series.amounts, errors)
     usl = None
-    if result.load in THREAD_LOADS and len(set(series.loads)) >= USL_LEAST_POINTS:
+    if axis.workers and len(set(series.loads)) >= USL_LEAST_POINTS:
         usl = fit_scalability(series.loads, series.amounts, errors)
     return _read_off(plain, series, knee, usl)
 
@@ -214,9 +200,9 @@ def _curve(result: ExperimentResult, others: Parameters, indices: list[int]) -> 
 def _open_loop(plain: Curve, series: _Series) -> Curve:
     """Latency over the rates that were reached, held against M/M/m; its ceiling is where the wait has no end."""
     reached = [
-        (load, latency)
+        (series.offered(load), latency)
         for load, amount, latency in zip(series.loads, series.amounts, series.latencies, strict=True)
-        if latency and amount >= REACHED_SHARE * load * series.operation
+        if latency and amount >= REACHED_SHARE * series.offered(load) * series.operation
     ]
     model = fit_open_loop([load for load, _ in reached], [latency for _, latency in reached])
     if model is None:
@@ -248,13 +234,13 @@ def _read_off(plain: Curve, series: _Series, knee: Knee, usl: Scalability | None
     at_knee = knee.crossing.value
     return replace(
         plain,
-        model="usl" if usl is not None else "block-size" if plain.load in SIZE_LOADS else "queue-knee",
+        model="usl" if usl is not None else "block-size" if series.axis.role == "size" else "queue-knee",
         parameters=_parameters(plain, series, knee, usl),
         knee=series.point(at_knee, knee.at(at_knee)) if state == "knee" and least <= at_knee <= most else None,
         ceiling=ceiling,
         best=_best(series, knee, state, top.value),
-        load_90=load_90 and series.told(load_90),
-        load_95=load_95 and series.told(load_95),
+        load_90=load_90 and series.as_given(load_90),
+        load_95=load_95 and series.as_given(load_95),
         state=state,
     )
 
@@ -281,7 +267,7 @@ def _state(series: _Series, knee: Knee) -> State:
 
 def _levelled(series: _Series) -> bool:
     """Whether what was offered more at the end brought nothing: with hardly a delay left, a loop's own time rules."""
-    if series.axis not in INVERSE_LOADS:
+    if series.axis.role != "delay":
         return False
     before = [own for load, own in zip(series.loads, series.amounts, strict=True) if load <= series.loads[-1] / 2]
     return bool(before) and series.amounts[-1] <= (1 + RISING_GAIN) * before[-1]
@@ -297,7 +283,7 @@ def _best(series: _Series, knee: Knee, state: State, top: float) -> OperatingPoi
         load = knee.load_for(BEST_SHARE)
         place = series.point(load, knee.at(load))
     words = [f"{place.throughput / found:.0%} of the {'most measured' if state == 'still rising' else 'ceiling'}"]
-    first, last = series.told(series.loads[0]), series.told(series.loads[-1])
+    first, last = series.as_given(series.loads[0]), series.as_given(series.loads[-1])
     if first != place.load:
         words.append(f"{format_ratio(place.throughput / series.amounts[0], 3)} times {format_load(first)}'s throughput")
         if place.latency_ns and series.latencies[0]:
@@ -313,7 +299,7 @@ def _parameters(plain: Curve, series: _Series, knee: Knee, usl: Scalability | No
     one = knee.one * scale
     wide = knee.crossing
     found = {"Xm": _as_value(knee.ceiling, plain.unit), "p": _as_value(knee.p, "1")}
-    if plain.load in SIZE_LOADS:
+    if series.axis.role == "size":
         # X = bs / (t0 + bs / B): half of B is reached at n1/2 = t0 B where p is 1.
         half = knee.load_for(0.5) / wide.value
         found["B"] = found.pop("Xm")
@@ -321,7 +307,7 @@ def _parameters(plain: Curve, series: _Series, knee: Knee, usl: Scalability | No
         found["n1/2"] = _as_value(
             Interval(wide.value * half, wide.low and wide.low * half, wide.high and wide.high * half), "B"
         )
-    elif plain.load not in INVERSE_LOADS:
+    elif series.axis.role != "delay":
         found["R1"] = _as_value(Interval(one), "s")
         found["N*"] = _as_value(wide, "1")
     if usl is not None:

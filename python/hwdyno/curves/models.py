@@ -214,9 +214,9 @@ def _half_widths(
     own = math.sqrt(math.fsum(e * e for e in errors) / len(errors)) if errors else 0.0
     scatter = 0.0
     if spare > 0:
-        # Outliers beyond the loss's scale are held to it, as the loss itself does.
-        held = residuals**2 / np.sqrt(1 + (residuals / (3 * NOISE)) ** 2)
-        scatter = math.sqrt(float(held.sum()) / spare)
+        # Outliers beyond the loss's scale count no more than it, as in the loss itself.
+        bounded = residuals**2 / np.sqrt(1 + (residuals / (3 * NOISE)) ** 2)
+        scatter = math.sqrt(float(bounded.sum()) / spare)
     noise = max(scatter, own)
     if noise == 0:
         return [None] * slopes.shape[1]

@@ -11,7 +11,7 @@ from typing import Any
 
 from hwdyno.sweep import Sweep, powers
 from hwdyno.topology import FromSite
-from hwdyno.words import CeilingClass, Parameters, UserError
+from hwdyno.words import CeilingClass, Declaration, Parameters, UserError
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,6 +33,12 @@ class Experiment:
     metric: str = "throughput"
     fixed: Parameters = field(default_factory=dict)
     """Parameters that every point shares, unless a plan says otherwise."""
+    settled: Parameters = field(default_factory=dict)
+    """Likewise, of what the machine or a data set decides: no advice names them."""
+    named_as: Mapping[str, str] = field(default_factory=dict)
+    """By axis: the command's option for it, without the dashes; a command always names these."""
+    by_name: bool = False
+    """Whether a command asks for its kernel by this experiment's name, because no axis tells it from others."""
     ceilings: tuple[CeilingClass, ...] = ()
     """The classes of its resource's ceilings that apply; all of them if none is named."""
     peers: tuple[str, ...] = ()
@@ -45,8 +51,8 @@ class Experiment:
     """How much of the profile's time a reading needs: memory settles sooner than a disk."""
     setup_s: float = 0.0
     """What a reading costs beside its timed region, over what every reading does: memory to touch, matrices to fill."""
-    check: Callable[[Parameters], str | None] | None = None
-    """What is wrong with a point, and what mends it; nothing for a sound one."""
+    check: Callable[[Declaration, Parameters], str | None] | None = None
+    """What is wrong with a point of this kernel, and what mends it; nothing for a sound one."""
     default: bool = True
     """Whether ``hwdyno run`` includes it where nothing is chosen."""
     least_processors: int = 1
@@ -68,6 +74,11 @@ class Experiment:
     def words(self) -> tuple[str, str]:
         """What it is chosen by: its name, and that of its group or resource."""
         return self.name, self.group or self.resource
+
+    @property
+    def single_point(self) -> Sweep:
+        """The point that a command's axes are laid over: its own, or the first of its sweep."""
+        return self.base or Sweep(**{name: values[0] for name, values in self.sweep.axes.items()})
 
 
 ALL = FromSite("all processors", lambda site: (site.processors,))
@@ -100,3 +111,9 @@ def find(name: str) -> tuple[Experiment, ...]:
         known = ", ".join([*resources, *(one.name for one in all())])
         raise UserError(f"no experiment or resource is called '{name}'; there are: {known}")
     return found
+
+
+def base_of(resource: str, kernel: str) -> Experiment | None:
+    """The experiment that a resource's command lays axes of a kernel over; none where the resource has none of it."""
+    same = [one for one in all() if one.resource == resource and one.kernel == kernel]
+    return next((one for one in same if one.base is not None), same[0] if same else None)

@@ -63,6 +63,7 @@ CLOCK = Experiment(
     load="threads",
     sweep=Sweep(threads=_ONE_AND_ALL),
     runtime_share=_BRIEF,
+    by_name=True,
     default=False,
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwdyno.experiments import ALL, ALL_BUT_ONE, CPU_NODES, MEMORY_NODES, OF_ONE_NODE, Experiment, doublings
 from hwdyno.sweep import Sweep, octaves, powers
-from hwdyno.words import CeilingClass, Parameters
+from hwdyno.words import CeilingClass, Declaration, Parameters
 
 _BANDWIDTH = "memory_bandwidth"
 _LATENCY = "memory_latency"
@@ -17,7 +17,7 @@ _BUS_MIXES = ("1:0", "4:1", "3:1", "2:1", "3:2", "1:1", "2:1-nt", "0:1")
 _BRIEF = 0.3
 
 
-def _nonsense(point: Parameters) -> str | None:
+def _nonsense(_: Declaration, point: Parameters) -> str | None:
     """Combinations that would measure something else than what they say."""
     mix, operation = point.get("mix"), point.get("operation")
     if isinstance(mix, str) and mix != "1:0" and operation not in {None, "mix"}:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep, powers
-from hwdyno.words import Parameters
+from hwdyno.words import Declaration, Parameters
 
 _STREAMS = "network_throughput"
 _TRIPS = "network_latency"
@@ -17,7 +17,7 @@ _CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _SET_UP_S = 0.15
 
 
-def _nonsense(point: Parameters) -> str | None:
+def _nonsense(_: Declaration, point: Parameters) -> str | None:
     """Combinations that would measure something else than what they say."""
     udp = point.get("protocol") == "udp"
     block = point.get("block")
@@ -126,6 +126,7 @@ PING = Experiment(
     sweep=Sweep(message=(56, 1024, 8192, 64_000), in_flight=1),
     peers=("ping",),
     setup_s=0.02,
+    by_name=True,
     default=False,
 )
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from hwdyno.axes import traits_of
 from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep, powers
 from hwdyno.units import format_size
-from hwdyno.words import CeilingClass, Parameters
+from hwdyno.words import CeilingClass, Declaration, Parameters
 
 _KERNEL = "storage_blocks"
 _CEILINGS: tuple[CeilingClass, ...] = ("physical", "rated")
 _DIRECT: Parameters = {"ioengine": "io_uring", "direct": True}
 
 
-def nonsense(point: Parameters) -> str | None:
+def nonsense(kernel: Declaration, point: Parameters) -> str | None:
     """Combinations that would measure something else than what they say (fio #1388: depth on a synchronous engine)."""
     engine, depth = point.get("ioengine"), point.get("iodepth", 1)
-    if engine in {"psync", "mmap"} and isinstance(depth, int) and depth > 1:
+    traits = traits_of(kernel.axes, point)
+    if "synchronous" in traits and isinstance(depth, int) and depth > 1:
         return f"{engine} has one operation in flight, so iodepth {depth} means nothing; take --numjobs {depth} instead"
-    if engine == "mmap" and point.get("direct"):
-        return "mmap goes through the page cache, so direct means nothing; take --direct 0"
+    if "page_cache" in traits and point.get("direct"):
+        return f"{engine} goes through the page cache, so direct means nothing; take --direct 0"
     runtime = point.get("runtime")
     if isinstance(runtime, int | float) and runtime <= 0 and point.get("time_based", True):
         return "a reading needs time; take --runtime 1s or more, or --time-based 0 to go through the file once"

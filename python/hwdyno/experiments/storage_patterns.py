@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from hwdyno.axes import traits_of
 from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep
-from hwdyno.words import CeilingClass, Parameters
+from hwdyno.words import CeilingClass, Declaration, Parameters
 
 _PATTERNS = "storage_patterns"
 _METADATA = "storage_metadata"
@@ -19,11 +20,11 @@ ALL = (
 OPERATIONS = ("create", "stat", "open", "readdir", "rename", "unlink")
 
 
-def _nonsense(point: Parameters) -> str | None:
+def _nonsense(kernel: Declaration, point: Parameters) -> str | None:
     """Combinations that would measure something else than what they say."""
     pattern, block = str(point.get("pattern", "")), point.get("bs")
     streams = pattern in {"fwrite", "frewrite", "fread", "freread"}
-    if point.get("direct") and (streams or point.get("ioengine") == "mmap"):
+    if point.get("direct") and (streams or "page_cache" in traits_of(kernel.axes, point)):
         return f"{pattern} copies through a buffer, so direct means nothing; take --direct 0"
     if point.get("direct") and isinstance(block, int) and block % 512:
         return f"direct I/O moves whole sectors, and bs {block} is no multiple of 512; take --direct 0 or another bs"

@@ -37,6 +37,7 @@ CHECKPOINT = Experiment(
     kernel="training_checkpoint",
     load="ranks",
     sweep=Sweep(ranks=8),
+    named_as={"model": "checkpoint"},
     default=False,
     writes=lambda point, _: float(point.get("writes") or 0) * float(point.get("checkpoint_bytes") or 0),
 )
@@ -50,6 +51,7 @@ KV_CACHE = Experiment(
     sweep=Sweep(users=(1, 2, 4, 8, 16)),
     base=Sweep(users=(1, 2, 4, 8, 16)),
     fixed={"model": "llama3.1-8b", "scale": 0.01, "seed": 1},
+    named_as={"model": "kv-cache", "capacity": "capacity"},
     peers=("mlperf_kv",),
     default=False,
     group="inference",
@@ -65,6 +67,7 @@ VECTOR_SEARCH = Experiment(
     sweep=Sweep(threads=(1, 2, 4, 8)),
     base=Sweep(threads=(1, 2, 4, 8)),
     fixed={"index": "diskann", "seed": 1},
+    named_as={"index": "vector-search"},
     default=False,
     group="inference",
 )

@@ -53,4 +53,4 @@ def _advice(case: Case) -> str:
         return f"Compare this with other runs by the whole's rate alone, or take one job: {case.command(numjobs=1)}"
     same = {"rw": rw, "bs": case.parameter("bs"), "numjobs": point.get("numjobs", case.parameter("numjobs"))}
     same |= {"ioengine": "psync", "direct": case.parameter("direct", False), "runtime": 10}
-    return f"Let all jobs run for the same time: {command_of('storage', same, 'storage_blocks')}"
+    return f"Let all jobs run for the same time: {command_of('storage', same, case.result.declaration)}"

@@ -6,7 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 
-from hwdyno.findings.rule import Case, Verdict, percent, read_share_of
+from hwdyno.axes import read_share, series_of, splits, traits_of
+from hwdyno.findings.rule import Case, Verdict, percent
 from hwdyno.units import format_ns, format_ratio
 from hwdyno.words import Measurement, Parameters
 
@@ -27,13 +28,15 @@ def _error(point: Measurement) -> float:
 def mix_penalty(case: Case) -> list[Verdict]:
     """A mix of reads and writes gives less than taking turns would: the harmonic mean of both, by their shares."""
     groups: dict[tuple[object, ...], dict[float, int]] = defaultdict(dict)
+    axes = case.result.declaration.axes
+    shares = {name for axis in splits(axes) for name in (axis.name, axis.split)}
     for at, point in enumerate(case.result.points):
         parameters: Parameters = {**case.result.fixed, **point.parameters}
-        share, rw = read_share_of(parameters), str(parameters.get("rw") or "")
+        share, traits = read_share(axes, parameters), traits_of(axes, parameters)
         if share is None or point.validity == "invalid" or point.throughput.value <= 0:
             continue
-        others = tuple(sorted((k, str(v)) for k, v in point.parameters.items() if k not in {"rw", "rwmixread", "seed"}))
-        groups[rw.startswith("rand"), others][share] = at
+        others = series_of(case.result.declaration, point.parameters, shares)
+        groups["random" in traits, others][share] = at
     found = []
     for by_share in groups.values():
         found += list(_penalties(case, by_share))
@@ -98,14 +101,14 @@ def spinning_or_solid(case: Case) -> Verdict | None:
             continue
         for at in range(len(result.points)):
             one = Case(case.run, result, at)
-            size, rw = one.number("bs"), str(one.parameter("rw") or "")
+            size, pattern = one.number("bs"), one.traits & {"reads", "writes", "random", "trims"}
             if one.point.validity == "invalid" or not one.direct or not size:
                 continue
-            if rw == "read":
+            if pattern == {"reads"}:
                 sequential = max(sequential, one.point.throughput.value)
             depth = (one.number("iodepth") or 1) * one.jobs
-            latency = one.point.latency_ns
-            if rw == "randread" and depth == 1 and size <= 8192 and latency and not (alone and alone[0] <= latency.p50):
+            latency = one.point.latency_ns if pattern == {"reads", "random"} and depth == 1 and size <= 8192 else None
+            if latency and not (alone and alone[0] <= latency.p50):
                 alone = (latency.p50, one.label, at, one)
     if alone is None:
         return None

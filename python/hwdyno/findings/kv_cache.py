@@ -201,8 +201,8 @@ def kv_users(case: Case) -> Verdict | None:
         f"reads: {words}; its most is {format_bytes_s(best.read_bytes_s)} read with {who(case.result, best.users)}, "
         f"and {format_count(best.tokens_s)} tokens/s.{shortened(case.result)}"
     )
-    axis = ",".join(typed("users", float(one.users)) for one, _ in found)
-    more = ",".join(typed("users", float(most.users * factor)) for factor in (2, 4, 8))
+    axis = ",".join(typed(case.result.axis("users"), float(one.users)) for one, _ in found)
+    more = ",".join(typed(case.result.axis("users"), float(most.users * factor)) for factor in (2, 4, 8))
     return Verdict(
         "info",
         text,

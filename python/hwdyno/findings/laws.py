@@ -67,7 +67,7 @@ def against_ceilings(case: Case, kind: CeilingClass) -> list[Held]:
     """The point against each ceiling of a class that bounds it."""
     if not case.carries_data:
         return []
-    return held_against(case.result.ceilings, case.point, {**case.result.fixed, **case.point.parameters}, kind)
+    return held_against(case.result.ceilings, case.point, case.parameters, kind, case.result.declaration.axes)
 
 
 def physical_ceiling(case: Case) -> Verdict | None:

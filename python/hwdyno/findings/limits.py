@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hwdyno.curves import SIZE_LOADS
 from hwdyno.findings.laws import against_ceilings
 from hwdyno.findings.rule import Case, Verdict, as_number, load_words, percent, times
 from hwdyno.units import format_ns, format_size
@@ -147,17 +146,17 @@ def _asked(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str:
         most = at_best[0] if at_best else max(points, key=lambda one: one.throughput.value)
         gain = most.throughput.value / point.throughput.value if point.throughput.value > 0 else 1.0
         load = as_number(most.parameters.get(curve.load))
-        if gain > 1 / BUSY and load is not None and curve.load in SIZE_LOADS:
+        if gain > 1 / BUSY and load is not None and result.axis(curve.load).role == "size":
             return (
                 f"Because operations of {format_size(case.number(curve.load) or 0)} are too small to fill it: "
-                f"{load_words(curve.load, load)} move {times(gain)} times as much."
+                f"{load_words(result.axis(curve.load), load)} move {times(gain)} times as much."
             )
         if gain > 1 / BUSY and load is not None:
             asked = case.asked or 1
             waits = f" and each takes {format_ns(latency.mean)}" if latency else ""
             return (
                 f"Because only {asked:.0f} {'is' if asked == 1 else 'are'} in flight{waits}: "
-                f"{load_words(curve.load, load)} gives {times(gain)} times as much."
+                f"{load_words(result.axis(curve.load), load)} gives {times(gain)} times as much."
             )
     if case.asked == 1 and latency:
         return (

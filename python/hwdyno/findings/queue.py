@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from hwdyno.curves import BEST_SHARE, QUEUE_LOADS, SIZE_LOADS
-from hwdyno.findings.commands import MOST, typed
+from hwdyno.axes import series_of
+from hwdyno.curves import BEST_SHARE
+from hwdyno.findings.commands import typed
 from hwdyno.findings.rule import (
     Case,
     Verdict,
@@ -17,13 +18,12 @@ from hwdyno.findings.rule import (
     times,
 )
 from hwdyno.units import format_load, format_ns, format_size
-from hwdyno.words import Curve, Measurement, OperatingPoint, Scalar
+from hwdyno.words import Axis, Curve, Measurement, OperatingPoint, Scalar
 
 NEIGHBOURS = 6
 """Below this load the whole numbers next to it are the closest look that there is."""
-
-NEIGHBOURS = 6
-"""Below this load the whole numbers next to it are the closest look that there is."""
+LARGEST_BLOCK_BYTES = 16 << 20
+"""Larger ones are not worth a try."""
 
 
 def _ends(case: Case, curve: Curve, best: OperatingPoint) -> dict[str, float]:
@@ -40,7 +40,7 @@ def _ends(case: Case, curve: Curve, best: OperatingPoint) -> dict[str, float]:
     return found
 
 
-def _against_ends(ends: dict[str, float], load: float, axis: str) -> str:
+def _against_ends(ends: dict[str, float], load: float, axis: Axis) -> str:
     """Those ratios in words."""
     words = []
     if ends.get("first_load", load) < load and "throughput_to_first" in ends:
@@ -72,12 +72,12 @@ def _evidence(case: Case, curve: Curve) -> dict[str, object]:
 
 def knee(case: Case) -> Verdict | None:
     """Where a queue's curve bends: its floor, its ceiling, and the least load that is enough."""
-    curve = case.curve
-    if curve is None or curve.load not in QUEUE_LOADS or curve.state != "knee":
+    curve, axis = case.curve, case.result.load_axis
+    if curve is None or curve.state != "knee" or axis.role not in {"concurrency", "delay"}:
         return None
     if curve.ceiling is None or curve.best is None:
         return None
-    best, axis = curve.best, curve.load
+    best = curve.best
     crossing = curve.parameters.get("N*")
     bends = f"the knee lies at {load_words(axis, crossing.value)}" if crossing else "there is a knee"
     if crossing and crossing.low is not None and crossing.high is not None:
@@ -121,8 +121,8 @@ def around(bend: float, most: float) -> list[int]:
 
 def still_rising(case: Case) -> Verdict | None:
     """The last doubling of the load still gained more than 5%: the ceiling was not seen."""
-    curve = case.curve
-    if curve is None or curve.state != "still rising" or curve.load not in QUEUE_LOADS | SIZE_LOADS:
+    curve, axis = case.curve, case.result.load_axis
+    if curve is None or curve.state != "still rising" or axis.role not in {"concurrency", "size"}:
         return None
     last = case.result.points[curve.points[-1]]
     reached = last.rate if case.result.metric == "rate" and last.rate else last.throughput
@@ -130,29 +130,31 @@ def still_rising(case: Case) -> Verdict | None:
     heading = f"; it heads for {case.said(curve.ceiling)}" if curve.ceiling else ""
     return Verdict(
         "info",
-        f"{case.label}: still rising at {load_words(curve.load, load)} ({case.said(reached)}): by its curve the last "
+        f"{case.label}: still rising at {load_words(axis, load)} ({case.said(reached)}): by its curve the last "
         f"doubling gains more than 5%{heading}.",
         _evidence(case, curve),
-        _go_on(case, curve.load, load),
+        _go_on(case, axis, load),
     )
 
 
-def _go_on(case: Case, axis: str, load: float) -> str:
+def _go_on(case: Case, axis: Axis, load: float) -> str:
     """What raises a load further, as far as its command takes it."""
-    most = MOST.get(axis, load * 8)
-    if axis == "threads" and case.threads is not None and load >= case.threads:
+    most = axis.most or load * 8
+    if axis.role == "size":
+        most = min(most, LARGEST_BLOCK_BYTES)
+    if axis.name == "threads" and case.threads is not None and load >= case.threads:
         return f"All {case.threads} processors are at work: this machine can ask for no more."
     if load < most:
-        return f"Go on: {case.command(**{axis: f'{typed(axis, load)}..{typed(axis, min(most, load * 8))}'})}"
-    jobs = case.number("numjobs") or 1
-    if axis == "iodepth" and 4 * jobs <= MOST["numjobs"]:
-        return f"Add jobs: {case.command(numjobs=4 * jobs)}"
+        return f"Go on: {case.command(**{axis.name: f'{typed(axis, load)}..{typed(axis, min(most, load * 8))}'})}"
+    workers = next((one for one in case.result.declaration.axes if one.workers), axis)
+    if not axis.workers and workers.workers and 4 * case.jobs <= (workers.most or 0):
+        return f"Add jobs: {case.command(**{workers.name: 4 * case.jobs})}"
     return "That is the most that one process here asks for: load it from a second one at the same time."
 
 
 def saturated(case: Case) -> Verdict | None:
     """The first load already reaches the ceiling: more load only adds latency."""
-    curve = case.curve
+    curve, axis = case.curve, case.result.load_axis
     if curve is None or curve.state != "saturated at the first point" or curve.best is None:
         return None
     first = curve.best
@@ -160,21 +162,21 @@ def saturated(case: Case) -> Verdict | None:
     load = as_number(last.parameters.get(curve.load)) or 0
     grown = ""
     if first.latency_ns and last.latency_ns:
-        grown = f": at {load_words(curve.load, load)} latency is {times(last.latency_ns.mean / first.latency_ns)} times"
+        grown = f": at {load_words(axis, load)} latency is {times(last.latency_ns.mean / first.latency_ns)} times"
     ceiling = case.said(curve.ceiling) if curve.ceiling else case.said(first.throughput, curve.unit)
     return Verdict(
         "info",
-        f"{case.label}: {load_words(curve.load, first.load)} already reaches the ceiling of {ceiling}; more only adds "
+        f"{case.label}: {load_words(axis, first.load)} already reaches the ceiling of {ceiling}; more only adds "
         f"latency{grown}.",
         _evidence(case, curve),
-        f"Keep to {load_words(curve.load, first.load)}: {case.command(**{curve.load: format_load(first.load)})}",
+        f"Keep to {load_words(axis, first.load)}: {case.command(**{curve.load: format_load(first.load)})}",
     )
 
 
 def load_without_effect(case: Case) -> Verdict | None:
     """Neither throughput nor latency answers to the load: it never arrives at the device."""
-    curve = case.curve
-    if curve is None or curve.state != "flat" or curve.load not in QUEUE_LOADS:
+    curve, axis = case.curve, case.result.load_axis
+    if curve is None or curve.state != "flat" or axis.role != "concurrency":
         return None
     first, last = (
         as_number(case.result.points[at].parameters.get(curve.load)) or 0 for at in (curve.points[0], curve.points[-1])
@@ -182,7 +184,7 @@ def load_without_effect(case: Case) -> Verdict | None:
     ceiling = case.said(curve.ceiling) if curve.ceiling else ""
     return Verdict(
         "info",
-        f"{case.label}: from {load_words(curve.load, first)} to {format_load(last)} neither throughput ({ceiling}) nor "
+        f"{case.label}: from {load_words(axis, first)} to {format_load(last)} neither throughput ({ceiling}) nor "
         f"latency moves, so the load never arrives: something before the device lets one operation through at a time.",
         _evidence(case, curve),
         f"Compare with jobs instead of depth: {case.command(iodepth=1, numjobs='1..16')}"
@@ -193,15 +195,15 @@ def load_without_effect(case: Case) -> Verdict | None:
 
 def best_block_size(case: Case) -> Verdict | None:
     """The least block size that reaches 90% of the bandwidth, and where half of it is reached."""
-    curve = case.curve
-    if curve is None or curve.load not in SIZE_LOADS or curve.ceiling is None or curve.best is None:
+    curve, axis = case.curve, case.result.load_axis
+    if curve is None or axis.role != "size" or curve.ceiling is None or curve.best is None:
         return None
     if curve.state not in {"knee", "saturated at the first point"}:
         return None
     best, half = curve.best, curve.parameters.get("n1/2")
     least = 9 if curve.load == "bs" else 3
     halfway = f"; half of it comes at {format_size(round(half.value))}" if half else ""
-    compared = _against_ends(_ends(case, curve, best), best.load, curve.load)
+    compared = _against_ends(_ends(case, curve, best), best.load, axis)
     return Verdict(
         "info",
         f"{case.label}: the best block size is {format_size(best.load)}{'' if best.measured else ' (by the model)'}, "
@@ -215,25 +217,25 @@ def best_block_size(case: Case) -> Verdict | None:
 
 
 WIDE = 3
-"""A knee whose interval spans more than this factor is told as a range."""
-_LOADS = ("threads", "numjobs", "iodepth", "streams")
+"""A knee whose interval spans more than this factor is given as a range."""
 
 
 def best_combination(case: Case) -> list[Verdict]:
     """Of a grid of loads and block sizes, the least that reaches 90% of the most found."""
     points = case.result.points
+    known = [axis for axis in case.result.declaration.axes if axis.role in {"concurrency", "size"}]
     axes = [
         axis
-        for axis in (*_LOADS, "bs", "block")
-        if len({as_number(point.parameters.get(axis)) for point in points if axis in point.parameters} - {None}) > 1
+        for axis in sorted(known, key=lambda one: (one.role == "size", not one.workers))
+        if len({as_number(point.parameters.get(axis.name)) for point in points} - {None}) > 1
     ]
     if len(axes) < 2:
         return []
+    names = {axis.name for axis in axes}
     groups: dict[tuple[tuple[str, Scalar], ...], list[int]] = defaultdict(list)
     for at, point in enumerate(points):
         if point.validity != "invalid" and point.throughput.value > 0:
-            others = sorted((k, v) for k, v in point.parameters.items() if k not in axes and k != "seed")
-            groups[tuple(others)].append(at)
+            groups[series_of(case.result.declaration, point.parameters, names)].append(at)
     return [
         verdict
         for others, group in groups.items()
@@ -241,7 +243,7 @@ def best_combination(case: Case) -> list[Verdict]:
     ]
 
 
-def _combination(case: Case, others: dict[str, Scalar], axes: list[str], group: list[int]) -> Verdict | None:
+def _combination(case: Case, others: dict[str, Scalar], axes: list[Axis], group: list[int]) -> Verdict | None:
     points = case.result.points
     top = max(group, key=lambda at: points[at].throughput.value)
     enough = [at for at in group if points[at].throughput.value >= BEST_SHARE * points[top].throughput.value]
@@ -249,8 +251,8 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[str], group: 
     def cost(at: int) -> tuple[float, float, float]:
         in_flight, size = 1.0, 0.0
         for axis in axes:
-            value = as_number(points[at].parameters.get(axis)) or 1.0
-            if axis in _LOADS:
+            value = as_number(points[at].parameters.get(axis.name)) or 1.0
+            if axis.role == "concurrency":
                 in_flight *= value
             else:
                 size = value
@@ -260,14 +262,14 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[str], group: 
     best = min(enough, key=cost)
 
     def words(at: int) -> str:
-        return " x ".join(load_words(a, as_number(points[at].parameters.get(a)) or 0) for a in axes)
+        return " x ".join(load_words(axis, as_number(points[at].parameters.get(axis.name)) or 0) for axis in axes)
 
     chosen: Measurement = points[best]
     latency = f" at {format_ns(chosen.latency_ns.mean)}" if chosen.latency_ns else ""
     share = chosen.throughput.value / points[top].throughput.value
     against = "the most of all" if best == top else f"{percent(share)} of the most, which {words(top)} gives"
-    name = label_of(others, case.one_valued - {"rw", "bs"}) if others else case.result.name
-    changes: dict[str, Scalar] = {axis: points[best].parameters.get(axis) for axis in axes}
+    name = label_of(others, case.result.declaration, case.one_valued - {"rw", "bs"}) if others else case.result.name
+    changes: dict[str, Scalar] = {axis.name: points[best].parameters.get(axis.name) for axis in axes}
     return Verdict(
         "info",
         f"{name}: the best combination is {words(best)}: {case.said(chosen.throughput)}{latency}, {against}.",
@@ -276,7 +278,7 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[str], group: 
             "throughput": chosen.throughput.value,
             "unit": chosen.throughput.unit,
             "share": share,
-            "most": {axis: points[top].parameters.get(axis) for axis in axes},
+            "most": {axis.name: points[top].parameters.get(axis.name) for axis in axes},
         },
         f"Use it: {Case(case.run, case.result, best).command()}",
         points=(best,),

@@ -6,20 +6,32 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hwdyno.findings.commands import command_of, takes, told_of, typed
+from hwdyno.axes import is_mixed, read_share, splits, traits_of
+from hwdyno.findings.commands import command_of, shared_options, takes, typed
 from hwdyno.units import as_number as as_number
 from hwdyno.units import format_load, format_ns, format_percent, format_quantity, format_ratio, format_size, plural
-from hwdyno.words import Curve, ExperimentResult, Measurement, OperatingPoint, Run, Scalar, Severity, Value
+from hwdyno.words import (
+    Axis,
+    Curve,
+    Declaration,
+    ExperimentResult,
+    Measurement,
+    OperatingPoint,
+    Parameters,
+    Run,
+    Scalar,
+    Severity,
+    Trait,
+    Value,
+)
 
 OTHERS_USER = 0.1
 Scope = Literal["point", "curve", "experiment", "run"]
 
 
-OTHERWISE_PACED = (
-    *("rate", "rate_bytes", "rate_iops", "rate_read", "rate_write", "rate_iops_read", "rate_iops_write"),
-    *("latency_target", "flow", "thinktime"),
-)
-"""Parameters by which something else than the depth says how many operations are in flight."""
+PACING_ROLES = {"rate", "delay"}
+PACING = ("latency_target", "flow", "read_iolog")
+"""Beside axes of these roles, what else than the depth says how many operations are in flight."""
 
 # The numbers of a finding's sentences, under short names.
 percent, quantity, times = format_percent, format_quantity, format_ratio
@@ -37,7 +49,7 @@ class Verdict:
     points: tuple[int, ...] = ()
     resource: str = ""
     explains: tuple[str, ...] = ()
-    """Rules that this one is reason enough for: of its points they are counted here, and not told again."""
+    """Rules that this one is reason enough for: its points count here, and are not reported again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +64,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Case:
-    """A Run and the part of it that a rule is asked about."""
+    """A Run and the part of it that a rule looks at."""
 
     run: Run
     result: ExperimentResult = field(
@@ -63,7 +75,7 @@ class Case:
 
     @property
     def point(self) -> Measurement:
-        """The point asked about."""
+        """The point that the rule looks at."""
         return self.result.points[self.at]
 
     @property
@@ -98,27 +110,40 @@ class Case:
         operations = {stream.name: stream.operations for stream in self.point.streams}
         if set(operations) & {"read", "write"} and sum(operations.values()):
             return operations.get("read", 0) / sum(operations.values())
-        return read_share_of({**self.result.fixed, **self.point.parameters})
+        return read_share(self.result.declaration.axes, self.parameters)
+
+    @property
+    def parameters(self) -> Parameters:
+        """All parameters of the point, what its experiment shares included."""
+        return {**self.result.fixed, **self.point.parameters}
+
+    @property
+    def traits(self) -> frozenset[Trait]:
+        """What the words of the point's choices mean, such as its access pattern and its engine."""
+        return traits_of(self.result.declaration.axes, self.parameters)
 
     @property
     def carries_data(self) -> bool:
         """Whether the bytes counted go over the device's link: those of a trim, or of the loop alone, do not."""
-        return "trim" not in str(self.parameter("rw", "")) and self.parameter("ioengine") != "null"
+        return "trims" not in self.traits and self.parameter("ioengine") != "null"
 
     @property
     def random(self) -> bool:
         """Whether the order is random."""
-        return str(self.parameter("rw", "")).startswith("rand")
+        return "random" in self.traits
 
     @property
     def asked(self) -> float | None:
         """Operations asked to be in flight."""
         if self.point.concurrency is not None and self.point.concurrency.asked:
             return self.point.concurrency.asked
-        if any(self.number(name) for name in OTHERWISE_PACED) or self.parameter("read_iolog"):
+        axes = self.result.declaration.axes
+        paced = [self.parameter(axis.name) for axis in axes if axis.role in PACING_ROLES]
+        if any(paced) or any(map(self.parameter, PACING)):
             return None  # In an open loop any number may be waiting, and a search keeps fewer.
-        depth = self.number("iodepth")
-        return None if depth is None else depth * (self.number("numjobs") or 1)
+        depths = [self.number(axis.name) for axis in axes if axis.role == "concurrency" and not axis.workers]
+        (depth,) = depths if len(depths) == 1 else (None,)
+        return None if depth is None else depth * self.jobs
 
     @property
     def effective(self) -> float | None:
@@ -147,7 +172,8 @@ class Case:
     @property
     def jobs(self) -> float:
         """Measuring threads, on all hosts of the site together."""
-        return (self.number("numjobs") or self.number("threads") or 1) * max(1, len(self.run.machines))
+        workers = (self.number(axis.name) for axis in self.result.declaration.axes if axis.workers)
+        return next(filter(None, workers), 1) * max(1, len(self.run.machines))
 
     @property
     def cpu_share(self) -> float | None:
@@ -164,26 +190,27 @@ class Case:
     def others_share(self) -> float | None:
         """Share of the machine's CPU that other processes kept busy while the point ran; none where nothing tells.
 
-        The kernel's own threads work for our I/O too (encryption, write-back), so that nothing is held
-        against others unless they had a good part of it outside of the kernel.
+        The kernel's own threads work for our I/O too (encryption, write-back), so that nothing is charged
+        to others unless they had a good part of it outside of the kernel.
         """
-        point, told = self.point, self.point.conditions
+        point, conditions = self.point, self.point.conditions
         if self.threads is None or point.elapsed_s <= 0 or self.result.resource == "network":
             return None  # A peer at the other end of a loopback is part of the measurement.
-        if (not point.cpu_user_s and not point.cpu_system_s) or not {"cpu_busy", "cpu_user"} <= set(told):
+        if (not point.cpu_user_s and not point.cpu_system_s) or not {"cpu_busy", "cpu_user"} <= set(conditions):
             return None
         had = point.elapsed_s * self.threads
         user, system = (point.cpu_user_s or 0.0) / had, (point.cpu_system_s or 0.0) / had
-        if told["cpu_user"] - user < OTHERS_USER:
+        if conditions["cpu_user"] - user < OTHERS_USER:
             return 0.0
-        return max(0.0, told["cpu_busy"] - told.get("steal", 0.0) - user - system)
+        return max(0.0, conditions["cpu_busy"] - conditions.get("steal", 0.0) - user - system)
 
     @property
     def label(self) -> str:
         """The point in the field's words: ``randread 4 KiB, iodepth 32``; the experiment's name where no axis tells."""
         parameters = self.point.parameters if self.at >= 0 else self.curve.series if self.curve is not None else {}
         shown = {"rw": self.parameter("rw"), "bs": self.parameter("bs"), **parameters}
-        return label_of(shown, self.one_valued - {"rw", "bs", self.result.load}) or self.result.name
+        left_out = self.one_valued - {"rw", "bs", self.result.load}
+        return label_of(shown, self.result.declaration, left_out) or self.result.name
 
     @property
     def storage(self) -> str:
@@ -201,12 +228,14 @@ class Case:
         base = dict(self.point.parameters if self.at >= 0 else self.curve.series if self.curve is not None else {})
         if self.at < 0 and self.curve is not None and self.result.load not in changes:
             loads = [as_number(self.result.points[at].parameters.get(self.result.load)) for at in self.curve.points]
-            base[self.result.load] = ",".join(typed(self.result.load, load) for load in loads if load is not None)
-        shared = {} if self.imported else {k: v for k, v in told_of(self.result).items() if k not in base}
-        if self.result.kernel == "storage_blocks" and {**shared, **base}.get("rw") in {"rw", "randrw"}:
-            shared.setdefault("rwmixread", self.result.fixed.get("rwmixread"))
-        changes = {name: value for name, value in changes.items() if takes(self.result, name)}
-        return command_of(self.result.resource, {**shared, **base, **changes}, self.result.kernel)
+            axis = self.result.axis(self.result.load)
+            base[self.result.load] = ",".join(typed(axis, load) for load in loads if load is not None)
+        named = {**({} if self.imported else shared_options(self.result)), **base}
+        for axis in splits(self.result.declaration.axes):
+            if is_mixed(axis, named) and axis.split in self.result.fixed:
+                named.setdefault(axis.split, self.result.fixed[axis.split])
+        changes = {name: value for name, value in changes.items() if self.imported or takes(self.result, name)}
+        return command_of(self.result.resource, {**named, **changes}, self.result.declaration)
 
     def said(self, value: Value | float, unit: str = "") -> str:
         """A quantity with its interval; of operations in the words of what is measured: IOPS of storage alone."""
@@ -216,18 +245,6 @@ class Case:
 def as_flag(value: Scalar) -> bool:
     """Whether a flag is set, however it is written."""
     return str(value).lower() in {"1", "true", "yes", "on"}
-
-
-def read_share_of(parameters: Mapping[str, Scalar]) -> float | None:
-    """Share of reads by ``rw`` (``randrw:70`` too) and ``rwmixread``; none if they do not tell."""
-    word, _, share = str(parameters.get("rw") or "").partition(":")
-    given = as_number(share or parameters.get("rwmixread"))
-    pure = {"read": 1.0, "write": 0.0}.get(word.removeprefix("rand"))
-    if pure is not None:
-        return pure
-    if given is not None:
-        return given / 100
-    return 0.5 if word in {"rw", "randrw", "readwrite"} else None
 
 
 def operations_per_s(point: Measurement) -> float | None:
@@ -257,42 +274,46 @@ def apart(less: Value, more: Value) -> bool:
     return (more.low if more.low is not None else more.value) > (less.high if less.high is not None else less.value)
 
 
-def load_words(axis: str, load: float) -> str:
+def load_words(axis: Axis, load: float) -> str:
     """A load with its axis: ``iodepth 32``, ``4 jobs``, ``16 KiB blocks``."""
-    if axis in {"bs", "block"}:
-        return f"{format_size(load)} blocks"
-    if axis == "working_set":
-        return f"a set of {format_size(load)}"
-    if axis == "delay":
-        return f"a delay of {load:.0f} cycles"
-    if axis == "numjobs":
-        return plural(load, "job")
-    if axis in {"threads", "streams"}:
-        return plural(load, axis.removesuffix("s"))
-    return f"{axis} {format_load(load)}"
+    if axis.role == "size":
+        return f"{format_size(load)} {axis.words.removesuffix(' size')}s"
+    if axis.role == "delay":
+        return f"a {axis.words} of {format_load(load)} {axis.unit}".rstrip()
+    if axis.unit == "B":
+        return f"{axis.words} {format_size(load)}"
+    if axis.role == "concurrency" and axis.words.endswith("s"):
+        return plural(load, axis.words.removesuffix("s"))
+    return f"{axis.name} {format_load(load)}"
 
 
-def label_of(parameters: Mapping[str, Scalar], left_out: set[str] | frozenset[str] = frozenset()) -> str:
-    """Parameters in the field's words."""
-    words: list[str] = []
-    rw = parameters.get("rw")
-    if rw is not None:
-        mix = parameters.get("rwmixread")
-        words.append(f"{rw} {mix}%" if str(rw) in {"rw", "randrw"} and mix is not None else str(rw))
-    elif parameters.get("rwmixread") is not None:
-        words.append(f"{parameters['rwmixread']}% reads")
-    bs = as_number(parameters.get("bs"))
-    if bs is not None:
-        words.append(format_size(bs))
+def label_of(
+    parameters: Mapping[str, Scalar], kernel: Declaration, left_out: set[str] | frozenset[str] = frozenset()
+) -> str:
+    """Parameters in the field's words: the access pattern and the block size first."""
+    first: list[str] = []
+    shown = {
+        name: value
+        for name, value in parameters.items()
+        if value is not None and name != "path" and not kernel.axis(name).seeds
+    }
+    for axis in splits(kernel.axes):
+        word, share = shown.pop(axis.name, None), shown.pop(axis.split, None)
+        if word is not None:
+            mixed = share is not None and is_mixed(axis, {axis.name: word})
+            first.append(f"{word} {share}%" if mixed else str(word))
+        elif share is not None:
+            first.append(f"{share}% reads")
+    block = as_number(shown.pop("bs", None))
+    if block is not None:
+        first.append(format_size(block))
     rest = []
-    for name, value in parameters.items():
-        if value is None or name in left_out or name in {"rw", "rwmixread", "bs", "seed", "path"}:
-            continue
-        number = as_number(value)
-        known = name in {"iodepth", "numjobs", "threads", "streams", "working_set", "delay", "block", "rate"}
-        known = known and number is not None
-        rest.append(load_words(name, number) if known and number is not None else f"{name} {value}")
-    return ", ".join(filter(None, [" ".join(words), *rest]))
+    for name, value in shown.items():
+        axis, number = kernel.axis(name), as_number(value)
+        if name not in left_out:
+            known = number is not None and (axis.role != "label" or axis.unit)
+            rest.append(load_words(axis, number) if known and number is not None else f"{name} {value}")
+    return ", ".join(filter(None, [" ".join(first), *rest]))
 
 
 def at_place(case: Case, place: OperatingPoint, unit: str) -> str:

@@ -13,7 +13,6 @@ NEVER_WRITTEN = 0.01
 SHORT_OF_DEPTH = 0.03
 DEEPLY_SHORT = 0.10
 GRAVE_FAULTS = 0.01
-SYNCHRONOUS = {"psync", "sync", "pvsync", "pvsync2", "vsync", "mmap"}
 
 
 def never_written(case: Case) -> float:
@@ -78,8 +77,8 @@ def missed_device(case: Case) -> tuple[float, str, float, float] | None:
 def _at_device(counters: Mapping[str, float], direction: str) -> float | None:
     """Bytes that reached the device, as far as the counters tell; none if they do not.
 
-    The device's counters hold everybody's bytes, so of reads the process's own (/proc/self/io) are asked
-    too. They count a buffered write when it dirties the cache, so of writes only the device is asked. A
+    The device's counters hold everybody's bytes, so for reads the process's own (/proc/self/io) count
+    too. Those count a buffered write when it dirties the cache, so for writes only the device's count. A
     filesystem without a device may account for nothing: a process counter of 0 alone tells nothing.
     """
     device, process = counters.get(f"device_{direction}_bytes"), counters.get(f"process_{direction}_bytes")
@@ -137,11 +136,11 @@ def _pretended_depth(case: Case) -> str | None:
     depth, engine = case.number("iodepth"), str(case.parameter("ioengine", ""))
     if not depth or depth <= 1:
         return None
-    if engine in SYNCHRONOUS:
+    if "synchronous" in case.traits:
         return f"{engine} has one operation in flight a job, whatever the depth"
     used = case.point.details.get("direct_used", case.parameter("direct"))
-    if engine == "libaio" and used is not None and not as_flag(used):
-        return "buffered libaio is synchronous: each submission waits for its operation"
+    if "synchronous_buffered" in case.traits and used is not None and not as_flag(used):
+        return f"buffered {engine} is synchronous: each submission waits for its operation"
     return None
 
 
@@ -168,17 +167,17 @@ def synchronous_engine(case: Case) -> Verdict | None:
 
 def depth_not_reached(case: Case) -> Verdict | None:
     """Fewer operations in flight than asked for, by Little's law; the effective depth is printed."""
-    asked, effective = case.asked, case.effective
-    if not asked or not effective or asked / case.jobs <= 1 or _pretended_depth(case):
+    depth, effective = case.asked, case.effective
+    if not depth or not effective or depth / case.jobs <= 1 or _pretended_depth(case):
         return None
-    short = 1 - effective / asked
+    short = 1 - effective / depth
     if short <= max(SHORT_OF_DEPTH, case.tolerance) + case.edges:
         return None
     return Verdict(
         "warning" if short > DEEPLY_SHORT else "info",
-        f"{case.label}: {asked:.0f} operations were asked to be in flight, but only {effective:.1f} were "
+        f"{case.label}: {depth:.0f} operations were asked to be in flight, but only {effective:.1f} were "
         f"(Little's law), so this is a point of depth {effective:.0f}.",
-        {"asked": asked, "effective": effective, "short": short, "tolerance": SHORT_OF_DEPTH},
+        {"asked": depth, "effective": effective, "short": short, "tolerance": SHORT_OF_DEPTH},
         f"See the queue's nr_requests and the tool's own CPU, or spread the depth over jobs: "
         f"{case.command(numjobs=max(2, round(case.jobs * 2)))}"
         if case.result.resource == "storage"

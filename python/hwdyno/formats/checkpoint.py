@@ -1,4 +1,4 @@
-"""Checkpoints as data: what a model's consists of and over how many ranks, shrunk by a stated factor."""
+"""The sizes of model checkpoints, by model and rank count, with an optional scale."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from hwdyno.words import Parameters, UserError
 FILE = Path(__file__).parents[1] / "data" / "checkpoints.toml"
 TRANSFER_BYTES = 8 << 20
 MODEL_BYTES = 2
-"""Of a parameter in fp16."""
+"""Size of a parameter in fp16."""
 OPTIMIZER_BYTES = 3 * 4
-"""Of a parameter in the optimizer: a copy and two moments, in fp32."""
+"""Optimizer state of a parameter: a copy and two moments, in fp32."""
 
 SAME = 0.01
-"""Sizes that are nearer than this to the rules' are theirs, rounded."""
+"""A computed size within this share of MLPerf Storage's rounded figure takes that figure."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A transformer's shape and how its ranks share it; all sizes follow by the rules of DLIO's checkpoints."""
+    """A transformer's shape and its parallelism; all sizes follow from them by DLIO's checkpoint rules."""
 
     layers: int
     hidden: int
@@ -34,41 +34,41 @@ class Layout:
     pipeline: int
     data: int
     zero_stage: int
-    """With stage 3 every rank has a part of the model; with stage 1 only one replica's ranks save it."""
+    """ZeRO stage: with 3 every rank saves a part of the model; with 1 only the ranks of one replica do."""
     stated_gib: int
-    """What MLPerf Storage's rules say that the whole is, GiB."""
+    """Checkpoint size by MLPerf Storage's rules, GiB."""
 
     @property
     def ranks(self) -> int:
-        """All of them."""
+        """Number of ranks."""
         return self.tensor * self.pipeline * self.data
 
     @property
     def model_ranks(self) -> int:
-        """Those that save a part of the model."""
+        """Number of ranks that save a part of the model."""
         return self.ranks if self.zero_stage == 3 else self.tensor * self.pipeline
 
     @property
     def parameters(self) -> int:
-        """Embedding and head, of each layer attention, gated feed-forward and two norms, and the last norm."""
+        """Parameters: embedding, head, the final norm, and per layer attention, gated feed-forward and two norms."""
         kv = self.hidden // self.heads * self.kv_heads
         layer = self.hidden * (2 + 2 * self.hidden + 2 * kv + 3 * self.ffn)
         return 2 * self.vocab * self.hidden + layer * self.layers + self.hidden
 
     @property
     def model_bytes(self) -> int:
-        """Over all ranks; norms are not shared by tensor ranks, but saved by each."""
+        """Model bytes over all ranks; each tensor rank saves a copy of the norms."""
         norms = self.hidden * (2 * self.layers + 1)
         return MODEL_BYTES * (self.parameters + norms * (self.tensor - 1))
 
     @property
     def optimizer_bytes(self) -> int:
-        """Over all ranks; each has five rows of norms beside its part of the parameters."""
+        """Optimizer bytes over all ranks; each rank adds five rows of norms to its part of the parameters."""
         return OPTIMIZER_BYTES * (self.parameters + 5 * self.hidden * self.ranks)
 
     @property
     def model_files(self) -> int:
-        """Of a rank that saves the model: one a layer where layers lie on several stages, else one; the mean."""
+        """Mean number of model files of a rank that saves the model: one per layer with pipeline stages, else one."""
         return max(1, round((self.layers + 3) / self.pipeline)) if self.pipeline > 1 else 1
 
 
@@ -84,21 +84,21 @@ class Checkpoint:
 
     @property
     def full_bytes(self) -> int:
-        """Of the model's own checkpoint, over all ranks: fp16 model and fp32 optimizer."""
+        """Checkpoint size at scale 1, over all ranks: fp16 model and fp32 optimizer."""
         return self.layout.model_bytes + self.layout.optimizer_bytes
 
     @property
     def ranks(self) -> int:
-        """Of the model's own job."""
+        """Ranks of the model's reference job."""
         return self.layout.ranks
 
     @property
     def bytes(self) -> int:
-        """At this scale."""
+        """Checkpoint size at this scale."""
         return max(4096, int(self.full_bytes * self.scale))
 
     def memory(self, ranks: int) -> str:
-        """The memory that it takes, in a sentence, to be said before anything is done."""
+        """The memory that the checkpoint takes, in a sentence for the user before anything is written."""
         stated = self.layout.stated_gib << 30
         differs = (
             f"; the rules state {format_size(stated)} for the whole, but this layout comes to "
@@ -113,7 +113,7 @@ class Checkpoint:
 
     @property
     def parameters(self) -> Parameters:
-        """What the kernel ``training_checkpoint`` is told; it gives every rank an equal part, the mean."""
+        """Parameters of the kernel ``training_checkpoint``, which gives every rank the mean part."""
         return {
             "checkpoint_bytes": self.bytes, "writes": self.writes, "reads": self.reads, "model": self.model,
             "scale": self.scale, "transfer_size": TRANSFER_BYTES,
@@ -123,11 +123,13 @@ class Checkpoint:
 
 
 def find(model: str, scale: float) -> Checkpoint:
-    """The checkpoint of a model of the catalogue; raises ``UserError`` that names what there is."""
-    told = toml(FILE.read_text(encoding="utf-8"))
-    models = told["models"]
+    """Look up a model's checkpoint. Raises ``UserError`` that lists the known models."""
+    catalogue = toml(FILE.read_text(encoding="utf-8"))
+    models = catalogue["models"]
     if model not in models:
         raise UserError(f"no checkpoint is called '{model}'; there are: {', '.join(models)}")
     if not 0 < scale <= 1:
         raise UserError(f"--scale {scale:g} must be above 0 and at most 1, such as 0.01")
-    return Checkpoint(model, Layout(vocab=told["vocab"], **models[model]), told["writes"], told["reads"], scale)
+    return Checkpoint(
+        model, Layout(vocab=catalogue["vocab"], **models[model]), catalogue["writes"], catalogue["reads"], scale
+    )

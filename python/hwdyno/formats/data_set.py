@@ -29,8 +29,8 @@ def file_bytes(workload: Workload) -> int:
     """Bytes of all files of a workload's data set, within 1%."""
     if workload.format == "parquet":
         groups = -(-workload.samples_per_file // (workload.row_group or workload.samples_per_file))
-        beside = _PARQUET_FILE + groups * workload.columns * _PARQUET_CHUNK
-        return int(workload.bytes) + workload.files * beside
+        overhead = _PARQUET_FILE + groups * workload.columns * _PARQUET_CHUNK
+        return int(workload.bytes) + workload.files * overhead
     drawn = _sides(workload)
     return int(sum(_one_file(workload, *sides) for sides in drawn) * workload.files / len(drawn))
 
@@ -38,8 +38,8 @@ def file_bytes(workload: Workload) -> int:
 def _one_file(workload: Workload, width: int, height: int) -> float:
     """Bytes of a file whose samples have so many rows and columns."""
     if workload.format in _AROUND:
-        each, beside = _AROUND[workload.format]
-        return (width * height + each) * workload.samples_per_file + beside
+        each, overhead = _AROUND[workload.format]
+        return (width * height + each) * workload.samples_per_file + overhead
     if workload.format == "csv":
         return width * height * _CSV_BYTES * workload.samples_per_file
     if workload.format == "png":

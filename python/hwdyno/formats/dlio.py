@@ -1,4 +1,4 @@
-"""DLIO's ``summary.json``: read as a Run, and written from one, so that results stand side by side."""
+"""Reads DLIO's ``summary.json`` into a Run, and writes one from a Run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def recognizes(text: str) -> bool:
 
 
 def read(text: str, name: str) -> Run:
-    """A Run with one point: AU in ``details``, bytes/s as DLIO counts them (samples/s x nominal record)."""
+    """Read a summary into a Run of one point: AU in ``details``, bytes/s as DLIO's samples/s x nominal record."""
     try:
         summary = json.loads(text)
         metric = summary["metric"]
@@ -29,8 +29,8 @@ def read(text: str, name: str) -> Run:
         io_mib_s = float(metric["train_io_mean_MB_per_second"])
         accelerators = int(summary["num_accelerators"])
     except (ValueError, KeyError, TypeError) as error:
-        said = f"it has no {error}" if isinstance(error, KeyError) else "it is cut short or damaged"
-        raise UserError(f"{name} is no DLIO summary that can be read: {said}") from None
+        why = f"it has no {error}" if isinstance(error, KeyError) else "it is cut short or damaged"
+        raise UserError(f"{name} is no DLIO summary that can be read: {why}") from None
     mean_samples_s = sum(samples_s) / len(samples_s) if samples_s else 0.0
     record = io_mib_s * _MIB / mean_samples_s if mean_samples_s else 0.0
     details: dict[str, Any] = {
@@ -84,21 +84,21 @@ def _numbers(values: Any) -> list[float]:
 
 
 def write(run: Run, result: ExperimentResult, point: Measurement) -> dict[str, Any]:
-    """The summary that DLIO would have written of a point: its names, its units, its formulas.
+    """Write a point as DLIO's summary, with DLIO's names, units and formulas.
 
-    ``train_io_mean_MB_per_second`` is samples/s x nominal record / 2^20 (``statscounter.py``), whatever was
-    really read.
+    ``train_io_mean_MB_per_second`` is samples/s x nominal record / 2^20 (``statscounter.py``), not the bytes
+    read.
     """
-    told = {**result.fixed, **point.parameters}
+    parameters = {**result.fixed, **point.parameters}
     au = [100 * value for value in point.details.get("au_dlio_by_epoch") or []]
     samples_s = list(point.details.get("samples_s_dlio_by_epoch") or [])
-    record = float(told.get("record_bytes") or 0)
-    passes = bool(au) and sum(au) / len(au) >= 100 * float(told.get("au_pass") or 0.9)
+    record = float(parameters.get("record_bytes") or 0)
+    passes = bool(au) and sum(au) / len(au) >= 100 * float(parameters.get("au_pass") or 0.9)
     io = [value * record / _MIB for value in samples_s]
     return {
         "start": run.started,
         "end": run.finished,
-        "num_accelerators": int(told.get("accelerators") or 1),
+        "num_accelerators": int(parameters.get("accelerators") or 1),
         "num_hosts": 1,
         "hostname": run.machine.hostname or "",
         "metric": {
@@ -112,9 +112,9 @@ def write(run: Run, result: ExperimentResult, point: Measurement) -> dict[str, A
             "train_io_mean_MB_per_second": _mean(io),
             "train_io_stdev_MB_per_second": _deviation(io),
         },
-        "num_files_train": told.get("files"),
+        "num_files_train": parameters.get("files"),
         "num_files_eval": 0,
-        "num_samples_per_file": told.get("samples_per_file"),
+        "num_samples_per_file": parameters.get("samples_per_file"),
         "host_memory_GB": [(run.machine.memory.total_bytes or 0) / 2**30],
         "host_cpu_count": [run.machine.cpu.threads],
         "epochs": len(au),
@@ -126,6 +126,6 @@ def _mean(values: list[float]) -> float:
 
 
 def _deviation(values: list[float]) -> float:
-    """Over all values, as ``numpy.std`` takes it."""
+    """Population standard deviation, as ``numpy.std``."""
     mean = _mean(values)
     return (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5 if values else 0.0

@@ -1,4 +1,4 @@
-"""Reads DLIO's workload files as they are, with its ``++workload.x.y=value`` overrides; an unknown key is named."""
+"""Reads DLIO's workload files and its ``++workload.x.y=value`` overrides; an unknown key is an error."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from hwdyno.formats.workload import Workload
 from hwdyno.words import UserError
 
-# Every key that DLIO 2.0.0 and 3.0.0 read (dlio_benchmark/utils/config.py, LoadConfig). A key of any of these is
-# accepted; those that change what is read or when are taken, the others change nothing of what is measured here.
+# Every key that DLIO 2.0.0 and 3.0.0 read (dlio_benchmark/utils/config.py, LoadConfig). All are accepted; only those
+# that change what is read or when have an effect on what is measured here.
 _KEYS: dict[str, str] = {
     "model": "name type model_size model_size_bytes optimization_groups num_layers layer_parameters model_datatype "
     "optimizer_datatype parallelism.tensor parallelism.pipeline parallelism.data parallelism.zero_stage "
@@ -38,7 +38,7 @@ _KEYS: dict[str, str] = {
     "profiling": "profiler iostat_devices",
     "metric": "au",
 }
-# DLIO computes on a batch for a time drawn from a distribution; its mean is taken.
+# DLIO draws a batch's computing time from a distribution; its mean is used.
 _FREE = {"reader.preprocess_time", "train.computation_time", "evaluation.eval_time", "storage.storage_options"}
 _FORMATS = {
     "npz": "npz", "npy": "npy", "tfrecord": "tfrecord", "hdf5": "hdf5", "jpeg": "jpeg", "png": "png", "csv": "csv",
@@ -47,7 +47,7 @@ _FORMATS = {
 
 
 def read(path: Path, overrides: list[str] | None = None) -> Workload:
-    """The workload of a DLIO file. Raises ``UserError`` in one line, with the key at fault."""
+    """Read a workload from a DLIO file. Raises ``UserError`` in one line that names the key at fault."""
     import yaml
 
     try:
@@ -80,7 +80,7 @@ def _override(document: dict[str, Any], text: str, parse: Any) -> None:
 
 
 def known_keys() -> set[str]:
-    """Every key, dotted."""
+    """Every key of a nested table, dotted."""
     return {f"{section}.{key}" if key else section for section, keys in _KEYS.items() for key in keys.split() or [""]}
 
 
@@ -89,7 +89,7 @@ def _flatten(document: dict[str, Any], where: str) -> dict[str, Any]:
 
     def walk(table: dict[str, Any], before: str) -> None:
         for key, value in table.items():
-            # DLIO has read the reader's options under both names
+            # DLIO reads the reader's options under both names
             name = f"{before}{key}".replace("data_reader", "reader", 1)
             if isinstance(value, dict) and name not in _FREE:
                 walk(value, f"{name}.")
@@ -97,15 +97,15 @@ def _flatten(document: dict[str, Any], where: str) -> dict[str, Any]:
                 flat[name] = value
             else:
                 near = difflib.get_close_matches(name, known, n=1)
-                mend = f"did you mean '{near[0]}'?" if near else "no key of DLIO's is like it"
-                raise UserError(f"{where}: the key '{name}' is unknown; {mend}")
+                hint = f"did you mean '{near[0]}'?" if near else "no key of DLIO's is like it"
+                raise UserError(f"{where}: the key '{name}' is unknown; {hint}")
 
     walk(document, "")
     return flat
 
 
 def _workload(keys: dict[str, Any], path: Path) -> Workload:
-    def number(names: str, otherwise: float, least: float = 0.0) -> float:
+    def number(names: str, default: float, least: float = 0.0) -> float:
         for name in names.split():
             value = keys.get(name)
             value = value.get("mean") if isinstance(value, dict) else value
@@ -114,7 +114,7 @@ def _workload(keys: dict[str, Any], path: Path) -> Workload:
             if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
                 raise UserError(f"{path}: {name} = {value!r} must be a number of {least:g} or more")
             return float(value)
-        return otherwise
+        return default
 
     kind = str(keys.get("dataset.format", "tfrecord"))
     if kind not in _FORMATS:
@@ -149,7 +149,7 @@ def _workload(keys: dict[str, Any], path: Path) -> Workload:
 
 
 def _prefetch(batches: int, readers: int) -> int:
-    """Batches that each reader keeps ahead: DLIO deals its prefetch_size out; PyTorch keeps 2 where it is 0.
+    """Batches that each reader prefetches: DLIO divides its prefetch_size among readers; PyTorch's default is 2.
 
     As ``torch_data_loader.py`` of DLIO 2.0.0 has it; its default of 2 over all readers leaves each of 4 with one.
     """

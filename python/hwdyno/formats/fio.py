@@ -44,7 +44,7 @@ def recognizes(text: str) -> bool:
 
 
 def parse(text: str, name: str = "fio's output") -> dict[str, Any]:
-    """Find the JSON document in what fio printed: notes and warnings may stand before and after it.
+    """Find the JSON document in fio's output, which may have notes and warnings before and after it.
 
     Raises ``UserError`` in one line when there is none.
     """
@@ -57,7 +57,7 @@ def parse(text: str, name: str = "fio's output") -> dict[str, Any]:
             document = None
         if isinstance(document, dict) and ("fio version" in document or "jobs" in document):
             return document
-        # A document begins its line; a brace inside a note does not.
+        # The document starts at the beginning of a line; a brace inside a note does not.
         following = text.find("\n{", start)
         start = following + 1 if following >= 0 else -1
     raise UserError(f"{name} holds no JSON of fio: run fio with --output-format=json")
@@ -65,17 +65,17 @@ def parse(text: str, name: str = "fio's output") -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job of fio, or several equal ones that ran together (``numjobs``)."""
+    """One fio job, or several equal jobs that ran together (``numjobs``)."""
 
     name: str
     group: int
     options: dict[str, Any]
     parts: tuple[Mapping[str, Any], ...]
-    """fio's own records: one for a whole group, or one for each of the equal jobs."""
+    """fio's records: one for the whole group, or one for each of the equal jobs."""
 
 
 def jobs_of(document: Mapping[str, Any], name: str = "fio's output") -> list[Job]:
-    """List the jobs of a document, the equal ones together. Raises ``UserError`` when it has none."""
+    """List the jobs of a document, with equal jobs merged. Raises ``UserError`` if there are none."""
     raw = document.get("jobs")
     if raw is None:
         raw = document.get("client_stats")  # client and server
@@ -85,8 +85,8 @@ def jobs_of(document: Mapping[str, Any], name: str = "fio's output") -> list[Job
     shared = shared if isinstance(shared, dict) else {}
     together: dict[str, Job] = {}
     for job in raw:
-        own = job.get("job options")
-        given = {**shared, **(own if isinstance(own, dict) else {})}
+        options_of_job = job.get("job options")
+        given = {**shared, **(options_of_job if isinstance(options_of_job, dict) else {})}
         title = str(job.get("jobname", ""))
         if title == "All clients":
             continue
@@ -100,7 +100,7 @@ def jobs_of(document: Mapping[str, Any], name: str = "fio's output") -> list[Job
 
 
 def measurement_of(job: Job) -> Measurement:
-    """Make a Measurement of a job; what fio cannot tell is absent, and said in its notes."""
+    """Convert a job to a Measurement; what fio does not report is absent and named in the notes."""
     parameters = options.parameters_of(job.options, len(job.parts))
     notes: list[Note] = []
     streams, spreads, bandwidth, rate, elapsed_s = [], [], 0.0, 0.0, 0.0
@@ -128,7 +128,7 @@ def measurement_of(job: Job) -> Measurement:
     latency = _latency(spreads, job.parts, notes)
     faults = _faults(job.parts)
     effective = rate * latency.mean / 1e9 if latency is not None else None
-    asked = float(number(parameters, "iodepth", 1) * number(parameters, "numjobs", 1))
+    requested = float(number(parameters, "iodepth", 1) * number(parameters, "numjobs", 1))
     return Measurement(
         parameters=parameters,
         throughput=Value(bandwidth, "bytes/s"),
@@ -136,7 +136,7 @@ def measurement_of(job: Job) -> Measurement:
         latency_ns=latency,
         streams=tuple(streams),
         samples=_samples([row for _, rows in active for row in rows], len(active)),
-        concurrency=Concurrency(asked, effective),
+        concurrency=Concurrency(requested, effective),
         cpu_user_s=_cpu_s(job.parts, "usr_cpu"),
         cpu_system_s=_cpu_s(job.parts, "sys_cpu"),
         elapsed_s=elapsed_s,
@@ -156,7 +156,7 @@ _KINDS = {"submit": "slat", "complete": "clat", "total": "lat"}
 
 
 def _total(kinds: Mapping[str, Spread], notes: list[Note]) -> Spread:
-    """The whole latency; its percentiles are completion's where fio gave only those (its default)."""
+    """Total latency; its percentiles are those of completion where fio reports only them (its default)."""
     total, complete = kinds["total"], kinds["complete"]
     if total.quantiles or total.histogram or not (complete.quantiles or complete.histogram):
         return total
@@ -192,7 +192,7 @@ def _bandwidth(row: Mapping[str, Any]) -> float:
 
 
 def _samples(rows: list[Mapping[str, Any]], directions: int) -> Samples | None:
-    """Sum over the equal jobs; the extremes of a mix's two directions need not fall together, so it has none."""
+    """Sum over equal jobs; none for a mix, whose two directions may not reach their extremes at the same time."""
     if directions != 1 or any(number(row, "bw_samples") < 1 for row in rows):
         return None
     low, mean, high, spread = (
@@ -225,12 +225,14 @@ def _strerror(code: int) -> str:
 
 
 def read(text: str, name: str) -> Run:
-    """Make a Run of fio's JSON. The same file gives the same Run, its id included."""
+    """Read fio's JSON into a Run. The same file always gives the same Run, including its id."""
     document = parse(text, name)
     jobs = jobs_of(document, name)
     points = [measurement_of(job) for job in jobs]
     crowded = {job.group for job in jobs if sum(other.group == job.group for other in jobs) > 1}
-    points = [_beside_others(point) if job.group in crowded else point for job, point in zip(jobs, points, strict=True)]
+    points = [
+        _with_concurrent_jobs(point) if job.group in crowded else point for job, point in zip(jobs, points, strict=True)
+    ]
     ended = _time(document)
     began = ended - timedelta(seconds=min(sum(point.elapsed_s for point in points), 1e9)) if ended else None
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
@@ -261,7 +263,7 @@ def read(text: str, name: str) -> Run:
     )
 
 
-def _beside_others(point: Measurement) -> Measurement:
+def _with_concurrent_jobs(point: Measurement) -> Measurement:
     from dataclasses import replace
 
     says = "it ran at the same time as other jobs of its group (no stonewall between them)"

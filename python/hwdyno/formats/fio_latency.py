@@ -1,4 +1,4 @@
-"""Merges fio's latency records without ever averaging a percentile."""
+"""Merges fio's latency records without averaging percentiles."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hwdyno.words import Latency
 
 P999_LEAST_COUNT = 10_000
 Quantiles = tuple[tuple[float, float], ...]
-"""Share (0 to 1) and latency in ns, rising."""
+"""Pairs of share (0 to 1) and latency in ns, ascending."""
 
-# A bin of json+ more than this is no time that fio can have measured: 2^53 ns are 104 days.
+# A larger bin in json+ cannot be a measured time: 2^53 ns are 104 days.
 LONGEST_NS = 2.0**53
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One kind of latency of one direction: what is exact, and the shape as far as fio told it."""
+    """One kind of latency of one direction: exact moments, and the distribution as far as fio reports it."""
 
     count: float
     mean: float
@@ -31,7 +31,7 @@ class Spread:
     histogram: Histogram | None = None
 
     def merge(self, other: Spread) -> Spread:
-        """Both together; the shape survives where both have histograms, or one has nothing in it."""
+        """Merge two spreads; the distribution is kept if both have histograms or one is empty."""
         if not other.count:
             return self
         if not self.count:
@@ -47,11 +47,11 @@ class Spread:
         )
 
     def with_quantiles(self, quantiles: Quantiles) -> Spread:
-        """The same with this shape."""
+        """A copy with this distribution."""
         return replace(self, quantiles=quantiles, histogram=None)
 
     def with_shape_of(self, other: Spread, shift: float) -> Spread:
-        """The same with another's shape, later by ``shift`` ns."""
+        """A copy with another's distribution, shifted by ``shift`` ns."""
         histogram = None
         if other.histogram is not None:
             histogram = Histogram()
@@ -85,7 +85,7 @@ def spread_of(rows: Iterable[Mapping[str, Any]], kind: str) -> Spread:
 
 
 def _pairs(table: object) -> list[tuple[float, float]]:
-    """Keys and values of a table whose keys are numbers written as text; anything else in it is left out."""
+    """Keys and values of a table whose keys are numbers as text; other entries are ignored."""
     found = []
     for key, value in table.items() if isinstance(table, dict) else ():
         try:
@@ -113,7 +113,7 @@ def _histogram(table: object, scale: float) -> Histogram | None:
 
 
 def coarse_quantiles(parts: Iterable[Mapping[str, Any]]) -> Quantiles:
-    """Quantiles from the distribution that fio prints as shares below round latencies: upper edges, all directions."""
+    """Quantiles from fio's coarse distribution (shares below round latencies, over all directions): upper edges."""
     shares: dict[float, float] = {}
     total = 0.0
     for part in parts:
@@ -134,7 +134,7 @@ def coarse_quantiles(parts: Iterable[Mapping[str, Any]]) -> Quantiles:
 
 
 def latency_of(spread: Spread) -> Latency | None:
-    """Make the Run's word of it; none where fio told no percentiles, or nothing was measured."""
+    """Convert to a ``Latency``; none where fio reports no percentiles or measured nothing."""
     if spread.histogram is not None and spread.histogram.count:
         summary = spread.histogram.summary()
         # Bins are rounded; fio's mean and extremes are exact.

@@ -1,4 +1,4 @@
-"""Writes fio's log files (``write_bw_log`` and its kin) from what each thread told of its course.
+"""Writes fio's log files (``write_bw_log``, ``write_iops_log``, ``write_lat_log``) from each thread's samples.
 
 A line is ``time_ms, value, direction, block size, offset, priority`` (fio's manual, "Log File Formats"): KiB/s,
 operations/s or ns, averaged over a window as with ``log_avg_msec``; block size and offset are then 0.
@@ -16,24 +16,19 @@ _DIRECTIONS = (("read", 0), ("write", 1))
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Which logs a job writes, each under the beginning of its name; empty for none."""
+    """The logs that a job writes: the file name prefix of each kind, empty for none."""
 
     bw: str = ""
     iops: str = ""
     lat: str = ""
     per_job: bool = True
 
-    @property
-    def wanted(self) -> bool:
-        """Whether there is anything to write."""
-        return bool(self.bw or self.iops or self.lat)
-
 
 NO_LOGS = Logs()
 
 
 def files(logs: Logs, threads: Sequence[Mapping[str, Any]], first: int) -> Iterator[tuple[str, str]]:
-    """Each file's name and text; ``first`` is the number of the job's first thread, from 1 on, as fio counts them."""
+    """Name and text of each file; ``first`` is the number of the job's first thread, counted from 1 as in fio."""
     for kind, prefix in (("bw", logs.bw), ("iops", logs.iops), ("lat", logs.lat)):
         if not prefix:
             continue
@@ -47,7 +42,7 @@ def files(logs: Logs, threads: Sequence[Mapping[str, Any]], first: int) -> Itera
 
 
 def text_of(thread: Mapping[str, Any], kind: str) -> str:
-    """One thread's log of one kind (``bw``, ``iops``, ``slat``, ``clat``, ``lat``)."""
+    """Text of one thread's log of one kind (``bw``, ``iops``, ``slat``, ``clat``, ``lat``)."""
     window_s = float(thread["interval_s"])
     lines = []
     for row in range(max((len(thread[way]["operations"]) for way, _ in _DIRECTIONS), default=0)):

@@ -1,4 +1,4 @@
-"""Reads the values of fio's options as fio means them, and says which of them are axes of a sweep."""
+"""Parses the values of fio's options, and finds which of them are axes of a sweep."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hwdyno.axes import FIELD, is_mixed
 from hwdyno.units import number_at
 from hwdyno.words import Parameters, Scalar
 
-# What fio takes where nothing was said (fio's manual, 3.33).
+# fio's defaults (fio's manual, 3.33).
 DEFAULTS: dict[str, Scalar] = {
     "rw": "read",
     "bs": 4096,
@@ -37,7 +38,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i?)b?)?", re.IGNORECASE)
 
 
 def number(record: Mapping[str, Any], key: str, default: float = 0.0) -> float:
-    """Give a count or rate of a record: finite and not negative, else ``default``."""
+    """A count or rate of a record; ``default`` if it is missing, not finite or negative."""
     value = number_at(record, key, default)
     return value if value >= 0 else default
 
@@ -45,7 +46,7 @@ def number(record: Mapping[str, Any], key: str, default: float = 0.0) -> float:
 def size(text: object, kb_base: int = 1024) -> Scalar:
     """Read a size as fio does: with kb_base 1024, its default, ``4k`` and ``4kb`` are 4096 and ``4kib`` is 4000.
 
-    What is no single size (a range, a list, a percentage) stays as it was written.
+    A value that is not a single size (a range, a list, a percentage) is returned as written.
     """
     written = str(text).strip()
     parts = {part for part in re.split(r"[,:-]", written) if part}
@@ -60,7 +61,7 @@ def size(text: object, kb_base: int = 1024) -> Scalar:
 
 
 def parameters_of(given: Mapping[str, Any], entries: int) -> Parameters:
-    """Give the axes' values of a job by our names; ``entries`` is how many records of equal jobs fio wrote."""
+    """The parameters of a job under our names; ``entries`` is the number of equal jobs' records in fio's output."""
     options = {ALIASES.get(name, name): value for name, value in given.items()}
     kb_base = 1000 if str(options.get("kb_base")) == "1000" else 1024
     found: Parameters = dict(DEFAULTS)
@@ -78,7 +79,7 @@ def parameters_of(given: Mapping[str, Any], entries: int) -> Parameters:
             found[name] = str(value)
     if "buffered" in options and "direct" not in options:
         found["direct"] = str(options["buffered"]) in {"0", "false"}
-    if found["rw"] in {"readwrite", "rw", "randrw"}:
+    if is_mixed(FIELD["rw"], found):
         found["rw"] = "rw" if found["rw"] == "readwrite" else found["rw"]
         write = options.get("rwmixwrite", "")
         if "rwmixread" not in found:
@@ -91,7 +92,7 @@ def parameters_of(given: Mapping[str, Any], entries: int) -> Parameters:
 
 
 def load_of(points: Sequence[Parameters]) -> str:
-    """Say along which axis these points are a curve: the one with most values that are numbers."""
+    """The load axis of these points: the one with the most numeric values."""
 
     def values(axis: str) -> int:
         return len({point.get(axis) for point in points if isinstance(point.get(axis), int)})

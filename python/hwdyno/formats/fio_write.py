@@ -1,4 +1,4 @@
-"""Writes a Run's storage points as fio's JSON document (``json`` and ``json+``), for the tools that read that.
+"""Writes a Run's storage points as fio's JSON (``json`` and ``json+``), for tools that read it.
 
 The fields are those of fio 3 (its manual, "Interpreting the output"): bandwidth ``bw`` in KiB/s, ``bw_bytes`` in
 bytes/s, times of a job in ms, latencies in ns. What hwdyno does not measure is 0, as in fio.
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.formats import fio_log
-from hwdyno.formats.fio_asked import options_of
+from hwdyno.formats.fio_job_options import options_of
 from hwdyno.formats.fio_log import Logs
 from hwdyno.statistics import Histogram
 from hwdyno.words import Latency, Measurement, Parameters, Run, Stream, UserError
 
-# fio's own list where none is asked for (its manual, percentile_list).
+# fio's default percentile_list (its manual).
 PERCENTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
 KINDS = (("slat_ns", "submit"), ("clat_ns", "complete"), ("lat_ns", "total"))
 _EDGES = {
@@ -30,7 +30,7 @@ _EDGES = {
 
 
 def text_of(run: Run, *, plus: bool = False) -> str:
-    """The document as text, with the bins of every histogram where ``plus``; raises ``UserError`` without points."""
+    """The document as text, with all histogram bins if ``plus``. Raises ``UserError`` without points."""
     return json.dumps(document_of(run, plus=plus), indent=2) + "\n"
 
 
@@ -46,7 +46,7 @@ def document_of(run: Run, *, plus: bool = False) -> dict[str, Any]:
     if not points:
         raise UserError(f"{run.id} has no points of storage that fio's document could hold")
     return {
-        # Readers take the number after the dash for the format's; the rest says who wrote it.
+        # Readers take the number after the dash as fio's version; the rest names the writer.
         "fio version": f"fio-3.33-hwdyno-{run.version or '0'}",
         "timestamp": int(ended.timestamp()),
         "timestamp_ms": int(ended.timestamp() * 1000),
@@ -58,9 +58,9 @@ def document_of(run: Run, *, plus: bool = False) -> dict[str, Any]:
 
 
 def write_directory(run: Run, directory: Path) -> list[Path]:
-    """Write a document a point, and the logs that its threads told, under the names that fio-plot looks for.
+    """Write one document per point, and its threads' logs, under the names that fio-plot looks for.
 
-    Raises ``UserError`` where the directory cannot be written to, or two points would have one name.
+    Raises ``UserError`` if the directory is not writable, or if two points would have the same name.
     """
     points = [
         (one, {**one.fixed, **point.parameters}, point)
@@ -133,38 +133,38 @@ def _job(group: int, parameters: Parameters, point: Measurement, plus: bool) -> 
 
 
 def _searched(point: Measurement, depth: int) -> dict[str, Any]:
-    """fio's record of the depth that keeps a latency; target and window in us."""
-    told = point.details.get("latency_target")
-    if not isinstance(told, dict):
+    """fio's record of a latency-target depth search; target and window in µs."""
+    found = point.details.get("latency_target")
+    if not isinstance(found, dict):
         return {"latency_depth": depth, "latency_target": 0, "latency_percentile": 100.0, "latency_window": 0}
     return {
-        "latency_depth": told["depth"],
-        "latency_target": round(told["latency_ns"] / 1000),
-        "latency_percentile": told["percentile"],
-        "latency_window": round(told["window_ns"] / 1000),
+        "latency_depth": found["depth"],
+        "latency_target": round(found["latency_ns"] / 1000),
+        "latency_percentile": found["percentile"],
+        "latency_window": round(found["window_ns"] / 1000),
     }
 
 
 def _steady(point: Measurement) -> dict[str, Any]:
-    """fio's record of the steady state that ended the job, or did not; empty where none was asked for."""
-    told = point.details.get("steadystate")
-    if not isinstance(told, dict):
+    """fio's record of a steady-state criterion; empty without one."""
+    found = point.details.get("steadystate")
+    if not isinstance(found, dict):
         return {}
-    percent = str(told["criterion"]).endswith("%")
+    percent = str(found["criterion"]).endswith("%")
     return {
-        "ss": told["criterion"],
-        "duration": round(told["duration_s"]),
-        "attained": int(told["attained"]),
-        "criterion": f"{told['value']:f}%" if percent else told["value"],
-        "max_deviation": told["max_deviation"],
-        "slope": told["slope"],
+        "ss": found["criterion"],
+        "duration": round(found["duration_s"]),
+        "attained": int(found["attained"]),
+        "criterion": f"{found['value']:f}%" if percent else found["value"],
+        "max_deviation": found["max_deviation"],
+        "slope": found["slope"],
         "data": {
-            "bw_mean": round(told["bytes_s_mean"] / 1024),
-            "iops_mean": round(told["operations_s_mean"]),
-            "iops": told["operations_s"],
-            "bw": [round(value / 1024) for value in told["bytes_s"]],
-            "lat_mean": told["latency_ns_mean"],
-            "lat": told["latency_ns"],
+            "bw_mean": round(found["bytes_s_mean"] / 1024),
+            "iops_mean": round(found["operations_s_mean"]),
+            "iops": found["operations_s"],
+            "bw": [round(value / 1024) for value in found["bytes_s"]],
+            "lat_mean": found["latency_ns_mean"],
+            "lat": found["latency_ns"],
         },
     }
 
@@ -244,7 +244,7 @@ def _deviation(histogram: Histogram | None, mean: float) -> float:
 
 
 def _depths(depth: int, zero: bool) -> dict[str, float]:
-    """The share of operations at each depth: all at the one asked for; of batches nothing is told."""
+    """Share of operations at each depth: all at the requested depth; submission batches are not known."""
     edges = (1, 2, 4, 8, 16, 32, 64)
     if zero:
         return {"0": 0.0, **{str(edge): 100.0 * (edge == 4) for edge in edges[2:]}, ">=64": 0.0}
@@ -253,7 +253,7 @@ def _depths(depth: int, zero: bool) -> dict[str, float]:
 
 
 def _shares(point: Measurement) -> dict[str, dict[str, float]]:
-    """fio's coarse distribution: the share of operations below each of its edges and not below the one before."""
+    """fio's coarse distribution: the share of operations between each two consecutive edges."""
     found = {name: {str(edge): 0.0 for edge in edges} for name, (_, edges) in _EDGES.items()}
     found["latency_ms"][">=2000"] = 0.0
     latency = point.latency_ns

@@ -38,7 +38,7 @@ def recognizes(text: str) -> bool:
 
 
 def parse(text: str, name: str = "iperf3's output") -> dict[str, Any]:
-    """Read the document; iperf3 before 3.18 breaks off in the middle after some errors. Raises ``UserError``."""
+    """Parse the document; iperf3 before 3.18 truncates it after some errors. Raises ``UserError``."""
     start = text.find("{")
     try:
         document, _ = json.JSONDecoder().raw_decode(text, max(start, 0))
@@ -58,11 +58,11 @@ def _tables(value: Any) -> list[dict[str, Any]]:
 
 
 def measurement_of(document: Mapping[str, Any]) -> Measurement:
-    """Make a Measurement of a document: goodput at the receiver, and what TCP or the datagrams' numbers told."""
+    """Convert a document to a Measurement: goodput at the receiver, and TCP's or the datagrams' statistics."""
     start, end = _table(document.get("start")), _table(document.get("end"))
     test = _table(start.get("test_start"))
     udp = str(test.get("protocol", "TCP")).upper() == "UDP"
-    # iperf3 before 3.13 does not say that a test goes both ways, and gives the sums of both.
+    # iperf3 before 3.13 does not mark a bidirectional test, and gives the sums of both ways.
     both = bool(number_at(test, "bidir")) or any("_bidir_reverse" in name for name in end)
     block = number_at(test, "blksize") or (1460 if udp else 131072)
     parameters: Parameters = {
@@ -160,7 +160,7 @@ def _details(
 
 
 def read(text: str, name: str) -> Run:
-    """Make a Run of iperf3's JSON. The same file gives the same Run, its id included."""
+    """Read iperf3's JSON into a Run. The same file always gives the same Run, including its id."""
     document = parse(text, name)
     point = measurement_of(document)
     start = _table(document.get("start"))
@@ -198,7 +198,7 @@ def read(text: str, name: str) -> Run:
 
 
 def write(run: Run) -> str:
-    """The last network point of a Run as iperf3's document, valid JSON also after a fault. Raises ``UserError``."""
+    """Write the last network point of a Run as iperf3's JSON, valid also after a fault. Raises ``UserError``."""
     found = [
         (result, point)
         for result in run.experiments
@@ -212,26 +212,26 @@ def write(run: Run) -> str:
 
 
 def document_of(run: Run, point: Measurement, given: Parameters) -> dict[str, Any]:
-    """One point as iperf3's document."""
+    """One point as an iperf3 document."""
     details, elapsed_s = point.details, point.elapsed_s / max(1, point.repeats)
     udp = given.get("protocol") == "udp"
     rows = _tables(details.get("per_stream"))
     ends, sums = [], {}
     for name, suffix in (("up", ""), ("down", "_bidir_reverse" if given.get("direction") == "both" else "")):
-        own = [row for row in rows if bool(row.get("up")) == (name == "up")]
-        if not own:
+        rows_of_way = [row for row in rows if bool(row.get("up")) == (name == "up")]
+        if not rows_of_way:
             continue
-        sent, received = (sum(number_at(row, key) for row in own) for key in ("sent_bytes", "received_bytes"))
-        sums[f"sum_sent{suffix}"] = _sum(sent, elapsed_s, own if not udp else None, sender=name == "up")
+        sent, received = (sum(number_at(row, key) for row in rows_of_way) for key in ("sent_bytes", "received_bytes"))
+        sums[f"sum_sent{suffix}"] = _sum(sent, elapsed_s, rows_of_way if not udp else None, sender=name == "up")
         sums[f"sum_received{suffix}"] = _sum(received, elapsed_s, None, sender=name == "up")
         if udp:
-            lost, packets = (sum(number_at(row, key) for row in own) for key in ("lost", "packets"))
-            jitter = sum(number_at(row, "jitter_ns") for row in own) / len(own) / 1e6
+            lost, packets = (sum(number_at(row, key) for row in rows_of_way) for key in ("lost", "packets"))
+            jitter = sum(number_at(row, "jitter_ns") for row in rows_of_way) / len(rows_of_way) / 1e6
             whole = _sum(received, elapsed_s, None, sender=name == "up")
             whole |= {"jitter_ms": jitter, "lost_packets": int(lost), "packets": int(packets)}
             whole["lost_percent"] = 100 * lost / packets if packets else 0.0
             sums[f"sum{suffix}"] = whole
-        ends += [_end_of(row, elapsed_s, udp) for row in own]
+        ends += [_end_of(row, elapsed_s, udp) for row in rows_of_way]
     cpu = [number_at(details, name) / elapsed_s * 100 if elapsed_s else 0.0 for name in ("cpu_here_s", "cpu_there_s")]
     document: dict[str, Any] = {
         "start": {
@@ -294,9 +294,9 @@ def _end_of(row: Mapping[str, Any], elapsed_s: float, udp: bool) -> dict[str, An
     sent = {"socket": row["id"], **_sum(number_at(row, "sent_bytes"), elapsed_s, None if udp else [row], sender=up)}
     if udp:
         lost, packets = number_at(row, "lost"), number_at(row, "packets")
-        told = {"jitter_ms": number_at(row, "jitter_ns") / 1e6, "lost_packets": int(lost), "packets": int(packets)}
+        datagrams = {"jitter_ms": number_at(row, "jitter_ns") / 1e6, "lost_packets": int(lost), "packets": int(packets)}
         share = 100 * lost / packets if packets else 0.0
-        return {"udp": {**sent, **told, "lost_percent": share, "out_of_order": int(number_at(row, "reordered"))}}
+        return {"udp": {**sent, **datagrams, "lost_percent": share, "out_of_order": int(number_at(row, "reordered"))}}
     tcp = _table(row.get("tcp"))
     names = ("max_snd_cwnd", "max_rtt", "min_rtt", "mean_rtt")
     received = {"socket": row["id"], **_sum(number_at(row, "received_bytes"), elapsed_s, None, sender=up)}

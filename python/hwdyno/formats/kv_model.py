@@ -1,4 +1,4 @@
-"""Language models as a KV cache sees them: how many bytes each token of a conversation takes."""
+"""KV cache sizes of language models: the bytes that each token of a conversation takes."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _SHORT = {"llama3.1-70b": "llama3.1-70b-instruct"}
 
 @dataclass(frozen=True)
 class KvModel:
-    """One model."""
+    """One language model."""
 
     name: str
     bytes_per_token: int
 
     @property
     def parameters(self) -> Parameters:
-        """What the kernel ``training_kv_cache`` is told."""
+        """Parameters of the kernel ``training_kv_cache``."""
         return {"model": self.name, "bytes_per_token": self.bytes_per_token}
 
 
 @cache
 def catalogue() -> dict[str, KvModel]:
-    """Every model by its name."""
+    """Every model, by name."""
     models = toml(FILE.read_text(encoding="utf-8"))["models"]
     return {name: KvModel(name, _bytes_per_token(one)) for name, one in models.items()}
 
 
 def find(name: str) -> KvModel:
-    """The model called so. Raises ``UserError`` that names what there is."""
+    """Look up a model. Raises ``UserError`` that lists the known models."""
     found = catalogue().get(_SHORT.get(name, name))
     if found is None:
         raise UserError(f"no model is called '{name}'; there are: {', '.join(catalogue())}")
@@ -44,6 +44,6 @@ def find(name: str) -> KvModel:
 
 
 def _bytes_per_token(one: dict[str, Any]) -> int:
-    # Keys and values of each head, or, of multi-head latent attention, one vector for both.
+    # Keys and values of each head, or, with multi-head latent attention, one vector for both.
     each = one["latent"] + one["rope"] if "latent" in one else 2 * one["kv_heads"] * one["head"]
     return int(one["layers"] * each * FLOAT16_BYTES)

@@ -1,4 +1,4 @@
-"""Reads what LINPACK prints into a Run: HPL (hpcc's too) and the table of Intel's linpack."""
+"""Reads LINPACK's output into a Run: HPL (also hpcc's) and Intel's linpack."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def read(text: str, name: str) -> Run:
             verdict = "unknown" if check is None else check[2].lower()
             ranks = int(match[4]) * int(match[5])
             parameters: Parameters = {"operation": "lu", "n": int(match[2]), "nb": int(match[3]), "threads": ranks}
-            told = {"residual": float(check[1])} if check and printed.figure(check[1]) else {}
-            points.append(printed.point(parameters, rate * 1e9, "FLOP/s", None, verification=verdict, **told))
+            shared = {"residual": float(check[1])} if check and printed.figure(check[1]) else {}
+            points.append(printed.point(parameters, rate * 1e9, "FLOP/s", None, verification=verdict, **shared))
     points += _intel(text)
     version = _VERSION.search(text)
     table = printed.experiment("compute.linpack", "What did LINPACK measure?", "linpack", "n", points)
@@ -54,9 +54,9 @@ def read(text: str, name: str) -> Run:
 
 
 def _intel(text: str) -> list[Measurement]:
-    """A point a size from its trials; from the summary's average and maximum where the trials were cut off."""
+    """One point per size, from its trials or, if the trials are missing, from the summary's average and maximum."""
     threads = _THREADS.search(text)
-    told: Parameters = {"operation": "lu", **({"threads": int(threads[1])} if threads else {})}
+    shared: Parameters = {"operation": "lu", **({"threads": int(threads[1])} if threads else {})}
     trials: dict[int, list[tuple[float, bool]]] = {}
     for match in _INTEL.finditer(text):
         if rate := printed.figure(match[3]):
@@ -66,7 +66,7 @@ def _intel(text: str) -> list[Measurement]:
         rates = [rate for rate, _ in found]
         verdict = "passed" if all(passed for _, passed in found) else "failed"
         point = printed.point(
-            {**told, "n": n}, rates[0], "FLOP/s", verification=verdict, flops_s_best=max(rates)
+            {**shared, "n": n}, rates[0], "FLOP/s", verification=verdict, flops_s_best=max(rates)
         )  # fmt: skip
         value, _ = statistics.interval_of_repeats(rates, "FLOP/s")
         points.append(replace(point, throughput=value, repeats=len(rates), repeat_values=tuple(rates)))
@@ -75,6 +75,6 @@ def _intel(text: str) -> list[Measurement]:
         rate, best = printed.figure(match[2]), printed.figure(match[3])
         if rate and best and int(match[1]) not in trials:
             points.append(
-                printed.point({**told, "n": int(match[1])}, rate * 1e9, "FLOP/s", flops_s_best=best * 1e9)
+                printed.point({**shared, "n": int(match[1])}, rate * 1e9, "FLOP/s", flops_s_best=best * 1e9)
             )  # fmt: skip
     return points

@@ -1,4 +1,4 @@
-"""Reads what Intel's Memory Latency Checker prints into a Run: matrices, peaks, loaded latencies, core to core."""
+"""Reads the output of Intel's Memory Latency Checker into a Run: matrices, peaks, loaded latencies, core to core."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def read(text: str, name: str) -> Run:
             for number, cell in enumerate(match[2].split()):
                 where: Parameters = {"cpu_node": int(match[1]), "node": number}
                 if remote:
-                    # Rows are writers and columns readers, of whom none reads its own.
+                    # Rows are writers and columns are readers; the diagonal is empty.
                     between += _latency({**remote, "writer_node": int(match[1]), "reader_node": number}, cell)
                 elif "idle latenc" in section:
                     idle += _latency({**where}, cell)
@@ -84,7 +84,7 @@ def read(text: str, name: str) -> Run:
 
 
 def _line(word: str) -> str:
-    """What MLC calls a hit in a modified line is our ``modified``."""
+    """The state of a line: MLC's hit in a modified line (HITM) is our ``modified``."""
     return "modified" if word.upper() == "HITM" else "clean"
 
 

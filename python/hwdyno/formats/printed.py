@@ -1,4 +1,4 @@
-"""What readers of printed tables share: figures found in text become the points of an imported Run."""
+"""Shared by the readers of printed tables: numbers found in text become points of an imported Run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ WHY = "the printed result does not tell"
 
 
 def figure(text: str | None) -> float | None:
-    """A positive, finite number; none for anything else."""
+    """A positive, finite number of a tool's output; none for anything else."""
     return positive(printed_number(text))
 
 
 def point(
     parameters: Parameters, value: float, unit: str, latency_ns: float | None = None, **details: Any
 ) -> Measurement:
-    """A Measurement of which only the figures printed are known."""
+    """A Measurement with only the printed figures."""
     latency = None
     if latency_ns is not None:
         latency = Latency(
@@ -50,13 +50,13 @@ def point(
 def experiment(
     name: str, asks: str, kernel: str, load: str, points: Sequence[Measurement], **fixed: Any
 ) -> ExperimentResult:
-    """A table as the answer to a question."""
+    """An experiment with these points."""
     resource = name.partition(".")[0]
     return ExperimentResult(name, resource, asks, load, kernel, tuple(points), planned=len(points), fixed=fixed)
 
 
 def run(form: str, tool: str, text: str, name: str, experiments: Sequence[ExperimentResult], version: str = "") -> Run:
-    """The Run of all tables; the same text gives the same Run. Raises ``UserError`` where none was found."""
+    """A Run of all tables; the same text always gives the same Run. Raises ``UserError`` if there is none."""
     found = tuple(one for one in experiments if one.points)
     if not found:
         raise UserError(f"{name} looks like {tool}'s output, but no table of results is in it")

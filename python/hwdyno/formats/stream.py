@@ -1,4 +1,4 @@
-"""Reads what STREAM 5 prints (also inside hpcc's output) into a Run."""
+"""Reads the output of STREAM 5 (also inside hpcc's) into a Run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ NAME = "stream-text"
 _ROW = re.compile(r"^\s*(Copy|Scale|Add|Triad):\s+([0-9.eE+]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)", re.M)
 _THREADS = re.compile(r"Number of Threads (?:requested|counted) = (\d{1,6})")
 _SIZE = re.compile(r"Array size = (\d{1,15})")
-# Up to 5.9 it says "Rate (MB/s)", which was the best one as well.
+# Up to 5.9 the column is "Rate (MB/s)", which is the best rate too.
 _HEADS = re.compile(r"Function\s+(?:Best )?Rate \(?MB/s\)?")
 _ELEMENT = re.compile(r"This system uses (\d{1,2}) bytes per")
 _VERSION = re.compile(r"STREAM version \$Revision: ([\d.]+)")
-# The tool's own advice: a result that did not validate is none.
+# By STREAM's rules a result that did not validate is no result.
 _FAILED = "Failed Validation"
 ARRAYS = 3
 DOUBLE_BYTES = 8

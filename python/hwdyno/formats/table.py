@@ -17,7 +17,7 @@ _UNITS = {"bytes/s": "bytes_s", "operations/s": "operations_s", "FLOP/s": "flop_
 
 
 def rows_of(run: Run) -> list[Row]:
-    """One row a point; a column that a point has no figure for is none."""
+    """One row per point; a column is none where a point has no such figure."""
     rows = []
     for experiment in run.experiments:
         peers: dict[int, list[PeerResult]] = {}
@@ -81,12 +81,12 @@ def _peer(result: PeerResult) -> Row:
 
 
 def columns_of(rows: list[Row]) -> list[str]:
-    """Every column of any row, in the order of their first use."""
+    """The columns of all rows, in order of first use."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def csv_of(rows: list[Row]) -> str:
-    """The table as CSV (RFC 4180 but for the line ends); a missing figure is an empty cell."""
+    """The table as CSV (RFC 4180 except for line ends); a missing figure is an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns = columns_of(rows)
@@ -96,12 +96,12 @@ def csv_of(rows: list[Row]) -> str:
 
 
 def write_text(text: str, path: Path) -> None:
-    """Write a file that appears whole or not at all. Raises ``UserError``."""
+    """Write a file atomically. Raises ``UserError``."""
     _write(path, text.encode())
 
 
 def write_parquet(rows: list[Row], path: Path) -> None:
-    """Write the table as Parquet; a column whose values are of unlike types becomes text. Raises ``UserError``."""
+    """Write the table as Parquet; a column of mixed types becomes text. Raises ``UserError``."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

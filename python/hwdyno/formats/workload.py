@@ -1,4 +1,4 @@
-"""Training workloads as data: what is read, in which batches, and how long an accelerator computes on each."""
+"""Training workloads: the data set, the batches, and an accelerator's computing time per batch."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class Workload:
     record_bytes: float
     batch_size: int
     compute_s: float
-    """Time that the accelerator computes on a batch, s."""
+    """Computing time of a batch, s."""
     record_bytes_stdev: float = 0.0
     read_threads: int = 1
     prefetch: int = 1
-    """Batches that each reader keeps ahead: DLIO's 2 over all readers come to one for each of several."""
+    """Batches that each reader prefetches; DLIO's 2 over all readers are one for each of several readers."""
     epochs: int = 1
     steps: int = 0
-    """At most so many steps; 0 for all."""
+    """Most steps; 0 for all."""
     au: float = 0.9
-    """Share of the time that the accelerator must compute to pass."""
+    """Accelerator utilization (AU) needed to pass."""
     version: str = ""
-    """Of the benchmark that has it."""
+    """The benchmark that defines the workload."""
     source: str = ""
     transfer_size: int = 512 << 10
     prefix: str = "img"
@@ -53,26 +53,26 @@ class Workload:
     columns: int = 1
     read_columns: int = 0
     folder: str = ""
-    """Where its own file says that the data is; empty if it does not."""
+    """The data folder that the workload file names; empty without one."""
 
     @property
     def samples(self) -> int:
-        """Samples of the whole data set."""
+        """Number of samples in the data set."""
         return self.files * self.samples_per_file
 
     @property
     def bytes(self) -> float:
-        """Nominal bytes of the whole data set."""
+        """Nominal size of the data set."""
         return self.samples * self.record_bytes
 
     @property
     def need_bytes_s(self) -> float:
-        """What one accelerator takes at full speed: batch x record / compute, bytes/s."""
+        """Data rate of one accelerator at full speed: batch x record / compute, bytes/s."""
         return self.batch_size * self.record_bytes / self.compute_s if self.compute_s else math.inf
 
     @property
     def read_record_bytes(self) -> float:
-        """Bytes that are read of a sample: all, or those of the columns asked for (4 bytes wide, the last ones 1)."""
+        """Bytes read per sample: all, or those of the selected columns (4 bytes wide, the last ones 1)."""
         if not 0 < self.read_columns < self.columns:
             return self.record_bytes
         wide = min(self.columns, int(self.record_bytes - self.columns) // 3)
@@ -80,15 +80,15 @@ class Workload:
 
     @property
     def need_read_bytes_s(self) -> float:
-        """What one accelerator takes of the storage at full speed, where not all columns are read, bytes/s."""
+        """Data rate that one accelerator needs from storage at full speed, counting only the columns read, bytes/s."""
         return self.need_bytes_s * self.read_record_bytes / self.record_bytes
 
     def least_bytes(self, accelerators: int, memory_bytes: float) -> float:
-        """The least data set on which a verdict counts, by MLPerf Storage's rule."""
+        """The smallest data set whose result counts, by MLPerf Storage's rules."""
         return max(RULE_STEPS * self.batch_size * accelerators * self.record_bytes, RULE_MEMORIES * memory_bytes)
 
     def with_samples(self, samples: int) -> Workload:
-        """This workload on a data set of so many samples, rounded up to whole files."""
+        """This workload with ``samples`` samples, rounded up to whole files."""
         if samples < 1:
             raise UserError("a data set has at least 1 sample; give --samples 1 or more")
         per_file = min(self.samples_per_file, samples)
@@ -96,19 +96,19 @@ class Workload:
 
     @property
     def layout(self) -> Parameters:
-        """What the kernels ``training_generate`` and ``training_loader`` are told of the data set."""
+        """The data set as parameters of the kernels ``training_generate`` and ``training_loader``."""
         names = ("format", "files", "samples_per_file", "record_bytes", "record_bytes_stdev")
         rest = ("subfolders", "prefix", "row_group", "columns")
-        told = asdict(self)
-        return {name: told[name] for name in (*names, *rest)}
+        values = asdict(self)
+        return {name: values[name] for name in (*names, *rest)}
 
     @property
     def parameters(self) -> Parameters:
-        """What the kernel ``training_loader`` is told."""
+        """All parameters of the kernel ``training_loader``."""
         names = ("batch_size", "read_threads", "prefetch", "epochs", "steps", "transfer_size", "read_columns")
-        told = asdict(self)
+        values = asdict(self)
         labels: Parameters = {"workload": self.name, "accelerator": self.accelerator, "au_pass": self.au}
-        return {**self.layout, **{name: told[name] for name in names}, "compute": self.compute_s, **labels}
+        return {**self.layout, **{name: values[name] for name in names}, "compute": self.compute_s, **labels}
 
 
 def toml(text: str) -> dict[str, Any]:
@@ -121,19 +121,20 @@ def toml(text: str) -> dict[str, Any]:
 
 @cache
 def catalogue() -> dict[str, dict[str, Workload]]:
-    """Every workload of the catalogue by its name, then by accelerator."""
+    """Every workload of the catalogue, by name and accelerator."""
     found: dict[str, dict[str, Workload]] = {}
     for path in sorted(FOLDER.glob("*.toml")):
-        told = toml(path.read_text(encoding="utf-8"))
-        accelerators = told.pop("accelerators")
+        values = toml(path.read_text(encoding="utf-8"))
+        accelerators = values.pop("accelerators")
         found[path.stem] = {
-            name: Workload(name=path.stem, accelerator=name, **{**told, **own}) for name, own in accelerators.items()
+            name: Workload(name=path.stem, accelerator=name, **{**values, **of_accelerator})
+            for name, of_accelerator in accelerators.items()
         }
     return found
 
 
 def find(name: str, accelerator: str) -> Workload:
-    """The workload of the catalogue; raises ``UserError`` that names what there is."""
+    """Look up a workload. Raises ``UserError`` that lists the known ones."""
     known = catalogue()
     if name not in known:
         raise UserError(f"no workload is called '{name}'; {_near(name, list(known))} (or give a DLIO YAML file)")

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from hwdyno.machine import Machine
 from hwdyno.topology import Topology
+from hwdyno.words import Declaration
 
 
 class Host(Protocol):
@@ -22,8 +23,8 @@ class Host(Protocol):
         """The processors and NUMA nodes that a sweep may use."""
         ...
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
-        """Every kernel's declaration by its name: ``measures``, ``parameters``, ``pass``."""
+    def kernels(self) -> dict[str, Declaration]:
+        """Every kernel's declaration by its name."""
         ...
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +95,7 @@ class Member(Host, Protocol):
         ...
 
     def prepare(self, kernel: str, parameters: dict[str, Any]) -> None:
-        """Begin to set a kernel up; ``poll`` tells when it is ready."""
+        """Begin to set a kernel up; ``poll`` gives ``Ready`` then."""
         ...
 
     def start(self, at_ns: int) -> None:
@@ -106,7 +107,7 @@ class Member(Host, Protocol):
         ...
 
     def silent_s(self) -> float:
-        """For how long the host has not answered, though it was asked; 0 where nothing is owed."""
+        """For how long a sign of life has been awaited; 0 where none is."""
         ...
 
     def pulse(self) -> None:

@@ -14,9 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hwdyno.axes import declarations_of
 from hwdyno.hosts import Done, Event, HostLostError, Ready, Refused, Scratch, counters
 from hwdyno.machine import Machine
 from hwdyno.topology import Topology
+from hwdyno.words import Declaration
 
 PROTOCOL = 1
 """What ``crates/engine/src/agent.rs`` speaks."""
@@ -53,7 +55,7 @@ class Agent:
         self._run_id = 0
         self._owed: dict[int, float] = {}
         """By request: since when a sign of life is awaited."""
-        self._kernels: dict[str, dict[str, Any]] | None = None
+        self._kernels: dict[str, Declaration] | None = None
         self._topology: Topology | None = None
         self._greet()
 
@@ -146,10 +148,15 @@ class Agent:
             self._topology = Topology.of_machine(self.survey())
         return self._topology
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
+    def kernels(self) -> dict[str, Declaration]:
         """The kernels of the host's engine."""
         if self._kernels is None:
-            self._kernels = {one["name"]: one for one in self._ask("kernels")}
+            try:
+                self._kernels = declarations_of(self._ask("kernels"))
+            except (KeyError, TypeError, AttributeError):
+                raise HostLostError(
+                    "its hwdyno-engine declares kernels in another form; install the same version on both"
+                ) from None
         return self._kernels
 
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:

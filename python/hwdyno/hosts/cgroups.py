@@ -59,9 +59,9 @@ def processor_periods(root: Path = Path("/")) -> dict[str, float]:
     """Periods of the processor quota so far, and those in which the quota was spent; empty where there is none."""
     found = {"cgroup_periods": 0.0, "cgroup_throttled_periods": 0.0}
     for directory in dict.fromkeys(_directories(root, "cpu")):
-        told = dict(line.split()[:2] for line in _text(directory / "cpu.stat").splitlines() if len(line.split()) > 1)
-        found["cgroup_periods"] += float(told.get("nr_periods", 0))
-        found["cgroup_throttled_periods"] += float(told.get("nr_throttled", 0))
+        counts = dict(line.split()[:2] for line in _text(directory / "cpu.stat").splitlines() if len(line.split()) > 1)
+        found["cgroup_periods"] += float(counts.get("nr_periods", 0))
+        found["cgroup_throttled_periods"] += float(counts.get("nr_throttled", 0))
     return found if found["cgroup_periods"] else {}
 
 

@@ -10,6 +10,7 @@ from hwdyno import engine, workloads
 from hwdyno.hosts import cgroups, counters, smbios
 from hwdyno.machine import Machine
 from hwdyno.topology import Topology
+from hwdyno.words import Declaration
 
 
 class Local:
@@ -47,7 +48,7 @@ class Local:
         except ValueError:
             return (0,)
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
+    def kernels(self) -> dict[str, Declaration]:
         """Every kernel's and every workload's declaration by its name."""
         return engine.kernels() | workloads.all()
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hwdyno import statistics
+from hwdyno.units import is_number
 
 Reading = Mapping[str, Any]
 
@@ -78,7 +79,7 @@ def _details(many: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in many[0].items():
         values = [one[name] for one in many if name in one]
-        numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
+        numbers = all(map(is_number, values))
         found[name] = statistics.mean(values) if numbers else value
     if any(one.get("verification") == "failed" for one in many):
         found["verification"] = "failed"

@@ -11,11 +11,12 @@ from typing import Any
 from hwdyno.hosts import Host
 from hwdyno.machine import Machine
 from hwdyno.topology import Topology
+from hwdyno.words import Declaration
 from hwdyno.workspace import DataFile, Place, Workspace, check_place
 
 
 class Site(ABC):
-    """Some hosts. It is a ``Host`` itself: what is asked of it is asked of each, and comes back merged."""
+    """Some hosts. It is a ``Host`` itself: a call goes to each host, and the results are merged."""
 
     lost: Mapping[str, str]
     """By host: why it takes no part any more."""
@@ -38,7 +39,7 @@ class Site(ABC):
         """What every host has."""
 
     @abstractmethod
-    def kernels(self) -> dict[str, dict[str, Any]]:
+    def kernels(self) -> dict[str, Declaration]:
         """The kernels that every host has."""
 
     @abstractmethod
@@ -83,7 +84,7 @@ class SingleHost(Site):
         """The host's."""
         return self.host.topology()
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
+    def kernels(self) -> dict[str, Declaration]:
         """The host's."""
         return self.host.kernels()
 

@@ -25,7 +25,7 @@ from hwdyno.hosts.merging import merged
 from hwdyno.hosts.site import Site
 from hwdyno.machine import Machine
 from hwdyno.topology import Topology
-from hwdyno.words import UserError
+from hwdyno.words import Declaration, UserError
 from hwdyno.workspace import DataFile, Place, room_of
 
 LEAD_NS = 2_000_000
@@ -85,7 +85,7 @@ class Together(Site):
         self._patience = patience or Patience()
         self.lost: dict[str, str] = {}
         self._scratch: dict[str, Scratch] = {}
-        self._kernels: dict[str, dict[str, Any]] | None = None
+        self._kernels: dict[str, Declaration] | None = None
 
     @property
     def several(self) -> bool:
@@ -106,7 +106,7 @@ class Together(Site):
         """What every host has."""
         return Topology.common(list(self._each(lambda member: member.topology()).values()))
 
-    def kernels(self) -> dict[str, dict[str, Any]]:
+    def kernels(self) -> dict[str, Declaration]:
         """The kernels that every host has, as the first one declares them."""
         if self._kernels is None:
             first, *rest = self._each(lambda member: member.kernels()).values()

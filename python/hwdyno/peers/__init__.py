@@ -1,4 +1,4 @@
-"""Reference tools, one file each: is it here, run it on this Point, read its answer."""
+"""Reference tools, one file each: find the tool, run it on a point, read its output."""
 
 from __future__ import annotations
 
@@ -26,64 +26,59 @@ PEERS = (
     "numpy",
     "pytorch",
 )
-"""Each is the file ``peers/<name>.py`` whose ``PEER`` fills the protocol."""
+"""Each name is a file ``peers/<name>.py`` whose ``PEER`` implements the protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerReading:
-    """What a peer reached on one point."""
+    """A peer's result on one point."""
 
     throughput: float
     unit: str
     rate: float | None
-    """Operations per second, where throughput is something else."""
+    """Operations per second, where throughput has another unit."""
     latency_ns_mean: float | None
     cpu_s: float | None
-    """CPU time that it spent in all, user and system."""
+    """Total CPU time, user and system."""
     operations: int
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Peer(Protocol):
-    """A reference tool that can stand beside kernels of ours."""
+    """A reference tool that can be compared with our kernels."""
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The tool's usual name."""
         ...
 
     @property
     def kernels(self) -> frozenset[str]:
-        """Our kernels that it can stand beside."""
+        """Our kernels that it can be compared with."""
         ...
 
     def version(self) -> str | None:
-        """Its version; none if it is not here."""
+        """The tool's version; none if it is not installed."""
         ...
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-        """Why it cannot measure this point, in a sentence; none if it can."""
+        """Why the tool cannot measure this point, in a sentence; none if it can."""
         ...
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type to run it on this point."""
+        """The command line that measures this point."""
         ...
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run it once on this point.
+        """Run the tool once on this point.
 
-        Raises ``UserError`` for a point that it cannot measure, and ``OSError`` when it failed; one line each.
+        Raises ``UserError`` for a point that the tool cannot measure, and ``OSError`` if it fails; one line each.
         """
         ...
 
 
 def find(name: str) -> Peer:
-    """The peer called so. Raises ``UserError``."""
+    """Look up a peer by name. Raises ``UserError``."""
     if name not in PEERS:
         raise UserError(f"no reference tool is called '{name}'; there are: {', '.join(PEERS)}")
     return cast(Peer, importlib.import_module(f"hwdyno.peers.{name}").PEER)
-
-
-def all() -> tuple[Peer, ...]:
-    """Every peer, here or not."""
-    return tuple(find(name) for name in PEERS)

@@ -1,4 +1,4 @@
-"""Runs cpufp, the reference for peaks of vector and tile instructions, on a point of ours."""
+"""Runs cpufp, the reference for vector and tile instruction peaks, on one of our points."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from hwdyno.peers import PeerReading, program
 from hwdyno.words import UserError
 
-# It runs every loop that it was built with, about a second each, and prints all of them at its end.
+# cpufp runs every loop that it was built with, about a second each, and prints all of them at the end.
 TIMEOUT_S = 600.0
-# What stands beside each of ours, the widest first: our instruction set, its name for it, its computation.
+# cpufp's loop for each of ours, the widest first: our instruction set, cpufp's name for it, its computation.
 _LOOPS: Mapping[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
     ("dot", "int8"): (("amx", "AMX_INT8", "MM(s32,s8,s8)"), ("avx512", "AVX512_VNNI", "DP4A(s32,u8,s8)")),
     ("dot", "int16"): (("avx512", "AVX512_VNNI", "DP2A(s32,s16,s16)"),),
@@ -26,23 +26,23 @@ _LOOPS: Mapping[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
     ("fma", "single"): (("avx512", "AVX512F", "FMA(f32,f32,f32)"), ("avx2", "FMA", "FMA(f32,f32,f32)")),
     ("fma", "half"): (("avx512", "AVX512_FP16", "FMA(f16,f16,f16)"),),
 }
-# Newer ones have a column more, the length of a vector.
+# Newer versions have another column, the vector length.
 _ROW = re.compile(r"^\|\s*(\S+)\s*\|(?:[^|\n]*\|)?\s*(\S+)\s*\|\s*([0-9.]+) ([KMGTP]?)(FLOPS|OPS)\s*\|", re.M)
 _POWERS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 
 
 class Cpufp:
-    """cpufp, found on the path, or named by ``HWDYNO_CPUFP``."""
+    """cpufp, on the path or named by ``HWDYNO_CPUFP``."""
 
     name = "cpufp"
     kernels = frozenset({"compute_flops"})
 
     def version(self) -> str | None:
-        """``here`` if it is: cpufp has no version."""
+        """``here`` if it is installed: cpufp has no version."""
         return "here" if _program() else None
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-        """Why it cannot measure this point; none if it can."""
+        """Why cpufp cannot measure this point; none if it can."""
         if kernel not in self.kernels or not _loops(parameters):
             return "cpufp has no such loop"
         if parameters.get("operands") != "zero":
@@ -52,12 +52,12 @@ class Cpufp:
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type: the processors to pin to, and nothing else can be asked for."""
+        """The command line; cpufp only takes the processors to pin to."""
         cpus = sorted(os.sched_getaffinity(0))[: int(parameters.get("threads") or 1)]
         return ["cpufp", f"--thread_pool=[{','.join(map(str, cpus))}]"]
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run it once, all of its loops, and take the one of this point."""
+        """Run all of cpufp's loops once, and take the one for this point."""
         why, found = self.unsupported(kernel, parameters), _program()
         if why:
             raise UserError(why)
@@ -72,7 +72,7 @@ PEER = Cpufp()
 
 
 def reading_of(text: str, parameters: Mapping[str, Any], cpu_s: float | None = None) -> PeerReading:
-    """Read one loop of what cpufp printed. Raises ``OSError`` in one line where it is missing."""
+    """Read one loop from cpufp's output. Raises ``OSError`` in one line if it is missing."""
     rates = {
         (row[1], row[2]): float(row[3]) * _POWERS[row[4]]
         for row in _ROW.finditer(text)
@@ -88,7 +88,7 @@ def reading_of(text: str, parameters: Mapping[str, Any], cpu_s: float | None = N
 
 
 def _loops(parameters: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Its loops for this point, the widest first."""
+    """cpufp's loops for this point, the widest first."""
     wanted = str(parameters.get("isa", "auto"))
     found = _LOOPS.get((str(parameters.get("operation", "fma")), str(parameters.get("precision", "double"))), ())
     return [loop for loop in found if wanted in {"auto", loop[0]}]

@@ -1,4 +1,4 @@
-"""Runs DLIO, training storage's reference tool, on a point of ours: the same files, batches and computing time."""
+"""Runs DLIO, the reference tool of training storage, on one of our points: same files, batches and computing time."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from hwdyno.words import UserError
 
 TIMEOUT_S = 600.0
 GUESS_BYTES_S = 1.5e9
-"""What DLIO loads a second at best on a machine of two cores: how many epochs a point without computing takes."""
+"""DLIO's best load rate on a machine with two cores; gives the epochs of a point without computing."""
 LEAST_EPOCHS = 3
-"""The first starts its readers, so that what it costs to run is told by the others."""
+"""The first epoch starts the readers, so CPU cost is taken from the later ones."""
 _LOADER = {"tfrecord": "tensorflow", **dict.fromkeys(("npz", "npy", "hdf5", "jpeg", "png", "csv"), "pytorch")}
 _EPOCH = re.compile(r"Starting epoch (\d+): (?:Overriding number of steps to )?(\d+)")
 _LAST = "Maximum number of steps reached"
-# Open MPI refuses root and more ranks than cores unless told; other MPIs do not look at these.
+# Open MPI refuses root and more ranks than cores without these; other MPIs ignore them.
 _ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -41,13 +41,13 @@ _ENVIRONMENT = {
 
 
 class Dlio:
-    """``dlio_benchmark``, found on the path or named by ``HWDYNO_DLIO``."""
+    """``dlio_benchmark``, on the path or named by ``HWDYNO_DLIO``."""
 
     name = "dlio"
     kernels = frozenset({"training_loader"})
 
     def version(self) -> str | None:
-        """Its version, such as ``2.0.0``; none if it is not here."""
+        """DLIO's version, such as ``2.0.0``; none if it is not installed."""
         found = _program()
         return _version(found) if found else None
 
@@ -67,7 +67,7 @@ class Dlio:
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type: every figure of the workload as an override, so that no file of DLIO's is needed."""
+        """The command line, with the whole workload as overrides, so that it needs no DLIO file."""
         loader, ranks = _LOADER[str(parameters["format"])], int(parameters.get("accelerators", 1))
         threads, prefetch = int(parameters.get("read_threads", 4)), int(parameters.get("prefetch", 2))
         steps, epochs = _length(parameters)
@@ -91,7 +91,7 @@ class Dlio:
             "reader.data_loader": loader,
             "reader.batch_size": int(parameters.get("batch_size", 1)),
             "reader.read_threads": threads,
-            # PyTorch's loader divides it among its readers, TensorFlow's counts batches
+            # PyTorch's loader divides prefetch among its readers, TensorFlow's counts batches
             "reader.prefetch_size": prefetch * (max(1, threads) if loader == "pytorch" else 1),
             "reader.transfer_size": int(parameters.get("transfer_size", 512 << 10)),
             "reader.file_shuffle": shuffle,
@@ -106,7 +106,7 @@ class Dlio:
         return ["mpirun", "-n", str(ranks), *program] if ranks > 1 else program
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run it once on this point, from an emptied page cache where ours was."""
+        """Run DLIO once on this point, with an empty page cache if ours had one."""
         why = self.unsupported(kernel, parameters)
         if why:
             raise UserError(why)
@@ -115,7 +115,7 @@ class Dlio:
             _forget(files)
         with tempfile.TemporaryDirectory(prefix="hwdyno-dlio-") as folder:
             out = Path(folder) / "out"
-            # Hydra keeps a copy of what it was told wherever it is started.
+            # Hydra writes a copy of its configuration to the directory where it starts.
             places = [f"++workload.output.folder={out}", f"hydra.run.dir={folder}", "hydra.output_subdir=null"]
             watch = _Watch()
             _finished([*self.command(kernel, parameters), *places], watch, folder)
@@ -130,17 +130,17 @@ PEER = Dlio()
 
 
 class _Watch:
-    """CPU time of DLIO's processes as its epochs begin and end, by what it prints."""
+    """CPU time of DLIO's processes at the start and end of each epoch, followed by its output."""
 
     def __init__(self) -> None:
         self.began: dict[int, float] = {}
-        """By epoch: CPU time so far, s."""
+        """CPU time at the start of each epoch, s."""
         self.ended = 0.0
-        """After the last step of the last epoch."""
+        """CPU time after the last step of the last epoch, s."""
         self.steps = 0
 
     def line(self, text: str, cpu_s: Callable[[], float]) -> None:
-        """Take one line of its output."""
+        """Process one line of DLIO's output."""
         if found := _EPOCH.search(text):
             self.began.setdefault(int(found[1]), cpu_s())
             self.steps = int(found[2])
@@ -149,28 +149,28 @@ class _Watch:
 
     @property
     def epoch_s(self) -> float | None:
-        """CPU time of an epoch, the first left out, s; none where there is no other."""
+        """Mean CPU time of an epoch without the first, s; none if there is only one."""
         after = sorted(self.began)[1:]
         return (self.ended - self.began[after[0]]) / len(after) if after and self.ended else None
 
     @property
     def start_s(self) -> float | None:
-        """CPU time until the first epoch, s."""
+        """CPU time before the first epoch, s."""
         return self.began.get(1)
 
 
 def reading_of(text: str, parameters: Mapping[str, Any], file_bytes: float, watch: _Watch | None = None) -> PeerReading:
-    """Read a ``summary.json``; ``file_bytes`` is what a file really has, where DLIO counts nominal records.
+    """Read a ``summary.json``; ``file_bytes`` is the real size of a file, where DLIO counts nominal records.
 
-    Throughput and CPU time are of all epochs but the first, in which readers are started; AU is DLIO's own, over all.
-    Raises ``OSError`` in one line for a summary that cannot be read.
+    Throughput and CPU time leave out the first epoch, which starts the readers; AU is DLIO's, over all epochs.
+    Raises ``OSError`` in one line if the summary cannot be read.
     """
     try:
         ((point,),) = [result.points for result in dlio.read(text, "summary.json").experiments]
-        told = json.loads(text)["metric"]["train_throughput_samples_per_second"]
+        answer = json.loads(text)["metric"]["train_throughput_samples_per_second"]
     except UserError as error:
         raise OSError(str(error)) from None
-    rates = [float(value) for value in (told[1:] or told) if float(value) > 0]
+    rates = [float(value) for value in (answer[1:] or answer) if float(value) > 0]
     if not rates:
         raise OSError("DLIO did no step")
     batch, each = int(parameters.get("batch_size", 1)), int(parameters.get("samples_per_file", 1))
@@ -198,7 +198,7 @@ def reading_of(text: str, parameters: Mapping[str, Any], file_bytes: float, watc
 
 
 def data_files(parameters: Mapping[str, Any]) -> list[Path]:
-    """The files that DLIO reads of this point's folder, in its order."""
+    """The files in this point's folder that DLIO reads, in DLIO's order."""
     folder, ending = Path(str(parameters.get("path", ""))) / "train", f"*.{parameters.get('format')}"
     found = sorted([*folder.glob(ending), *folder.glob(f"*/{ending}")], key=lambda path: path.name)
     wanted = _files(parameters)
@@ -213,7 +213,7 @@ def _files(parameters: Mapping[str, Any]) -> int:
 
 
 def _length(parameters: Mapping[str, Any]) -> tuple[int, int]:
-    """Steps an epoch (-1 for all) and epochs: DLIO knows no end by time, so ours is turned into a count."""
+    """Steps per epoch (-1 for all) and epochs: DLIO cannot end by time, so our runtime is converted to a count."""
     batch, ranks = int(parameters.get("batch_size", 1)), int(parameters.get("accelerators", 1))
     whole = _files(parameters) * int(parameters.get("samples_per_file", 1)) // (batch * ranks)
     steps = min(int(parameters.get("steps") or whole), whole)
@@ -222,7 +222,7 @@ def _length(parameters: Mapping[str, Any]) -> tuple[int, int]:
     each = max(float(parameters.get("compute") or 0.0), step_bytes / GUESS_BYTES_S)
     if runtime:
         fits = max(1, int(runtime / each))
-        # what was emptied from the page cache is there again after the first epoch
+        # after the first epoch the data is in the page cache again
         least = 1 if parameters.get("cache") == "drop" else LEAST_EPOCHS
         epochs = min(epochs, max(least, -(-fits // max(1, steps))))
     return (steps if 0 < steps < whole else -1), max(1, epochs)
@@ -234,15 +234,15 @@ def _program() -> str | None:
 
 @cache
 def _version(program: str) -> str | None:
-    """Asked of the Python that its script names: to start DLIO itself takes seconds."""
+    """Read by the Python of DLIO's script, because starting DLIO takes seconds."""
     try:
         first = Path(program).read_text(encoding="utf-8", errors="replace").partition("\n")[0]
         python = first.removeprefix("#!").strip().split()
-        ask = "import importlib.metadata as m; print(m.version('dlio_benchmark'))"
-        told = subprocess.run([*python, "-c", ask], capture_output=True, text=True, timeout=20, check=True)
+        script = "import importlib.metadata as m; print(m.version('dlio_benchmark'))"
+        answer = subprocess.run([*python, "-c", script], capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return told.stdout.strip() or None
+    return answer.stdout.strip() or None
 
 
 def _forget(files: Sequence[Path]) -> None:
@@ -252,7 +252,7 @@ def _forget(files: Sequence[Path]) -> None:
 
 
 def _finished(command: list[str], watch: _Watch, folder: str) -> None:
-    """Run DLIO to its end, away from the terminal's Ctrl-C; whatever ends us ends it, with all its readers."""
+    """Run DLIO to its end, shielded from Ctrl-C; if this process is stopped, DLIO and its readers are too."""
     try:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder,
@@ -284,14 +284,14 @@ def _finished(command: list[str], watch: _Watch, folder: str) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # readers whose parent went first
+            os.killpg(process.pid, signal.SIGKILL)  # readers whose parent ended first
         process.wait()
     if status:
         raise OSError(f"DLIO failed with status {status}: {last[:200] or 'no word'}")
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of ``/proc/PID/stat`` from its state on; empty when it is gone."""
+    """The fields of ``/proc/PID/stat`` from the state on; empty if the process has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -299,7 +299,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def _tree(pid: int) -> list[int]:
-    """A process and all below it, parents first."""
+    """A process and its descendants, parents first."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _stat(int(entry.name))):
@@ -311,6 +311,6 @@ def _tree(pid: int) -> list[int]:
 
 
 def _cpu_s(pid: int) -> float:
-    """CPU time of a process and all below it, with those that it waited for, s (proc(5): utime to cstime)."""
+    """CPU time of a process and its descendants, ended children included, s (proc(5): utime to cstime)."""
     ticks = sum(int(value) for one in _tree(pid) for value in _stat(one)[11:15])
     return ticks / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""Runs fio, storage's reference tool, on a point of ours: the same file, the same region, the same load."""
+"""Runs fio, the reference tool of storage, on one of our points: same file, region and load."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hwdyno.axes import FIELD, FIELD_AXES, is_mixed, traits_of
 from hwdyno.formats import fio as fio_json
 from hwdyno.peers import PeerReading, program
 from hwdyno.words import Fault, UserError
 
-# Start, opening, a flush at the end: what fio takes beside its timed region, with ample room.
+# Allowance for what fio does outside of its timed region: start, open, a final flush.
 GRACE_S = 30.0
-# fio holds iodepth blocks a job in memory; above this it would swap or be killed rather than measure.
+# fio keeps iodepth blocks per job in memory; with more it would swap or be killed.
 LARGEST_BUFFERS_BYTES = 2 << 30
-# fio's own limit for one block is 4 GiB; one system call moves at most 2 GiB - 4 KiB, and fio stops at a short one.
+# fio's limit for one block is 4 GiB; one system call moves at most 2 GiB - 4 KiB, and fio stops at a short transfer.
 LARGEST_BLOCK_BYTES = (2 << 30) - 4096
 
 
 class Fio:
-    """fio, found on the path or named by ``HWDYNO_FIO``."""
+    """fio, on the path or named by ``HWDYNO_FIO``."""
 
     name = "fio"
     kernels = frozenset({"storage_blocks"})
 
     def version(self) -> str | None:
-        """Its version, such as ``fio-3.33``; none if it is not here."""
+        """fio's version, such as ``fio-3.33``; none if it is not installed."""
         found = _program()
         return _version(found) if found else None
 
@@ -45,13 +46,13 @@ class Fio:
             return f"fio would need {block * depth * jobs >> 20} MiB of buffers"
         if parameters.get("time_based", True) and not float(parameters.get("runtime", 0)) > 0:
             return "a point without an end cannot be run beside ours"
-        reads_only = parameters.get("rw", "read") in {"read", "randread"}
+        reads_only = not traits_of(FIELD_AXES, parameters) & {"writes", "trims"}
         if not reads_only and Path(str(parameters.get("path", ""))).is_block_device():
             return "fio has no guard before a raw device that is written"
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type; fio neither makes, grows, truncates nor removes the file, whatever the point asks."""
+        """The command line; fio never creates, grows, truncates or removes the file."""
         given = dict(parameters)
         rw, engine = str(given.get("rw", "read")), str(given.get("ioengine", "io_uring"))
         jobs, block = int(given.get("numjobs", 1)), int(given.get("bs", 4096))
@@ -70,7 +71,7 @@ class Fio:
             "randrepeat": 0,
             "invalidate": int(bool(given.get("drop_cache", False))),
         }
-        if rw in {"rw", "randrw"}:
+        if is_mixed(FIELD["rw"], given):
             options["rwmixread"] = int(given.get("rwmixread", 50))
         size, offset = int(given.get("size", 0)), int(given.get("offset", 0))
         if jobs > 1 and size and given.get("share", "partition") == "partition":
@@ -96,7 +97,7 @@ class Fio:
         return ["fio", *(f"--{name}={value}" for name, value in options.items()), *flags, "--output-format=json"]
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run fio once on this point, on a file that is there and long enough."""
+        """Run fio once on this point, on an existing file that is large enough."""
         why = self.unsupported(kernel, parameters)
         if why:
             raise UserError(why)
@@ -113,7 +114,7 @@ PEER = Fio()
 
 
 def reading_of(out: str, err: str, status: int) -> PeerReading:
-    """Read what fio printed. Raises ``OSError`` with fio's own complaint, in one line, when it failed."""
+    """Read fio's output. Raises ``OSError`` with fio's error message in one line if it failed."""
     complaint = _complaint(err) or _complaint(out)
     ended = f"it ended with status {status}" if status else ""
     try:
@@ -154,7 +155,7 @@ def _fault(faults: list[Fault]) -> str:
 
 
 def _complaint(text: str) -> str:
-    """What fio said went wrong: its first line that begins with its name, without the place in its source."""
+    """fio's error message: its first line that begins with its name, without the source location."""
     for line in text.splitlines():
         if match := re.match(r"fio: (?!this platform)(.+)", line.strip()):
             return re.sub(r"(file:)?\S+\.c:\d+,? ?", "", match[1])[:200]
@@ -175,7 +176,7 @@ def _program() -> str | None:
 
 
 def _check_file(parameters: Mapping[str, Any]) -> None:
-    """fio lays a file out where it is too short, and would write over whatever path it is given: see to both."""
+    """Check the data file: fio would extend one that is too short, and overwrite whatever path it is given."""
     path = Path(str(parameters.get("path", "")))
     if not path.is_file():
         raise UserError(f"{path} is no regular file; fio is run on the laid-out data file alone")

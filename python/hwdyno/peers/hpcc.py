@@ -1,4 +1,4 @@
-"""Runs the HPC Challenge benchmark under MPI: HPL beside our LINPACK, and its STREAM beside our memory loops."""
+"""Runs the HPC Challenge benchmark under MPI: HPL against our LINPACK, and STREAM against our memory loops."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hwdyno.words import UserError
 
 TIMEOUT_S = 300.0
 MOST_S = 60.0
-"""A point that would take longer is left out: hpcc runs all of its parts whatever is asked of it."""
+"""The time limit of a point: hpcc always runs all of its parts."""
 SLOWEST_FLOPS = 2e9
-"""What a rank does a second at least, with the reference BLAS that Debian links hpcc with."""
+"""The slowest rate of a rank, with the reference BLAS that Debian links hpcc with."""
 STREAM_N = 4096
-"""HPL's n for STREAM's sake: its three arrays hold n^2 / 3 doubles each, 128 MiB in all."""
+"""HPL's n when only STREAM counts: its three arrays have n^2 / 3 doubles each, 128 MiB in all."""
 BLOCK = 80
 _OPERATIONS = {"copy", "scale", "add", "triad"}
-# The lines of HPL's own input (README of hpcc 1.5): one problem, one block size, one grid, the defaults of the rest.
+# The lines of HPL's input (README of hpcc 1.5): one problem, one block size, one grid, defaults for the rest.
 _INPUT = """HPLinpack benchmark input file
 written by hwdyno
 HPL.out      output file name (if any)
@@ -67,18 +67,18 @@ _FIGURE = re.compile(r"^(\w+)=(\S+)\s*$", re.M)
 
 
 class Hpcc:
-    """hpcc and mpirun, found on the path; a rank a thread of ours."""
+    """hpcc and mpirun, on the path; one rank for each of our threads."""
 
     name = "hpcc"
     kernels = frozenset({"linpack", "memory_bandwidth"})
 
     def version(self) -> str | None:
-        """``here``, with the BLAS that it is linked with; it tells its own version only when it is run."""
+        """``here`` and the BLAS that hpcc is linked with; its version is only printed when it runs."""
         found = shutil.which("hpcc")
         return f"with {_blas(found)}" if found and shutil.which("mpirun") else None
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-        """Why it cannot measure this point; none if it can."""
+        """Why hpcc cannot measure this point; none if it can."""
         operation = parameters.get("operation")
         if kernel == "memory_bandwidth":
             if operation not in _OPERATIONS or parameters.get("pattern", "sequential") != "sequential":
@@ -92,12 +92,12 @@ class Hpcc:
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type, in a folder with the ``hpccinf.txt`` that ``input_of`` gives."""
+        """The command line, in a folder with the ``hpccinf.txt`` of ``input_of``."""
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         return ["mpirun", *root, "--oversubscribe", "-np", str(_ranks(parameters)), "hpcc"]
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run all of it once, in a folder of its own, and take what stands beside this point."""
+        """Run all of hpcc once in a temporary folder, and take the part for this point."""
         why = self.unsupported(kernel, parameters)
         if why:
             raise UserError(why)
@@ -125,9 +125,9 @@ def input_of(kernel: str, parameters: Mapping[str, Any]) -> str:
 
 
 def reading_of(text: str, kernel: str, parameters: Mapping[str, Any], cpu_s: float | None = None) -> PeerReading:
-    """Read the summary of ``hpccoutf.txt``. Raises ``OSError`` in one line where it failed or lacks the figure.
+    """Read the summary of ``hpccoutf.txt``. Raises ``OSError`` in one line if it failed or lacks the figure.
 
-    ``Star`` is the mean of a rank while all run at once, so that the machine's figure is ranks times it.
+    ``Star`` is the mean rate of a rank while all run at once; the machine's rate is that times the ranks.
     """
     figures = {name: value for name, text in _FIGURE.findall(text) if (value := printed_number(text)) is not None}
     ranks = figures.get("CommWorldProcs", 0.0)
@@ -165,7 +165,7 @@ def _n(kernel: str, parameters: Mapping[str, Any]) -> int:
 
 @cache
 def _blas(path: str) -> str:
-    """The BLAS that it is linked with, by the file that the linker takes."""
+    """The BLAS that hpcc is linked with, by the library file."""
     try:
         text = program.output(["ldd", path], 20)
     except OSError:

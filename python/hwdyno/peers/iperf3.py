@@ -1,4 +1,4 @@
-"""Runs iperf3, the network's reference tool, on a point of ours: the same path, the same streams, the same blocks."""
+"""Runs iperf3, the reference tool of networks, on one of our points: same path, streams and blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DIRECTIONS = {"up": [], "down": ["-R"], "both": ["--bidir"]}
 
 
 class Iperf3(network.NetworkPeer):
-    """iperf3, found on the path or named by ``HWDYNO_IPERF3``; over loopback it gets a server of its own kind."""
+    """iperf3, on the path or named by ``HWDYNO_IPERF3``; over loopback with a separate iperf3 server."""
 
     name = "iperf3"
     kernels = frozenset({"network_throughput"})
@@ -30,7 +30,7 @@ class Iperf3(network.NetworkPeer):
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type; iperf3 counts in whole seconds, so a shorter point takes one."""
+        """The command line; iperf3 runs for whole seconds, so a shorter point takes one."""
         given = dict(parameters)
         udp = given.get("protocol") == "udp"
         command = [
@@ -64,13 +64,13 @@ class Iperf3(network.NetworkPeer):
         return command
 
     def server(self, program: str, parameters: Mapping[str, Any], port: int) -> list[str] | None:
-        """A server for one test; none where one was named."""
+        """The server's command line, for one test; none if the user named a server."""
         if parameters.get("server"):
             return None
         return [program, "-s", "-1", "-B", network.LOOPBACK, "-p", str(port)]
 
     def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
-        """Read what ``iperf3 -J`` printed."""
+        """Read the output of ``iperf3 -J``."""
         if not out.strip():
             raise network.failed(self.name, complaint, "it printed nothing")
         return reading_of(out, kernel)
@@ -80,7 +80,7 @@ PEER = Iperf3()
 
 
 def reading_of(out: str, kernel: str = "network_throughput") -> PeerReading:
-    """Read what ``iperf3 -J`` printed. Raises ``OSError`` with iperf3's own complaint, in one line, when it failed."""
+    """Read the output of ``iperf3 -J``. Raises ``OSError`` with iperf3's error message in one line if it failed."""
     try:
         document = iperf3_json.parse(out)
         point = iperf3_json.measurement_of(document)

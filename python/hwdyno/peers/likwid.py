@@ -1,4 +1,4 @@
-"""Runs likwid-bench, the reference for loops of known bytes and FLOPs, on a point of ours."""
+"""Runs likwid-bench, the reference for loops of known bytes and FLOPs, on one of our points."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _BANDWIDTH = {
     "nt_triad": "stream_mem",
 }
 _ARITHMETIC = {"double": "peakflops", "single": "peakflops_sp"}
-# The widest first, as their names end; the instruction set that each needs.
+# Suffixes of the loops' names, the widest first, each with the instruction set that it needs.
 _ENDINGS = (("_avx512_fma", "avx512f"), ("_avx512", "avx512f"), ("_avx_fma", "fma"), ("_avx", "avx"), ("_sse", "sse2"))
 _ISAS = {"avx512": "_avx512", "avx2": "_avx", "sse": "_sse", "scalar": ""}
 
 
 class Likwid:
-    """likwid-bench, found on the path."""
+    """likwid-bench, on the path."""
 
     name = "likwid"
     kernels = frozenset({"memory_bandwidth", "compute_flops"})
 
     def version(self) -> str | None:
-        """Its version; none if it is not here."""
+        """likwid's version; none if it is not installed."""
         found = shutil.which("likwid-bench")
         return _version(found) if found else None
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-        """Why it cannot measure this point; none if it can."""
+        """Why likwid-bench cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"likwid-bench has nothing to set beside {kernel}"
         plain = parameters.get("pattern", "sequential") == "sequential" and not int(parameters.get("stride") or 0)
@@ -54,15 +54,15 @@ class Likwid:
         return None if _test(kernel, parameters) else "likwid-bench has no such loop"
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type."""
+        """The command line."""
         threads = int(parameters.get("threads", 1))
-        # Arithmetic stays in the first cache; kB of likwid are 10^3.
+        # Arithmetic stays in the L1 cache; likwid's kB are 10^3.
         each = 16_000 if kernel == "compute_flops" else int(parameters.get("working_set") or 512 << 20)
         test = _test(kernel, parameters) or str(parameters.get("operation"))
         return ["likwid-bench", "-t", test, "-w", f"N:{max(1, each * threads // 1000)}kB:{threads}"]
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run it once on this point."""
+        """Run likwid-bench once on this point."""
         why = self.unsupported(kernel, parameters)
         if why:
             raise UserError(why)
@@ -75,7 +75,7 @@ PEER = Likwid()
 
 
 def reading_of(text: str, kernel: str, cpu_s: float | None = None) -> PeerReading:
-    """Read what likwid-bench printed. Raises ``OSError`` in one line where the figure is missing."""
+    """Read likwid-bench's output. Raises ``OSError`` in one line if the figure is missing."""
     label, unit = ("MFlops/s", "FLOP/s") if kernel == "compute_flops" else ("MByte/s", "bytes/s")
     rate, iterations = _figure(text, label), _figure(text, "Iterations")
     if not rate:
@@ -90,7 +90,7 @@ def _figure(text: str, label: str) -> float | None:
 
 
 def _test(kernel: str, parameters: Mapping[str, Any]) -> str | None:
-    """The widest of its loops for this operation that the processor has; that of ``isa`` where one is named."""
+    """The widest loop for this operation that the processor supports, or that of ``isa``."""
     operation, precision = str(parameters.get("operation", "read")), str(parameters.get("precision", "double"))
     if kernel == "compute_flops":
         stem = _ARITHMETIC.get(precision) if operation == "fma" else None
@@ -108,7 +108,7 @@ def _test(kernel: str, parameters: Mapping[str, Any]) -> str | None:
 
 @cache
 def tests() -> frozenset[str]:
-    """The names of its loops; none where it is not here."""
+    """The names of likwid-bench's loops; empty if it is not installed."""
     if shutil.which("likwid-bench") is None:
         return frozenset()
     try:
@@ -120,7 +120,7 @@ def tests() -> frozenset[str]:
 
 @cache
 def processor_flags() -> frozenset[str]:
-    """The processor's feature bits by Linux's names."""
+    """The processor's feature flags, as Linux names them."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

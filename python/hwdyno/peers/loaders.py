@@ -1,4 +1,4 @@
-"""Runs plain NumPy and PyTorch's DataLoader beside the engine's loader: the same files, batches and computing time."""
+"""Runs loaders in plain NumPy and PyTorch on our points: same files, batches and computing time as our loader."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ FORMATS = {
     "npz": "", "npy": "", "csv": "", "tfrecord": "", "hdf5": "h5py", "jpeg": "pillow", "png": "pillow",
     "parquet": "pyarrow",
 }  # fmt: skip
-"""Formats that these loaders read, and the package beside NumPy that does it."""
+"""The formats that these loaders read, each with the package that it needs besides NumPy."""
 _PACKAGES = {"numpy": "numpy", "pytorch": "torch"}
-_TOLD = ("format", "samples_per_file", "accelerators", "batch_size", "read_threads", "prefetch", "epochs", "steps",
-         "compute", "runtime", "cache", "read_columns")  # fmt: skip
+_JOB_PARAMETERS = (
+    *("format", "samples_per_file", "accelerators", "batch_size", "read_threads", "prefetch", "epochs", "steps"),
+    *("compute", "runtime", "cache", "read_columns"),
+)
 
 
 class Loader:
-    """One of the two, in this Python, or in that which ``HWDYNO_LOADER_PYTHON`` names."""
+    """A loader, run by this Python or by the one that ``HWDYNO_LOADER_PYTHON`` names."""
 
     kernels = frozenset({"training_loader"})
 
@@ -36,11 +38,11 @@ class Loader:
         self.name = name
 
     def version(self) -> str | None:
-        """The package's version; none if it is not here."""
+        """The package's version; none if it is not installed."""
         return _version(_python(), _PACKAGES[self.name])
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-        """Why it cannot measure this point; none if it can."""
+        """Why the loader cannot measure this point; none if it can."""
         kind = str(parameters.get("format", ""))
         if kernel not in self.kernels:
             return f"a loader has nothing to set beside {kernel}"
@@ -55,30 +57,34 @@ class Loader:
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type; ``files`` stand for themselves in the job."""
-        job = {"loader": self.name, **{name: parameters.get(name) for name in _TOLD}, "files": ["…"]}
+        """The command line, with a placeholder for the list of files."""
+        job = {"loader": self.name, **{name: parameters.get(name) for name in _JOB_PARAMETERS}, "files": ["…"]}
         return [_python(), str(SCRIPT), json.dumps(job)]
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run it once on this point, from an emptied page cache where ours was."""
+        """Run the loader once on this point, with an empty page cache if ours had one."""
         why = self.unsupported(kernel, parameters)
         if why:
             raise UserError(why)
         files = _files(parameters)
-        job = {"loader": self.name, **{name: parameters.get(name) for name in _TOLD}, "files": [str(p) for p in files]}
-        told = _answers([_python(), str(SCRIPT), json.dumps(job)], self.name)
-        return reading_of(told, parameters, sum(path.stat().st_size for path in files) / len(files))
+        job = {
+            "loader": self.name,
+            **{name: parameters.get(name) for name in _JOB_PARAMETERS},
+            "files": [str(p) for p in files],
+        }
+        answers = _answers([_python(), str(SCRIPT), json.dumps(job)], self.name)
+        return reading_of(answers, parameters, sum(path.stat().st_size for path in files) / len(files))
 
 
-def reading_of(told: list[dict[str, Any]], parameters: Mapping[str, Any], file_bytes: float) -> PeerReading:
-    """What the ranks answered as one reading. Raises ``OSError`` where no step was done."""
+def reading_of(answers: list[dict[str, Any]], parameters: Mapping[str, Any], file_bytes: float) -> PeerReading:
+    """Combine the ranks' answers. Raises ``OSError`` if no step was done."""
     batch, each = int(parameters.get("batch_size", 1)), int(parameters.get("samples_per_file", 1))
-    samples = batch * sum(int(one["steps"]) for one in told)
-    elapsed = max((float(one["elapsed_s"]) for one in told), default=0.0)
+    samples = batch * sum(int(one["steps"]) for one in answers)
+    elapsed = max((float(one["elapsed_s"]) for one in answers), default=0.0)
     if not samples or elapsed <= 0:
         raise OSError("it did no step: there are fewer samples than a batch for each accelerator")
-    cpu_s = sum(float(one["cpu_s"]) for one in told)
-    shares = [share for one in told for share in one["au"]]
+    cpu_s = sum(float(one["cpu_s"]) for one in answers)
+    shares = [share for one in answers for share in one["au"]]
     read = samples / each * file_bytes
     return PeerReading(
         throughput=read / elapsed,
@@ -112,22 +118,22 @@ def _python() -> str:
 
 @cache
 def _version(python: str, package: str) -> str | None:
-    """Asked without importing the package, which takes seconds."""
+    """Read without importing the package, which takes seconds."""
     if python == sys.executable:
         try:
             return importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             return None
-    ask = f"import importlib.metadata as m; print(m.version('{package}'))"
+    script = f"import importlib.metadata as m; print(m.version('{package}'))"
     try:
-        told = subprocess.run([python, "-c", ask], capture_output=True, text=True, timeout=20, check=True)
+        answer = subprocess.run([python, "-c", script], capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return told.stdout.strip() or None
+    return answer.stdout.strip() or None
 
 
 def _answers(command: list[str], name: str) -> list[dict[str, Any]]:
-    """Run the script to its end, away from the terminal's Ctrl-C; what ends us ends all its ranks."""
+    """Run the script to its end, shielded from Ctrl-C; if this process is stopped, all ranks are too."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,

@@ -1,9 +1,9 @@
-"""A training job's data loader as people write it, in plain NumPy or by PyTorch's DataLoader, as a program of its own.
+"""A typical training data loader, in plain NumPy or with PyTorch's DataLoader, as a separate program.
 
-It imports nothing of hwdyno, so that any Python with NumPy (and PyTorch) can run it. The job comes as JSON in the
-first argument; the answer is JSON on stdout. Every rank is a process, steps and shards are those of the engine's
-loader, an accelerator's computing is slept to an absolute deadline. PyTorch's readers hand the first MiB of a sample
-over, as a training that crops does: whole ones would need that much shared memory.
+It imports nothing from hwdyno, so that any Python with NumPy (and PyTorch) can run it. The job is JSON in the first
+argument; the answer is JSON on stdout. Every rank is a process, steps and shards are those of the engine's loader,
+and an accelerator's computing is a sleep to an absolute deadline. PyTorch's readers return only the first MiB of a
+sample, like a training that crops images: whole samples would need much shared memory.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ CROP = 1 << 20
 
 
 class Samples:
-    """Reads samples by their number, each with the reader of its format; one file stays open a thread."""
+    """Reads samples by number with the format's reader; each thread keeps one file open."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         self.kind, self.each = str(job["format"]), int(job["samples_per_file"])
         self.files: list[str] = job["files"]
         self.columns = int(job.get("read_columns") or 0)
-        self.held: tuple[str, Any] = ("", None)
+        self.source: tuple[str, Any] = ("", None)
 
     def __call__(self, number: int) -> Any:
         """One sample as an array of its bytes."""
         path, at = self.files[number // self.each], number % self.each
-        name, held = self.held
+        name, source = self.source
         if name != path:
-            held = getattr(self, f"_open_{self.kind}")(path)
-            self.held = (path, held) if self.each > 1 else ("", None)
-        return getattr(self, f"_take_{self.kind}", self._take)(held, at)
+            source = getattr(self, f"_open_{self.kind}")(path)
+            self.source = (path, source) if self.each > 1 else ("", None)
+        return getattr(self, f"_take_{self.kind}", self._take)(source, at)
 
     def batch(self, numbers: list[int]) -> list[Any]:
-        """The samples of a batch; of a table its columns, each an array with a row a sample, file by file."""
+        """The samples of a batch; for a table its columns, file by file, as arrays with one row per sample."""
         if self.kind != "parquet":
             return [self(number) for number in numbers]
         rows: dict[str, list[int]] = {}
@@ -54,7 +54,7 @@ class Samples:
         return [column for path, wanted in rows.items() for column in self._rows(path, wanted)]
 
     def _rows(self, path: str, wanted: list[int]) -> Iterator[Any]:
-        """The wanted rows of each column that is read; a group of rows is read whole, and the last one is held."""
+        """The selected rows of each column; row groups are read whole, and the last one is cached."""
         from pyarrow import parquet
 
         with parquet.ParquetFile(path, page_checksum_verification=True) as table:
@@ -64,21 +64,21 @@ class Samples:
                 end = first + table.metadata.row_group(group).num_rows
                 here = sorted(row - first for row in wanted if first <= row < end)
                 if here:
-                    if self.held[0] != f"{path} {group}":
+                    if self.source[0] != f"{path} {group}":
                         read = table.read_row_group(group, columns=names).combine_chunks()
-                        self.held = (f"{path} {group}", [_bytes_of(one) for one in read.columns])
+                        self.source = (f"{path} {group}", [_bytes_of(one) for one in read.columns])
                     whole = here[-1] - here[0] + 1 == len(here)
-                    for values in self.held[1]:
+                    for values in self.source[1]:
                         yield values[here[0] : here[-1] + 1] if whole else values[here]
                 first = end
 
-    def _take(self, held: Any, at: int) -> Any:
-        return held[..., at] if self.each > 1 else held
+    def _take(self, source: Any, at: int) -> Any:
+        return source[..., at] if self.each > 1 else source
 
     def _open_npz(self, path: str) -> Any:
         import numpy as np
 
-        with np.load(path) as archive:  # zipfile holds what it reads against its CRC-32
+        with np.load(path) as archive:  # zipfile checks the CRC-32
             return archive["x"]
 
     def _open_npy(self, path: str) -> Any:
@@ -92,8 +92,8 @@ class Samples:
         with h5py.File(path) as archive:
             return archive["records_0"][:]
 
-    def _take_hdf5(self, held: Any, at: int) -> Any:
-        return held[at]
+    def _take_hdf5(self, source: Any, at: int) -> Any:
+        return source[at]
 
     def _open_jpeg(self, path: str) -> Any:
         import numpy as np
@@ -109,11 +109,11 @@ class Samples:
 
         return np.loadtxt(path, delimiter=",", dtype=np.uint8, ndmin=2)
 
-    def _take_csv(self, held: Any, at: int) -> Any:
-        return held[at]
+    def _take_csv(self, source: Any, at: int) -> Any:
+        return source[at]
 
     def _open_tfrecord(self, path: str) -> Any:
-        """Where each record lies; TensorFlow's checksums are not computed here."""
+        """Offset and length of each record; TensorFlow's checksums are not verified."""
         size, at, places = Path(path).stat().st_size, 0, []
         with Path(path).open("rb") as file:
             while at < size:
@@ -123,16 +123,16 @@ class Samples:
                 at += 16 + length
         return path, places
 
-    def _take_tfrecord(self, held: Any, at: int) -> Any:
+    def _take_tfrecord(self, source: Any, at: int) -> Any:
         import numpy as np
 
-        path, places = held
+        path, places = source
         offset, length = places[at]
         return np.fromfile(path, dtype=np.uint8, count=length, offset=offset)
 
 
 def _bytes_of(column: Any) -> Any:
-    """A column of numbers or of bytes of one length, without a copy: a row of bytes a value."""
+    """A column of numbers or of fixed-length bytes, without a copy: one row of bytes per value."""
     import numpy as np
 
     (values,) = column.chunks
@@ -151,14 +151,14 @@ class Batches:
         return len(self.samples.files) * self.samples.each
 
     def __getitems__(self, numbers: list[int]) -> list[Any]:
-        """A whole batch at once, as PyTorch asks for it where it may."""
+        """A whole batch at once, PyTorch's batched fetch."""
         import torch
 
         return [torch.from_numpy(one.reshape(-1)[:CROP].copy()) for one in self.samples.batch(numbers)]
 
 
 def by_numpy(job: dict[str, Any], batches: list[list[int]]) -> Iterator[Any]:
-    """Threads that each load a whole batch, so many ahead, in order."""
+    """Batches in order, loaded ahead by threads that each load a whole batch."""
     threads = max(1, int(job["read_threads"]))
     readers: deque[Samples] = deque(Samples(job) for _ in range(threads))
 
@@ -184,7 +184,7 @@ def by_numpy(job: dict[str, Any], batches: list[list[int]]) -> Iterator[Any]:
 
 
 def by_pytorch(job: dict[str, Any]) -> Any:
-    """A DataLoader over batches that are given each epoch."""
+    """Batches from a DataLoader whose batches change each epoch."""
     from torch.utils.data import DataLoader
 
     class Sampler:
@@ -215,7 +215,7 @@ def by_pytorch(job: dict[str, Any]) -> Any:
 
 
 def rank(job: dict[str, Any], number: int, meeting: Any, over: Any, answers: Any) -> None:
-    """One accelerator: wait for a batch, compute, meet the others."""
+    """One accelerator's loop: wait for a batch, compute, synchronize with the others."""
     ranks, batch, compute = int(job["accelerators"]), int(job["batch_size"]), float(job["compute"])
     total = len(job["files"]) * int(job["samples_per_file"])
     part = -(-total // ranks)
@@ -254,14 +254,14 @@ def rank(job: dict[str, Any], number: int, meeting: Any, over: Any, answers: Any
 
 
 def cpu_s() -> float:
-    """CPU time of this process and of the readers that it waited for, s."""
+    """CPU time of this process and its ended readers, s."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def main() -> None:
-    """Run the job and print what came of it."""
-    # this folder has modules that are called as the packages are
+    """Run the job and print the answer."""
+    # this folder has modules of the same names as the packages
     sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parent]
     job = json.loads(sys.argv[1])
     for path in job["files"] if job["cache"] in {"drop", "warm"} else []:

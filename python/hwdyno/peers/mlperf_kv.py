@@ -1,8 +1,8 @@
-"""Runs MLPerf Storage's own KV-cache benchmark on a point of ours: the same model, users, contexts and tiers.
+"""Runs MLPerf Storage's KV cache benchmark on one of our points: same model, users, contexts and tiers.
 
-It is no package but a program of mlcommons/storage (``kv_cache_benchmark/kv-cache.py``, v3), in NumPy; it needs no GPU.
-Its users do what ours do, but ask on without waiting for an answer: where the storage keeps up with them it may have
-more requests under way, and where it does not, both have one for each user.
+It is not a package but a NumPy program of mlcommons/storage (``kv_cache_benchmark/kv-cache.py``, v3) without a GPU.
+Its users act like ours, but do not wait for an answer before the next request: it may have more requests in flight
+while the storage keeps up; once it does not, both have one request per user.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from hwdyno.peers import program as programs
 from hwdyno.words import UserError
 
 GRACE_S = 60.0
-"""Beside the run's own time: it draws 256 MiB of noise first."""
+"""Allowance besides the run time: the program first generates 256 MiB of random data."""
 VERSION = "v3"
 _GIB = float(1 << 30)
-# Tokens of context and of answer, and s to think, of its kinds of users (kv_cache_benchmark/config.yaml).
+# Context tokens, answer tokens and think time (s) of its user types (kv_cache_benchmark/config.yaml).
 KINDS = {
     "chatbot": ((512, 4096), (50, 200), (0.1, 0.5)),
     "coding": ((4096, 25_000), (100, 500), (0.2, 1.0)),
     "document": ((4096, 16_384), (200, 800), (0.3, 1.5)),
 }
-# What it does not let one choose, as our parameters have it.
+# Parameters that are fixed in it, under our names.
 _FIXED = {"direct": False, "drop_cache": True, "fsync": True, "token_time": 0.0, "turns": 50}
 
 
 class MlperfKv:
-    """The program that ``HWDYNO_MLPERF_KV`` names, in this Python."""
+    """The program that ``HWDYNO_MLPERF_KV`` names, run by this Python."""
 
     name = "mlperf_kv"
     kernels = frozenset({"training_kv_cache"})
 
     def version(self) -> str | None:
-        """The benchmark's; none if the program is not named or not there."""
+        """The benchmark's version; none if the program is not named or missing."""
         program = _program()
         return VERSION if program and program.is_file() else None
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-        """Why it cannot measure this point; none if it can."""
+        """Why the benchmark cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"a KV cache has nothing to set beside {kernel}"
         if parameters.get("user_kind", "mixed") != "chatbot" and float(parameters.get("scale") or 1) != 1:
@@ -60,11 +60,11 @@ class MlperfKv:
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type; folders and files stand for themselves."""
+        """The command line, with placeholders for folders and files."""
         given = dict(parameters)
         return [
             sys.executable, str(_program() or "kv-cache.py"),
-            "--config", "users.yaml", "--output", "told.json", "--cache-dir", "cache",
+            "--config", "users.yaml", "--output", "summary.json", "--cache-dir", "cache",
             "--model", str(given.get("model") or "llama3.1-8b"),
             "--num-users", str(int(given.get("users", 8))),
             "--duration", str(max(1, round(float(given.get("runtime") or 10)))),
@@ -75,20 +75,20 @@ class MlperfKv:
         ]  # fmt: skip
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run it once, in a folder of its own beside ours, which is removed."""
+        """Run the benchmark once, in a temporary folder next to ours."""
         why = self.unsupported(kernel, parameters)
         if why:
             raise UserError(why)
-        beside = Path(str(parameters.get("path", "."))).parent
-        with tempfile.TemporaryDirectory(prefix="hwdyno-mlperf-kv-", dir=beside) as place:
+        parent = Path(str(parameters.get("path", "."))).parent
+        with tempfile.TemporaryDirectory(prefix="hwdyno-mlperf-kv-", dir=parent) as place:
             folder = Path(place)
             # JSON is YAML
             (folder / "users.yaml").write_text(json.dumps(users(parameters)), encoding="utf-8")
-            own = {"users.yaml", "told.json", "cache"}
-            command = [str(folder / word) if word in own else word for word in self.command(kernel, parameters)]
+            files = {"users.yaml", "summary.json", "cache"}
+            command = [str(folder / word) if word in files else word for word in self.command(kernel, parameters)]
             programs.output(command, float(parameters.get("runtime") or 10) + GRACE_S)
             try:
-                return reading_of((folder / "told.json").read_text(encoding="utf-8"))
+                return reading_of((folder / "summary.json").read_text(encoding="utf-8"))
             except FileNotFoundError:
                 raise OSError("it ended without an answer: not one request was served") from None
 
@@ -97,12 +97,12 @@ PEER = MlperfKv()
 
 
 def _program() -> Path | None:
-    told = os.environ.get("HWDYNO_MLPERF_KV")
-    return Path(told) if told else None
+    program = os.environ.get("HWDYNO_MLPERF_KV")
+    return Path(program) if program else None
 
 
 def users(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Its file of users: each of its three kinds as the point has them, contexts at the point's scale."""
+    """The benchmark's file of users: its three types as the point has them, with contexts at the point's scale."""
     scale, think = (float(parameters.get(name, 1.0)) for name in ("scale", "think"))
     kind = str(parameters.get("user_kind", "mixed"))
     templates = {}
@@ -117,16 +117,20 @@ def users(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reading_of(text: str) -> PeerReading:
-    """Read its answer; raises ``OSError`` in one line for one that cannot be read.
+    """Read the benchmark's summary. Raises ``OSError`` in one line if it cannot be read.
 
-    Its CPU time is left out: seconds of it are the noise that it draws before the run.
+    CPU time is left out: seconds of it generate random data before the run.
     """
     try:
-        told = json.loads(text)["summary"]
-        cache, elapsed_s, requests = told["cache_stats"], float(told["elapsed_time"]), int(told["total_requests"])
+        summary = json.loads(text)["summary"]
+        cache, elapsed_s, requests = (
+            summary["cache_stats"],
+            float(summary["elapsed_time"]),
+            int(summary["total_requests"]),
+        )
         read, written = (float(cache[f"tier_storage_kv_bytes_{word}_gb"]) * _GIB for word in ("read", "written"))
         reads, writes = int(cache["read_iops"]), int(cache["prefill_writes"])
-        tokens_s = float(told["avg_throughput_tokens_per_sec"])
+        tokens_s = float(summary["avg_throughput_tokens_per_sec"])
     except (ValueError, KeyError, TypeError) as error:
         raise OSError(f"its answer cannot be read: {type(error).__name__}: {error}") from None
     if elapsed_s <= 0 or not requests:

@@ -1,4 +1,4 @@
-"""Runs Google's multichase, the reference for pointer chases, on a point of ours."""
+"""Runs Google's multichase, the reference for pointer chasing, on one of our points."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _NEVER = "[never]"
 
 
 class Multichase:
-    """multichase, found on the path, or named by ``HWDYNO_MULTICHASE``."""
+    """multichase, on the path or named by ``HWDYNO_MULTICHASE``."""
 
     name = "multichase"
     kernels = frozenset({"memory_latency"})
 
     def version(self) -> str | None:
-        """``here`` if it is: multichase has no version."""
+        """``here`` if it is installed: multichase has no version."""
         return "here" if _program() else None
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-        """Why it cannot measure this point; none if it can."""
+        """Why multichase cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"multichase has nothing to set beside {kernel}"
         if int(parameters.get("threads") or 1) != 1:
@@ -44,22 +44,22 @@ class Multichase:
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type: the set, the stride, and as TLB locality the neighbourhood within which it stays."""
+        """The command line: working set, stride, and TLB locality."""
         working_set = int(parameters.get("working_set") or 256 << 20)
         locality = str(parameters.get("locality", "random"))
         near = int(parameters.get("local_size") or 256 << 10) if locality == "local" else working_set
-        # The first sample is not counted; -a gives the mean of the others, as ours is one, and not the best.
+        # The first sample is not counted; -a reports the mean of the others, as we do, rather than the best.
         samples = max(1, min(_SAMPLES_MOST, round(float(parameters.get("runtime") or SAMPLE_S) / SAMPLE_S)))
-        told = ["multichase", "-a", "-m", str(working_set), "-s", str(int(parameters.get("stride") or 64))]
-        told += ["-T", str(min(near, working_set)), "-n", str(samples)]
+        command = ["multichase", "-a", "-m", str(working_set), "-s", str(int(parameters.get("stride") or 64))]
+        command += ["-T", str(min(near, working_set)), "-n", str(samples)]
         if locality == "sequential":
-            told.append("-o")
+            command.append("-o")
         if parameters.get("pages", "2m") == "2m":
-            told.append("-H")
-        return told
+            command.append("-H")
+        return command
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run it once on this point."""
+        """Run multichase once on this point."""
         why, found = self.unsupported(kernel, parameters), _program()
         if why:
             raise UserError(why)
@@ -74,7 +74,7 @@ PEER = Multichase()
 
 
 def reading_of(text: str, cpu_s: float | None = None) -> PeerReading:
-    """Read what multichase printed: ns a load, on its last line. Raises ``OSError`` in one line where it is missing."""
+    """Read multichase's output: ns per load, on the last line. Raises ``OSError`` in one line if it is missing."""
     words = text.split()
     try:
         ns = float(words[-1])

@@ -1,4 +1,4 @@
-"""Runs netperf's request/response tests on a point of ours: TCP_RR, UDP_RR and, a connection for each, TCP_CRR."""
+"""Runs netperf's request/response tests on one of our points: TCP_RR, UDP_RR and, with a connection each, TCP_CRR."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hwdyno.formats.printed import figure
 from hwdyno.peers import PeerReading, network
 from hwdyno.peers.round_trips import RoundTrips, is_udp, message_of
 
-# Output selectors of its omni tests, with what they are called here, and the factor to our unit (µs to ns).
+# Output selectors of netperf's omni tests, each with our name and the factor to our unit (µs to ns).
 _SELECTORS = {
     "MEAN_LATENCY": ("mean_ns", 1e3),
     "MIN_LATENCY": ("min_ns", 1e3),
@@ -27,9 +27,9 @@ _TESTS = {("tcp", "echo"): "TCP_RR", ("udp", "echo"): "UDP_RR", ("tcp", "connect
 
 
 class Netperf(RoundTrips):
-    """netperf with its netserver beside it, found on the path or named by ``HWDYNO_NETPERF``.
+    """netperf and its netserver, on the path or named by ``HWDYNO_NETPERF``.
 
-    It is asked to time each transaction (``-j``), as we do; it keeps them in buckets of a percent or so.
+    It times each transaction (``-j``), as we do, in histogram buckets of about 1%.
     """
 
     name = "netperf"
@@ -37,7 +37,7 @@ class Netperf(RoundTrips):
     asks_version = ("-V", r"Netperf version ([\d.]+)")
 
     def version(self) -> str | None:
-        """Its version; none if it or its server is not here."""
+        """netperf's version; none if it or its server is not installed."""
         program = self.program()
         return super().version() if program and _netserver(program) else None
 
@@ -50,20 +50,20 @@ class Netperf(RoundTrips):
         return None if _test(parameters) else "netperf has no such test"
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type; netperf counts in whole seconds, so a shorter point takes one."""
+        """The command line; netperf runs for whole seconds, so a shorter point takes one."""
         size = message_of(parameters)
         where = ["-4", "-H", network.LOOPBACK, "-p", str(int(parameters.get("port") or 12865))]
         how = ["-t", _test(parameters) or "", "-l", str(network.seconds(parameters)), "-P", "0", "-j"]
         nodelay = [] if is_udp(parameters) else ["-D"]
-        told = ["-r", f"{size},{size}", *nodelay, "-k", ",".join([_RATE, _UNITS, *_SELECTORS])]
-        return ["netperf", *where, *how, "--", *told]
+        options = ["-r", f"{size},{size}", *nodelay, "-k", ",".join([_RATE, _UNITS, *_SELECTORS])]
+        return ["netperf", *where, *how, "--", *options]
 
     def server(self, program: str, parameters: Mapping[str, Any], port: int) -> list[str]:
-        """Its server in the foreground, without a log."""
+        """The server's command line: in the foreground, without a log."""
         return [_netserver(program) or "netserver", "-D", "-N", "-4", "-L", network.LOOPBACK, "-p", str(port)]
 
     def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
-        """Read what its selectors printed."""
+        """Read the selectors' output."""
         return reading_of(out, complaint)
 
 
@@ -75,17 +75,17 @@ def _test(parameters: Mapping[str, Any]) -> str | None:
 
 
 def _netserver(program: str) -> str | None:
-    """Its server lies beside it, or on the path."""
+    """The server's program: next to netperf, or on the path."""
     return shutil.which("netserver", path=str(Path(program).parent)) or shutil.which("netserver")
 
 
 def reading_of(out: str, complaint: str = "") -> PeerReading:
-    """Read what ``netperf … -- -k …`` printed, a selector a line. Raises ``OSError`` in one line when it failed."""
-    told = dict(line.strip().split("=", 1) for line in out.splitlines() if "=" in line)
-    rate = figure(told.get(_RATE))
-    if not rate or told.get(_UNITS) != "Trans/s":
+    """Read the output of ``netperf … -- -k …``, one selector per line. Raises ``OSError`` in one line if it failed."""
+    printed = dict(line.strip().split("=", 1) for line in out.splitlines() if "=" in line)
+    rate = figure(printed.get(_RATE))
+    if not rate or printed.get(_UNITS) != "Trans/s":
         raise network.failed("netperf", complaint or out, "it printed no rate of transactions")
-    found = {name: value * factor for key, (name, factor) in _SELECTORS.items() if (value := figure(told.get(key)))}
+    found = {name: value * factor for key, (name, factor) in _SELECTORS.items() if (value := figure(printed.get(key)))}
     return PeerReading(
         throughput=rate,
         unit="operations/s",

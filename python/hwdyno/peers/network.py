@@ -1,4 +1,4 @@
-"""What the network's reference tools share: a program that is found, and over loopback a server of its own kind."""
+"""Shared by the network's reference tools: the program, and over loopback the tool's server."""
 
 from __future__ import annotations
 
@@ -19,58 +19,58 @@ from hwdyno.peers import program as programs
 from hwdyno.words import UserError
 
 GRACE_S = 15.0
-"""Beyond the timed region: connections, the exchange of results, and a slow machine, with ample room."""
+"""Allowance besides the timed region: connections, the exchange of results, a slow machine."""
 PATIENCE_S = 5.0
-"""Until a server has to listen."""
+"""Time limit for a server to start to listen."""
 LOOPBACK = "127.0.0.1"
 # States of the kernel's tables of sockets (include/net/tcp_states.h): TCP_LISTEN, and TCP_CLOSE of a bound UDP socket.
 _TABLES = {"tcp": ("/proc/net/tcp", "0A"), "udp": ("/proc/net/udp", "07")}
 
 
 class NetworkPeer(ABC):
-    """A program on the path, or named by ``HWDYNO_<NAME>``; each tool says what to ask of it, and reads its answer."""
+    """A program on the path, or named by ``HWDYNO_<NAME>``; each tool gives its command line and reads its output."""
 
     name: ClassVar[str]
     kernels: ClassVar[frozenset[str]]
     install: ClassVar[str] = "install it"
-    """How to come by it."""
+    """How to install the program."""
     asks_version: ClassVar[tuple[str, str]]
-    """The option that makes it tell its version, and the pattern that finds it there."""
+    """The option that prints the version, and the pattern that finds it."""
     calls_it: ClassVar[str] = ""
-    """What stands before its version."""
+    """Prefix of the version."""
 
     @property
     def variable(self) -> str:
-        """What names the program where it is not on the path."""
+        """The environment variable that names the program."""
         return f"HWDYNO_{self.name.upper()}"
 
     def program(self) -> str | None:
-        """Where it is; none if it is not here."""
+        """The program's path; none if it is not installed."""
         return shutil.which(os.environ.get(self.variable) or self.name)
 
     def version(self) -> str | None:
-        """Its version; none if it is not here, or another program of its name."""
+        """The tool's version; none if it is not installed, or if the program is another of the same name."""
         program = self.program()
         return _version(program, *self.asks_version, self.calls_it or self.name) if program else None
 
     @abstractmethod
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-        """Why it cannot measure this point; none if it can."""
+        """Why the tool cannot measure this point; none if it can."""
 
     @abstractmethod
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type."""
+        """The command line."""
 
     @abstractmethod
     def server(self, program: str, parameters: Mapping[str, Any], port: int) -> list[str] | None:
-        """What to start beside it at a port of loopback; none where somebody answers already."""
+        """The server to start on a loopback port; none if one answers already."""
 
     @abstractmethod
     def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
-        """Read what it printed. Raises ``OSError`` with its own complaint, in one line, when it failed."""
+        """Read the tool's output. Raises ``OSError`` with its error message in one line if it failed."""
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run it once on this point; see ``Peer.run`` for what it raises."""
+        """Run the tool once on this point; see ``Peer.run`` for the exceptions."""
         why = self.unsupported(kernel, parameters)
         if why:
             raise UserError(why)
@@ -90,22 +90,22 @@ class NetworkPeer(ABC):
         return self.reading(kernel, out, complaint)
 
     def listens_by_udp(self, parameters: Mapping[str, Any]) -> bool:
-        """Whether its server can be seen to listen by UDP alone."""
+        """Whether the server only listens on UDP."""
         return False
 
 
 def seconds(parameters: Mapping[str, Any]) -> int:
-    """The timed region in the whole seconds that these tools count in: a shorter point takes one."""
+    """The timed region in whole seconds, which these tools take; at least one."""
     return max(1, round(float(parameters.get("runtime") or 1)))
 
 
-def failed(name: str, said: str, otherwise: str) -> OSError:
-    """A peer's failure in one line, with what it said itself."""
-    return OSError(f"{name} failed: {' '.join(said.split())[:200] or otherwise}")
+def failed(name: str, complaint: str, default: str) -> OSError:
+    """A peer's failure in one line, with its error message."""
+    return OSError(f"{name} failed: {' '.join(complaint.split())[:200] or default}")
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens at."""
+    """A free loopback port."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
@@ -113,7 +113,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def listening(command: Sequence[str], port: int, protocol: str = "tcp") -> Iterator[None]:
-    """Keeps a server while something is asked of it. Raises ``OSError`` where it does not begin to listen."""
+    """Keep a server running inside a ``with`` block. Raises ``OSError`` if it does not start to listen."""
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     server = subprocess.Popen(list(command), start_new_session=True, **quiet)  # type: ignore[call-overload]
     try:
@@ -124,7 +124,7 @@ def listening(command: Sequence[str], port: int, protocol: str = "tcp") -> Itera
 
 
 def _wait_until_it_listens(server: subprocess.Popen[bytes], port: int, protocol: str) -> None:
-    """Look in the kernel's table: a connection of ours would be taken for the one test that it serves."""
+    """Wait by the kernel's socket table: a connection would count as the one test that the server accepts."""
     path, state = _TABLES[protocol]
     wanted = re.compile(rf":{port:04X} 0+:0000 {state}")
     name = os.path.basename(str(server.args[0]))  # type: ignore[index]  # noqa: PTH119 - a name

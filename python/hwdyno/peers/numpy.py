@@ -1,4 +1,4 @@
-"""A loader in plain NumPy, as people write it: threads that each load a whole batch ahead."""
+"""The loader in plain NumPy: threads that each load a whole batch ahead."""
 
 from __future__ import annotations
 

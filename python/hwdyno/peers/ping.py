@@ -1,4 +1,4 @@
-"""Runs ``ping`` on a point of ours: ICMP echo to the same host, the next as soon as one is back."""
+"""Runs ``ping`` on one of our points: ICMP echo to the same host, each as soon as the last one returns."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _TIMES = re.compile(r"(?:rtt|round-trip) min/avg/max/(?:mdev|stddev) = ([\d.]+)/
 
 
 class Ping(network.NetworkPeer):
-    """iputils' ``ping``, found on the path or named by ``HWDYNO_PING``; it prints times in whole µs."""
+    """iputils' ``ping``, on the path or named by ``HWDYNO_PING``; it prints times in whole µs."""
 
     name = "ping"
     kernels = frozenset({"network_ping"})
     install = "install it (iputils-ping)"
-    # Another ping has no -A.
+    # Only iputils' ping has -A.
     asks_version = ("-V", r"iputils[ -]s?(\d+)")
     calls_it = "iputils"
 
@@ -31,20 +31,20 @@ class Ping(network.NetworkPeer):
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type; ping ends after whole seconds, so a shorter point takes one."""
+        """The command line; ping runs for whole seconds, so a shorter point takes one."""
         given = dict(parameters)
         size = given.get("message")
         command = ["ping", "-n", "-q", "-w", str(network.seconds(given)), "-s", str(56 if size is None else int(size))]
         rate = float(given.get("rate") or 0)
-        # -A: the next as soon as one is back.
+        # -A: each request as soon as the last reply arrives.
         command += ["-i", f"{1 / rate:.6f}"] if rate else ["-A"]
         return [*command, str(given.get("server") or network.LOOPBACK)]
 
     def server(self, program: str, parameters: Mapping[str, Any], port: int) -> None:
-        """The kernel at the other end answers."""
+        """No server: the kernel at the other end answers."""
 
     def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
-        """Read what ``ping -q`` printed."""
+        """Read the output of ``ping -q``."""
         return reading_of(out, complaint)
 
 
@@ -52,7 +52,7 @@ PEER = Ping()
 
 
 def reading_of(out: str, complaint: str = "") -> PeerReading:
-    """Read what ``ping -q`` printed. Raises ``OSError`` with its own complaint, in one line, when it failed."""
+    """Read the output of ``ping -q``. Raises ``OSError`` with ping's error message in one line if it failed."""
     counts, times = _COUNTS.search(out), _TIMES.search(out)
     if counts is None or times is None:
         raise network.failed("ping", complaint or out, "nothing came back")

@@ -1,4 +1,4 @@
-"""Runs a peer's program to its end, away from the terminal's Ctrl-C, and never leaves it behind."""
+"""Runs a peer's program to its end, shielded from Ctrl-C, and never leaves it running."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any
 
 
 def output(command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None) -> str:
-    """What it printed. Raises ``OSError`` in one line where it cannot be started, fails or does not end."""
+    """The program's stdout. Raises ``OSError`` in one line if it cannot be started, fails or does not end."""
     out, err, status = finished(command, timeout_s, environment)
     if status:
         name = command[0].rpartition("/")[2]
-        said = next((line.strip() for line in [*err.splitlines(), *out.splitlines()] if line.strip()), "no word")
-        raise OSError(f"{name} failed with status {status}: {said[:200]}")
+        complaint = next((line.strip() for line in [*err.splitlines(), *out.splitlines()] if line.strip()), "no word")
+        raise OSError(f"{name} failed with status {status}: {complaint[:200]}")
     return out
 
 
 def finished(
     command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None
 ) -> tuple[str, str, int]:
-    """What it printed, what it complained of, and its status; whatever ends us ends it, with all its children.
+    """The program's stdout, stderr and exit status; if this process is stopped, the program and its children are too.
 
-    Raises ``OSError`` in one line where it cannot be started, and ``TimeoutError`` where it does not end.
+    Raises ``OSError`` in one line if it cannot be started, and ``TimeoutError`` if it does not end.
     """
     name = command[0].rpartition("/")[2]
     try:
@@ -54,14 +54,14 @@ def finished(
 
 
 def end(process: subprocess.Popen[Any]) -> None:
-    """End a program that was started as the first of its session, with all its children, and wait for it."""
-    # Gone already, with all of its own.
+    """Kill a program that leads a session, with all its children, and wait for it."""
+    # It has ended already, with its children.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def cpu_s() -> float:
-    """CPU time of all programs that were waited for so far, s."""
+    """CPU time of all ended child processes so far, s."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

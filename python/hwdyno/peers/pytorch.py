@@ -1,4 +1,4 @@
-"""PyTorch's DataLoader, whose readers are processes that each load a whole batch ahead."""
+"""The loader with PyTorch's DataLoader: worker processes that each load a whole batch ahead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tools that measure round trips by a program at each end share: the points that they can stand beside."""
+"""Shared by the tools that measure round trips with a program at each end: the points that they support."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ LATENCY = "network_latency"
 
 
 class RoundTrips(network.NetworkPeer):
-    """Runs over loopback alone: the other end of a path would need the tool's own server."""
+    """A tool for round trips; it only runs over loopback, because a remote end would need the tool's server."""
 
     kernels = frozenset({LATENCY})
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-        """Why no such tool can measure this point; none if it can."""
+        """Why such a tool cannot measure this point; none if it can."""
         if kernel not in self.kernels:
             return f"{self.name} has nothing to set beside {kernel}"
         if parameters.get("server"):
@@ -29,10 +29,10 @@ class RoundTrips(network.NetworkPeer):
 
 
 def message_of(parameters: Mapping[str, Any]) -> int:
-    """Bytes each way."""
+    """Message size, bytes each way."""
     return int(parameters.get("message") or 64)
 
 
 def is_udp(parameters: Mapping[str, Any]) -> bool:
-    """Whether datagrams carry the round trips."""
+    """Whether the round trips use UDP."""
     return parameters.get("protocol") == "udp"

@@ -1,4 +1,4 @@
-"""Runs sockperf's ping-pong on a point of ours: whole round trips over loopback, asleep or spinning."""
+"""Runs sockperf's ping-pong on one of our points: full round trips over loopback, blocking or polling."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hwdyno.peers import PeerReading, network
 from hwdyno.peers.round_trips import RoundTrips, is_udp, message_of
 
 LEAST_MESSAGE = 14
-"""Bytes of its own header, without which it sends nothing."""
+"""Size of sockperf's header, the smallest message."""
 _COUNTS = re.compile(r"Valid Duration\] RunTime=([\d.]+) sec; SentMessages=(\d+); ReceivedMessages=(\d+)")
 _MEAN = re.compile(r"Round trip is ([\d.]+) usec")
 _PERCENTILES = {"p50_ns": "50.000", "p90_ns": "90.000", "p99_ns": "99.000", "p99_9_ns": "99.900"}
 
 
 class Sockperf(RoundTrips):
-    """sockperf, found on the path or named by ``HWDYNO_SOCKPERF``; it is asked for whole round trips, not halves."""
+    """sockperf, on the path or named by ``HWDYNO_SOCKPERF``; it measures full round trips, not half ones."""
 
     name = "sockperf"
     asks_version = ("--version", r"version ([\d.]+)")
@@ -33,20 +33,20 @@ class Sockperf(RoundTrips):
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type; sockperf counts in whole seconds, so a shorter point takes one."""
-        told = ["-m", str(message_of(parameters)), "-t", str(network.seconds(parameters)), "--full-rtt"]
-        return ["sockperf", "ping-pong", *_where(parameters), *told]
+        """The command line; sockperf runs for whole seconds, so a shorter point takes one."""
+        options = ["-m", str(message_of(parameters)), "-t", str(network.seconds(parameters)), "--full-rtt"]
+        return ["sockperf", "ping-pong", *_where(parameters), *options]
 
     def server(self, program: str, parameters: Mapping[str, Any], port: int) -> list[str]:
-        """Its server, which waits in the same way."""
+        """The server's command line, with the same way of waiting."""
         return [program, "server", *_where({**parameters, "port": port})]
 
     def listens_by_udp(self, parameters: Mapping[str, Any]) -> bool:
-        """Of a server of datagrams there is nothing else to see."""
+        """A UDP server has no listening TCP socket."""
         return is_udp(parameters)
 
     def reading(self, kernel: str, out: str, complaint: str) -> PeerReading:
-        """Read what its ping-pong printed."""
+        """Read the output of ping-pong."""
         return reading_of(out, complaint)
 
 
@@ -54,17 +54,17 @@ PEER = Sockperf()
 
 
 def _where(parameters: Mapping[str, Any]) -> list[str]:
-    """What both ends are told: where they meet, by what, and how they wait."""
-    told = ["-i", network.LOOPBACK, "-p", str(int(parameters.get("port") or 11111))]
+    """Options of both ends: address, protocol and way of waiting."""
+    options = ["-i", network.LOOPBACK, "-p", str(int(parameters.get("port") or 11111))]
     if not is_udp(parameters):
-        told.append("--tcp")
+        options.append("--tcp")
     if parameters.get("waiting") == "spin":
-        told.append("--nonblocked")
-    return told
+        options.append("--nonblocked")
+    return options
 
 
 def reading_of(out: str, complaint: str = "") -> PeerReading:
-    """Read what ``sockperf ping-pong --full-rtt`` printed. Raises ``OSError`` with its complaint, in one line."""
+    """Read the output of ``sockperf ping-pong --full-rtt``. Raises ``OSError`` with its error message in one line."""
     counts, mean = _COUNTS.search(out), _MEAN.search(out)
     if counts is None or mean is None or not float(counts[1]):
         raise network.failed("sockperf", complaint or out, "it printed no round trips")

@@ -1,4 +1,4 @@
-"""Runs McCalpin's STREAM, as it was compiled here, beside a point of ours."""
+"""Runs McCalpin's STREAM, as compiled on this machine, on one of our points."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from hwdyno.peers import PeerReading, program
 from hwdyno.words import UserError
 
 TIMEOUT_S = 300.0
-# STREAM's copy is compiled to the library's memcpy, which stores past the caches.
+# Compilers turn STREAM's copy into memcpy, which uses non-temporal stores.
 _OPERATIONS = {"copy", "scale", "add", "triad", "nt_copy"}
 NAMES = ("stream_c.exe", "stream_c", "stream")
 
 
 class Stream:
-    """STREAM, found on the path under one of its usual names, or named by ``HWDYNO_STREAM``."""
+    """STREAM, on the path under one of its usual names, or named by ``HWDYNO_STREAM``."""
 
     name = "stream"
     kernels = frozenset({"memory_bandwidth"})
 
     def version(self) -> str | None:
-        """``here`` if it is: STREAM tells its version only when it is run."""
+        """``here`` if it is installed: STREAM prints its version only when it runs."""
         return "here" if _program() else None
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-        """Why it cannot measure this point; none if it can."""
+        """Why STREAM cannot measure this point; none if it can."""
         if kernel not in self.kernels or parameters.get("operation") not in _OPERATIONS:
             return "STREAM copies, scales, adds and does the triad"
         return None if parameters.get("pattern", "sequential") == "sequential" else "STREAM walks in sequence"
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type; the size of its arrays was settled when it was compiled."""
+        """The command line; the array size was fixed when STREAM was compiled."""
         return ["env", f"OMP_NUM_THREADS={int(parameters.get('threads', 1))}", "OMP_PROC_BIND=true", "stream"]
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run it once, all four of its loops, and take the one of this point."""
+        """Run all four loops once, and take the one for this point."""
         why, found = self.unsupported(kernel, parameters), _program()
         if why:
             raise UserError(why)
@@ -54,7 +54,7 @@ PEER = Stream()
 
 
 def reading_of(text: str, operation: str, cpu_s: float | None = None) -> PeerReading:
-    """Read one loop of what STREAM printed. Raises ``OSError`` in one line where it is missing."""
+    """Read one loop from STREAM's output. Raises ``OSError`` in one line if it is missing."""
     rates = stream_text.rates(text)
     rate = rates.get(operation.removeprefix("nt_"))
     if rate is None:
@@ -64,5 +64,5 @@ def reading_of(text: str, operation: str, cpu_s: float | None = None) -> PeerRea
 
 def _program() -> str | None:
     named = os.environ.get("HWDYNO_STREAM")
-    # A program called plainly "stream" may be anything (ImageMagick has one), so it must be named.
+    # A program called just "stream" may be anything (ImageMagick has one), so the user must name it.
     return shutil.which(named) if named else next(filter(None, map(shutil.which, NAMES[:-1])), None)

@@ -1,4 +1,4 @@
-"""Runs sysbench's memory test, which many know, on a point of ours; it reads and writes one buffer by words."""
+"""Runs sysbench's memory test on one of our points: it reads or writes one buffer word by word."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _OPERATIONS = re.compile(r"Total operations: (\d+)")
 
 
 class Sysbench:
-    """sysbench, found on the path."""
+    """sysbench, on the path."""
 
     name = "sysbench"
     kernels = frozenset({"memory_bandwidth"})
 
     def version(self) -> str | None:
-        """Its version; none if it is not here."""
+        """sysbench's version; none if it is not installed."""
         found = shutil.which("sysbench")
         return _version(found) if found else None
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
-        """Why it cannot measure this point; none if it can."""
+        """Why sysbench cannot measure this point; none if it can."""
         if kernel not in self.kernels or parameters.get("operation", "read") not in {"read", "write"}:
             return "sysbench reads or writes, and nothing else"
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
-        """What to type: one buffer of the working set a thread, gone through by words."""
+        """The command line: one buffer of the working set's size per thread."""
         random = parameters.get("pattern") == "random"
         return [
             "sysbench",
@@ -50,7 +50,7 @@ class Sysbench:
         ]
 
     def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run it once on this point."""
+        """Run sysbench once on this point."""
         why = self.unsupported(kernel, parameters)
         if why:
             raise UserError(why)
@@ -63,7 +63,7 @@ PEER = Sysbench()
 
 
 def reading_of(text: str, cpu_s: float | None = None) -> PeerReading:
-    """Read what sysbench printed. Raises ``OSError`` in one line where the figure is missing."""
+    """Read sysbench's output. Raises ``OSError`` in one line if the figure is missing."""
     rate, operations = _RATE.search(text), _OPERATIONS.search(text)
     if rate is None or not rate[1].replace(".", "", 1).isdigit():
         raise OSError("sysbench printed no MiB/sec")

@@ -33,7 +33,7 @@ _Judged = tuple[str, Holds, str]
 
 def _speedup(run: Run) -> _Judged:
     asks = "A speed-up names its base case, in absolute figures"
-    if any(curve.load in {"threads", "numjobs", "streams"} for e in run.experiments for curve in e.curves):
+    if any(one.curves and one.load_axis.role == "concurrency" for one in run.experiments):
         return (
             asks,
             "yes",
@@ -124,7 +124,7 @@ def _percentiles(points: list[Measurement]) -> _Judged:
 
 def _setup(run: Run) -> _Judged:
     asks = "All factors, levels and the set-up are documented"
-    count = len(run.machine.unknown)
+    count = sum(len(machine.unknown) for machine in run.machines)
     if not run.machines:
         return asks, "no", "The machine is not described in this result."
     if not run.command:

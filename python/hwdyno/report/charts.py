@@ -110,12 +110,13 @@ def parted(experiment: ExperimentResult) -> list[tuple[str, list[Series]]]:
     outside = [name for name in names if name != inside]
     groups: dict[str, list[Series]] = {}
     for one in series:
-        groups.setdefault(label_of(one.parameters, outside), []).append(one)
+        groups.setdefault(label_of(one.parameters, outside, experiment.declaration), []).append(one)
     result = []
     for words, members in groups.items():
         for start in range(0, len(members), MOST_SERIES):
             some = [
-                replace(one, label=label_of(one.parameters, [inside])) for one in members[start : start + MOST_SERIES]
+                replace(one, label=label_of(one.parameters, [inside], experiment.declaration))
+                for one in members[start : start + MOST_SERIES]
             ]
             more = f"from series {start + 1}" if len(members) > MOST_SERIES else ""
             result.append((" · ".join(filter(None, [words, more])) or "all", some))

@@ -9,23 +9,10 @@ from typing import Any
 
 import altair as alt
 
-from hwdyno.report import figures, plotdata
+from hwdyno.report import plotdata
 from hwdyno.report.plotdata import Rows
 from hwdyno.words import ExperimentResult
 
-_LOADS = {
-    "iodepth": "queue depth (iodepth)",
-    "bs": "block size (bs)",
-    "numjobs": "jobs (numjobs)",
-    "threads": "threads",
-    "working_set": "working set",
-    "delay": "delay between accesses, cycles",
-    "block": "contiguous block",
-    "n": "equations (n)",
-    "streams": "streams",
-    "concurrency": "requests in flight",
-    "accelerators": "accelerators",
-}
 _BYTES_LABEL = (
     "datum.value >= 1073741824 ? format(datum.value / 1073741824, '~r') + ' GiB' : "
     "datum.value >= 1048576 ? format(datum.value / 1048576, '~r') + ' MiB' : "
@@ -60,7 +47,9 @@ class Data:
 
 def load_title(experiment: ExperimentResult) -> str:
     """The axis of load in words."""
-    return _LOADS.get(experiment.load, experiment.load)
+    axis = experiment.load_axis
+    name = f" ({axis.name})" if axis.title and axis.title != axis.name else ""
+    return f"{axis.words}{name}{f', {axis.unit}' if axis.unit not in {'', 'B'} else ''}"
 
 
 def axis_of_load(experiment: ExperimentResult, loads: Iterable[float]) -> Any:
@@ -75,7 +64,7 @@ def axis_of_load(experiment: ExperimentResult, loads: Iterable[float]) -> Any:
         # On such a scale the library's own ticks are linear, and all but two would be hidden.
         decades = (10.0**power for power in range(math.ceil(math.log10(values[-1]))))
         axis["values"] = [*values[:1], *(tick for tick in decades if values[0] < tick < values[-1]), values[-1]]
-    if experiment.load in figures.SIZE_PARAMETERS:
+    if experiment.load_axis.unit == "B":
         axis["labelExpr"] = _BYTES_LABEL
     return alt.X("load:Q", scale=alt.Scale(**kind, nice=False, padding=14), axis=alt.Axis(**axis))
 

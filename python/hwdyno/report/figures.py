@@ -6,13 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hwdyno import units
-from hwdyno.words import Scalar, Value
+from hwdyno.words import Axis, Scalar, Value
 
 NONE = "–"
 """Stands for what was not measured or cannot be known."""
-
-SIZE_PARAMETERS = frozenset({"bs", "block", "block_size", "size", "offset", "working_set", "working-set", "stride"})
-"""Parameters that count bytes, shown in powers of two as their option takes them."""
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -87,15 +84,27 @@ def size(count: float, *, short: bool = False) -> str:
     return said_.replace("iB", "").replace(" ", "") if short else said_
 
 
-def parameter(name: str, value: Scalar, *, short: bool = False) -> str:
-    """A parameter's value as its reader writes it."""
+def parameter(axis: Axis, value: Scalar, *, short: bool = False) -> str:
+    """A parameter's value as its reader writes it, with the unit of its axis."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, (int, float)) and name in SIZE_PARAMETERS:
-        return size(value, short=short)
     if value is None:
         return NONE
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, (int, float)):
+        return str(value)
+    if axis.unit == "B":
+        return size(value, short=short)
+    number = f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{number}{'' if axis.unit == '%' else ' '}{axis.unit}".rstrip()
+
+
+def load(axis: Axis, value: float | None) -> str:
+    """A load read off a curve."""
+    if value is None:
+        return NONE
+    if axis.unit == "B":
+        return size(value)
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 def percent(share: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,17 @@ class Group:
 
     title: str
     facts: tuple[Fact, ...]
+
+
+def machines_of(machines: Sequence[Machine]) -> list[Group]:
+    """The parts of every host, each under its host's name where there are several."""
+    if len(machines) == 1:
+        return machine_of(machines[0])
+    return [
+        Group(f"{machine.hostname}: {group.title}", group.facts)
+        for machine in machines
+        for group in machine_of(machine)
+    ]
 
 
 def machine_of(machine: Machine) -> list[Group]:

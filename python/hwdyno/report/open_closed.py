@@ -6,15 +6,12 @@ from typing import Any
 
 import altair as alt
 
-from hwdyno.curves import RATE
 from hwdyno.curves.open_loop import OpenLoop
 from hwdyno.report import figures
 from hwdyno.report.drawing import Data, Drawn, tips_of
 from hwdyno.units import format_size
-from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run
+from hwdyno.words import Axis, Curve, ExperimentResult, Measurement, Parameters, Run
 
-CLOSED = {"iodepth", "numjobs"}
-"""Loads of a closed loop, where the next request waits for one before it."""
 SAME = ("rw", "rwmixread", "bs", "direct", "ioengine")
 """What two experiments must share to be of the same work."""
 SHARES = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.96, 0.98)
@@ -23,11 +20,12 @@ SHARES = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0
 
 def drawn(run: Run, experiment: ExperimentResult) -> Drawn | None:
     """Mean latency against the rate reached, of one experiment over rates; none for any other."""
-    if experiment.load != RATE or not experiment.curves:
+    axis = experiment.load_axis
+    if axis.role != "rate" or not experiment.curves:
         return None
     curve = experiment.curves[0]
     work = {**experiment.fixed, **curve.series}
-    ours = [("open loop", point, RATE) for point in _points(experiment, curve)]
+    ours = [("open loop", point, axis) for point in _points(experiment, curve)]
     beside = _closed(run, work)
     ours += [("closed loop", point, load) for point, load in beside]
     known = [(kind, point, load) for kind, point, load in ours if point.latency_ns and point.rate]
@@ -89,15 +87,17 @@ def _model(curve: Curve) -> OpenLoop | None:
     return OpenLoop(curve.parameters["S"].value, round(curve.parameters["m"].value), 0.0)
 
 
-def _closed(run: Run, work: Parameters) -> list[tuple[Measurement, str]]:
+def _closed(run: Run, work: Parameters) -> list[tuple[Measurement, Axis]]:
     """The points of the first closed loop of the same work in the Run, each with its axis of load."""
     for experiment in run.experiments:
-        if experiment.load not in CLOSED or experiment.resource != "storage":
+        # In a closed loop the next request waits for one before it.
+        axis = experiment.load_axis
+        if axis.role != "concurrency" or experiment.resource != "storage":
             continue
         for curve in experiment.curves:
             theirs = {**experiment.fixed, **curve.series}
             if all(str(work.get(name)) == str(theirs.get(name)) for name in SAME if name in {**work, **curve.series}):
-                return [(point, experiment.load) for point in _points(experiment, curve)]
+                return [(point, axis) for point in _points(experiment, curve)]
     return []
 
 
@@ -109,13 +109,13 @@ def _latency(point: Measurement) -> float:
     return point.latency_ns.mean if point.latency_ns else 0.0
 
 
-def _row(kind: str, point: Measurement, load: str, rate: figures.Scale, latency: figures.Scale) -> dict[str, Any]:
-    at = point.parameters.get(load)
+def _row(kind: str, point: Measurement, load: Axis, rate: figures.Scale, latency: figures.Scale) -> dict[str, Any]:
+    at = point.parameters.get(load.name)
     return {
         "x": _rate(point) / rate.divisor,
         "y": _latency(point) / latency.divisor,
         "series": kind,
         "order": float(at) if isinstance(at, int | float) else 0.0,
-        "load": f"{load} {figures.parameter(load, at)}",
+        "load": f"{load.name} {figures.parameter(load, at)}",
         "tip": f"{rate.said(_rate(point))} at {latency.said(_latency(point))}",
     }

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import units
+from hwdyno.axes import is_mixed, splits
 from hwdyno.printable import printable
 from hwdyno.report import distributions, figures, study, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
-from hwdyno.report.machine import machine_of
-from hwdyno.report.rows import Row, rows_of
+from hwdyno.report.machine import machines_of
+from hwdyno.report.rows import Row, parameters_of, rows_of
 from hwdyno.report.verdict import ranked, verdict_of
 from hwdyno.statistics import half_width
 from hwdyno.words import ExperimentResult, Run, Value
@@ -48,7 +49,7 @@ def _context(whole: Run) -> dict[str, Any]:
     experiments = [
         _experiment(experiment, at, charts) for at, experiment in enumerate(run.experiments) if experiment.points
     ]
-    machine = machine_of(run.machine)
+    machine = machines_of(run.machines)
     scripts = [vega(), (_WEB / "page.js").read_text()]
     studied = study.page(run)
     links = [
@@ -60,6 +61,7 @@ def _context(whole: Run) -> dict[str, Any]:
     links += [("machine", "Machine", machine), ("method", "Method", True), ("data", "Data", True)]
     stem = "".join(letter for letter in run.id if letter.isascii() and (letter.isalnum() or letter in "-_"))[:60]
     host = run.machine.hostname or (f"from {run.imported_from}" if run.imported_from else "this machine")
+    host += f" and {len(run.machines) - 1} more" if len(run.machines) > 1 else ""
     return {
         "title": f"{host}, {run.started[:10]} – hwdyno",
         "version": run.version,
@@ -276,15 +278,18 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
 
 def _fixed(experiment: ExperimentResult) -> list[tuple[str, str]]:
     """What all points share and somebody would ask for; what is off or empty stands in the raw data alone."""
-    mixed = any("rwmixread" in point.parameters for point in experiment.points) or str(
-        experiment.fixed.get("rw", "")
-    ) in {"rw", "randrw"}
+    axes = splits(experiment.declaration.axes)
+    moot = {
+        axis.split
+        for axis in axes
+        if not any(is_mixed(axis, parameters_of(experiment, point)) for point in experiment.points)
+    }
     shown = []
     for name, value in experiment.fixed.items():
         unset = value in (None, "", "[]", 0) and name != "direct"
-        if not unset and (name != "rwmixread" or mixed):
+        if not unset and name not in moot:
             rounded = float(f"{value:.3g}") if isinstance(value, float) else value
-            shown.append((name, figures.parameter(name, rounded)))
+            shown.append((name, figures.parameter(experiment.axis(name), rounded)))
     return shown
 
 

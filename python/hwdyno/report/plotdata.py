@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from hwdyno.ceilings import block_bytes
 from hwdyno.report import figures
 from hwdyno.report.figures import Scale, latency_scale, scale_for
 from hwdyno.report.rows import Series, bounds, direction, in_unit, is_number, load_of, parameters_of, point_label
@@ -48,7 +49,7 @@ def _shared(experiment: ExperimentResult, at: int, series: Series) -> dict[str, 
     return {
         "series": series.label,
         "load": _load(experiment, at),
-        "tip_load": figures.parameter(experiment.load, load_of(experiment, at)),
+        "tip_load": figures.parameter(experiment.load_axis, load_of(experiment, at)),
         "tip_throughput": _with_interval(point, point.throughput.unit, experiment.resource),
         "tip_rate": _with_interval(point, rate.unit, experiment.resource) if rate else figures.NONE,
         "tip_latency": _latency_words(latency),
@@ -251,17 +252,18 @@ def ceilings(
     A ceiling in bytes/s is carried over to operations/s where all points have one block size.
     """
     parameters = [parameters_of(experiment, experiment.points[at]) for series in group for at in series.points]
-    blocks = {one.get("bs") for one in parameters}
+    axes = experiment.declaration.axes
+    blocks = {block_bytes(one, axes) for one in parameters}
     block = blocks.pop() if len(blocks) == 1 else None
-    directions = {direction(one) for one in parameters}
+    directions = {direction(one, axes) for one in parameters}
     near: dict[tuple[float, str], dict[str, Any]] = {}
     far: list[str] = []
     for ceiling in experiment.ceilings:
-        if not any(bounds(ceiling, one) for one in parameters):
+        if not any(bounds(ceiling, one, axes) for one in parameters):
             continue
         value = ceiling.value
         if ceiling.unit != unit:
-            if ceiling.unit != "bytes/s" or unit != "operations/s" or not isinstance(block, (int, float)) or not block:
+            if ceiling.unit != "bytes/s" or unit != "operations/s" or not block:
                 continue
             value /= block
         label = ceiling.label or ceiling.kind
@@ -311,7 +313,7 @@ def peers(experiment: ExperimentResult, group: list[Series], unit: str, scale: S
                 "series": series.label,
                 "load": _load(experiment, peer.point),
                 "y": value / scale.divisor,
-                "tip_load": figures.parameter(experiment.load, load_of(experiment, peer.point)),
+                "tip_load": figures.parameter(experiment.load_axis, load_of(experiment, peer.point)),
                 "tip_peer": f"{peer.named}: {scale.said(value)}",
                 "tip_ratio": ratio,
             }

@@ -143,7 +143,7 @@ def latency(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
     layers += crosses(data, rows, x, y, tips)
     said = [f"mean latency in {scale.unit}{', on a log scale' if log else ''}"]
     said.append("Bands reach from the median to the 99th percentile" if banded else "")
-    said.append("A closed loop: latency at a fixed depth" if experiment.load in {"iodepth", "numjobs"} else "")
+    said.append("A closed loop: latency at a fixed depth" if experiment.load_axis.role == "concurrency" else "")
     return Drawn(f"Latency against {load_title(experiment)}", sentences(said), layered(layers, legend), data.sets)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwdyno.report import figures
-from hwdyno.units import format_size
+from hwdyno.units import as_number, format_size
 from hwdyno.words import Measurement, Parameters, Run
 
 LOWEST, HIGHEST = 2.0**-5, 2.0**9
@@ -47,7 +47,7 @@ def _points(run: Run, kernel: str) -> list[tuple[Parameters, Measurement, int]]:
 
 
 def _whole(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    return int(as_number(value) or 0)
 
 
 def levels(run: Run) -> list[Roof]:

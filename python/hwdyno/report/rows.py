@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from hwdyno.axes import read_share, traits_of
 from hwdyno.ceilings import derived, held_against
 from hwdyno.findings import why_not_double
 from hwdyno.findings.snia import is_rounds
 from hwdyno.report import figures
-from hwdyno.words import Ceiling, Curve, ExperimentResult, Measurement, Parameters, PeerResult, Run, Scalar, Value
+from hwdyno.words import (
+    Axis,
+    Ceiling,
+    Curve,
+    Declaration,
+    ExperimentResult,
+    Measurement,
+    Parameters,
+    PeerResult,
+    Run,
+    Scalar,
+    Value,
+)
 
 MOST_ROWS = 12
 """Headline rows that one experiment other than a grid may have."""
@@ -63,50 +76,51 @@ def varying(sets: Sequence[Parameters]) -> list[str]:
     return [name for name in names if len({repr(parameters.get(name)) for parameters in sets}) > 1]
 
 
-def label_of(parameters: Parameters, names: Iterable[str]) -> str:
+def label_of(parameters: Parameters, names: Iterable[str], kernel: Declaration) -> str:
     """Words that tell one series or point from another: ``randread · 4 KiB · iodepth 8``."""
     said = []
     for name in names:
         if name not in parameters:
             continue
-        text = figures.parameter(name, parameters[name])
-        bare = name in figures.SIZE_PARAMETERS or isinstance(parameters[name], str)
+        axis = kernel.axis(name)
+        text = figures.parameter(axis, parameters[name])
+        bare = axis.unit == "B" or isinstance(parameters[name], str)
         said.append(text if bare else f"{name} {text}")
     return " · ".join(said)
 
 
-def grid_label(parameters: Parameters) -> str:
+def grid_label(parameters: Parameters, axes: Sequence[Axis]) -> str:
     """A storage point's name in the words of CrystalDiskMark, without its direction; empty for other points."""
     rw, block = parameters.get("rw"), parameters.get("bs")
     if not isinstance(rw, str) or not isinstance(block, (int, float)):
         return ""
-    pattern = "RND" if rw.startswith("rand") else "SEQ"
+    pattern = "RND" if "random" in traits_of(axes, parameters) else "SEQ"
     depth, jobs = parameters.get("iodepth", 1), parameters.get("numjobs", 1)
     return f"{pattern}{figures.size(block, short=True)} Q{depth}T{jobs}"
 
 
-def direction(parameters: Parameters) -> str:
+def direction(parameters: Parameters, axes: Sequence[Axis]) -> str:
     """``read``, ``write``, ``mix 70% read``, or empty where the point has no direction."""
-    words = str(parameters.get("rw", ""))
-    plain = {"read": "read", "randread": "read", "write": "write", "randwrite": "write"}
-    if words in plain:
-        return plain[words]
-    if words.startswith(("rw", "randrw")):
-        share = words.partition(":")[2] or parameters.get("rwmixread", 50)
-        return f"mix {share}% read"
-    return ""
+    share = read_share(axes, parameters)
+    moves = traits_of(axes, parameters) & {"reads", "writes", "trims"}
+    if share is None or "trims" in moves:
+        return ""
+    if moves == {"reads", "writes"}:
+        return f"mix {100 * share:.0f}% read"
+    return "read" if "reads" in moves else "write" if "writes" in moves else ""
 
 
 def point_label(experiment: ExperimentResult, point: int) -> str:
     """A point's name among those of its experiment."""
     parameters = parameters_of(experiment, experiment.points[point])
-    short = grid_label(parameters)
+    kernel = experiment.declaration
+    short = grid_label(parameters, kernel.axes)
     if short:
-        way = direction(parameters) or str(parameters["rw"])
+        way = direction(parameters, kernel.axes) or str(parameters["rw"])
         others = [name for name in varying([p.parameters for p in experiment.points]) if name not in _GRID_NAMES]
-        return " · ".join(filter(None, [f"{short} {way}", label_of(parameters, others)]))
+        return " · ".join(filter(None, [f"{short} {way}", label_of(parameters, others, kernel)]))
     names = varying([p.parameters for p in experiment.points]) or list(experiment.points[point].parameters)
-    return label_of(experiment.points[point].parameters, names) or experiment.name
+    return label_of(experiment.points[point].parameters, names, kernel) or experiment.name
 
 
 _GRID_NAMES = {"rw", "rwmixread", "bs", "iodepth", "numjobs"}
@@ -142,7 +156,7 @@ def series_of(experiment: ExperimentResult) -> list[Series]:
 
     return [
         Series(
-            label_of(parameters, names or parameters) or experiment.name,
+            label_of(parameters, names or parameters, experiment.declaration) or experiment.name,
             parameters,
             tuple(sorted(points, key=key)),
             curve,
@@ -199,13 +213,13 @@ def split_metric(ceiling: Ceiling) -> tuple[str, str]:
     return "", _METRIC_UNITS.get(ceiling.metric, ceiling.unit)
 
 
-def bounds(ceiling: Ceiling, parameters: Parameters) -> bool:
+def bounds(ceiling: Ceiling, parameters: Parameters, axes: Sequence[Axis]) -> bool:
     """Whether the ceiling bounds a point with these parameters: one of its direction, or any if it has none."""
     own = derived.applies(ceiling, parameters)
     if own is not None:
         return own
     wanted, _ = split_metric(ceiling)
-    return not wanted or direction(parameters) == wanted
+    return not wanted or direction(parameters, axes) == wanted
 
 
 def tightest(experiment: ExperimentResult, point: int) -> tuple[Ceiling | None, float | None]:
@@ -214,7 +228,8 @@ def tightest(experiment: ExperimentResult, point: int) -> tuple[Ceiling | None, 
     What a peer reached is a ceiling only where no link and no maker gives one.
     """
     measurement = experiment.points[point]
-    every = held_against(experiment.ceilings, measurement, parameters_of(experiment, measurement))
+    parameters, axes = parameters_of(experiment, measurement), experiment.declaration.axes
+    every = held_against(experiment.ceilings, measurement, parameters, axes=axes)
     best = max(every, key=lambda one: (one.bound.ceiling.kind != "reference", one.share), default=None)
     if best is None:
         return None, None

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from hwdyno.printable import csv_cell, markdown_code, markdown_text
@@ -51,7 +52,7 @@ def points_table(experiment: ExperimentResult) -> Table:
     rows = []
     for point in points:
         parameters = parameters_of(experiment, point)
-        cells = [figures.parameter(name, parameters.get(name)) for name in names]
+        cells = [figures.parameter(experiment.axis(name), parameters.get(name)) for name in names]
         cells += [scale.number(point.throughput.value), scale.interval(point.throughput) or figures.NONE]
         cells.append(rate.number(point.rate.value if point.rate else None))
         cells += [latency.number(value) for value in _latencies(point.latency_ns)]
@@ -134,15 +135,10 @@ def curves_table(experiment: ExperimentResult) -> Table | None:
 
 
 def _operating(experiment: ExperimentResult, curve: Curve, scale: figures.Scale) -> list[str]:
+    load = partial(figures.load, experiment.load_axis)
+
     def place(point: OperatingPoint | None) -> str:
         return load(point.load) if point else figures.NONE
-
-    def load(value: float | None) -> str:
-        if value is None:
-            return figures.NONE
-        if experiment.load in figures.SIZE_PARAMETERS:
-            return figures.size(value)
-        return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
     floor, best = curve.floor, curve.best
     return [

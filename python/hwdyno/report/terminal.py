@@ -93,9 +93,10 @@ def _mark(severity: str, console: Console) -> str:
 
 
 def _body(experiment: ExperimentResult, console: Console) -> RenderableType:
-    points = [parameters_of(experiment, point) for point in experiment.points]
-    ways = {direction(parameters) for parameters in points}
-    if experiment.name.endswith(".grid") and all(map(grid_label, points)) and ways <= {"read", "write"}:
+    points, axes = [parameters_of(experiment, point) for point in experiment.points], experiment.declaration.axes
+    ways = {direction(parameters, axes) for parameters in points}
+    named = all(grid_label(parameters, axes) for parameters in points)
+    if experiment.name.endswith(".grid") and named and ways <= {"read", "write"}:
         return _grid(experiment, console)
     parts = by_unit(experiment)
     if len(parts) > 1:
@@ -119,8 +120,8 @@ def _grid(experiment: ExperimentResult, console: Console) -> RenderableType:
     """CrystalDiskMark's grid: a row a pattern, reads beside writes, and how much of the ceiling each reached."""
     cells: dict[str, dict[str, int]] = {}
     for at, point in enumerate(experiment.points):
-        parameters = parameters_of(experiment, point)
-        cells.setdefault(grid_label(parameters), {})[direction(parameters)] = at
+        parameters, axes = parameters_of(experiment, point), experiment.declaration.axes
+        cells.setdefault(grid_label(parameters, axes), {})[direction(parameters, axes)] = at
     ways = [way for way in ("read", "write") if any(way in row for row in cells.values())]
     wide = console.width >= NARROW
     scale = figures.Scale(1e6, "MB/s")  # As everyone compares them, however fast.
@@ -177,7 +178,7 @@ def _points(experiment: ExperimentResult, series: list[Series], console: Console
         for at in one.points[:MOST_POINTS]:
             point, value = experiment.points[at], values[at]
             row = [one.label] if len(series) > 1 else []
-            row.append(figures.parameter(experiment.load, load_of(experiment, at)))
+            row.append(figures.parameter(experiment.load_axis, load_of(experiment, at)))
             row.append(_flagged(scale.number(value.value if value else None), point))
             if wide:
                 row.append(scale.interval(value) if value else "")
@@ -203,7 +204,7 @@ def _curves(experiment: ExperimentResult, series: list[Series], console: Console
     longest = max(len(one.label) for one in series)
     table.add_column("series", overflow="fold", min_width=min(longest, console.width // 3))
     loads = [load_of(experiment, at) for at in series[0].points]
-    span = " … ".join(figures.parameter(experiment.load, load) for load in (loads[0], loads[-1]))
+    span = " … ".join(figures.parameter(experiment.load_axis, load) for load in (loads[0], loads[-1]))
     table.add_column(f"{experiment.load} {span}" if wide else experiment.load, no_wrap=True)
     table.add_column(f"most {scale.unit}", justify="right", style="bold")
     if wide:
@@ -216,7 +217,7 @@ def _curves(experiment: ExperimentResult, series: list[Series], console: Console
         at, most = max(own, key=lambda pair: pair[1])
         row = [one.label, sparkline([value for _, value in own], ascii_only=not _unicode(console))]
         row.append(_flagged(scale.number(most), experiment.points[at]))
-        where = figures.parameter(experiment.load, load_of(experiment, at))
+        where = figures.parameter(experiment.load_axis, load_of(experiment, at))
         table.add_row(*row, *([where, _read_off(experiment, one, scale)] if wide else []))
     if len(series) > MOST_SERIES:
         table.caption = f"and {len(series) - MOST_SERIES} more series; the report has them all"
@@ -229,13 +230,9 @@ def _read_off(experiment: ExperimentResult, series: Series, scale: figures.Scale
     curve = series.curve
     if curve is None or curve.state == "unknown":
         return ""
-    size = experiment.load in figures.SIZE_PARAMETERS
-
-    def load(value: float) -> str:
-        return figures.size(value) if size else f"{value:.3g}"
-
-    said = [f"knee {load(curve.knee.load)}" if curve.knee else curve.state]
-    said.append(f"90% at {load(curve.load_90)}" if curve.load_90 is not None else "")
+    axis = experiment.load_axis
+    said = [f"knee {figures.load(axis, curve.knee.load)}" if curve.knee else curve.state]
+    said.append(f"90% at {figures.load(axis, curve.load_90)}" if curve.load_90 is not None else "")
     said.append(f"tends to {scale.number(curve.ceiling.value)}" if curve.ceiling else "")
     return ", ".join(filter(None, said))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hwdyno.axes import splits, traits_of
 from hwdyno.findings.snia import is_rounds
 from hwdyno.report import figures
 from hwdyno.report.rows import direction, in_unit, parameters_of, point_label, unit_of
@@ -71,8 +72,9 @@ def _storage(experiments: list[ExperimentResult]) -> str:
     for experiment in experiments:
         for point in experiment.points:
             parameters = parameters_of(experiment, point)
-            way = direction(parameters)
-            random = str(parameters.get("rw", "")).startswith("rand")
+            # A pattern of files goes through the page cache: it says nothing of the device.
+            axes = [axis for axis in splits(experiment.declaration.axes) if axis.name in parameters]
+            way, random = direction(parameters, axes), "random" in traits_of(axes, parameters)
             value = _figure(point, "operations/s" if random else "bytes/s")
             if way not in {"read", "write"} or value is None:
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from hwdyno.curves import LEAST_POINTS, QUEUE_LOADS, curves_of, suggest_load
+from hwdyno.curves import LEAST_POINTS, curves_of, suggest_load
 from hwdyno.plan import Planned
 from hwdyno.words import ExperimentResult, Note, Parameters, Scalar
 
@@ -13,7 +13,7 @@ NOTE = Note("near_the_bend", "measured beside the plan, where the curve reaches 
 
 def may_add(planned: Planned) -> int:
     """How many points near bends an experiment may bring at most: one a curve along the load of a queue."""
-    if planned.load not in QUEUE_LOADS:
+    if planned.declaration.axis(planned.load).role != "concurrency":
         return 0
     loads: dict[tuple[tuple[str, Scalar], ...], set[Scalar]] = defaultdict(set)
     for point in planned.points:
@@ -28,11 +28,11 @@ def near_the_bend(result: ExperimentResult, planned: Planned) -> list[Parameters
     for curve in curves_of(result):
         measured = [result.points[at] for at in curve.points]
         loads = [float(point.parameters[curve.load]) for point in measured]  # type: ignore[arg-type]
-        load = suggest_load(curve, loads)
+        load = suggest_load(curve, result.axis(curve.load), loads)
         if load is None or not min(loads) < load < max(loads):
             continue
         parameters: Parameters = {**measured[0].parameters, curve.load: load}
         check = planned.experiment.check
-        if check is None or check({**planned.fixed, **parameters}) is None:
+        if check is None or check(planned.declaration, {**planned.fixed, **parameters}) is None:
             found.append(parameters)
     return found

@@ -1,4 +1,4 @@
-"""The peers of one run: each point of ours and theirs in turn, and who is asked no more."""
+"""The peers of one run: each point of ours and theirs in turn, and which are given up."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from hwdyno.peers import Peer
 from hwdyno.plan import Planned
-from hwdyno.runner.faults import said
+from hwdyno.runner.faults import message_of
 from hwdyno.runner.point import PointInWork
 from hwdyno.words import PeerResult
 
 PEER_FAILURES = 3
-"""One after the other, after which a peer is asked no more."""
+"""One after the other, after which a peer is left out."""
 
 
 class Beside:
@@ -24,23 +24,23 @@ class Beside:
         self.failures: dict[str, int] = {}
         """By peer: how often it failed since it last answered."""
         self.given_up: set[str] = set()
-        """Peers that are asked no more."""
+        """Peers that are left out from now on."""
 
-    def fit(self, planned: Planned, told: Mapping[str, Any]) -> list[Peer]:
-        """Those that can measure a point that is told so."""
+    def fit(self, planned: Planned, parameters: Mapping[str, Any]) -> list[Peer]:
+        """Those that can measure a point with these parameters."""
         kernel = planned.experiment.kernel
         known = [peer for peer in self.peers if kernel in peer.kernels and peer.name in planned.experiment.peers]
-        return [peer for peer in known if peer.unsupported(kernel, dict(told)) is None]
+        return [peer for peer in known if peer.unsupported(kernel, dict(parameters)) is None]
 
-    def in_turn(self, planned: Planned, point: PointInWork, told: dict[str, Any]) -> Iterator[str]:
+    def in_turn(self, planned: Planned, point: PointInWork, parameters: dict[str, Any]) -> Iterator[str]:
         """Let each measure what the last reading of a point measured; says why where one cannot."""
-        for peer in self.fit(planned, told):
+        for peer in self.fit(planned, parameters):
             if peer.name in self.given_up:
                 continue
             try:
-                theirs = peer.run(planned.experiment.kernel, told)
+                theirs = peer.run(planned.experiment.kernel, parameters)
             except (OSError, ValueError) as error:
-                yield f"{peer.name} beside {planned.experiment.name}: {said(error)}{self._failed(peer, error)}"
+                yield f"{peer.name} beside {planned.experiment.name}: {message_of(error)}{self._failed(peer, error)}"
             else:
                 self.failures[peer.name] = 0
                 point.pairs.setdefault(peer.name, []).append((point.readings[-1], theirs))
@@ -53,10 +53,10 @@ class Beside:
         self.given_up.add(peer.name)
         return f"; {peer.name} was left out from there on"
 
-    def results(self, planned: Planned, point: PointInWork, told: dict[str, Any]) -> list[PeerResult]:
+    def results(self, planned: Planned, point: PointInWork, parameters: dict[str, Any]) -> list[PeerResult]:
         """What each reached on a point, by the pairs."""
         made = [
-            point.beside(peer, self.versions[peer.name], " ".join(peer.command(planned.experiment.kernel, told)))
-            for peer in self.fit(planned, told)
+            point.beside(peer, self.versions[peer.name], " ".join(peer.command(planned.experiment.kernel, parameters)))
+            for peer in self.fit(planned, parameters)
         ]
         return [result for result in made if result is not None]

@@ -17,7 +17,7 @@ class StopError(Exception):
     """The rest of an experiment cannot be measured; its text says why."""
 
 
-def said(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """An error in the system's words, on one line."""
     says = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(str(says).split())
@@ -49,8 +49,8 @@ def refused(experiments: Sequence[ExperimentResult]) -> list[str]:
     """A sentence if direct I/O was refused: what was measured is then memory as much as storage."""
     points = [point for one in experiments for point in one.points]
     count = sum(any(note.code == "direct_refused" for note in point.notes) for point in points)
-    told = f"direct I/O was refused, so {count} of {len(points)} points went through the page cache"
-    return [told] if count else []
+    text = f"direct I/O was refused, so {count} of {len(points)} points went through the page cache"
+    return [text] if count else []
 
 
 def at(parameters: Parameters) -> str:

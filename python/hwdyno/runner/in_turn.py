@@ -7,16 +7,12 @@ from itertools import groupby
 
 from hwdyno.plan import Planned
 
-STATELESS = frozenset({"memory", "compute"})
-"""Resources on which a reading leaves nothing behind for the next, so that any order is fair. A disk remembers
-what was written, and a network's far end who was there."""
-
-LONG = frozenset({"linpack"})
-"""Kernels whose readings grow with their size: in a block, the largest would take the others' time."""
-
 
 def blocks(experiments: Sequence[Planned]) -> list[tuple[Planned, ...]]:
-    """The experiments in their order, those in a row of one stateless resource together.
+    """The experiments in their order, those in a row of one resource together whose kernels keep no state.
+
+    Where a reading leaves something behind for the next, as on a disk, any other order is unfair; where readings grow
+    along an axis, the largest would take the others' time.
 
     The points of a block are read in rounds through all of it. A point's repeats then lie as far apart as the
     block is long: were they seconds apart, they would agree with each other on a speed that another run, minutes
@@ -24,8 +20,8 @@ def blocks(experiments: Sequence[Planned]) -> list[tuple[Planned, ...]]:
     """
 
     def together(planned: Planned) -> str:
-        resource = planned.experiment.resource
-        return resource if resource in STATELESS and planned.experiment.kernel not in LONG else ""
+        kernel = planned.declaration
+        return "" if kernel.stateful or kernel.grows else planned.experiment.resource
 
     made: list[tuple[Planned, ...]] = []
     for resource, row in groupby(experiments, key=together):

@@ -19,20 +19,24 @@ from hwdyno.runner.progress import Journal, Keeper, Progress, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
 from hwdyno.store import StoreError
 from hwdyno.units import format_bytes
-from hwdyno.words import ExperimentResult, Measurement, Note, Parameters, Run, UserError
+from hwdyno.words import Declaration, ExperimentResult, Measurement, Note, Parameters, Run, UserError
 from hwdyno.workspace import Workspace, check_place, room
 
 KERNEL = "storage_blocks"
 EXPERIMENT = "storage.job"
 # The mark that the engine's layout leaves in a file's first 8 bytes (crates/engine/src/sys/memory.rs, mark(0)).
 _OWN = (0x6877_6479_6E6F_2121 * 0x9E37_79B9_7F4A_7C15 % (1 << 64)).to_bytes(8, "little")
-# What a point's parameters show: the axes of every job, and what was set beyond them.
+# What a point's parameters show: the axes of every job, and what was set beyond them, but for these.
 _AXES = ("rw", "rwmixread", "bs", "iodepth", "numjobs", "ioengine", "direct", "size")
+_HIDDEN = {
+    *("path", "seed", "interval_s", "cpus", "share", "generation", "verify_seed", "drop_cache", "offset"),
+    *("files", "log", "positions_apart"),
+}
 
 
 @dataclass(frozen=True)
 class Work:
-    """One job: what the kernel is told, and the file that it works on."""
+    """One job: the parameters of its kernel, and the file that it works on."""
 
     name: str
     parameters: Parameters
@@ -80,7 +84,7 @@ def run(
     """Make the files ready, run group after group, and keep the Run.
 
     Raises ``UserError`` before anything is written where a job cannot be. No file of the user's is written to.
-    ``logged`` is given what the threads of a job tell of their course, where it was asked for.
+    ``logged`` gets the logs of a job's threads, where it has any.
     """
     site = site_of(host)
     if site.several:
@@ -99,6 +103,7 @@ def run(
         planned=len(works),
         fixed={"seed": seed},
         commands=(command,),
+        declaration=_declaration(works, host),
     )
     header = Run(
         id=run_id,
@@ -114,13 +119,13 @@ def run(
     degraded: list[str] = []
     interrupted = False
     with terminations_interrupt(), contextlib.ExitStack() as files:
-        told = _files(works, host, seed, progress, files)
+        given = _files(works, host, seed, progress, files)
         journal = store.begin(header)
         try:
             for number, group in enumerate(groups, 1):
                 shown: Parameters = {"group": number, "jobs": len(group)}
                 progress.begins(Step(EXPERIMENT, shown, 1, len(points), len(works), 0.0))
-                made = _group(group, [told[id(work)] for work in group], host, logged)
+                made = _group(group, [given[id(work)] for work in group], host, logged)
                 for measurement in made:
                     points.append(measurement)
                     journal.point(EXPERIMENT, measurement)
@@ -151,6 +156,14 @@ def run(
             return _kept(explain(done), journal)
 
 
+def _declaration(works: Sequence[Work], host: Host) -> Declaration:
+    """The kernel's declaration, with the axes that the jobs set and those that curves and rules read."""
+    kernel = host.kernels()[KERNEL]
+    given = {*_AXES, *(name for work in works for name in work.parameters)} - _HIDDEN
+    axes = tuple(axis for axis in kernel.axes if axis.name in given or axis.role != "label" or axis.traits)
+    return replace(kernel, axes=axes)
+
+
 def _kept(run: Run, journal: Journal) -> Run:
     try:
         journal.finish(run)
@@ -161,17 +174,17 @@ def _kept(run: Run, journal: Journal) -> Run:
 
 def _group(
     group: Sequence[Work],
-    told: Sequence[dict[str, Any]],
+    given: Sequence[dict[str, Any]],
     host: Host,
     logged: Callable[[Work, list[dict[str, Any]]], None],
 ) -> list[Measurement]:
     """Jobs that run at the same time; a job alone is an ordinary reading."""
     before = host.snapshot()
     if len(group) == 1:
-        readings = [host.run(KERNEL, told[0])]
+        readings = [host.run(KERNEL, given[0])]
     else:
         beside = [{"after": work.after, "ends": work.ends} for work in group]
-        jobs = [{**one, **lists} for one, lists in zip(told, beside, strict=True)]
+        jobs = [{**one, **lists} for one, lists in zip(given, beside, strict=True)]
         together = host.run("storage_group", {"jobs": json.dumps(jobs)})
         readings = together["details"]["jobs"]
     pair = (before, host.snapshot())
@@ -180,23 +193,21 @@ def _group(
         if logs := reading["details"].pop("logs", None):
             logged(work, logs)
     return [
-        _measured(work, asked, reading, pair, host, len(group))
-        for work, asked, reading in zip(group, told, readings, strict=True)
+        _measured(work, own, reading, pair, host, len(group))
+        for work, own, reading in zip(group, given, readings, strict=True)
     ]
 
 
 def _measured(
-    work: Work, told: dict[str, Any], reading: Reading, pair: tuple[Snapshot, Snapshot], host: Host, beside: int
+    work: Work, given: dict[str, Any], reading: Reading, pair: tuple[Snapshot, Snapshot], host: Host, beside: int
 ) -> Measurement:
     declaration = host.kernels()[KERNEL]
-    defaults = {parameter["name"]: parameter["default"] for parameter in declaration["parameters"]}
-    hidden = {"path", "seed", "interval_s", "cpus", "share", "generation", "verify_seed", "drop_cache", "offset"}
-    hidden |= {"files", "log", "positions_apart"}
+    defaults = {axis.name: axis.default for axis in declaration.axes}
     parameters: Parameters = {"job": work.name}
-    parameters |= {name: told[name] for name in _AXES if name in told}
-    parameters |= {name: value for name, value in told.items() if name not in hidden and value != defaults.get(name)}
-    if told.get("files"):
-        parameters["nrfiles"] = len(json.loads(told["files"]))
+    parameters |= {name: given[name] for name in _AXES if name in given}
+    parameters |= {name: value for name, value in given.items() if name not in _HIDDEN and value != defaults.get(name)}
+    if given.get("files"):
+        parameters["nrfiles"] = len(json.loads(given["files"]))
     notes = list(work.notes)
     if beside > 1:
         says = f"it ran at the same time as {beside - 1} other job(s) of its group (no stonewall between them)"
@@ -208,7 +219,7 @@ def _measured(
 def _files(
     works: Sequence[Work], host: Host, seed: int, progress: Progress, stack: contextlib.ExitStack
 ) -> dict[int, dict[str, Any]]:
-    """What each job's kernel is told, its file laid out; raises ``UserError`` before the first byte is written."""
+    """The parameters of each job's kernel, its file laid out; raises ``UserError`` before the first byte is written."""
     needed: dict[Path, int] = {}
     for work in works:
         _check(work, needed)
@@ -231,7 +242,7 @@ def _files(
             stack.callback(path.unlink, missing_ok=True)
         if not path.is_block_device():
             _lay_out(host, path, end, seed, progress)
-    told = {}
+    given = {}
     for work in works:
         parameters: dict[str, Any] = {"seed": seed, **work.parameters}
         if isinstance(cpus := parameters.get("cpus"), str):
@@ -254,10 +265,10 @@ def _files(
             paths, size = work.files, (work.each if work.several else work.size) or 0
             if work.size_share is not None:
                 size = int(min(map(_length, paths)) * work.size_share)
-        told[id(work)] = {**parameters, "path": str(paths[0]), "size": size}
+        given[id(work)] = {**parameters, "path": str(paths[0]), "size": size}
         if work.several and work.touches_files:
-            told[id(work)]["files"] = json.dumps([str(path) for path in paths])
-    return told
+            given[id(work)]["files"] = json.dumps([str(path) for path in paths])
+    return given
 
 
 def own_bytes(work: Work) -> int:
@@ -282,7 +293,7 @@ def _check_file(work: Work, path: Path, needed: dict[Path, int]) -> None:
     end = int(work.parameters.get("offset") or 0) + (size or 0)
     if not path.exists():
         if size is None:
-            raise UserError(f"job {work.name}: {path} is not there and size is not said; give it size=1g, for example")
+            raise UserError(f"job {work.name}: {path} is not there and no size is given; give it size=1g, for example")
         if not path.parent.is_dir():
             raise UserError(f"job {work.name}: there is no directory {path.parent}; create it or give --path")
         needed[path] = max(end, needed.get(path, 0))
@@ -333,7 +344,7 @@ def _now() -> str:
 
 
 def names(given: Sequence[str]) -> Iterator[str]:
-    """Each job's name, told apart where two are alike."""
+    """Each job's name, numbered where two are alike."""
     seen: dict[str, int] = {}
     for name in given:
         seen[name] = seen.get(name, 0) + 1

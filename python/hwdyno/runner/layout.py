@@ -78,9 +78,14 @@ def lay_out(plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> 
 def _fill(made: Layout, plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> None:
     """Write once over the part of a raw device that is measured: blocks never written are read without the flash."""
     progress.says(f"writing once over {format_size(made.size_bytes)} of {workspace.place.path}")
-    told = {"path": str(workspace.data), "rw": "write", "bs": min(FILL_BYTES, made.size_bytes), "ioengine": "psync"}
-    told |= {"direct": True, "size": made.size_bytes, "time_based": False, "runtime": 0.0, "seed": plan.seed}
-    reading = host.run("storage_blocks", told | {"destroy": plan.destroy, "serial": plan.serial})
+    parameters = {
+        "path": str(workspace.data),
+        "rw": "write",
+        "bs": min(FILL_BYTES, made.size_bytes),
+        "ioengine": "psync",
+    }
+    parameters |= {"direct": True, "size": made.size_bytes, "time_based": False, "runtime": 0.0, "seed": plan.seed}
+    reading = host.run("storage_blocks", parameters | {"destroy": plan.destroy, "serial": plan.serial})
     made.interrupted = bool(reading.get("interrupted"))
 
 

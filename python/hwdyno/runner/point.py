@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from hwdyno.measurement import Reading, Snapshot, measurement_of, throughput_of,
 from hwdyno.peers import Peer
 from hwdyno.plan import Profile
 from hwdyno.units import format_percent
-from hwdyno.words import Measurement, Note, Parameters, PeerResult
+from hwdyno.words import Declaration, Measurement, Note, Parameters, PeerResult
 
 
 @dataclass
@@ -21,7 +21,7 @@ class PointInWork:
     index: int
     """In the order of the plan."""
     parameters: Parameters
-    declaration: Mapping[str, Any] | None = None
+    declaration: Declaration | None = None
     """Its kernel's."""
     readings: list[Reading] = field(default_factory=list)
     snapshots: list[tuple[Snapshot, Snapshot]] = field(default_factory=list)

@@ -1,11 +1,12 @@
-"""Who is told of a run while it goes on: a person by Progress, and the store by its Journal."""
+"""Who follows a run while it goes on: a person by Progress, and the store by its Journal."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hwdyno.words import Measurement, Parameters, PeerResult, Run
+from hwdyno.axes import FIELD_AXES
+from hwdyno.words import Axis, Measurement, Parameters, PeerResult, Run
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,12 @@ class Step:
     total: int
     """Readings at least; noisy points take more."""
     left_s: float
+    axes: tuple[Axis, ...] = FIELD_AXES
+    """Its kernel's."""
 
 
 class Progress(Protocol):
-    """Who is told how far a run is; called only between readings, so that nothing disturbs a timed region."""
+    """Follows how far a run is; called only between readings, so that nothing disturbs a timed region."""
 
     def says(self, text: str) -> None:
         """Something happened that a person may want to know."""

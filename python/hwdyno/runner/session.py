@@ -22,6 +22,7 @@ from hwdyno.runner import faults
 from hwdyno.runner.allowance import Allowance
 from hwdyno.runner.bend import NOTE, near_the_bend
 from hwdyno.runner.beside import Beside
+from hwdyno.runner.declared import kept_declaration
 from hwdyno.runner.faults import StopError
 from hwdyno.runner.in_turn import blocks
 from hwdyno.runner.layout import lay_out
@@ -170,12 +171,12 @@ class Session:
         try:
             run = explain(run)
         except Exception as error:  # A fault in a rule must not cost what was measured.
-            why = f"the findings are missing: {type(error).__name__}: {faults.said(error)}"
+            why = f"the findings are missing: {type(error).__name__}: {faults.message_of(error)}"
             run = replace(run, degraded=(*run.degraded, why))
         try:
             journal.finish(run)
         except StoreError as error:
-            run = replace(run, degraded=(*run.degraded, f"the Run could not be kept: {faults.said(error)}"))
+            run = replace(run, degraded=(*run.degraded, f"the Run could not be kept: {faults.message_of(error)}"))
         return run
 
     def _measure(self, place: Place | None, journal: Journal) -> None:
@@ -301,19 +302,19 @@ class Session:
                     return
 
     def _warm_up(self, planned: Planned, point: PointInWork) -> None:
-        told = self._parameters(planned, point.parameters, repeat=0)
+        parameters = self._parameters(planned, point.parameters, repeat=0)
         for name, most_s in (("runtime", WARM_UP_S), ("ramp_time", 0.0), ("startdelay", 0.0)):
-            if name in told:
-                told[name] = min(float(told[name] or most_s), most_s)
+            if name in parameters:
+                parameters[name] = min(float(parameters[name] or most_s), most_s)
         self.progress.begins(self._step(planned, point))
         try:
-            reading = self.site.run(planned.experiment.kernel, told)
+            reading = self.site.run(planned.experiment.kernel, parameters)
         except OSError as error:
-            raise StopError(f"{planned.experiment.name}: {faults.said(error)}") from None
+            raise StopError(f"{planned.experiment.name}: {faults.message_of(error)}") from None
         except ValueError as error:
             if not self.readings:
                 raise  # Nothing is lost yet: the user hears what is wrong at once.
-            raise StopError(f"{planned.experiment.name}: {faults.said(error)}") from None
+            raise StopError(f"{planned.experiment.name}: {faults.message_of(error)}") from None
         self._name_failures(planned.experiment.name, point.parameters, reading)
         if reading.get("interrupted"):
             raise KeyboardInterrupt
@@ -321,11 +322,11 @@ class Session:
     def _read(self, planned: Planned, point: PointInWork, journal: Journal) -> None:
         """One reading of one point, with its peers' in turn; and the point's end, if it is sure now."""
         name, begun = planned.experiment.name, time.monotonic()
-        told = self._parameters(planned, point.parameters, repeat=len(point.readings))
+        parameters = self._parameters(planned, point.parameters, repeat=len(point.readings))
         self.progress.begins(self._step(planned, point))
         try:
             before = self.site.snapshot()
-            reading = self.site.run(planned.experiment.kernel, told)
+            reading = self.site.run(planned.experiment.kernel, parameters)
         except (OSError, ValueError) as error:
             if isinstance(error, ValueError) and "instructions" in planned.experiment.needs and not point.readings:
                 point.done = True
@@ -333,13 +334,13 @@ class Session:
                 return
             hurt = "" if isinstance(error, HostLostError) else self._hurt(planned)
             if not hurt:
-                self._failed(faults.said(error))
-                self._degrade(f"{name} at {faults.at(point.parameters)}: {faults.said(error)}")
+                self._failed(faults.message_of(error))
+                self._degrade(f"{name} at {faults.at(point.parameters)}: {faults.message_of(error)}")
             self._settle(planned, point, journal, "")
             if hurt:
                 raise StopError(f"{name} ended early: {hurt}") from None
             if faults.ends_all(error):
-                raise StopError(f"{name} ended early: {faults.said(error)}") from None
+                raise StopError(f"{name} ended early: {faults.message_of(error)}") from None
             return
         self._name_failures(name, point.parameters, reading)
         self.interrupted = bool(reading.get("interrupted"))
@@ -350,7 +351,7 @@ class Session:
         point.snapshots.append((before, self.site.snapshot()))
         gone = faults.gone(reading)
         if not self.interrupted and not gone:
-            for why in self.beside.in_turn(planned, point, told):
+            for why in self.beside.in_turn(planned, point, parameters):
                 self._degrade(why)
         self.allowance.took(planned, point, time.monotonic() - begun)
         ended_by = self.allowance.ends(point, self.plan.profile.target, self.plan.experiments)
@@ -382,35 +383,35 @@ class Session:
         left = sum(max(0, self.allowance.timing.repeats_min - len(one.readings)) for one in every)
         total = self.readings + max(1, left)
         name, repeat = planned.experiment.name, len(point.readings) + 1
-        return Step(
-            name, point.parameters, repeat, self.readings, total, self.allowance.needed_s(self.plan.experiments)
-        )
+        needed_s = self.allowance.needed_s(self.plan.experiments)
+        return Step(name, point.parameters, repeat, self.readings, total, needed_s, planned.declaration.axes)
 
     def _parameters(self, planned: Planned, point: Parameters, repeat: int) -> dict[str, Any]:
-        """All that the kernel is told for one reading."""
-        declared = {one["name"] for one in self.site.kernels()[planned.experiment.kernel]["parameters"]}
-        told: dict[str, Any] = {**planned.fixed, **point}
+        """All that the kernel gets for one reading."""
+        parameters: dict[str, Any] = {**planned.fixed, **point}
         for name, value in (("runtime", self.allowance.timing.runtime_s), ("ramp_time", self.allowance.timing.ramp_s)):
-            if told.get(name) and name not in self.plan.given:
-                told[name] = value * planned.experiment.runtime_share
-        runtime = told.get("runtime")
-        if "interval_s" in declared and "interval_s" not in told and isinstance(runtime, int | float) and runtime > 0:
+            if parameters.get(name) and name not in self.plan.given:
+                parameters[name] = value * planned.experiment.runtime_share
+        runtime = parameters.get("runtime")
+        unset = set(planned.declaration.names) - set(parameters)
+        if "interval_s" in unset and isinstance(runtime, int | float) and runtime > 0:
             # A short reading has samples enough to show its course, too.
-            told["interval_s"] = max(LEAST_INTERVAL_S, min(MOST_INTERVAL_S, runtime / SAMPLES))
-        if "seed" in declared and "seed" not in told:
+            parameters["interval_s"] = max(LEAST_INTERVAL_S, min(MOST_INTERVAL_S, runtime / SAMPLES))
+        if "seed" in unset:
             # Another order each time: one lucky order is no property of the storage.
-            told["seed"] = self.plan.seed + repeat
+            parameters["seed"] = self.plan.seed + repeat
         if self.workspace is not None and "data_file" in planned.experiment.needs:
-            told["path"] = str(self.workspace.data)
+            parameters["path"] = str(self.workspace.data)
             if self.workspace.place.written and planned.writes:
-                told |= {"destroy": self.plan.destroy, "serial": self.plan.serial}
-        return told
+                parameters |= {"destroy": self.plan.destroy, "serial": self.plan.serial}
+        return parameters
 
     def _peer_results(self, planned: Planned, point: PointInWork) -> list[PeerResult]:
-        told = self._parameters(planned, point.parameters, repeat=0)
-        if self.workspace is not None and "path" in told:
-            told["path"] = str(self.plan.path / "data")  # The scratch directory's name would tell nobody anything.
-        return self.beside.results(planned, point, told)
+        parameters = self._parameters(planned, point.parameters, repeat=0)
+        if self.workspace is not None and "path" in parameters:
+            # Not the scratch directory: its name is new in each run.
+            parameters["path"] = str(self.plan.path / "data")
+        return self.beside.results(planned, point, parameters)
 
     def _made(self, planned: Planned, point: PointInWork, ended_by: str) -> Measurement:
         notes = self.notes if "data_file" in planned.experiment.needs else ()
@@ -437,7 +438,7 @@ class Session:
             for result in point.peers:
                 journal.peer(name, replace(result, point=kept.index(point.index)))
         except StoreError as error:
-            self._degrade(f"points could not be kept as they ended: {faults.said(error)}")
+            self._degrade(f"points could not be kept as they ended: {faults.message_of(error)}")
 
     def _degrade(self, why: str) -> None:
         if why not in self.degraded:
@@ -461,6 +462,7 @@ class Session:
         """The experiment as it stands; its points in the order of the plan."""
         at = {point.index: index for index, point in enumerate(points)}
         peers = tuple(replace(result, point=at[result.point]) for point in points for result in point.peers)
+        fixed = self._fixed(planned, points)
         return ExperimentResult(
             name=planned.experiment.name,
             resource=planned.experiment.resource,
@@ -473,8 +475,9 @@ class Session:
             peers=peers,
             planned=max(len(planned.points), len(self.points[planned.experiment.name]))
             - self.absent[planned.experiment.name],
-            fixed=self._fixed(planned, points),
+            fixed=fixed,
             commands=tuple(dict.fromkeys([self.plan.command, *(result.command for result in peers)])),
+            declaration=kept_declaration(planned, self.plan.given, fixed),
         )
 
     def _fixed(self, planned: Planned, points: Sequence[PointInWork]) -> Parameters:
@@ -486,7 +489,7 @@ class Session:
             if name not in swept and all(one.get(name) == value for one in used):
                 same[name] = value if isinstance(value, str | int | float) or value is None else str(value)
         same["seed"] = self.plan.seed
-        for name in ("destroy", "serial"):
+        for name in planned.declaration.consent:
             same.pop(name, None)  # Typed each time, and no property of what was measured.
         if "data_file" in planned.experiment.needs:
             same["path"] = str(self.plan.path)

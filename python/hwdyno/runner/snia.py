@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from hwdyno.axes import traits_of
 from hwdyno.experiments import Experiment
 from hwdyno.experiments.storage_snia import CELL_S, PRECONDITION_BYTES, PRECONDITION_TIMES, ROUNDS, SniaTest, matches
 from hwdyno.hosts import Host
 from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, measurement_of
 from hwdyno.plan import Plan, Planned
-from hwdyno.runner.faults import StopError, said
+from hwdyno.runner.faults import StopError, message_of
 from hwdyno.runner.point import PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.runner.session import Session
@@ -46,7 +47,7 @@ def rounds_of(test: SniaTest) -> Experiment:
 def with_rounds(plan: Plan, test: SniaTest) -> Plan:
     """The plan with a second experiment that holds the rounds."""
     (planned,) = plan.experiments
-    rounds = Planned(rounds_of(test), (), planned.fixed, "round")
+    rounds = Planned(rounds_of(test), (), planned.fixed, "round", planned.declaration)
     # The time of a reading is shared out here, and not by the session.
     given = plan.given | {"runtime"}
     return replace(plan, experiments=(planned, rounds), study=f"snia-{test.name}", given=given)
@@ -110,22 +111,22 @@ class _Rounds(Session):
 
     def _precondition(self, planned: Planned) -> None:
         """Workload-independent: twice the region in sequence, or what the budget has time for."""
-        told = self._parameters(planned, planned.points[0], repeat=0)
-        size = int(told["size"])
-        depth = 1 if told.get("ioengine") in {"psync", "mmap"} else 32
-        told |= {"rw": "write", "bs": PRECONDITION_BYTES, "iodepth": depth, "numjobs": 1, "time_based": False}
-        told |= {"io_size": PRECONDITION_TIMES * size, "runtime": 0.0, "ramp_time": 0.0}
-        if any(one["name"] == "purge" for one in self.site.kernels()[planned.experiment.kernel]["parameters"]):
-            told["purge"] = True
-        told.pop("rwmixread", None)
+        parameters = self._parameters(planned, planned.points[0], repeat=0)
+        size = int(parameters["size"])
+        depth = 1 if "synchronous" in traits_of(planned.declaration.axes, parameters) else 32
+        parameters |= {"rw": "write", "bs": PRECONDITION_BYTES, "iodepth": depth, "numjobs": 1, "time_based": False}
+        parameters |= {"io_size": PRECONDITION_TIMES * size, "runtime": 0.0, "ramp_time": 0.0}
+        if "purge" in planned.declaration.names:
+            parameters["purge"] = True
+        parameters.pop("rwmixread", None)
         left = self.allowance.left_s
         if left is not None:
-            told["runtime"] = max(1.0, PRECONDITION_SHARE * left)
-        self.progress.says(f"preconditioning: {format_size(told['io_size'])} in sequence, in blocks of 128 KiB")
+            parameters["runtime"] = max(1.0, PRECONDITION_SHARE * left)
+        self.progress.says(f"preconditioning: {format_size(parameters['io_size'])} in sequence, in blocks of 128 KiB")
         try:
-            reading = self.site.run(planned.experiment.kernel, told)
+            reading = self.site.run(planned.experiment.kernel, parameters)
         except OSError as error:
-            raise StopError(f"{planned.experiment.name}: {said(error)}") from None
+            raise StopError(f"{planned.experiment.name}: {message_of(error)}") from None
         if reading.get("interrupted"):
             raise KeyboardInterrupt
         written = sum(int(stream["bytes"]) for stream in reading["streams"])
@@ -148,19 +149,21 @@ class _Rounds(Session):
 
     def _round(self, planned: Planned, point: PointInWork, number: int, journal: Journal) -> None:
         """One workload in one round (0: once, after the steady state)."""
-        told = self._parameters(planned, point.parameters, repeat=number) | {"runtime": self.runtime_s}
-        told |= {"ramp_time": 0.0, "interval_s": max(0.01, min(1.0, self.runtime_s / 10))}
+        parameters = self._parameters(planned, point.parameters, repeat=number) | {"runtime": self.runtime_s}
+        parameters |= {"ramp_time": 0.0, "interval_s": max(0.01, min(1.0, self.runtime_s / 10))}
         total = len(self.points[planned.experiment.name]) * SNIA_ROUNDS
         left = max(0, total - self.readings) * (self.runtime_s + OVERHEAD_S)
         shown = {**point.parameters, "round": number} if number else point.parameters
-        self.progress.begins(Step(planned.experiment.name, shown, max(1, number), self.readings, total, left))
+        self.progress.begins(
+            Step(planned.experiment.name, shown, max(1, number), self.readings, total, left, planned.declaration.axes)
+        )
         before = self.site.snapshot()
         try:
-            reading = self.site.run(planned.experiment.kernel, told)
+            reading = self.site.run(planned.experiment.kernel, parameters)
         except (OSError, ValueError) as error:
             if isinstance(error, ValueError) and not self.readings:
                 raise
-            raise StopError(f"{planned.experiment.name} ended early: {said(error)}") from None
+            raise StopError(f"{planned.experiment.name} ended early: {message_of(error)}") from None
         self.interrupted = bool(reading.get("interrupted"))
         if self.interrupted:
             return

@@ -34,15 +34,16 @@ def make(request: Request, host: Host) -> Scenario:
 
     model = checkpoint.find(request.options["checkpoint"], request.options["scale"])
     given = str(request.options["ranks"] or min(16, model.ranks))
-    ranks = [int(value) for value in parse_axis(given, {"type": "integer", "min": 1, "max": 4096}, "ranks") if value]
+    ranks = [int(value) for value in parse_axis(given, host.kernels()[CHECKPOINT.kernel].axis("ranks")) if value]
     request.check_places()
     is_quick, many = request.profile == "quick", len(request.places) > 1
     chosen, folders = [], []
     for name, path in request.places:
         folder = path / "hwdyno-checkpoint"
-        fixed: Parameters = {**model.parameters, "path": str(folder)}
+        settled: Parameters = {**model.parameters, "path": str(folder)}
+        fixed: Parameters = {name: settled.pop(name) for name in ("model", "scale")}
         if is_quick:
-            fixed |= {"writes": QUICK_TIMES, "reads": QUICK_TIMES}
+            settled |= {"writes": QUICK_TIMES, "reads": QUICK_TIMES}
         # As many side by side as there are saves, or as the room has for.
         free = free_bytes(path)
         if model.bytes > free * MOST_OF_ROOM:
@@ -50,9 +51,10 @@ def make(request: Request, host: Host) -> Scenario:
                 f"a checkpoint of {format_size(model.bytes)} does not fit into the {format_size(free)} free in {path}; "
                 f"give --scale {free * ROOM_SHARE / model.full_bytes:.1g} or less"
             )
-        slots = max(1, min(int(fixed["writes"] or 1), int(free * ROOM_SHARE / model.bytes)))
-        fixed["slots"] = slots
-        one = replace(CHECKPOINT, name=f"training.checkpoint.{model.model}" + (f"@{name}" if many else ""), fixed=fixed)
+        slots = max(1, min(int(settled["writes"] or 1), int(free * ROOM_SHARE / model.bytes)))
+        settled["slots"] = slots
+        called = f"training.checkpoint.{model.model}" + (f"@{name}" if many else "")
+        one = replace(CHECKPOINT, name=called, fixed=fixed, settled=settled)
         axes = request.axes if request.is_brief else {}
         chosen.append((request.as_part(one, BRIEF_RUNTIME_SHARE), {"ranks": ranks, **axes}))
         folders.append(_folder(folder, slots, model.bytes))

@@ -54,15 +54,15 @@ def experiment(request: Request, place: tuple[str, Path], *, many: bool) -> Expe
         raise UserError(f"--scale {scale:g} must be above 0 and at most 1, such as 0.01")
     name, path = place
     most = BRIEF_CAPACITY_BYTES if request.is_brief else CAPACITY_BYTES
-    fixed: Parameters = {
-        **KV_CACHE.fixed,
-        **model.parameters,
-        "scale": scale,
+    settled: Parameters = {
+        "bytes_per_token": model.bytes_per_token,
         "capacity": min(most, int(ROOM_SHARE * free_bytes(path)) // 4096 * 4096),
         "path": str(path / "hwdyno-kv-cache"),
         "storage": name,
     }
-    found = replace(KV_CACHE, name=f"training.kv_cache.{model.name}" + (f"@{name}" if many else ""), fixed=fixed)
+    called = f"training.kv_cache.{model.name}" + (f"@{name}" if many else "")
+    fixed: Parameters = {**KV_CACHE.fixed, "model": model.name, "scale": scale}
+    found = replace(KV_CACHE, name=called, fixed=fixed, settled=settled)
     return request.as_part(found, RUNTIME_S["quick"], Sweep(users=BRIEF_USERS))
 
 

@@ -58,8 +58,12 @@ class Scenario:
     @contextlib.contextmanager
     def ready(self, host: Host, says: Says) -> Iterator[Plan]:
         """The plan as it can be measured now, with everything made; all of it goes again, however this ends."""
+        from hwdyno.hosts.site import site_of
         from hwdyno.runner.signals import terminations_interrupt
 
+        if self.preparations and site_of(host).several:
+            what = self.preparations[0].what or "what this measures is prepared"
+            raise UserError(f"{what}: on one machine only, and this site has several hosts")
         began = time.monotonic()
         with terminations_interrupt(), contextlib.ExitStack() as outer:
             made = contextlib.ExitStack()

@@ -16,9 +16,10 @@ from hwdyno.scenarios.preparation import Interrupted, Preparation, Says, refused
 from hwdyno.scenarios.request import Chosen, Request, bytes_below, free_bytes
 from hwdyno.scenarios.scenario import Scenario
 from hwdyno.units import format_bytes_s, format_duration, format_size, parse_duration
-from hwdyno.words import Parameters, UserError
+from hwdyno.words import Axis, Parameters, UserError
 
 if TYPE_CHECKING:
+    from hwdyno.experiments import Experiment
     from hwdyno.hosts import Host
 
 KERNEL = "training_loader"
@@ -165,7 +166,7 @@ def _numbers(values: Any, name: str, least: int = 1) -> list[int]:
     """The whole numbers of an option; raises ``UserError`` that names it."""
     from hwdyno.plan import read_axis
 
-    found = read_axis(values, {name: {"type": "integer", "min": least, "max": 1 << 40}}, name)
+    found = read_axis(values, {name: Axis(name, kind="integer", least=least, most=1 << 40)}, name)
     return [value for value in found if isinstance(value, int)]
 
 
@@ -218,11 +219,18 @@ def _accelerators(target: Target, request: Request, given: Mapping[str, Any], ma
     for kind in target.accelerators:
         label = ".".join(filter(None, [kind.name, kind.accelerator, str(kind.samples) if many else ""]))
         where = f"@{target.storage}" if many else ""
-        fixed: Parameters = {**ACCELERATORS.fixed, **kind.parameters, "path": str(target.folder)}
-        if request.is_brief:
-            fixed["epochs"] = 1  # A second one would read so small a set from the page cache.
-        one = replace(ACCELERATORS, name=f"training.{label}{where}", fixed={**fixed, "storage": target.storage})
+        # Of so small a set a second epoch would be read from the page cache.
+        brief: Parameters = {"epochs": 1} if request.is_brief else {}
+        one = replace(_on(ACCELERATORS, kind, target, brief), name=f"training.{label}{where}")
         yield request.as_part(one, BRIEF_RUNTIME_SHARE), given
+
+
+def _on(one: Experiment, kind: Workload, target: Target, more: Parameters) -> Experiment:
+    """The experiment on a target's data set: the command names the workload, and what follows from it is settled."""
+    named: Parameters = {"workload": kind.name, "accelerator": kind.accelerator}
+    settled = {name: value for name, value in kind.parameters.items() if name not in {*named, *one.fixed}}
+    places: Parameters = {"path": str(target.folder), "storage": target.storage, **more}
+    return replace(one, fixed={**one.fixed, **named}, settled={**settled, **places})
 
 
 def _client(target: Target, request: Request, given: Mapping[str, Any], many: bool) -> Chosen:
@@ -230,11 +238,11 @@ def _client(target: Target, request: Request, given: Mapping[str, Any], many: bo
     from hwdyno.experiments.training import CLIENT
 
     kind = target.workload
-    fixed: Parameters = {**kind.parameters, **CLIENT.fixed, "path": str(target.folder), "storage": target.storage}
-    fixed["subset"] = _subset(kind, max(_accelerator_counts(given)))
+    part: Parameters = {"subset": _subset(kind, max(_accelerator_counts(given)))}
     where = f".{kind.samples}@{target.storage}" if many else ""
     own = {name: value for name, value in given.items() if name not in {"cache", "epochs", "steps"}}
-    one = replace(CLIENT, name=f"training.client.{kind.name}{where}", fixed={**fixed, "accelerator": ""})
+    one = _on(CLIENT, replace(kind, accelerator=""), target, part)
+    one = replace(one, name=f"training.client.{kind.name}{where}")
     if request.is_brief:
         return request.as_part(one, BRIEF_CLIENT_SHARE), own
     return one, {**own, "runtime": CLIENT_S}

@@ -45,8 +45,8 @@ def make(request: Request, host: Host) -> Scenario:
         if kind not in INDICES:
             raise UserError(f"no index is called '{kind}'; there are: {', '.join(INDICES)}")
     kernels = host.kernels()
-    declared = {one["name"]: one for one in kernels[KERNEL]["parameters"]}
-    makes = {one["name"] for one in kernels[BUILDER]["parameters"]} - HIDDEN - {"threads"}
+    declared = {axis.name: axis for axis in kernels[KERNEL].axes}
+    makes = set(kernels[BUILDER].names) - HIDDEN - {"threads"}
     given = dict(request.axes)
     own: list[tuple[str, list[Scalar]]] = [
         (name, list(plans.read_axis(given.pop(name), declared, name, KERNEL))) for name in list(given) if name in makes
@@ -92,7 +92,8 @@ def _experiment(
     return replace(
         VECTOR_SEARCH,
         name=name,
-        fixed={**VECTOR_SEARCH.fixed, "index": kind, **shape, "path": str(folder), "storage": storage},
+        fixed={**VECTOR_SEARCH.fixed, "index": kind, **shape},
+        settled={"path": str(folder), "storage": storage},
     )
 
 
@@ -133,7 +134,7 @@ class Index(Preparation):
 
 def index_of(fixed: Parameters, host: Host, *, keeps: bool) -> Index:
     """The index that an experiment with these parameters searches."""
-    declared = {one["name"]: one["default"] for one in host.kernels()[BUILDER]["parameters"]}
+    declared = {axis.name: axis.default for axis in host.kernels()[BUILDER].axes}
     given = {name: value for name, value in fixed.items() if name in declared and name != "threads"}
     folder = Path(str(fixed["path"]))
     whole = {**declared, **given}

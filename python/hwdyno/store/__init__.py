@@ -1,8 +1,8 @@
-"""Keeps Runs: each an immutable JSON document, with a journal while it is measured and an index to list them.
+"""Stores Runs: an immutable JSON document each, with a journal while it is measured and an index for listing.
 
-A Run's points go to a journal as they end, so that a killed process loses nothing that was measured;
-at the end the whole document is written beside it under its final name in one step. The SQLite index
-serves ``history`` alone, and can be made again from the documents at any time.
+A Run's points are appended to a journal as they end, so that a killed process loses nothing that was
+measured; at the end the whole document is written next to it, atomically. The SQLite index only serves
+``history``, and can be rebuilt from the documents at any time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The directory that Runs are kept in, with an index that is only a cache."""
+"""The directory that stores Runs, with an index that is only a cache."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pathlib import Path
 from hwdyno.store.document import from_json, to_json
 from hwdyno.store.files import StoreError, cause, write_once
 from hwdyno.store.history import Entry, entry_from, entry_of, unreadable
-from hwdyno.store.journal import Writer, from_journal, is_held
+from hwdyno.store.journal import Writer, from_journal, is_being_written
 from hwdyno.words import Run
 
 INDEX_VERSION = 1
-# Two processes may index at once; each write takes milliseconds, so this is never reached unless one hangs.
+# Two processes may index at once; a write takes milliseconds, so only a hanging process reaches this.
 BUSY_TIMEOUT_S = 20.0
 
 
 def default_directory() -> Path:
-    """Say where Runs are kept: ``$HWDYNO_HOME``, else ``hwdyno`` below the user's data directory (XDG)."""
+    """The default store: ``$HWDYNO_HOME``, else ``hwdyno`` below the user's data directory (XDG)."""
     if home := os.environ.get("HWDYNO_HOME"):
         return Path(home).expanduser()
     data = os.environ.get("XDG_DATA_HOME")
@@ -30,7 +30,7 @@ def default_directory() -> Path:
 
 
 class Store:
-    """A directory of Runs. Any number of processes may use it at once."""
+    """A directory of Runs, which any number of processes may use at once."""
 
     def __init__(self, where: str | Path | None = None) -> None:
         if isinstance(where, str) and "://" in where:
@@ -40,7 +40,7 @@ class Store:
         self.index = self.directory / "index.sqlite"
 
     def begin(self, run: Run) -> Writer:
-        """Open the journal of a Run: what is known before its first point, whose experiments hold no points yet."""
+        """Open the journal of a Run that has no points yet."""
         self._make()
         _check_id(run.id)
         if self._document(run.id).exists():
@@ -48,9 +48,9 @@ class Store:
         return Writer(self.runs / f"{run.id}.journal", run, self.save)
 
     def save(self, run: Run) -> Path:
-        """Store a whole Run in one step and give its document's path.
+        """Store a whole Run atomically and return its document's path.
 
-        Raises ``StoreError`` when there is no room or no right to write, or when another Run has that name.
+        Raises ``StoreError`` if there is no space or permission, or if another Run has that name.
         """
         self._make()
         _check_id(run.id)
@@ -63,29 +63,29 @@ class Store:
                 raise self._taken(run) from None
         except OSError as error:
             raise StoreError(f"cannot save run {run.id} in {self.runs}: {cause(error)}") from None
-        # The document is what counts; an index that cannot be written is made good by the next history.
+        # The document is what counts; if the index cannot be written, the next history repairs it.
         with contextlib.suppress(StoreError, sqlite3.Error, OSError), contextlib.closing(self._open_index()) as index:
             self._remember(index, path, entry_of(run, path))
         return path
 
     def load(self, name: str | Path) -> Run:
-        """Read a Run by its id, the unique beginning of one, ``last``, or the path of a document or journal.
+        """Read a Run by id, unique prefix of an id, ``last``, or the path of a document or journal.
 
-        Raises ``StoreError`` in one line when there is none or it cannot be read.
+        Raises ``StoreError`` in one line if there is none or it cannot be read.
         """
         path = Path(name)
         if path.suffix in {".json", ".journal"} or path.parent != Path() or path.is_file():
             return _read(path)
         path = self._find(str(name))
-        # A Run that ends right now has its document before its journal goes.
+        # A Run that ends now writes its document before it removes its journal.
         return _read(path if path.exists() else self._document(path.stem))
 
     def history(self) -> list[Entry]:
-        """List every Run, the newest first, those that are cut short or unreadable included."""
+        """List every Run, newest first, including unfinished and unreadable ones."""
         entries: dict[str, Entry] = {}
-        # Journals first: a Run that ends while they are read then has its document below.
+        # Journals first: a Run that ends meanwhile then has its document below.
         for path in self._files(".journal"):
-            verdict = "running" if is_held(path) else "partial"
+            verdict = "running" if is_being_written(path) else "partial"
             try:
                 entries[path.stem] = entry_of(_read(path), path, verdict)
             except StoreError as error:
@@ -95,7 +95,7 @@ class Store:
         return sorted(entries.values(), key=lambda entry: entry.id, reverse=True)
 
     def rebuild(self) -> int:
-        """Make the index again from the documents, remove what finished Runs left over, and count the documents."""
+        """Rebuild the index from the documents, remove leftover journals of finished Runs, and count the documents."""
         # Emptied rather than removed: another process may have it open.
         try:
             with contextlib.closing(self._open_index()) as index:
@@ -103,7 +103,7 @@ class Store:
         except sqlite3.Error as error:
             raise StoreError(f"cannot rebuild the index {self.index}: {error}") from None
         for path in self._files(".journal"):
-            if self._document(path.stem).exists() and not is_held(path):
+            if self._document(path.stem).exists() and not is_being_written(path):
                 path.unlink(missing_ok=True)
         return len(self._documents())
 
@@ -141,7 +141,7 @@ class Store:
         except OSError as error:
             raise StoreError(f"cannot keep Runs in {self.runs}: {cause(error)}") from None
 
-    # The index: one row a document, valid as long as the document's size and time are those in the row.
+    # The index has one row per document, valid as long as the document's size and time match the row.
 
     def _documents(self) -> list[Entry]:
         files = self._files(".json")
@@ -183,7 +183,7 @@ class Store:
         )
 
     def _open_index(self) -> sqlite3.Connection:
-        """Open the index; a damaged one is put aside, and one that cannot be written lives in memory."""
+        """Open the index; a damaged one is renamed, and one that cannot be written is replaced by one in memory."""
         try:
             return self._connect(str(self.index))
         except sqlite3.OperationalError:
@@ -200,13 +200,13 @@ class Store:
     def _connect(name: str) -> sqlite3.Connection:
         index = sqlite3.connect(name, timeout=BUSY_TIMEOUT_S, isolation_level=None)
         try:
-            # A network filesystem cannot share WAL's memory: SQLite then stays with its rollback journal by itself.
+            # On a network filesystem, which cannot share WAL's memory, SQLite keeps its rollback journal by itself.
             index.execute("PRAGMA journal_mode = WAL")
             index.execute("PRAGMA synchronous = NORMAL")
             (version,) = index.execute("PRAGMA user_version").fetchone()
             if version != INDEX_VERSION:
                 index.execute("BEGIN IMMEDIATE")
-                if version:  # another version's rows mean something else
+                if version:  # rows of another version have other columns
                     index.execute("DROP TABLE IF EXISTS runs")
                 index.execute(
                     "CREATE TABLE IF NOT EXISTS runs (path TEXT PRIMARY KEY, size INTEGER, time_ns INTEGER, entry TEXT)"

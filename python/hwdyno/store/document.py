@@ -1,4 +1,4 @@
-"""Turns a Run into its JSON document and back, and describes that document in JSON Schema."""
+"""Converts a Run to its JSON document and back, and describes the document in JSON Schema."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import json
 import math
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from datetime import datetime, timezone
 from functools import cache
 from typing import Any, TypeVar
 
+from hwdyno.axes import with_field_axes
 from hwdyno.machine import Machine, survey_of
 from hwdyno.printable import escaped
 from hwdyno.statistics import Histogram
 from hwdyno.store.files import StoreError
-from hwdyno.words import SCHEMA, Run
+from hwdyno.words import SCHEMA, Axis, ExperimentResult, Run
 
 SCHEMA_ID = "urn:hwdyno:schema:run:2"
 
@@ -23,7 +24,7 @@ T = TypeVar("T")
 
 
 def new_id(now: datetime | None = None) -> str:
-    """Give a Run its name: the UTC time, so that names sort by age, and a few random letters against clashes."""
+    """A new Run's name: the UTC time, so that names sort by age, and a few random letters against collisions."""
     return f"{now or datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
@@ -38,13 +39,13 @@ def _adapter(kind: Any) -> Any:
 
 
 def word_from(kind: Callable[..., T], plain: Any) -> T:
-    """Make one of the words of what JSON held. Raises ``ValueError`` when it does not fit."""
+    """Build one of the words from parsed JSON. Raises ``ValueError`` if it does not fit."""
     word: T = _adapter(kind).validate_python(plain)
     return word
 
 
 def plain_of(kind: Callable[..., Any], value: object) -> Any:
-    """Turn one of the words into what JSON can hold. Raises ``StoreError`` for a figure that is not finite."""
+    """Convert one of the words to plain JSON values. Raises ``StoreError`` for a figure that is not finite."""
     plain = _adapter(kind).dump_python(value, mode="json", fallback=_native)
     wrong = next(_not_finite(plain, ""), None)
     if wrong is not None:
@@ -53,7 +54,7 @@ def plain_of(kind: Callable[..., Any], value: object) -> Any:
 
 
 def _native(value: Any) -> Any:
-    """Turn a number of a numerical library into Python's own."""
+    """Convert a number of a numerical library to Python's."""
     return value.item() if hasattr(value, "item") else str(value)
 
 
@@ -73,12 +74,12 @@ def _no_constant(name: str) -> None:
 
 
 def to_json(run: Run, indent: int | None = None) -> str:
-    """Write a Run as its document. Raises ``StoreError`` for a figure that is not finite."""
+    """Serialize a Run. Raises ``StoreError`` for a figure that is not finite."""
     return escaped(json.dumps(plain_of(Run, run), indent=indent, ensure_ascii=False, allow_nan=False))
 
 
 def from_json(text: str | bytes, name: str = "this document") -> Run:
-    """Read a Run from its document; ``name`` stands in the message when it is none.
+    """Parse a Run's document; ``name`` is used in error messages.
 
     Raises ``StoreError`` in one line for text that is not JSON, not a Run, or a Run of a newer schema.
     """
@@ -92,14 +93,12 @@ def from_json(text: str | bytes, name: str = "this document") -> Run:
         ) from None
     schema = plain.get("schema") if isinstance(plain, dict) else None
     upgrade = _UPGRADES.get(schema) if isinstance(schema, str) else None
-    if upgrade is not None:
-        plain = upgrade(plain)
-    elif schema != SCHEMA:
+    if upgrade is None and schema != SCHEMA:
         if isinstance(schema, str) and schema.startswith("hwdyno.run/"):
             raise StoreError(f"{name} has schema {schema}, this hwdyno reads {SCHEMA}: update hwdyno to read it")
         raise StoreError(f"{name} is not a Run of hwdyno: it has no schema {SCHEMA}")
     try:
-        run = word_from(Run, plain)
+        run = word_from(Run, plain) if upgrade is None else upgrade(plain)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -126,20 +125,37 @@ def _contradictions(run: Run) -> Iterator[str]:
             yield f"experiments.{at}.points: a latency is {_one_line(error)}"
 
 
-def _from_1(plain: dict[str, Any]) -> dict[str, Any]:
-    """A document of schema 1 in the form of schema 2."""
+_OPTIONS_1 = {
+    "training_checkpoint": Axis("model", option="checkpoint"),
+    "training_kv_cache": Axis("model", option="kv-cache"),
+    "training_vector_search": Axis("index", option="vector-search"),
+}
+_COMMANDS_1 = {"compute_clock": "compute clock", "network_ping": "network ping"}
+"""What schema 1 knew by the kernel alone."""
+
+
+def _from_1(plain: dict[str, Any]) -> Run:
+    """A document of schema 1, whose axes are the field's: it has no declarations."""
     survey = plain.get("machine")
     machines = [survey_of(Machine.of_survey(survey))] if isinstance(survey, dict) and survey else []
     rest = {key: value for key, value in plain.items() if key != "machine"}
-    return {**rest, "machines": machines, "schema": SCHEMA}
+    run: Run = word_from(Run, {**rest, "machines": machines, "schema": SCHEMA})
+    return replace(run, experiments=tuple(map(_declared_1, run.experiments)))
 
 
-_UPGRADES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"hwdyno.run/1": _from_1}
-"""By the schema of an older document: what makes it one of today."""
+def _declared_1(result: ExperimentResult) -> ExperimentResult:
+    known, option = with_field_axes(result).declaration, _OPTIONS_1.get(result.kernel)
+    axes = known.axes if option is None else (option, *known.axes)
+    command = _COMMANDS_1.get(result.kernel, "")
+    return replace(result, declaration=replace(known, axes=axes, command=command))
+
+
+_UPGRADES: dict[str, Callable[[dict[str, Any]], Run]] = {"hwdyno.run/1": _from_1}
+"""By the schema of an older document: what reads it as one of today."""
 
 
 def json_schema() -> dict[str, Any]:
-    """Give the JSON Schema (draft 2020-12) of a Run's document, with the words' own explanations."""
+    """The JSON Schema (draft 2020-12) of a Run's document, with the docstrings of the words."""
     schema = _adapter(Run).json_schema(mode="serialization")
     definitions: dict[str, Any] = schema.setdefault("$defs", {})
     for name, kind in _words().items():
@@ -158,7 +174,7 @@ def _words() -> dict[str, type]:
 
 
 def _describe(schema: dict[str, Any], kind: type) -> None:
-    """Add what the source says of each field (the string below it) to its part of the schema."""
+    """Add each field's docstring (the string below it in the source) to the schema."""
     import ast
     import inspect
     import textwrap

@@ -1,4 +1,4 @@
-"""Writes files that appear whole or not at all, and says in one line why one could not be written."""
+"""Writes files atomically, and explains a failure in one line."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hwdyno.words import UserError
 
 
 class StoreError(UserError):
-    """What the store could not do: one line with the cause and what mends it."""
+    """A failure of the store: one line with the cause and the remedy."""
 
 
 def write_once(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all, and never in the place of another."""
+    """Write a new file atomically; never replace an existing one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
@@ -32,9 +32,9 @@ def write_once(path: Path, text: str) -> None:
 
 
 def publish(temporary: Path, path: Path) -> None:
-    """Give a file its final name in one step. Raises ``FileExistsError`` rather than replace another."""
+    """Rename a file atomically. Raises ``FileExistsError`` rather than replace another file."""
     try:
-        os.link(temporary, path)  # unlike a rename, it refuses to replace
+        os.link(temporary, path)  # unlike a rename, it does not replace
     except OSError as error:
         if error.errno not in {errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK}:
             raise
@@ -48,14 +48,14 @@ def publish(temporary: Path, path: Path) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it, however often the system takes only a part."""
+    """Write all data, also if the system takes it in parts."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
 def sync_directory(path: Path) -> None:
-    """Make the names in a directory last."""
+    """Sync a directory's entries to storage."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -64,7 +64,7 @@ def sync_directory(path: Path) -> None:
 
 
 def cause(error: OSError) -> str:
-    """Say why the system refused, and what mends it where that is known."""
+    """Explain why the system refused, with the remedy if known."""
     if error.errno == errno.ENOSPC:
         return "the disk is full: free some room, or set HWDYNO_HOME elsewhere"
     if error.errno == errno.EROFS:

@@ -1,4 +1,4 @@
-"""Sums up a Run in the one line that the history shows."""
+"""Summarizes a Run as one line of the history."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Entry:
     """A ``Status``, or ``running`` or ``unreadable``."""
     points: int
     headline: tuple[tuple[str, float, str], ...]
-    """The best throughput of each experiment: its name, value and unit."""
+    """Each experiment's best throughput: name, value and unit."""
     path: str
     error: str = ""
-    """Why it cannot be read, in one line."""
+    """Why the document cannot be read, in one line."""
 
 
 def status_of(run: Run) -> Status:
-    """Say in one word how far a Run can be trusted."""
+    """How far a Run can be trusted, in one word."""
     validities = {point.validity for experiment in run.experiments for point in experiment.points}
     if not validities:
         return "empty"
@@ -46,14 +46,14 @@ def status_of(run: Run) -> Status:
 
 
 def machine_of(run: Run) -> str:
-    """Name a Run's machine in a few words: its first host, how many more, and the processor."""
+    """A Run's machine in a few words: first host, number of others, processor."""
     more = f" and {len(run.machines) - 1} more" if len(run.machines) > 1 else ""
     parts = (f"{run.machine.hostname or 'unnamed'}{more}" if more else run.machine.hostname, run.machine.cpu.model)
     return ", ".join(part for part in parts if part) or "unknown"
 
 
 def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
-    """Sum up a Run; ``verdict`` is given where the document cannot tell, as for one that still goes on."""
+    """Summarize a Run; ``verdict`` overrides the status, for a Run that is still going on."""
     headline = []
     for experiment in run.experiments:
         sound = [point.throughput for point in experiment.points if point.validity != "invalid"]
@@ -75,12 +75,12 @@ def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
 
 
 def entry_from(text: str, path: Path) -> Entry:
-    """Read a line back from the index."""
+    """Parse a line of the index."""
     plain = json.loads(text)
     headline = tuple((str(name), float(value), str(unit)) for name, value, unit in plain["headline"])
     return Entry(**{**plain, "headline": headline, "path": str(path)})
 
 
 def unreadable(path: Path, error: StoreError) -> Entry:
-    """List a document that cannot be read, with the reason."""
+    """The line of a document that cannot be read, with the reason."""
     return Entry(path.stem, "", "", "", "", "unreadable", 0, (), str(path), str(error))

@@ -1,4 +1,4 @@
-"""Keeps the points of a Run that is being measured, each on the disk as it ends."""
+"""Stores the points of a Run that is being measured, each synced to storage as it ends."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ JOURNAL = "hwdyno.journal/1"
 
 
 class Writer:
-    """The journal of a Run that is being measured; also a context, which leaves the journal when it fails.
+    """The journal of a Run that is being measured; as a context manager it keeps the journal after an exception.
 
-    Every line is on the disk before the call returns. The process holds a lock on the file, by which
-    others see that the Run still goes on.
+    Every line is synced to storage before the call returns. A lock on the file shows other processes that the
+    Run is still being measured.
     """
 
     def __init__(self, path: Path, run: Run, save: Callable[[Run], Path]) -> None:
         self._save = save
         self.path = path
         self._names = {experiment.name for experiment in run.experiments}
-        # It gets its name when it is locked and begun, so that nobody reads it before.
+        # It gets its name once it is locked and has its first line, so that nobody reads it earlier.
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         head = {"journal": JOURNAL, "run": plain_of(Run, run)}
         try:
@@ -49,24 +49,24 @@ class Writer:
                 temporary.unlink(missing_ok=True)
 
     def experiment(self, result: ExperimentResult) -> None:
-        """Add an experiment that was not there at the beginning."""
+        """Add an experiment that was not planned at the start."""
         self._append({"opens": plain_of(ExperimentResult, result)})
         self._names.add(result.name)
 
     def point(self, experiment: str, measurement: Measurement) -> None:
-        """Store one point as it ends; a later state of the same point takes its place."""
+        """Store a point; a later state of the same point replaces it."""
         self._known(experiment)
         self._append({"experiment": experiment, "point": plain_of(Measurement, measurement)})
 
     def peer(self, experiment: str, result: PeerResult) -> None:
-        """Store what a peer reached on a point."""
+        """Store a peer's result on a point."""
         self._known(experiment)
         self._append({"experiment": experiment, "peer": plain_of(PeerResult, result)})
 
     def finish(self, run: Run) -> Path:
         """Store the whole Run as its document and remove the journal.
 
-        Raises ``StoreError`` when there is no room; the journal is then kept, and the Run can still be loaded.
+        Raises ``StoreError`` if there is no space; the journal is then kept, and the Run can still be loaded.
         """
         try:
             path = self._save(run)
@@ -78,13 +78,13 @@ class Writer:
 
     def abandon(self) -> None:
         """Close the journal and remove it."""
-        # Removed before it is unlocked, so that nobody sees it as the journal of a killed process.
+        # Removed before it is unlocked, so that it never looks like the journal of a killed process.
         with contextlib.suppress(OSError):
             self.path.unlink(missing_ok=True)
         self.close()
 
     def close(self) -> None:
-        """Close the journal and leave it."""
+        """Close the journal and keep it."""
         self._file.close()
 
     def __enter__(self) -> Writer:
@@ -104,7 +104,7 @@ class Writer:
             write_all(self._file.fileno(), line)
             os.fsync(self._file.fileno())
         except OSError as error:
-            # A torn line would spoil the next one.
+            # A partial line would corrupt the next one.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file.fileno(), end)
             raise StoreError(
@@ -113,7 +113,7 @@ class Writer:
 
 
 def from_journal(text: bytes, path: Path) -> Run:
-    """Make a valid partial Run of a journal; the last line may be torn."""
+    """Read a journal into a valid partial Run; the last line may be incomplete."""
     lines = text.split(b"\n")
     try:
         head = json.loads(lines[0])
@@ -149,8 +149,8 @@ def from_journal(text: bytes, path: Path) -> Run:
     return replace(run, experiments=tuple(experiments.values()), interrupted=True, degraded=(*run.degraded, why))
 
 
-def is_held(path: Path) -> bool:
-    """Say whether a living process writes this journal."""
+def is_being_written(path: Path) -> bool:
+    """Whether a running process is writing this journal."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -162,6 +162,6 @@ def is_held(path: Path) -> bool:
 
 
 def _with(points: tuple[Measurement, ...], point: Measurement) -> tuple[Measurement, ...]:
-    """The points with this one, in the place of an earlier state of itself where there is one."""
+    """The points with this one added, in place of its earlier state if there is one."""
     same = [index for index, earlier in enumerate(points) if earlier.parameters == point.parameters]
     return (*points[: same[0]], point, *points[same[0] + 1 :]) if same else (*points, point)

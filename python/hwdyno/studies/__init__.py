@@ -1,7 +1,7 @@
-"""Published characterizations, one file each: what they asked, what they found, and their tables made of a Run.
+"""Published characterizations, one file each: their sweeps, their figures, and their tables made from a Run.
 
-A study is data, and right of the wall: its questions are plain axes, from which the command line makes
-experiments, and its tables and observations come from any Run that answers them.
+A study is data: its questions are plain axes, from which experiments are made, and its tables and observations
+are made from any Run that has those experiments.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import csv
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
+from hwdyno.studies.common import experiment, number, whole
+from hwdyno.units import format_duration, format_size
 from hwdyno.words import Parameters, Run, Scalar, UserError
 
 Block = Mapping[str, Scalar | tuple[Scalar, ...]]
@@ -21,7 +23,7 @@ Block = Mapping[str, Scalar | tuple[Scalar, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One sweep of a study, at the study's own sizes; it becomes an experiment."""
+    """One sweep of a study, at the study's sizes; it becomes an experiment."""
 
     name: str
     """``resource.question``."""
@@ -32,8 +34,7 @@ class Question:
     """Axes with their values; each block is a full combination."""
     fixed: Parameters = field(default_factory=dict)
     brief: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
-    """Axes of which fewer values are asked where the study is not done at full length: what those leave out takes
-    long, or tells little more."""
+    """Axes with fewer values for a run that is shorter than the study: the others take long or add little."""
     size_bytes: int = 1 << 30
     runtime_s: float = 30.0
     startdelay_s: float = 0.0
@@ -41,7 +42,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with its title; units stand in the columns' names."""
+    """A table with its title; units are in the column names."""
 
     title: str
     columns: tuple[str, ...]
@@ -59,9 +60,9 @@ class Study:
     tables: Callable[[Run], list[Table]]
     observations: Callable[[Run], list[str]]
     mistakes: tuple[str, ...]
-    """What is wrong in the published study, a sentence each."""
+    """Errors in the published study, a sentence each."""
     method: bool = False
-    """Not a published characterization but a method of testing, with a command of its own."""
+    """Whether it is a test method with a separate command instead of a published characterization."""
 
 
 def all() -> tuple[Study, ...]:
@@ -82,7 +83,7 @@ def is_known(name: str) -> bool:
 
 
 def find(name: str) -> Study:
-    """The study called so. Raises ``UserError``."""
+    """Look up a study by name. Raises ``UserError``."""
     for study in _every():
         if study.name == name:
             return study
@@ -90,23 +91,71 @@ def find(name: str) -> Study:
 
 
 def tables(run: Run) -> list[Table]:
-    """The tables of the Run's study; none for a Run of no study."""
+    """The tables of the Run's study; empty without one."""
     return find(run.study).tables(run) if run.study else []
 
 
 def observations(run: Run) -> list[str]:
-    """What the study's readers would ask, answered by this Run in sentences: scaling first, mistakes last."""
+    """The study's conclusions for this Run, a sentence each: scaling first, the study's errors last."""
     if not run.study:
         return []
-    from hwdyno.studies.common import scaling
-
     study = find(run.study)
     wrong = [f"In the published study: {mistake}" for mistake in study.mistakes]
-    return [*scaling(study, run), *study.observations(run), *wrong]
+    return [*_scaling(study, run), *study.observations(run), *wrong]
 
 
 @cache
 def published(table: str, study: str) -> tuple[dict[str, str], ...]:
-    """The rows of a study in a published table, such as ``storage-fio``."""
+    """A study's rows of a published table, such as ``storage-fio``."""
     text = (resources.files("hwdyno") / "data" / "published" / f"{table}.csv").read_text(encoding="utf-8")
     return tuple(row for row in csv.DictReader(text.splitlines()) if row["study"] == study)
+
+
+def _scaling(study: Study, run: Run) -> list[str]:
+    """Sentences on how far this Run's sizes and times are below the study's."""
+    sentences = []
+    measured = {one.resource for one in run.experiments}
+    for question in study.questions:
+        result = experiment(run, question.name)
+        if question.name.partition(".")[0] not in measured:
+            continue  # Left out by --only.
+        if result is None:
+            sentences.append(f"{question.name} was not measured.")
+            continue
+        size = max(number(whole(result, point), "size", 0) for point in result.points)
+        runtime_s = sum(point.elapsed_s / max(1, point.repeats) for point in result.points) / len(result.points)
+        parts = []
+        if size and size < question.size_bytes:
+            parts.append(f"a file of {format_size(size)} instead of {format_size(question.size_bytes)}")
+        if runtime_s < 0.95 * question.runtime_s:
+            repeats = min(point.repeats for point in result.points)
+            parts.append(
+                f"{repeats} or more readings of {format_duration(runtime_s)} a point instead of one of "
+                f"{format_duration(question.runtime_s)}"
+            )
+        if question.startdelay_s and not any(whole(result, point).get("startdelay") for point in result.points):
+            parts.append(f"no start delay instead of {format_duration(question.startdelay_s)}")
+        largest = max((number(whole(result, point), "bs") for point in result.points), default=0)
+        largest_of_study = max(_values(question.blocks, "bs"), default=0)
+        if 0 < largest < largest_of_study:
+            parts.append(f"blocks of at most {format_size(largest)} instead of {format_size(largest_of_study)}")
+        most = max((number(whole(result, point), "n", 0) for point in result.points), default=0)
+        full = max(_values(question.blocks, "n"), default=0)
+        if 0 < most < full:
+            parts.append(f"at most {most} equations instead of {full}")
+        for axis in question.brief:
+            values = {whole(result, point).get(axis) for point in result.points}
+            every = set(_values(question.blocks, axis))
+            if axis != "n" and len(values) < len(every):
+                parts.append(f"{len(values)} of {len(every)} values of {axis}")
+        if parts:
+            sentences.append(f"{question.name} is scaled down (profile {run.profile}): {', '.join(parts)}.")
+    return sentences
+
+
+def _values(blocks: Iterable[object], axis: str) -> list[int]:
+    found: list[int] = []
+    for block in blocks:
+        values = block.get(axis, ()) if isinstance(block, dict) else ()
+        found += [value for value in (values if isinstance(values, tuple) else (values,)) if isinstance(value, int)]
+    return found

@@ -1,20 +1,20 @@
-"""The network's part of the cloud VM's study: 64 KiB x 65536 each way, by threads, on one node and between two."""
+"""The network part of the cloud VM study: 64 KiB x 65536 each way, by threads, on one node and between two."""
 
 from __future__ import annotations
 
 from hwdyno.studies import Question, Table, published
 from hwdyno.studies.common import NONE, experiment, number, sound, whole
-from hwdyno.units import format_ns, format_percent, format_quantity
+from hwdyno.units import as_number, format_ns, format_percent, format_quantity
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, PeerResult, Run
 
 TCP, UDP, TRIPS, PING = "network.tcp", "network.udp", "network.round_trip", "network.echo"
 TWO_NODES = "_two_nodes"
-"""What the name of a question ends in where the server is not on this node."""
+"""Suffix of a question's name if the server is on another node."""
 STUDY = "cloud-vm-suite"
 THREADS = (1, 2, 4, 8)
 BLOCK_BYTES = 64 << 10
 DATAGRAM_BYTES = 65_507
-"""What UDP carries at most of 64 KiB."""
+"""The largest UDP payload below 64 KiB."""
 PING_BYTES = 64_000
 RULES = (
     "network_no_link",
@@ -66,7 +66,7 @@ QUESTIONS = (
 
 
 def tables(run: Run) -> list[Table]:
-    """Throughput and latency by threads, a table each for one node and for two."""
+    """Throughput and latency by threads, in separate tables for one node and for two."""
     made = []
     for suffix, where, path in _NODES:
         rows = [*_rows(experiment(run, TCP + suffix), "TCP"), *_rows(experiment(run, UDP + suffix), "UDP")]
@@ -78,12 +78,12 @@ def tables(run: Run) -> list[Table]:
         if echoes := experiment(run, PING + suffix):
             made.append(_echoes(echoes, where))
         if rows:
-            made.append(_beside(run, suffix, where, path))
+            made.append(_published_best(run, suffix, where, path))
     return made
 
 
 def _points(result: ExperimentResult, axis: str, protocol: str = "") -> dict[int, tuple[int, Measurement]]:
-    """Each point with its place, by the value of an axis."""
+    """Index and Measurement of each point, by the value of an axis."""
     return {
         number(whole(result, point), axis): (at, point)
         for at, point in enumerate(result.points)
@@ -96,8 +96,7 @@ def _gbit_s(bytes_s: float) -> str:
 
 
 def _detail(details: object, name: str) -> float | None:
-    value = details.get(name) if isinstance(details, dict) else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return as_number(details.get(name)) if isinstance(details, dict) else None
 
 
 def _rows(result: ExperimentResult | None, protocol: str) -> list[tuple[str, ...]]:
@@ -153,8 +152,8 @@ def _echoes(result: ExperimentResult, where: str) -> Table:
         latency = point.latency_ns
         if latency is None:
             continue
-        own = (latency.mean, latency.p50, latency.p99, latency.max)
-        rows.append(("hwdyno", *map(format_ns, own)))
+        ours = (latency.mean, latency.p50, latency.p99, latency.max)
+        rows.append(("hwdyno", *map(format_ns, ours)))
         for peer in (one for one in result.peers if one.point == at and one.latency_ns_mean):
             longest = _of_peer(peer, "rtt_max_ns")
             mean = format_ns(peer.latency_ns_mean or 0)
@@ -162,8 +161,8 @@ def _echoes(result: ExperimentResult, where: str) -> Table:
     return Table(f"Network, {where}: ICMP echo of {PING_BYTES} B", ("", "mean", "p50", "p99", "max"), tuple(rows))
 
 
-def _beside(run: Run, suffix: str, where: str, path: str) -> Table:
-    """What the study's iperf3 reached, beside this Run's best."""
+def _published_best(run: Run, suffix: str, where: str, path: str) -> Table:
+    """The study's iperf3 results and this Run's best."""
     rows = []
     for row in published("network-iperf3", STUDY):
         result = experiment(run, (TCP if row["protocol"] == "tcp" else UDP) + suffix)
@@ -178,8 +177,8 @@ def _beside(run: Run, suffix: str, where: str, path: str) -> Table:
 
 
 def observations(run: Run) -> list[str]:
-    """The optimal number of threads of each protocol, and how near it comes to theory."""
-    said = []
+    """The optimal number of threads of each protocol, and its throughput relative to theory."""
+    sentences = []
     for suffix, where, _ in _NODES:
         for name, protocol in ((TCP, "TCP"), (UDP, "UDP")):
             result = experiment(run, name + suffix)
@@ -190,20 +189,20 @@ def observations(run: Run) -> list[str]:
             near = [point for point in points if point.throughput.value >= 0.9 * most.throughput.value]
             best = min(near, key=lambda point: number(whole(result, point), "streams"))
             count = number(whole(result, best), "streams")
-            said.append(
+            sentences.append(
                 f"Network, {where}, {protocol}: the optimal concurrency is {count} thread(s), the least within 10% of "
                 f"the most: {format_quantity(best.throughput)}{_theory(result, best)}."
             )
     if not any(experiment(run, question.name + TWO_NODES) for question in QUESTIONS):
-        said.append(
+        sentences.append(
             "Network: two nodes were not measured; start `hwdyno network server --bind ADDR` on the other and give "
             "--server ADDR here, or run as root, where two namespaces stand for them."
         )
-    return said
+    return sentences
 
 
 def _theory(result: ExperimentResult, point: Measurement) -> str:
-    # A path's ceilings name the number of streams; of one point the nearest one that it stays below says most.
+    # A path's ceilings depend on the number of streams; the lowest one above the point applies.
     bounds = [one for one in result.ceilings if one.unit == "bytes/s" and _is_for(one, result, point)]
     if not bounds:
         return ", with no link to hold it against"
@@ -213,7 +212,7 @@ def _theory(result: ExperimentResult, point: Measurement) -> str:
 
 def _is_for(ceiling: Ceiling, result: ExperimentResult, point: Measurement) -> bool:
     kind, _, key = ceiling.metric.partition("/")
-    told = whole(result, point)
+    parameters = whole(result, point)
     if kind == "copies":
-        return f"/{number(told, 'streams')}/" in f"/{key}/"
+        return f"/{number(parameters, 'streams')}/" in f"/{key}/"
     return kind == "wire"

@@ -1,4 +1,4 @@
-"""The storage of an edge board: does a big transfer fill the link?"""
+"""The storage of an edge board: does a large transfer fill the link?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LARGEST_CALL_BYTES = (2 << 30) - 4096
 """Linux moves at most this in one read or write (MAX_RW_COUNT, read(2))."""
 CORE_BOUND = 0.9
 
-# The study's name in the published tables is the board's.
+# The published tables name the study by the board.
 _PUBLISHED = "jetson-agx-orin"
 
 
@@ -36,22 +36,22 @@ def _published() -> dict[tuple[int, int], dict[str, str]]:
 
 
 def tables(run: Run) -> list[Table]:
-    """The study's table: minimum, average and maximum bandwidth over the samples, beside what was published."""
+    """The study's table: minimum, average and maximum bandwidth of the samples, and the published values."""
     result = experiment(run, QUESTION)
     if result is None:
         return []
     figures = _published()
     rows = []
     for point in sorted(result.points, key=_order):
-        told = whole(result, point)
-        block, depth = number(told, "bs"), number(told, "iodepth")
+        parameters = whole(result, point)
+        block, depth = number(parameters, "bs"), number(parameters, "iodepth")
         row = figures.get((block, depth)) or figures.get((4 << 30, depth) if depth == 4 else (0, 0))
         theirs = [mb_s(float(row[name]) * 1e9) for name in ("bw_min", "bw_avg", "bw_max")] if row else [NONE]
         latency = point.latency_ns
         rows.append(
             (
-                pattern(told),
-                format_size(number(told, "size", 0)),
+                pattern(parameters),
+                format_size(number(parameters, "size", 0)),
                 format_size(block),
                 str(depth),
                 *samples(point),
@@ -72,16 +72,16 @@ def _order(point: Measurement) -> tuple[int, int]:
 
 
 def observations(run: Run) -> list[str]:
-    """Whether big blocks fill the link, what bounds small ones, and how the biggest were moved."""
+    """Whether large blocks fill the link, what limits small ones, and how the largest were transferred."""
     result = experiment(run, QUESTION)
     if result is None:
         return []
-    told = [_link(result), _small(result), _split(result)]
-    return [sentence for sentence in told if sentence]
+    sentences = [_link(result), _small(result), _split(result)]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _link(result: ExperimentResult) -> str:
-    # Invalid points too: a figure above the link is the very thing to be said here.
+    # Invalid points count too: a figure above the link is what this sentence reports.
     best = max(result.points, key=lambda point: point.throughput.value)
     says = (
         f"The most is {format_quantity(best.throughput)}, with blocks of {format_size(number(best.parameters, 'bs'))} "
@@ -97,7 +97,7 @@ def _link(result: ExperimentResult) -> str:
 
 
 def _small(result: ExperimentResult) -> str:
-    """Is 4 KiB at 12 and 24 in flight the same, and is one core the reason?"""
+    """Whether 4 KiB blocks are equally fast at depth 12 and 24, and whether one core is the limit."""
     small = [point for point in sound(result.points) if _order(point)[0] == 4096]
     by_depth = {number(point.parameters, "iodepth"): point for point in small}
     if not {12, 24} <= by_depth.keys():

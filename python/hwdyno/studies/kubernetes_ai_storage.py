@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwdyno.studies import Study, Table, kubernetes_ai_inference, published
 from hwdyno.studies.common import NONE, mb_s, micros
-from hwdyno.units import format_size
+from hwdyno.units import as_number, format_size
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 NAME = "kubernetes-ai-storage"
@@ -33,13 +33,11 @@ def _samples(result: ExperimentResult) -> int:
 
 
 def _au(point: Measurement) -> float | None:
-    value = point.details.get("au_dlio")
-    return float(value) if isinstance(value, int | float) else None
+    return as_number(point.details.get("au_dlio"))
 
 
 def _cached(point: Measurement) -> float | None:
-    share = point.details.get("cached_share_by_device")
-    return float(share) if isinstance(share, int | float) else None
+    return as_number(point.details.get("cached_share_by_device"))
 
 
 def _need(result: ExperimentResult, point: Measurement) -> float | None:

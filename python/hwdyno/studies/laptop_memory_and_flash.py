@@ -1,7 +1,8 @@
-"""A laptop's memory and a flash drive: what does throughput cost in latency, and did the drive answer at all?"""
+"""A laptop's memory and a flash drive: the latency cost of throughput, and whether a cache answered for the drive."""
 
 from __future__ import annotations
 
+from hwdyno.axes import FIELD_AXES, read_share
 from hwdyno.studies import Question, Study, Table, published
 from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, pattern, whole
 from hwdyno.units import format_bytes_s, format_count, format_ns, format_size
@@ -13,7 +14,7 @@ LOADED, FLASH = "memory.loaded", "storage.flash"
 MIXES = ("1:0", "3:1", "2:1", "1:1")
 LEAST_POINTS = 5
 DELAYS = (0, 2, 8, 15, 50, 100, 200, 300, 400, 500, 700, 1000, 1300, 1700, 2500, 3500, 5000, 9000, 20000)
-"""MLC's own, in cycles."""
+"""MLC's delays, in cycles."""
 DELAYS_IN_BRIEF = (0, 50, 200, 500, 1000, 2500, 5000, 20000)
 
 
@@ -23,8 +24,8 @@ def tables(run: Run) -> list[Table]:
     if loaded := experiment(run, LOADED):
         grid: dict[tuple[str, int, int], Measurement] = {}
         for point in loaded.points:
-            told = whole(loaded, point)
-            grid[str(told.get("mix")), number(told, "block"), number(told, "delay", 0)] = point
+            parameters = whole(loaded, point)
+            grid[str(parameters.get("mix")), number(parameters, "block"), number(parameters, "delay", 0)] = point
         series = sorted({key[:2] for key in grid}, key=lambda key: (key[1], MIXES.index(key[0])))
         heads = ("delay, cycles", *(f"{mix}, {format_size(block)}" for mix, block in series))
         delays = sorted({delay for _, _, delay in grid})
@@ -57,14 +58,14 @@ def _drive(points: list[tuple[Parameters, Measurement]]) -> Table:
         for row in published("storage-fio", _PUBLISHED)
     }
     rows = []
-    for told, point in points:
-        share = {"randread": "100", "randwrite": "0"}.get(str(told.get("rw")), str(told.get("rwmixread")))
-        block = number(told, "bs")
+    for parameters, point in points:
+        share = f"{100 * (read_share(FIELD_AXES, parameters) or 0.0):.0f}"
+        block = number(parameters, "bs")
         rows.append(
             (
-                pattern(told),
+                pattern(parameters),
                 format_size(block),
-                str(told.get("iodepth")),
+                str(parameters.get("iodepth")),
                 format_count(point.rate.value) if point.rate else NONE,
                 mb_s(point.throughput.value),
                 micros(point.latency_ns.mean if point.latency_ns else None),
@@ -75,14 +76,18 @@ def _drive(points: list[tuple[Parameters, Measurement]]) -> Table:
 
 
 def _makers(points: list[tuple[Parameters, Measurement]]) -> Table:
-    """This drive at 4 KiB beside what makers say of theirs: the study's drive, its link, and an enterprise SSD."""
+    """This drive at 4 KiB compared with rated figures: the study's drive, its link, and an enterprise SSD."""
 
     def rate(word: str) -> str:
-        found = [p.rate.value for told, p in points if told.get("rw") == word and number(told, "bs") == 4096 and p.rate]
+        found = [
+            p.rate.value
+            for parameters, p in points
+            if parameters.get("rw") == word and number(parameters, "bs") == 4096 and p.rate
+        ]
         return f"{format_count(max(found))} IOPS" if found else NONE
 
     def speed(word: str) -> str:
-        found = [point.throughput.value for told, point in points if told.get("rw") == word]
+        found = [point.throughput.value for parameters, point in points if parameters.get("rw") == word]
         return mb_s(max(found)) if found else NONE
 
     rows = (
@@ -96,11 +101,11 @@ def _makers(points: list[tuple[Parameters, Measurement]]) -> Table:
 
 
 def observations(run: Run) -> list[str]:
-    """The compromise between throughput and latency, curve by curve, and what the drive's figures are of."""
-    said = []
+    """The best compromise of throughput and latency on each curve, and whether the drive's figures are valid."""
+    sentences = []
     if loaded := experiment(run, LOADED):
-        said += [sentence for curve in loaded.curves if (sentence := _compromise(curve))]
-        said.append(
+        sentences += [sentence for curve in loaded.curves if (sentence := _compromise(curve))]
+        sentences.append(
             "A block of 256 B at a random place is four lines, of which the first alone waits for its row: "
             "its bytes are useful bytes, as its bandwidth counts them."
         )
@@ -108,10 +113,14 @@ def observations(run: Run) -> list[str]:
         bad = sum(point.validity == "invalid" for point in flash.points)
         cached = sum("page_cache" in point.why for point in flash.points)
         if bad or cached:
-            said.append(f"{max(bad, cached)} of {len(flash.points)} points of the drive tell of a cache, not of it.")
+            sentences.append(
+                f"{max(bad, cached)} of {len(flash.points)} points of the drive tell of a cache, not of it."
+            )
         else:
-            said.append("Direct reads and writes reached the drive: the counters agree, and no ceiling is exceeded.")
-    return said
+            sentences.append(
+                "Direct reads and writes reached the drive: the counters agree, and no ceiling is exceeded."
+            )
+    return sentences
 
 
 def _compromise(curve: Curve) -> str:
@@ -119,7 +128,7 @@ def _compromise(curve: Curve) -> str:
     if best is None or floor is None or best.latency_ns is None or not floor.latency_ns:
         return ""
     if len(curve.points) < LEAST_POINTS or curve.state != "knee":
-        return ""  # Of a few points, or of a curve without a bend, any would be the best.
+        return ""  # With few points, or on a curve without a knee, any point could be the best.
     name = ", ".join(f"{name} {value}" for name, value in curve.series.items() if name in {"mix", "block"})
     return (
         f"Memory, {name}: the best compromise is a delay of {best.load:.0f} cycles, {format_bytes_s(best.throughput)} "

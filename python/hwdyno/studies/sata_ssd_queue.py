@@ -1,4 +1,4 @@
-"""A SATA drive's queue: where is the knee, which block size is best, and what do mixes cost?"""
+"""A SATA drive's queue: the knee, the best block size, and the cost of mixed reads and writes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NAME = "sata-ssd-queue"
 MIX, DEPTH, JOBS = "storage.mix", "storage.iodepth", "storage.jobs"
 PATTERNS = ("randread", "randwrite", "randrw 70/30", "randrw 50/50")
 MEET = 0.10
-"""Curves within this of each other are said to meet."""
+"""Curves within this share of each other meet."""
 PENALTY = 0.05
-"""A mix that loses less than this against taking turns costs nothing worth a word."""
+"""A mix penalty below this share is not reported."""
 
 
 def tables(run: Run) -> list[Table]:
-    """Bandwidth, IOPS and latency against block size, and against depth; and against jobs."""
+    """Bandwidth, IOPS and latency against block size, queue depth and jobs."""
     made = []
     if mix := experiment(run, MIX):
         made += _by_block(mix)
@@ -43,7 +43,7 @@ def tables(run: Run) -> list[Table]:
 
 
 def _grid(result: ExperimentResult) -> dict[tuple[str, int], Measurement]:
-    return {(pattern(told), number(told, "bs")): p for p in result.points for told in [whole(result, p)]}
+    return {(pattern(q), number(q, "bs")): p for p in result.points for q in [whole(result, p)]}
 
 
 def _by_block(result: ExperimentResult) -> list[Table]:
@@ -85,7 +85,7 @@ def _by_load(result: ExperimentResult, axis: str, title: str) -> Table:
 
 
 def _rated() -> Table:
-    """What the study itself read off, and the enterprise drive that it compares with."""
+    """The study's figures, and those of the enterprise drive that it compares with."""
     rows = (
         ("the study's drive (SATA)", "ceiling read off by eye", "240 MiB/s", "251.7"),
         ("the study's drive (SATA)", "best block size at depth 8", "16 KiB", NONE),
@@ -98,14 +98,14 @@ def _rated() -> Table:
 
 def observations(run: Run) -> list[str]:
     """The knee and ceiling, the best block size, the mix penalty, and whether jobs help, each in a sentence."""
-    told = []
+    sentences = []
     if depth := experiment(run, DEPTH):
-        told += _depth(depth)
+        sentences += _depth(depth)
     if mix := experiment(run, MIX):
-        told += [_block(mix), _penalty(mix), _meeting(mix)]
+        sentences += [_block(mix), _penalty(mix), _meeting(mix)]
     if jobs := experiment(run, JOBS):
-        told.append(_jobs(jobs))
-    return [sentence for sentence in told if sentence]
+        sentences.append(_jobs(jobs))
+    return [sentence for sentence in sentences if sentence]
 
 
 def _depth(result: ExperimentResult) -> list[str]:
@@ -115,14 +115,14 @@ def _depth(result: ExperimentResult) -> list[str]:
     found = f"4 KiB random reads tend to {_ceiling(curve)}"
     if curve.state == "still rising":
         return [f"{found}, and still rise at the deepest queue; the study read 240 MiB/s (251.7 MB/s) off by eye."]
-    told = [f"{found}; the study read a ceiling of 240 MiB/s (251.7 MB/s) off by eye."]
+    sentences = [f"{found}; the study read a ceiling of 240 MiB/s (251.7 MB/s) off by eye."]
     if curve.best is not None:
         latency = f" at {format_ns(curve.best.latency_ns)} each" if curve.best.latency_ns else ""
-        told.append(
+        sentences.append(
             f"The best depth is {curve.best.load:.0f}: the least that reaches 90% of that{latency} "
             f"(the study: 8, by eye){_price(result, curve)}."
         )
-    return told
+    return sentences
 
 
 def _ceiling(curve: Curve) -> str:
@@ -131,7 +131,7 @@ def _ceiling(curve: Curve) -> str:
 
 
 def _price(result: ExperimentResult, curve: Curve) -> str:
-    """What the deepest queue costs in latency, against the best depth."""
+    """The latency cost of the deepest queue, relative to the best depth."""
     deepest = result.points[curve.points[-1]]
     if curve.best is None or not curve.best.latency_ns or deepest.latency_ns is None or not curve.best.throughput:
         return ""
@@ -141,7 +141,7 @@ def _price(result: ExperimentResult, curve: Curve) -> str:
 
 
 def _block(result: ExperimentResult) -> str:
-    """The least block size that reaches 90% of the most, by pattern."""
+    """The smallest block size that reaches 90% of the maximum, by pattern."""
     found = []
     for kind, (rw, share) in {
         "randread": ("randread", None),
@@ -165,7 +165,7 @@ def _block(result: ExperimentResult) -> str:
 
 
 def _turns(grid: dict[tuple[str, int], Measurement], kind: str, block: int) -> tuple[float, float] | None:
-    """A mix's loss against serving the same reads and writes in turn, and the least that it can be.
+    """A mix's loss relative to serving the same reads and writes in turn, and its lower bound.
 
     In turn, X = 1 / (r / Xr + (1 - r) / Xw).
     """

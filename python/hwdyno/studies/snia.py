@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hwdyno.axes import FIELD_AXES, read_share
 from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, Histogram, SniaWindow, snia_window
 from hwdyno.studies import Study, Table
 from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, whole
@@ -12,37 +13,37 @@ from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
 
 PREFIX = "storage.snia-"
 CELL_S = 60.0
-"""What the specification gives each workload in each round."""
+"""Time of each workload in each round by the specification."""
 TRACKED: dict[str, tuple[Parameters, str]] = {
     "iops": ({"rw": "randwrite", "bs": 4096}, "IOPS of random writes of 4 KiB"),
     "throughput": ({"rw": "write", "bs": 1 << 20}, "bandwidth of sequential writes of 1 MiB"),
     "latency": ({"rw": "randwrite", "bs": 4096}, "mean latency of random writes of 4 KiB"),
     "demand": ({"numjobs": 32, "iodepth": 32}, "IOPS of 32 threads at depth 32"),
 }
-"""By test: the workload whose rounds must be steady, and what of it."""
+"""By test: the workload whose rounds must be steady, and its metric."""
 
 
 def name_of(run: Run) -> str:
-    """Which of SNIA's tests a Run is: ``iops``, ``throughput``, ``latency`` or ``demand``."""
+    """The SNIA test of a Run: ``iops``, ``throughput``, ``latency`` or ``demand``."""
     return run.study.removeprefix("snia-")
 
 
 def tracked(result: ExperimentResult, test: str) -> list[tuple[int, float]]:
-    """The rounds of the tracked workload, each with what it came to: operations/s, bytes/s or ns."""
+    """The tracked workload's metric in each round: operations/s, bytes/s or ns."""
     wanted = TRACKED[test][0]
     points = [p for p in result.points if all(p.parameters.get(name) == value for name, value in wanted.items())]
     return sorted((number(point.parameters, "round"), variable(point, test)) for point in points)
 
 
 def variable(point: Measurement, test: str) -> float:
-    """What a test tracks of a point."""
+    """The metric of a point that a test tracks."""
     if test == "latency":
         return point.latency_ns.mean if point.latency_ns else 0.0
     value = point.rate if test != "throughput" and point.rate else point.throughput
     return value.value
 
 
-def said(value: float, test: str) -> str:
+def with_unit(value: float, test: str) -> str:
     """A tracked value with its unit."""
     if test == "latency":
         return format_ns(value)
@@ -59,9 +60,8 @@ def window_of(run: Run) -> tuple[list[tuple[int, float]], SniaWindow | None]:
 
 def _mix(parameters: Parameters) -> str:
     """Reads to writes: ``65/35``."""
-    word = str(parameters.get("rw", "")).removeprefix("rand")
-    share = {"read": 100, "write": 0}.get(word, number(parameters, "rwmixread", 50))
-    return f"{share}/{100 - share}"
+    reads = round(100 * (read_share(FIELD_AXES, parameters) or 0.0))
+    return f"{reads}/{100 - reads}"
 
 
 def _matrix(
@@ -72,7 +72,9 @@ def _matrix(
     heads: tuple[Callable[[object], str], Callable[[object], str], str],
     cell: Callable[[Measurement], str],
 ) -> Table:
-    cells = {(rows(told), columns(told)): cell(p) for p in result.points for told in [whole(result, p)]}
+    cells = {
+        (rows(parameters), columns(parameters)): cell(p) for p in result.points for parameters in [whole(result, p)]
+    }
     across = list(dict.fromkeys(column for _, column in cells))
     down = list(dict.fromkeys(row for row, _ in cells))
     of_row, of_column, corner = heads
@@ -84,7 +86,9 @@ def _by_size(result: ExperimentResult, title: str, cell: Callable[[Measurement],
     def size(value: object) -> str:
         return format_size(value) if isinstance(value, int) else str(value)
 
-    return _matrix(result, title, lambda told: told.get("bs"), _mix, (size, str, "block size \\ reads/writes"), cell)
+    return _matrix(
+        result, title, lambda parameters: parameters.get("bs"), _mix, (size, str, "block size \\ reads/writes"), cell
+    )
 
 
 def _iops(point: Measurement) -> str:
@@ -96,14 +100,14 @@ def _mean(point: Measurement) -> str:
 
 
 def _five_nines(point: Measurement) -> str:
-    """The latency that one in 100 000 exceeds, where so many were measured."""
+    """The 99.999th percentile of latency, with at least 100 000 operations."""
     if point.latency_ns is None or not point.latency_ns.histogram or point.latency_ns.count < 100_000:
         return NONE
     return micros(Histogram.unpack(point.latency_ns.histogram).quantile(0.99999))
 
 
 def tables(run: Run) -> list[Table]:
-    """The test's own tables, then the rounds and the window that they come from."""
+    """The test's tables, then the rounds and the measurement window."""
     test = name_of(run)
     result = experiment(run, f"{PREFIX}{test}")
     made: list[Table] = []
@@ -126,8 +130,8 @@ def tables(run: Run) -> list[Table]:
                 _matrix(
                     result,
                     f"{title}, by threads and depth",
-                    lambda told: told.get("numjobs"),
-                    lambda told: told.get("iodepth"),
+                    lambda parameters: parameters.get("numjobs"),
+                    lambda parameters: parameters.get("iodepth"),
                     (str, str, "threads \\ depth"),
                     cell,
                 )
@@ -144,14 +148,14 @@ def _steady(run: Run) -> list[Table]:
     rows = []
     for at, (count, value) in enumerate(rounds, 1):
         against = f"{value / window.mean:.1%}" if window and at in inside else NONE
-        rows.append((str(count), said(value, test), "yes" if at in inside else "no", against))
+        rows.append((str(count), with_unit(value, test), "yes" if at in inside else "no", against))
     made = [Table(f"Rounds: {TRACKED[test][1]}", ("round", "value", "in the window", "of its mean"), tuple(rows))]
     if window:
         judged = (
-            ("mean of the window", said(window.mean, test), NONE, NONE),
+            ("mean of the window", with_unit(window.mean, test), NONE, NONE),
             (
                 "allowed range, 90% to 110%",
-                f"{said(0.9 * window.mean, test)} to {said(1.1 * window.mean, test)}",
+                f"{with_unit(0.9 * window.mean, test)} to {with_unit(1.1 * window.mean, test)}",
                 NONE,
                 NONE,
             ),
@@ -168,15 +172,15 @@ def _steady(run: Run) -> list[Table]:
 
 
 def observations(run: Run) -> list[str]:
-    """Whether it is steady, what was shortened, and the figures that people compare."""
+    """Whether steady state was reached, what was shortened, and the headline figures."""
     test = name_of(run)
-    told = [_verdict(run), *_shortened(run)]
+    sentences = [_verdict(run), *_shortened(run)]
     result = experiment(run, f"{PREFIX}{test}")
     points = (
         {
-            (str(told["rw"]), number(told, "bs")): p
+            (str(given["rw"]), number(given, "bs")): p
             for p in (result.points if result else ())
-            for told in [whole(result, p)]
+            for given in [whole(result, p)]
         }
         if result
         else {}
@@ -185,17 +189,17 @@ def observations(run: Run) -> list[str]:
         for rw, word in (("randread", "reads"), ("randwrite", "writes")):
             point = points.get((rw, 4096))
             if point is not None and point.rate:
-                told.append(f"4 KiB random {word}: {_iops(point)} IOPS, {_mean(point)} µs on average.")
+                sentences.append(f"4 KiB random {word}: {_iops(point)} IOPS, {_mean(point)} µs on average.")
     if test == "demand" and result is not None and result.points:
         best = max(result.points, key=lambda point: point.rate.value if point.rate else 0.0)
         enough = [p for p in result.points if p.rate and best.rate and p.rate.value >= 0.9 * best.rate.value]
         least = min(enough, key=lambda p: p.latency_ns.mean if p.latency_ns else float("inf"))
-        told.append(
+        sentences.append(
             f"The most is {_iops(best)} IOPS; {number(least.parameters, 'numjobs')} thread(s) at depth "
             f"{number(least.parameters, 'iodepth')} reach {_iops(least)} of them at {_mean(least)} µs, the least "
             "response time within 10% of the most."
         )
-    return [sentence for sentence in told if sentence]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _verdict(run: Run) -> str:
@@ -231,11 +235,11 @@ def _shortened(run: Run) -> list[str]:
     if "snia_purged" not in notes:
         parts.append("not purged before")
     before = [notes[code] for code in ("snia_purged", "snia_not_purged", "snia_preconditioned") if code in notes]
-    told = [f"Before, {'; then '.join(before)}."] if before else []
+    sentences = [f"Before, {'; then '.join(before)}."] if before else []
     if parts:
         short = f"Shortened: {', '.join(parts)}; these figures do not stand beside those of the whole specification."
-        told.insert(0, short)
-    return told
+        sentences.insert(0, short)
+    return sentences
 
 
 def _method(test: str, title: str, asks: str) -> Study:

@@ -1,9 +1,11 @@
-"""Real software timed from outside, one file each: it declares itself and gives Readings as the engine's kernels do."""
+"""Real software timed from outside, one file each: it gives Readings as the engine's kernels do."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any, Protocol, cast
+
+from hwdyno.words import Declaration
 
 WORKLOADS = ("linpack",)
 """Each is the file ``workloads/<name>.py`` whose ``WORKLOAD`` fills the protocol."""
@@ -12,9 +14,8 @@ WORKLOADS = ("linpack",)
 class Workload(Protocol):
     """Software that is measured as a kernel is."""
 
-    def info(self) -> dict[str, Any]:
-        """Its declaration, as the engine gives its kernels': ``name``, ``measures``, ``parameters``, ``pass``."""
-        ...
+    declaration: Declaration
+    """What it states about itself, as the engine's kernels do."""
 
     def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Run it once and give its Reading.
@@ -29,6 +30,6 @@ def find(name: str) -> Workload:
     return cast(Workload, importlib.import_module(f"hwdyno.workloads.{name}").WORKLOAD)
 
 
-def all() -> dict[str, dict[str, Any]]:
+def all() -> dict[str, Declaration]:
     """Every workload's declaration by its name."""
-    return {name: find(name).info() for name in WORKLOADS}
+    return {name: find(name).declaration for name in WORKLOADS}

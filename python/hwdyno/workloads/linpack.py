@@ -6,6 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from hwdyno.words import Axis, Declaration
 from hwdyno.workloads import blas
 
 if TYPE_CHECKING:
@@ -18,42 +19,46 @@ LIBRARIES = ("auto", *blas.NAMES)
 MOST_SOLVES = 1000
 
 
-def _integer(name: str, means: str, low: int, high: int, default: int, unit: str = "") -> dict[str, Any]:
-    return {"name": name, "means": means, "unit": unit, "type": "integer", "min": low, "max": high, "default": default}
+DECLARATION = Declaration(
+    measures="FLOP/s of LU with its residual checked, 2/3 n^3 + 2 n^2 a system, or of dgemm, 2 n^3",
+    operation="solve",
+    counts={"operations": "1", "flops": "2/3 n^3 + 2 n^2, or 2 n^3"},
+    stateful=False,
+    grows=True,
+    axes=(
+        Axis(
+            "operation", default="lu", means="lu: LINPACK's dgesv; gemm: a matrix product", kind="choice",
+            choices=("lu", "gemm"),
+        ),
+        Axis(
+            "n", default=2000, means="equations, or rows of the matrices", kind="integer", title="equations", least=2,
+            most=200_000,
+        ),
+        Axis(
+            "threads", role="concurrency", default=1, means="threads of the library", kind="integer", workers=True,
+            least=1, most=1024,
+        ),
+        Axis(
+            "blas", default="auto", means="the library that does it; auto for the fastest that is here", kind="choice",
+            choices=LIBRARIES,
+        ),
+        Axis("seed", default=1, means="of the random matrix", kind="integer", least=0, most=2**31 - 1),
+        Axis(
+            "runtime", "s", default=0.5, means="solve again until this much was timed; once at least", least=0.0,
+            most=86400.0,
+        ),
+    ),
+)  # fmt: skip
 
 
 class Linpack:
     """LAPACK's dgesv and BLAS's dgemm of MKL, BLIS, OpenBLAS or Accelerate; that which SciPy brings is always here."""
 
-    def info(self) -> dict[str, Any]:
-        """Its declaration."""
-        operation = {"name": "operation", "means": "lu: LINPACK's dgesv; gemm: a matrix product", "unit": ""}
-        library = {"name": "blas", "means": "the library that does it; auto for the fastest that is here", "unit": ""}
-        return {
-            "name": "linpack",
-            "measures": "FLOP/s of LU with its residual checked, 2/3 n^3 + 2 n^2 a system, or of dgemm, 2 n^3",
-            "parameters": [
-                {**operation, "type": "choice", "choices": ["lu", "gemm"], "default": "lu"},
-                _integer("n", "equations, or rows of the matrices", 2, 200_000, 2000),
-                _integer("threads", "threads of the library", 1, 1024, 1),
-                {**library, "type": "choice", "choices": list(LIBRARIES), "default": "auto"},
-                _integer("seed", "of the random matrix", 0, 2**31 - 1, 1),
-                {
-                    "name": "runtime",
-                    "means": "solve again until this much was timed; once at least",
-                    "unit": "s",
-                    "type": "number",
-                    "min": 0.0,
-                    "max": 86400.0,
-                    "default": 0.5,
-                },
-            ],
-            "pass": [["operations", "1"], ["flops", "2/3 n^3 + 2 n^2, or 2 n^3"]],
-        }
+    declaration = DECLARATION
 
     def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Solve until the time is up; only the solving itself is timed, and each solution is checked."""
-        told = {one["name"]: one["default"] for one in self.info()["parameters"]} | parameters
+        told = {axis.name: axis.default for axis in DECLARATION.axes} | parameters
         n, threads = int(told["n"]), int(told["threads"])
         _check_room(n)
         from threadpoolctl import ThreadpoolController

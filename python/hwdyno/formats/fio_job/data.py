@@ -1,4 +1,4 @@
-"""What a job writes, how it is made durable, and how it is checked."""
+"""Keys for what a job writes, how it is synced, and how it is verified."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_PATTERN = 512
 
 
 def read(reader: Reader, given: Parameters) -> None:
-    """Take the keys of data."""
+    """Read the keys of data."""
     _syncs(reader, given)
     _content(reader, given)
     _checks(reader, given)
@@ -42,7 +42,7 @@ def _content(reader: Reader, given: Parameters) -> None:
         raise reader.error(mode, f"dedupe_mode={mode.value} is not supported; repeat is: a block repeats the last")
     if squeeze:
         given["buffer_compress_percentage"] = squeeze
-        # fio's chunk where none is asked for (its manual, buffer_compress_chunk).
+        # fio's default chunk (its manual, buffer_compress_chunk).
         given["buffer_compress_chunk"] = chunk or 512
     if again:
         given["dedupe_percentage"] = again
@@ -76,7 +76,7 @@ def _checks(reader: Reader, given: Parameters) -> None:
 
 
 def pattern_of(reader: Reader, key: str, entry: Entry) -> bytes:
-    """fio's spelling of bytes: ``"text"``, ``0xdeadbeef``, ``-12``, side by side (its manual, buffer_pattern)."""
+    """Parse fio's spelling of bytes: ``"text"``, ``0xdeadbeef``, ``-12``, concatenated (its manual, buffer_pattern)."""
     text, found = entry.value, b""
     while text:
         if match := re.match(r"\"([^\"]*)\"?|0x([0-9a-fA-F]+)|(-?\d+)|([^\"\s]+)", text):

@@ -1,9 +1,10 @@
-"""How operations of a job reach the file: engine, depth, page cache, pages of the buffers, processors."""
+"""Keys for how operations reach the file: I/O engine, queue depth, page cache, buffer pages, processors."""
 
 from __future__ import annotations
 
 import re
 
+from hwdyno.axes import FIELD, traits_of
 from hwdyno.formats.fio_job.reader import Entry, Reader
 from hwdyno.words import Parameters
 
@@ -23,8 +24,7 @@ STANDS_FOR: dict[str, tuple[str, str]] = {
         "in flight and each costs less, so do not compare the figures with fio's posixaio",
     ),
 }
-"""fio's engines that run, and through which of ours; where that is another, what fio's does."""
-DEEP = {"io_uring", "libaio", "null"}
+"""The supported fio engines, each with our engine and, where that differs, what fio's does."""
 
 _COMMANDS = "it sends a device commands of its own, past the block layer whose guards keep data safe here"
 _LAYOUT = "it changes how a file lies on its filesystem and moves no data; rw=trim gives blocks of a file back"
@@ -54,20 +54,20 @@ _NEEDS: dict[str, str] = {
     "libsmbclient": "it speaks SMB by a library of its own; mount the share and name a file on it",
 }
 _NAMES = re.compile(r"(file|dir)(create|stat|delete)")
-# fio's places for buffers, and the pages that they lie in here.
+# fio's buffer memory types, and our page sizes.
 _BUFFERS = {"malloc": "small", "mmap": "small", "shm": "small", "mmaphuge": "huge", "shmhuge": "huge"}
 _SYNCS = {"0": "none", "none": "none", "1": "sync", "sync": "sync", "": "sync", "dsync": "dsync"}
 
 
 def check(reader: Reader) -> None:
-    """Stop at an engine that does not run, before anything that goes with it."""
+    """Reject an unsupported engine, before any of its keys."""
     entry = reader.options.get("ioengine")
     if entry is not None and entry.value not in STANDS_FOR:
         raise reader.error(entry, f"ioengine={entry.value} is not supported: {why_not(entry.value)}")
 
 
 def read(reader: Reader, given: Parameters, line: int) -> None:
-    """Take the keys of access; the engine is one that runs."""
+    """Read the keys of access; the engine is supported."""
     entry = reader.options.pop("ioengine", None) or Entry("psync", line)
     direct, buffered = reader.flag("direct"), reader.flag("buffered")
     given["direct"] = direct if direct is not None else buffered is False
@@ -76,7 +76,7 @@ def read(reader: Reader, given: Parameters, line: int) -> None:
     given["ioengine"] = ours
     if instead_of:
         reader.notes[f"engine_{entry.value}"] = f"ioengine={entry.value} runs as {ours}: fio's is {instead_of}"
-    if depth > 1 and ours not in DEEP:
+    if depth > 1 and "synchronous" in traits_of((FIELD["ioengine"],), {"ioengine": ours}):
         reader.notes["depth_moot"] = (
             f"iodepth {depth} means nothing on the synchronous engine {entry.value}: 1 is in flight"
         )
@@ -85,7 +85,7 @@ def read(reader: Reader, given: Parameters, line: int) -> None:
     least = reader.integer("iodepth_batch_complete_min", 0, 1024)
     if least:
         given["iodepth_batch_complete_min"] = least
-    # fio drops a buffered file from the cache first, unless told not to.
+    # By default fio drops a buffered file from the cache first.
     given["drop_cache"] = reader.flag("invalidate") is not False
     if reader.flag("pre_read"):
         given["pre_read"], given["drop_cache"] = True, False
@@ -119,7 +119,7 @@ def _numbers(reader: Reader, key: str, entry: Entry) -> list[str]:
 
 
 def why_not(engine: str) -> str:
-    """What an engine that does not run would need, or what measures the same."""
+    """Why an engine is not supported, or which alternative measures the same."""
     names = _NAMES.fullmatch(engine)
     if names:
         operation = {"delete": "unlink"}.get(names[2], names[2])

@@ -1,4 +1,4 @@
-"""The files of a fio job: names, directories, how many, how long, and which is next."""
+"""Keys for a job's files: names, directories, number, sizes and the order of use."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from hwdyno.formats.fio_job.reader import Reader
 from hwdyno.words import Parameters
 
 MOST_FILES = 4096
-"""A job's threads hold them all open."""
+"""The most open files of a job's threads."""
 _SERVICE = re.compile(r"(roundrobin|sequential|random)(:\d+)?|(zipf|pareto|normal|gauss)(:\d+(\.\d+)?(:\d+)?)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Which files a job works on."""
+    """The files that a job works on."""
 
     names: tuple[str, ...] = ()
-    """As given by ``filename``: all threads use each of them."""
+    """From ``filename``: every thread uses each of them."""
     directories: tuple[str, ...] = ()
-    """Threads take them in turn."""
+    """The directories, assigned to threads round-robin."""
     count: int = 1
-    """Files a thread, where there are no names."""
+    """Files per thread, where there are no names."""
     format: str = ""
-    """As given by ``filename_format``; empty for files of the job's own that are removed after it."""
+    """From ``filename_format``; empty for temporary files that are removed after the job."""
     each: int | None = None
-    """Bytes of the region of one file; none where the size is a share, or that of one file."""
+    """Bytes of one file's region; none where the size is a share or the whole of a single file."""
 
     @property
     def shared(self) -> bool:
@@ -35,7 +35,7 @@ class Files:
         return bool(self.names) or bool(self.format and "$jobnum" not in self.format)
 
     def paths(self, job: str, threads: int) -> tuple[str, ...]:
-        """Every file of the job, those of the first thread first; empty for files of its own."""
+        """Every file of the job, by thread; empty for temporary files."""
         folder = [one + "/" if one else "" for one in (self.directories or ("",))]
         if self.names:
             return tuple(folder[0] + name for name in self.names)
@@ -53,14 +53,14 @@ class Files:
 
 
 def _split(text: str | None) -> tuple[str, ...]:
-    """fio's lists of names: a colon between them, with a backslash before one that is part of a name."""
+    """Split fio's colon-separated lists of names; a backslash escapes a colon."""
     if not text:
         return ()
     return tuple(part.replace("\\:", ":") for part in re.split(r"(?<!\\):", text) if part)
 
 
 def read(reader: Reader, given: Parameters, line: int) -> tuple[Files, int | None, float | None]:
-    """The files, and the size of a thread's region or its share of the files."""
+    """Read the files, and the size of a thread's region or its share of the files."""
     names, directories = _split(reader.text("filename")), _split(reader.text("directory"))
     named = reader.text("filename_format") or ""
     count = reader.integer("nrfiles", 1, MOST_FILES) or 1
@@ -92,15 +92,15 @@ def read(reader: Reader, given: Parameters, line: int) -> tuple[Files, int | Non
     return Files(names, directories, count, named, each), size, share
 
 
-def of_trace(trace: Trace, own: Files) -> Files:
-    """The files that a trace names, each as long as the furthest operation in any of them."""
+def of_trace(trace: Trace, files: Files) -> Files:
+    """The files that a trace names, each as long as the furthest operation in the trace."""
     count = len(trace.files)
     each = -(-trace.bytes // trace.longest) * trace.longest if count > 1 else None
-    return replace(own, names=trace.files, count=count, format="", each=each)
+    return replace(files, names=trace.files, count=count, format="", each=each)
 
 
 def _each(reader: Reader) -> int | None:
-    """A file's length; of a range its middle, as every file has the same length here."""
+    """Read a file's length; a range gives its middle, because all files have one length here."""
     entry = reader.options.get("filesize")
     if entry is None or not re.fullmatch(r"[^-,]+[-,][^-,]+", entry.value):
         return reader.size("filesize", 1)

@@ -1,4 +1,4 @@
-"""Keys of fio's job files: what each comes to here and where that is unlike fio, and why some stop."""
+"""The table of fio's job file keys: supported, ignored or rejected, with the differences from fio."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _ALWAYS = "this is always so here"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a key that runs comes to."""
+    """What a supported key does."""
 
     does: str
     unlike: str = ""
-    """In what it is unlike fio; empty where it is not."""
+    """The difference from fio; empty without one."""
 
 
 _GROUP = Key("begins a new group of jobs, when those before have ended")
@@ -24,7 +24,7 @@ _RATED = "latency counts from the moment that an operation was meant to begin; f
 _OTHER_RANDOM = "the draws are others than fio's; counts and shares are the same"
 
 SUPPORTED: dict[str, Key] = {
-    # the text, and how jobs stand to each other
+    # file structure, and dependencies between jobs
     "name": Key("the job's name"),
     "stonewall": _GROUP,
     "wait_for_previous": _GROUP,
@@ -146,7 +146,7 @@ SUPPORTED: dict[str, Key] = {
     "filename_format": Key("names made of $jobname, $jobnum and $filenum"),
     "directory": Key("where the files lie (a:b for threads in turn)"),
     "numjobs": Key("threads", "always threads; without filename each has its part of one file"),
-    # what is written down
+    # logs
     "write_bw_log": Key("averages over log_avg_msec (100 ms unless said), a file a thread", "no line an operation"),
     "write_iops_log": Key("likewise", "as write_bw_log"),
     "write_lat_log": Key("likewise, in slat, clat and lat", "as write_bw_log"),
@@ -165,7 +165,7 @@ SUPPORTED: dict[str, Key] = {
     "replay_no_stall": Key("they begin as soon as they can"),
     "replay_time_scale": Key("speed of the log in percent"),
 }
-"""Each that runs, with what it comes to."""
+"""The supported keys."""
 
 HARMLESS: dict[str, str] = {
     **dict.fromkeys(("write_hist_log", "log_hist_msec", "log_hist_coarseness"), "the Run keeps whole histograms"),
@@ -202,7 +202,7 @@ HARMLESS: dict[str, str] = {
         ("verify_backlog", "verify_backlog_batch", "serialize_overlap"), "checking follows after the timed region"
     ),
 }
-"""Each with what becomes of it; leaving it out changes no result."""
+"""The ignored keys, each with the reason; they change no result."""
 
 WHY: dict[str, str] = {
     **dict.fromkeys(("nice", "prio", "prioclass"), "jobs run as this process does; start it by nice or ionice"),
@@ -239,11 +239,11 @@ WHY: dict[str, str] = {
     **dict.fromkeys(("cpuload", "cpuchunks", "cpumode"), "it keeps processors busy; hwdyno compute measures those"),
     "max_latency": "the run would end when an operation takes longer",
 }
-"""Keys of fio that are not supported, and what leaving them out would change."""
+"""The rejected keys, each with what ignoring it would change."""
 
 
 def table() -> str:
-    """All keys as Markdown, for the page on job files."""
+    """All keys as Markdown, for docs/fio-jobs.md."""
     lines = ["| key | what it does here | unlike fio |", "| --- | --- | --- |"]
     lines += [f"| `{name}` | {key.does} | {key.unlike} |" for name, key in SUPPORTED.items()]
     lines += ["", "| left out, with a note | because |", "| --- | --- |"]

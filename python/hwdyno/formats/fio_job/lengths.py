@@ -1,11 +1,11 @@
-"""How long the operations of a job are: one length, a range, or a table with shares, of reads, writes and trims."""
+"""Keys for block sizes: one size, a range, or a table with shares, for reads, writes and trims."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-from hwdyno.formats.fio_job.reader import MIXES, TRIMS, Entry, Reader
+from hwdyno.formats.fio_job.reader import Entry, Reader, traits
 from hwdyno.words import Parameters
 
 MOST_LENGTHS = 256
@@ -13,7 +13,7 @@ _Table = list[tuple[int, str]]
 
 
 def read(reader: Reader, given: Parameters) -> None:
-    """Take ``bs``, ``bsrange``, ``bssplit`` and what goes with them; ``given`` has its ``rw`` already."""
+    """Read ``bs``, ``bsrange``, ``bssplit`` and related keys; ``given`` already has ``rw``."""
     rw = str(given["rw"])
     by_order = bool(reader.flag("bs_is_seq_rand"))
     ways = (0, 1) if by_order else directions(rw)
@@ -42,12 +42,9 @@ def read(reader: Reader, given: Parameters) -> None:
 
 
 def directions(rw: str) -> tuple[int, ...]:
-    """The directions that a job uses, as places in fio's lists: reads, writes, trims."""
-    if rw in MIXES:
-        return (0, 1)
-    if rw in TRIMS:
-        return (2, 1) if rw.endswith("write") else (2,)
-    return (1,) if "write" in rw else (0,)
+    """The directions that a job uses, as indices in fio's lists: reads, writes, trims."""
+    does = traits(rw)
+    return tuple(place for place, trait in ((0, "reads"), (2, "trims"), (1, "writes")) if trait in does)
 
 
 def _one_length(reader: Reader, entry: Entry) -> _Table:
@@ -68,7 +65,7 @@ def _range(reader: Reader, entry: Entry) -> _Table:
         if "bs_unaligned" not in reader.options:
             raise reader.error(entry, f"bsrange={entry.value}: at most {MOST_LENGTHS} multiples of the least")
         return [(first, "50"), (last, "50")]
-    # Like fio, whole multiples of the least, equally often.
+    # As in fio, multiples of the smallest, with equal shares.
     return [(length, "") for length in range(first, last + 1, first)]
 
 

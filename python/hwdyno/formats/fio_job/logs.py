@@ -1,4 +1,4 @@
-"""What a job writes down of its course, as logs and as a trace of its operations, and a trace to run again."""
+"""Keys for logs, for recording a trace of a job's operations, and for replaying one."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from hwdyno.formats.fio_log import Logs
 from hwdyno.words import Parameters
 
 WINDOW_MS = 100
-"""Where fio would write a line an operation: a run of any length keeps at most 4096 windows."""
+"""The default window, where fio would log each operation; a run of any length keeps at most 4096 windows."""
 _ACTIONS = {"read", "write", "trim", "sync"}
 _TRANSFERS = {"read", "write", "trim"}
 
 
 def read(reader: Reader, given: Parameters, job: str) -> Logs:
-    """The logs that a job asks for; tells the kernel to keep their windows."""
+    """Read the logs that a job writes, and have the kernel keep their windows."""
     names = {kind: reader.text(f"write_{kind}_log") for kind in ("bw", "iops", "lat")}
     window = reader.integer("log_avg_msec", 0, 3_600_000)
     per_job = reader.flag("per_job_logs")
-    told = {kind: name or job for kind, name in names.items() if name is not None}
-    if told:
+    beginnings = {kind: name or job for kind, name in names.items() if name is not None}
+    if beginnings:
         given["log"], given["interval_s"] = True, (window or WINDOW_MS) / 1000
         if not window:
             reader.notes["log_avg_msec"] = (
@@ -29,17 +29,17 @@ def read(reader: Reader, given: Parameters, job: str) -> Logs:
             )
     if trace := reader.text("write_iolog"):
         given["write_iolog"] = trace
-    return Logs(**told, per_job=per_job is not False)
+    return Logs(**beginnings, per_job=per_job is not False)
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a trace that is to be run again holds."""
+    """The content of a trace to replay."""
 
     files: tuple[str, ...]
-    """By the order in which they are added."""
+    """In the order in which the trace adds them."""
     bytes: int
-    """To the end of the furthest operation in any of them."""
+    """End of the furthest operation in any of the files."""
     longest: int
     """The longest operation, in bytes."""
     reads: bool
@@ -47,7 +47,7 @@ class Trace:
 
 
 def replayed(reader: Reader, given: Parameters, opened: Callable[[str], str]) -> Trace | None:
-    """The trace that a job runs again in place of an order of its own; none if it does not."""
+    """The trace that a job replays; none if it generates its operations."""
     entry = reader.options.pop("read_iolog", None)
     skip, redirect = reader.text("replay_skip") or "", reader.text("replay_redirect")
     scale, stalls = reader.integer("replay_time_scale", 1), reader.flag("replay_no_stall")

@@ -1,28 +1,30 @@
-"""Which blocks a job visits in which order: direction, mix, gaps, spread, zones, alignment."""
+"""Keys for the order of blocks: direction, mix, gaps, distribution, zones, alignment."""
 
 from __future__ import annotations
 
 import re
 
+from hwdyno.axes import FIELD
 from hwdyno.formats.fio_job.lengths import directions
-from hwdyno.formats.fio_job.reader import MIXES, TRIMS, Entry, Reader
+from hwdyno.formats.fio_job.reader import Entry, Reader, traits
 from hwdyno.words import Parameters
 
-ORDERS = ("read", "write", "randread", "randwrite", *MIXES, *TRIMS)
+ALIASES = {"readwrite": "rw", "randreadwrite": "randrw"}
+ORDERS = tuple(word for word in FIELD["rw"].traits if word not in ALIASES)
 
 
 def read_rw(reader: Reader, given: Parameters, line: int) -> None:
-    """Take ``rw`` with its modifier, and the mix."""
+    """Read ``rw`` with its modifier, and the mix."""
     entry = reader.options.pop("rw", None) or Entry("read", line)
     word, colon, modifier = entry.value.partition(":")
-    rw = {"readwrite": "rw", "randreadwrite": "randrw"}.get(word, word)
+    rw = ALIASES.get(word, word)
     if rw not in ORDERS:
         raise reader.error(entry, f"rw={word} is not supported; there are {', '.join(ORDERS)}")
     given["rw"] = rw
     read, write = reader.integer("rwmixread", 0, 100), reader.integer("rwmixwrite", 0, 100)
-    if rw in MIXES:
+    if {"reads", "writes"} <= traits(rw):
         given["rwmixread"] = read if read is not None else 100 - write if write is not None else 50
-    if not rw.startswith("rand"):
+    if "random" not in traits(rw):
         # fio keeps a position for reads and one for writes.
         if rw == "rw":
             given["positions_apart"] = True
@@ -44,13 +46,13 @@ def read_rw(reader: Reader, given: Parameters, line: int) -> None:
 
 
 def read(reader: Reader, given: Parameters) -> None:
-    """Take the keys that choose among the blocks; ``given`` has ``rw`` and lengths already."""
+    """Read the keys that select blocks; ``given`` already has ``rw`` and block sizes."""
     _zones(reader, given)
     drawn = reader.options.pop("random_distribution", None)
     repeats, align = reader.flag("norandommap"), reader.by_direction("blockalign")
     shares = reader.by_direction("percentage_random")
     rw = str(given["rw"])
-    if not rw.startswith("rand"):
+    if "random" not in traits(rw):
         return
     if drawn is not None:
         given["random_distribution"] = _spread(reader, drawn)
@@ -88,7 +90,7 @@ def _zones(reader: Reader, given: Parameters) -> None:
 
 
 def _spread(reader: Reader, entry: Entry) -> str:
-    """The spread; shares and sizes of zones that were left open get what is left, in equal parts, as in fio."""
+    """Read the distribution; as in fio, zones without a share or size divide the rest equally."""
     spread = entry.value
     if spread.startswith("sequence:"):
         raise reader.error(

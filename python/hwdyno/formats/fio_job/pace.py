@@ -1,20 +1,20 @@
-"""How fast a job goes: rates and their least, pauses, a latency to keep, a ratio to other jobs."""
+"""Keys for pacing: rates and minimum rates, think time, a latency target, a ratio to other jobs."""
 
 from __future__ import annotations
 
 from hwdyno.formats.fio_job.lengths import directions
-from hwdyno.formats.fio_job.reader import MIXES, Reader
+from hwdyno.formats.fio_job.reader import Reader, traits
 from hwdyno.words import Parameters, UserError
 
 PER_JOB = (
     *("rate", "rate_bytes", "rate_iops_read", "rate_iops_write", "rate_read", "rate_write"),
     *("rate_iops_min_read", "rate_iops_min_write", "rate_min_read", "rate_min_write"),
 )
-"""What fio counts for each thread, and our kernel for all threads together."""
+"""Keys that fio counts per thread, and our kernel over all threads."""
 
 
 def read(reader: Reader, given: Parameters) -> None:
-    """Take the keys of pace; ``given`` has ``rw`` already."""
+    """Read the keys of pacing; ``given`` already has ``rw``."""
     _rates(reader, given)
     _least(reader, given)
     _pauses(reader, given)
@@ -31,9 +31,9 @@ def _rates(reader: Reader, given: Parameters) -> None:
         if limits is None:
             continue
         used = directions(rw)
-        if rw.endswith("trimwrite"):
+        if {"trims", "writes"} <= traits(rw):
             raise UserError(f"{reader.file}: {key} of {rw} is not supported: a trim and its write go together")
-        if rw in MIXES:
+        if {"reads", "writes"} <= traits(rw):
             names = ("rate_read", "rate_write") if key == "rate" else ("rate_iops_read", "rate_iops_write")
             given.update({name: limit for name, limit in zip(names, limits, strict=False) if limit})
         elif limits[used[0]]:
@@ -51,7 +51,7 @@ def _least(reader: Reader, given: Parameters) -> None:
     for key in ("rate_min", "rate_iops_min"):
         limits = reader.limits(key)
         for name, way in ((f"{key}_read", used[0]), (f"{key}_write", used[-1])):
-            # One direction alone is counted where it is written down: writes apart from all else.
+            # Only one direction has a rate: writes have a parameter of their own.
             if limits is not None and limits[way] and (len(used) == 2 or name.endswith("write") == (way == 1)):
                 given[name] = limits[way]
                 if cycle:

@@ -1,4 +1,4 @@
-"""Reads the keys of one section of a fio job file: sizes, times, flags, and a refusal that names file and line."""
+"""Reads the keys of one section of a fio job file: sizes, times, flags, and errors with file and line."""
 
 from __future__ import annotations
 
@@ -7,29 +7,33 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hwdyno.axes import FIELD, traits_of
 from hwdyno.formats import fio_options
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
-from hwdyno.words import UserError
+from hwdyno.words import Scalar, Trait, UserError
 
 _SECONDS = {"": 1.0, "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "s": 1.0, "sec": 1.0}
 _SECONDS |= {"m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
-MIXES = ("rw", "randrw")
-TRIMS = ("trim", "randtrim", "trimwrite", "randtrimwrite")
+
+
+def traits(rw: Scalar) -> frozenset[Trait]:
+    """What an access pattern does, by the field's words."""
+    return traits_of((FIELD["rw"],), {"rw": rw})
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key of a section, and where it stands."""
+    """One key of a section, with its line."""
 
     value: str
     line: int
     file: str = ""
-    """Which file, if another than the one that is read."""
+    """The included file that has it; empty for the job file itself."""
 
 
 class Reader:
-    """The keys of one job, taken one after the other; what is left at the end is not supported."""
+    """The keys of one job; a key that nobody has read at the end is not supported."""
 
     def __init__(self, file: str, options: dict[str, Entry], ignore: frozenset[str]) -> None:
         self.file, self.options, self.ignore = file, dict(options), ignore
@@ -41,7 +45,7 @@ class Reader:
             self.notes[f"ignored_{key}"] = f"{key} was left out because --ignore said so"
 
     def error(self, at: int | Entry, says: str) -> UserError:
-        """One line that begins with file and line."""
+        """An error whose one line begins with file and line number."""
         if isinstance(at, Entry):
             return UserError(f"{at.file or self.file}:{at.line}: {says}")
         return UserError(f"{self.file}:{at}: {says}")
@@ -50,10 +54,10 @@ class Reader:
         """Whether the key is there."""
         return key in self.options
 
-    def text(self, key: str, otherwise: str | None = None) -> str | None:
-        """The key's words."""
+    def text(self, key: str, default: str | None = None) -> str | None:
+        """The key's value."""
         entry = self.options.pop(key, None)
-        return otherwise if entry is None else entry.value
+        return default if entry is None else entry.value
 
     def _read(self, key: str, convert: Callable[[str], float | int | None], wanted: str) -> float | int | None:
         entry = self.options.pop(key, None)
@@ -84,7 +88,7 @@ class Reader:
         return entry.value != "0"
 
     def bytes_of(self, text: str) -> int | None:
-        """A size in bytes; none for what is no single size."""
+        """A size in bytes; none if it is not a single size."""
         text = text.strip()
         if re.fullmatch(r"0x[0-9a-f]{1,16}", text, re.IGNORECASE):
             return int(text, 16)
@@ -92,7 +96,7 @@ class Reader:
         return found if isinstance(found, int) else None
 
     def size(self, key: str, least: int = 0) -> int | None:
-        """A size of at least so many bytes."""
+        """A size of at least ``least`` bytes."""
 
         def convert(text: str) -> int | None:
             number = self.bytes_of(text)
@@ -112,7 +116,7 @@ class Reader:
         return self._read(key, convert, "a time such as 30s, 2m or 500ms")
 
     def number(self, key: str) -> float | None:
-        """A number that need not be whole."""
+        """A decimal number."""
 
         def convert(text: str) -> float | None:
             return float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) else None
@@ -120,7 +124,7 @@ class Reader:
         return self._read(key, convert, "a number such as 99.9")
 
     def by_direction(self, key: str) -> tuple[Entry, Entry, Entry] | None:
-        """The values for reads, writes and trims; as in fio what is left out is as the one before it."""
+        """The values for reads, writes and trims; as in fio a missing one equals the one before."""
         entry = self.options.pop(key, None)
         if entry is None:
             return None
@@ -131,7 +135,7 @@ class Reader:
         return tuple(Entry(part, entry.line, entry.file) for part in (read, write, trim))  # type: ignore[return-value]
 
     def limits(self, key: str) -> tuple[int, int, int] | None:
-        """Rates of reads, writes and trims, 0 for none: one for all, or those that stand between commas."""
+        """Rates of reads, writes and trims, 0 for none: one for all, or a comma-separated list."""
         entry = self.options.pop(key, None)
         if entry is None or not entry.value:
             return None
@@ -148,7 +152,7 @@ class Reader:
         return read, write, trim
 
     def leave(self, line: int) -> None:
-        """Hold what is left against the keys that change nothing."""
+        """Check the keys that are left: ignored ones get a note, others are an error."""
         for key, entry in self.options.items():
             if key in HARMLESS:
                 self.notes.setdefault(f"left_out_{key}", HARMLESS[key])
@@ -160,5 +164,5 @@ def _refusal(key: str) -> str:
     if key in WHY:
         return f"{key} is not supported and would change the result: {WHY[key]}; --ignore {key} runs without it"
     near = difflib.get_close_matches(key, [*SUPPORTED, *HARMLESS], n=1, cutoff=0.8)
-    mend = f"did you mean {near[0]}?" if near else f"--ignore {key} runs without it"
-    return f"{key} is not supported, and leaving it out might change the result; {mend}"
+    hint = f"did you mean {near[0]}?" if near else f"--ignore {key} runs without it"
+    return f"{key} is not supported, and leaving it out might change the result; {hint}"

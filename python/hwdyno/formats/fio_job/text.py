@@ -1,4 +1,4 @@
-"""Reads the text of a job file: sections and what they inherit, included files, words that stand for others."""
+"""Parses the text of a job file: sections and inheritance, included files, variables and keywords."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hwdyno.formats.fio_job.reader import Entry
 from hwdyno.words import UserError
 
 LARGEST_BYTES = 1 << 20
-"""A job file above this is a slip."""
+"""A larger job file is refused."""
 DEEPEST_INCLUDE = 16
 _MACHINE: dict[str, Callable[[], int]] = {
     "pagesize": lambda: os.sysconf("SC_PAGE_SIZE"),
@@ -20,18 +20,18 @@ _MACHINE: dict[str, Callable[[], int]] = {
 }
 
 Open = Callable[[str], str]
-"""Gives the text of a file that a job file names; raises ``OSError``."""
+"""Reads the text of a file that a job file names; raises ``OSError``."""
 
 
 def no_files(name: str) -> str:
-    """Where no other file may be opened."""
+    """Refuse to open any file."""
     raise FileNotFoundError(2, "no such file", name)
 
 
 def sections(
     text: str, name: str, environment: Mapping[str, str], included: Open
 ) -> list[tuple[str, int, dict[str, Entry]]]:
-    """Each job's title, line and keys, with those that it inherits from every [global] before it."""
+    """Title, line and keys of each job, including the keys of every [global] before it."""
     shared: dict[str, Entry] = {}
     found: list[tuple[str, int, dict[str, Entry]]] = []
     current: dict[str, Entry] | None = None
@@ -56,7 +56,7 @@ def sections(
 
 
 def _lines(text: str, name: str, included: Open, depth: int = 0) -> list[tuple[str, str, int]]:
-    """Lines without comments, each with its file and number; those of included files in their place."""
+    """Lines without comments, each with file and line number; included files are expanded in place."""
     found = []
     for number, raw in enumerate(text.splitlines(), 1):
         line = re.split("[#;]", raw, maxsplit=1)[0].strip()

@@ -1,7 +1,8 @@
-"""Says a point's parameters as fio's options, for its document and for whoever runs it again by fio."""
+"""Writes a point's parameters as fio job options."""
 
 from __future__ import annotations
 
+from hwdyno.axes import FIELD, is_mixed
 from hwdyno.words import Parameters, Scalar
 
 _SECONDS = {"runtime", "ramp_time", "startdelay", "steadystate_duration", "steadystate_ramp_time"}
@@ -26,7 +27,7 @@ _DEFAULTS: Parameters = {
 _OURS = {"rate": "rate_iops", "rate_bytes": "rate", "seed": "randseed"}
 _NOT_FIO = {"job", "share", "path", "interval_s", "generation", "verify_seed", "pattern", "stride", "files", "log"}
 _NOT_FIO |= {"steadystate_interval", "positions_apart", "gap", "random_every"}
-# fio's key of what is told for reads and for writes apart, and ours of each.
+# fio's key for a pair of read and write values, and our two parameters.
 _PAIRS = {
     "rate": ("rate_read", "rate_write"),
     "rate_iops": ("rate_iops_read", "rate_iops_write"),
@@ -39,12 +40,12 @@ _PAIRED = {name for pair in _PAIRS.values() for name in pair}
 
 
 def options_of(parameters: Parameters) -> dict[str, str]:
-    """fio's options of a point: what is set, as text."""
+    """fio's options for a point: those that differ from fio's defaults, as text."""
     found = {}
     for name, value in parameters.items():
         if name in _NOT_FIO | _PAIRED or value is None or (value in ("", 0, 0.0, False) and name != "direct"):
             continue
-        if _DEFAULTS.get(name) == value or (name == "rwmixread" and parameters.get("rw") not in {"rw", "randrw"}):
+        if _DEFAULTS.get(name) == value or (name == "rwmixread" and not is_mixed(FIELD["rw"], parameters)):
             continue
         found[_OURS.get(name, name)] = _text(name, value)
     for name, pair in _PAIRS.items():

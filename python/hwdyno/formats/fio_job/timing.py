@@ -1,4 +1,4 @@
-"""When a job begins and ends: time, ramp, passes, bytes, operations, steady state, and other jobs."""
+"""Keys for when a job starts and ends: runtime, ramp, loops, bytes, operations, steady state, other jobs."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from hwdyno.formats.fio_job.reader import Entry, Reader
 from hwdyno.words import Parameters
 
 PER_JOB = ("io_size", "number_ios")
-"""What fio counts for each thread, and our kernel for all threads together."""
+"""Keys that fio counts per thread, and our kernel over all threads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """How a job stands to others."""
+class Dependencies:
+    """How a job depends on other jobs."""
 
     waits_for: Entry | None = None
-    """The job by whose end it begins."""
+    """The job whose end starts it."""
     ends: str = ""
-    """Whom it ends when it ends: nobody, its reporting ``group``, up to the next ``stonewall``, or ``all``."""
+    """The jobs that its end stops: none (empty), its reporting ``group``, up to the next ``stonewall``, or ``all``."""
 
 
-def times(reader: Reader, given: Parameters) -> None:
-    """Take the keys of time."""
+def read_times(reader: Reader, given: Parameters) -> None:
+    """Read the keys of time."""
     runtime, based = reader.seconds("runtime"), reader.has("time_based")
     based = bool(reader.flag("time_based")) if based else False
     given["runtime"], given["time_based"] = runtime or 0.0, based and bool(runtime)
@@ -55,8 +55,8 @@ def _steady(reader: Reader, given: Parameters) -> None:
         reader.notes["steadystate"] = "steadystate without steadystate_duration is off, as in fio"
 
 
-def passes(reader: Reader, given: Parameters) -> None:
-    """Take the keys of how much is moved; ``given`` has its times already."""
+def read_lengths(reader: Reader, given: Parameters) -> None:
+    """Read the keys of how much is transferred; ``given`` already has the keys of time."""
     loops, moved, count = reader.integer("loops", 1), reader.size("io_size"), reader.integer("number_ios", 1)
     if given["time_based"]:
         return
@@ -68,10 +68,10 @@ def passes(reader: Reader, given: Parameters) -> None:
         given["number_ios"] = count
 
 
-def beside(reader: Reader) -> Beside:
-    """Take the keys by which jobs wait for each other, and end each other."""
+def dependencies(reader: Reader) -> Dependencies:
+    """Read the keys by which jobs wait for and stop each other."""
     waits_for = reader.options.pop("wait_for", None)
     kind, ends = reader.options.pop("exit_what", None), reader.flag("exitall")
     if kind is not None and kind.value not in {"group", "stonewall", "all"}:
         raise reader.error(kind, f"exit_what={kind.value} is none of group, stonewall, all")
-    return Beside(waits_for, (kind.value if kind is not None else "group") if ends else "")
+    return Dependencies(waits_for, (kind.value if kind is not None else "group") if ends else "")

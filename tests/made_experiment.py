@@ -1,0 +1,36 @@
+"""Experiments made by hand, with the declaration that a Run of their kernel has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hwdyno import experiments
+from hwdyno.axes import with_field_axes
+from hwdyno.experiments import Experiment
+from hwdyno.hosts.local import Local
+from hwdyno.plan import BY_PROFILE, Planned
+from hwdyno.runner.declared import kept_declaration
+from hwdyno.sweep import Sweep
+from hwdyno.words import ExperimentResult
+
+KERNELS = Local().kernels()
+NOT_GIVEN = {*BY_PROFILE, "interval_s"}
+
+
+def made_experiment(*args: Any, **named: Any) -> ExperimentResult:
+    """An ``ExperimentResult`` of these fields, declared as the runner declares it; the field's axes for any kernel."""
+    result = ExperimentResult(*args, **named)
+    kernel = KERNELS.get(result.kernel)
+    if kernel is None:
+        return with_field_axes(result)
+    base = experiments.base_of(result.resource, result.kernel)
+    experiment = base or Experiment(
+        name=f"{result.resource}.test", asks="?", kernel=result.kernel, load=result.load, sweep=Sweep()
+    )
+    points = tuple(point.parameters for point in result.points)
+    planned = Planned(experiment, points, result.fixed, result.load, kernel)
+    given = {
+        name for name, value in result.fixed.items() if value != kernel.axis(name).default or name in experiment.fixed
+    }
+    declaration = kept_declaration(planned, given - NOT_GIVEN, result.fixed)
+    return ExperimentResult(*args, **{**named, "declaration": declaration})

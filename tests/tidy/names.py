@@ -1,0 +1,73 @@
+"""A rule on names: words that stand for nothing in this field are no part of an identifier."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+
+from tidy.rust import Source
+from tidy.sources import Module
+
+# Verbs of speech and of giving do not say what a value is; `own`, `beside` and `otherwise` only say how it relates to
+# another one.
+WORDS = frozenset(
+    {
+        *("told", "tell", "tells", "said", "say", "asked", "ask", "spoken", "speak", "speaks", "speech", "heard"),
+        *("held", "handed", "hands", "own", "beside", "otherwise", "moot", "mend", "mends", "thing", "things", "stuff"),
+    }
+)
+
+_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_RUST_ITEM = re.compile(r"\b(?:fn|struct|enum|union|trait|mod|const|static|type)\s+(\w+)")
+_RUST_LET = re.compile(r"\blet\s+(?:mut\s+)?(\w+)|\blet\s+\(([^)=]*)\)|\bfor\s+\(?([^{}=]*?)\)?\s+in\b|\|([^|{}()]*)\|")
+_RUST_TYPED = re.compile(r"\b([a-z_]\w*)\s*:(?!:)")
+
+
+def vague(names: Iterator[str] | set[str]) -> list[str]:
+    """The identifiers of which a part is one of these words."""
+    return sorted(name for name in set(names) if {part.lower() for part in _PART.findall(name)} & WORDS)
+
+
+def python_names(module: Module) -> Iterator[str]:
+    """The identifiers that a module introduces: its own name, functions, classes, parameters, variables, fields.
+
+    The name of a test is a sentence, and none of them.
+    """
+    yield module.name.rpartition(".")[2]
+    yield from (node.name for node in module.functions if not node.name.startswith("test_"))
+    yield from (node.name for node in module.nodes(ast.ClassDef))
+    yield from (node.arg for node in module.nodes(ast.arg))
+    yield from (node.id for node in module.nodes(ast.Name) if isinstance(node.ctx, ast.Store))
+    yield from (node.attr for node in module.nodes(ast.Attribute) if isinstance(node.ctx, ast.Store))
+    yield from (node.asname for node in module.nodes(ast.alias) if node.asname)
+
+
+def rust_names(source: Source) -> Iterator[str]:
+    """The identifiers that a file introduces: its own name, items, parameters, fields and variables."""
+    yield source.path.stem
+    yield from _RUST_ITEM.findall(source.code)
+    yield from _RUST_TYPED.findall(source.code)
+    for groups in _RUST_LET.findall(source.code):
+        yield from re.findall(r"\w+", " ".join(groups))
+
+
+def over_budget(counts: Mapping[str, int], budgets: Mapping[str, int]) -> list[str]:
+    """The folders or files whose vague names are more than their budget; the longest path that fits a file counts.
+
+    A file that no budget fits may have none.
+    """
+    spent = dict.fromkeys(budgets, 0)
+    found = []
+    for path, count in counts.items():
+        homes = [home for home in budgets if path == home or path.startswith(f"{home}/")]
+        if homes:
+            spent[max(homes, key=len)] += count
+        elif count:
+            found.append(f"{path}: {count} names with a word that stands for nothing")
+    found += [
+        f"{home}: {count} names with a word that stands for nothing, {budgets[home]} may be"
+        for home, count in spent.items()
+        if count > budgets[home]
+    ]
+    return sorted(found)
