@@ -80,9 +80,9 @@ def spoiled(value: T, kinds: set[type], text: str = PAYLOAD) -> T:
     """The same document, but every free text in the words of these kinds is hostile, the names in its maps included."""
     if is_dataclass(value) and not isinstance(value, type):
         hints = get_type_hints(type(value))
-        own = type(value) in kinds
+        is_spoiled = type(value) in kinds
         changed = {
-            one.name: _worse(getattr(value, one.name), hints[one.name], text) if own else getattr(value, one.name)
+            one.name: _worse(getattr(value, one.name), hints[one.name], text) if is_spoiled else getattr(value, one.name)
             for one in fields(value)
             if one.init
         }

@@ -96,12 +96,12 @@ def test_one_long_name_does_not_hide_the_other_columns() -> None:
 
 def test_consoles_are_made_in_one_place() -> None:
     for path in HOUSE.rglob("*.py"):
-        made = [
+        calls = [
             node
             for node in ast.walk(ast.parse(path.read_text()))
             if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in {"Console", "DictWriter"}
         ]
-        assert not made, f"{path}: take printable.console_on, or csv.writer with printable.csv_cell"
+        assert not calls, f"{path}: take printable.console_on, or csv.writer with printable.csv_cell"
 
 
 # --- a Run
@@ -232,15 +232,15 @@ def test_the_live_bar_obeys_no_name_and_no_line_written_beside_it(monkeypatch: p
         bar.begins(Step(hostile.PAYLOAD, {hostile.PAYLOAD: hostile.PAYLOAD}, 1, 1, 2, 3.0))
         sys.stderr.write(f"{hostile.TERMINAL}{hostile.DIRECTIONS}\n")
         bar.ended(hostile.PAYLOAD, RUNS["Measurement"]().experiments[1].points[0])
-    own = re.compile(r"\x1b\[(\?25[lh]|[0-9;]*[mAK]|2K|1A)|\r")
-    assert not hostile.steers(own.sub("", out.getvalue()))
+    movements = re.compile(r"\x1b\[(\?25[lh]|[0-9;]*[mAK]|2K|1A)|\r")
+    assert not hostile.steers(movements.sub("", out.getvalue()))
     assert "\x1b[31m" not in out.getvalue()
 
 
 # --- the commands, end to end
 
 
-def told(*arguments: str | bytes, cwd: Path, status: tuple[int, ...] = (0, 3), **env: str) -> tuple[str, str]:
+def output_of(*arguments: str | bytes, cwd: Path, status: tuple[int, ...] = (0, 3), **env: str) -> tuple[str, str]:
     """What a command prints to each stream; it may colour nothing, since nobody asked for it."""
     done = subprocess.run(
         [sys.executable, "-m", "hwdyno", *arguments],
@@ -264,21 +264,21 @@ HOSTILE_FILE = b"run\x1b[31m\n\xe2\x80\xae\xff=1.json"
 def test_commands_on_a_hostile_document(tmp_path: Path) -> None:
     file = os.fsencode(tmp_path) + b"/" + HOSTILE_FILE
     Path(os.fsdecode(file)).write_text(to_json(RUNS["wholly"]()))
-    out, _ = told("report", file, "--html", "page.html", "--svg", "svg", cwd=tmp_path)
+    out, _ = output_of("report", file, "--html", "page.html", "--svg", "svg", cwd=tmp_path)
     assert "HYPERLINK" in out
     assert (tmp_path / "page.html").is_file()
-    out, _ = told("report", file, "--markdown", cwd=tmp_path)
+    out, _ = output_of("report", file, "--markdown", cwd=tmp_path)
     assert "<" not in out
     for command in ("report", "export"):
-        out, _ = told(command, file, "--csv", *(["-"] if command == "export" else []), cwd=tmp_path)
+        out, _ = output_of(command, file, "--csv", *(["-"] if command == "export" else []), cwd=tmp_path)
         assert all(cell[:1] not in {*"=+@\t\r"} for line in csv.reader(io.StringIO(out)) for cell in line)
-    told("export", file, "--csv", "out.csv", "--parquet", "out.parquet", cwd=tmp_path)
+    output_of("export", file, "--csv", "out.csv", "--parquet", "out.parquet", cwd=tmp_path)
     assert not hostile.steers((tmp_path / "out.csv").read_text())
-    out, _ = told("compare", file, file, cwd=tmp_path)
+    out, _ = output_of("compare", file, file, cwd=tmp_path)
     assert max(map(len, out.splitlines())) < 7 * WIDEST
     assert "1 like point" in out or "2 like points" in out
-    told("compare", file, file, "--json", cwd=tmp_path)
-    _, err = told("report", file + b"x", cwd=tmp_path, status=(2,))
+    output_of("compare", file, file, "--json", cwd=tmp_path)
+    _, err = output_of("report", file + b"x", cwd=tmp_path, status=(2,))
     assert err.count("\n") == 1
 
 
@@ -287,17 +287,17 @@ def test_the_history_of_hostile_runs_is_a_table(tmp_path: Path) -> None:
     for at, name in enumerate(RUNS):
         store.save(replace(RUNS[name](), id=f"20260101-00000{at}-abcd"))
     (store.runs / os.fsdecode(b"20260102-\x1b[31m\xe2\x80\xae.json")).write_text("spoilt \x1b[2J")
-    out, err = told("history", cwd=tmp_path)
+    out, err = output_of("history", cwd=tmp_path)
     assert len(out.splitlines()) == 2 + len(RUNS)
     assert max(map(len, out.splitlines())) < 7 * WIDEST
     assert err.count("\n") == 1
-    out, _ = told("history", "--json", cwd=tmp_path)
+    out, _ = output_of("history", "--json", cwd=tmp_path)
     assert len(json.loads(out)) == 1 + len(RUNS)
 
 
 @pytest.mark.parametrize("arguments", [("\x1b[31m",), ("report", "\x1b]0;x\x07\n\u202e"), ("run", "--\x9b31m\u2066")])
 def test_what_was_typed_is_echoed_harmlessly(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    _, err = told(*arguments, cwd=tmp_path, status=(2,))
+    _, err = output_of(*arguments, cwd=tmp_path, status=(2,))
     assert err
 
 
@@ -309,17 +309,16 @@ def test_a_hostile_machine_is_described(tmp_path: Path) -> None:
     spoilt, count = pattern.subn(lambda found: found[0] + word, tree)
     assert count >= 6
     (tmp_path / "hostile.tree").write_text(spoilt)
-    out, _ = told("machine", "--root", "hostile.tree", cwd=tmp_path)
+    out, _ = output_of("machine", "--root", "hostile.tree", cwd=tmp_path)
     assert "onload=alert(1)>[/bold][red]" in out
     assert max(map(len, out.splitlines())) <= 110
-    out, _ = told("machine", "--root", "hostile.tree", "--json", cwd=tmp_path)
+    out, _ = output_of("machine", "--root", "hostile.tree", "--json", cwd=tmp_path)
     assert json.loads(out)["hostname"].startswith(word[:40])
 
 
 def test_a_survey_of_only_hostile_texts_is_shown() -> None:
-    survey = json.loads(to_json(RUNS["wholly"]()))["machines"][0]
     out = io.StringIO()
-    machine.show(survey, (), (hostile.PAYLOAD,), out)
+    machine.show(RUNS["wholly"]().machine, RUNS["wholly"]().experiments[0].ceilings, (hostile.PAYLOAD,), out)
     assert not hostile.steers(out.getvalue())
 
 

@@ -91,6 +91,7 @@ UNUSED_HERE = {
 """Definitions that the package does not use, each with its reason."""
 
 UNUSED_METHODS = {
+    "hwdyno.printable.Escaping.writelines": "libraries that write to a stream call it",
     "hwdyno.statistics.Histogram.from_values": "tests make histograms of values that they know by it",
 }
 """Methods that the package does not use, each with its reason."""

@@ -41,24 +41,24 @@ def _escape(found: re.Match[str]) -> str:
 
 def printable(value: T) -> T:
     """The same value with every text in it, also inside of words, maps and lists, fit for one line."""
-    made: Any = value
+    result: Any = value
     if isinstance(value, str):
-        made = _NOT_IN_A_LINE.sub(_escape, value)
+        result = _NOT_IN_A_LINE.sub(_escape, value)
     elif is_dataclass(value) and not isinstance(value, type):
         before = {field.name: getattr(value, field.name) for field in fields(value)}
         changed = {name: after for name, old in before.items() if (after := printable(old)) is not old}
-        made = replace(value, **changed) if changed else value
+        result = replace(value, **changed) if changed else value
     elif isinstance(value, dict):
         items = {printable(name): printable(inner) for name, inner in value.items()}
         same = all(
             name is key and items[key] is inner for name, (key, inner) in zip(items, value.items(), strict=False)
         )
-        made = value if same and len(items) == len(value) else items
+        result = value if same and len(items) == len(value) else items
     elif isinstance(value, (tuple, list)):
         parts = [printable(inner) for inner in value]
         same = all(new is old for new, old in zip(parts, value, strict=True))
-        made = value if same else tuple(parts) if isinstance(value, tuple) else parts
-    return made  # type: ignore[no-any-return]
+        result = value if same else tuple(parts) if isinstance(value, tuple) else parts
+    return result  # type: ignore[no-any-return]
 
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
