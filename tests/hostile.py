@@ -82,7 +82,9 @@ def spoiled(value: T, kinds: set[type], text: str = PAYLOAD) -> T:
         hints = get_type_hints(type(value))
         is_spoiled = type(value) in kinds
         changed = {
-            one.name: _worse(getattr(value, one.name), hints[one.name], text) if is_spoiled else getattr(value, one.name)
+            one.name: _worse(getattr(value, one.name), hints[one.name], text)
+            if is_spoiled
+            else getattr(value, one.name)
             for one in fields(value)
             if one.init
         }

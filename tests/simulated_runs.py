@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from hwdyno.ceilings import ceilings_of
 from hwdyno.measurement import measurement_of
+from hwdyno.resources import ceilings_of
 from hwdyno.words import ExperimentResult, Finding, Measurement, Parameters, Run
 from made_experiment import made_experiment
 from simulation.host import SimulatedHost, SimulatedMachine

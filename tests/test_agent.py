@@ -34,6 +34,8 @@ PATIENT = Patience(silent_s=5.0, apart_s=30.0)
 
 @pytest.fixture(scope="session")
 def engine() -> str:
+    if named := os.environ.get("HWDYNO_ENGINE"):
+        return named
     built = [path for kind in ("release", "debug") if (path := TARGET / kind / "hwdyno-engine").exists()]
     if not built:
         missing("hwdyno-engine is not built (cargo build -p hwdyno-engine)")

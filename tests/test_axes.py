@@ -162,7 +162,7 @@ def test_a_new_rate_has_its_queue_and_its_advice(tmp_path: Path) -> None:
     assert curve.model == "m-m-m" and curve.ceiling is not None
     assert curve.ceiling.value == pytest.approx(capacity * 4096, rel=0.05)
     found = finding_of(run, "users_wait")
-    assert "operations/s that it can serve" in found.says and "--arrivals 0" in found.advice
+    assert "chunks/s that it can serve" in found.says and "--arrivals 0" in found.advice
     assert "arrivals, operations/s" in drawn(run)
 
 

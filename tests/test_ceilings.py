@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hwdyno.ceilings import bound_for, bound_of, ceilings_of, parse_given, why_none
+from hwdyno.ceilings import bound_for, bound_of, parse_given
 from hwdyno.ceilings.links import of_link
 from hwdyno.ceilings.rated import CATALOGUE, catalogue, of_disk
+from hwdyno.ceilings.stack import of_machine, why_none
 from hwdyno.machine import Link, Machine
+from hwdyno.resources import ceilings_of
 from hwdyno.words import Ceiling, UserError
 
 SATA = {"type": "sata", "bits_s": 6_000_000_000, "generation": 3}
@@ -169,7 +171,7 @@ def test_each_row_of_the_catalogue_is_found_by_no_other_rows_model() -> None:
 
 def test_a_disk_has_its_links_and_its_makers_ceilings() -> None:
     one = machine([disk("nvme0n1", "Samsung SSD 980 PRO 1TB", 1_000_204_886_016, **pcie(3, 4))])
-    found = ceilings_of(one, given=("rated read 400 MB/s",))
+    found = ceilings_of(one, "storage", ("rated read 400 MB/s",))
     assert value(found[:-1], "read_bytes_s") == pytest.approx(3.93846e9, rel=1e-5)
     assert value(found[:-1], "total_bytes_s") is None, "PCI Express carries both directions at once"
     assert value(found[:-1], "read_bytes_s", "rated") == 7e9
@@ -184,7 +186,7 @@ def test_a_virtual_disk_has_none_and_says_why() -> None:
         [{"name": "vda", "model": None, "link": {"type": "none", "bits_s": None}}],
         **{"storage.disks.0.link.bits_s": "a hypervisor's disk", "storage.disks.0.model": "it states none"},
     )
-    assert ceilings_of(one) == ()
+    assert of_machine(one) == ()
     assert why_none(one) == (
         "no ceiling from the link of vda: a hypervisor's disk",
         "no maker's figures for vda: it states none",
@@ -192,7 +194,7 @@ def test_a_virtual_disk_has_none_and_says_why() -> None:
 
 
 def test_a_machine_without_storage_has_a_reason() -> None:
-    assert ceilings_of(Machine()) == ()
+    assert of_machine(Machine()) == ()
     assert len(why_none(Machine())) == 1
     assert why_none(Machine(unknown={"storage.disks": "tmpfs lies in memory"})) == ("tmpfs lies in memory",)
 
@@ -221,7 +223,7 @@ def stacked(kind: str, level: str | None, disks: int) -> dict[str, Any]:
 def test_raid_lets_through_what_its_level_says(
     level: str, disks: int, read: float, write: float, total: float, small_writes: float
 ) -> None:
-    found = ceilings_of(stacked("raid", level, disks))
+    found = of_machine(stacked("raid", level, disks))
     assert value(found, "read_bytes_s") == pytest.approx(read)
     assert value(found, "write_bytes_s") == pytest.approx(write)
     assert value(found, "total_bytes_s") == pytest.approx(total)
@@ -231,7 +233,7 @@ def test_raid_lets_through_what_its_level_says(
 
 def test_a_stack_that_does_not_say_how_it_spreads_has_no_ceiling() -> None:
     for one in (stacked("lvm", None, 2), stacked("raid", "raid42", 2)):
-        assert ceilings_of(one) == ()
+        assert of_machine(one) == ()
     assert "md0 (lvm)" in " ".join(why_none(stacked("lvm", None, 2)))
 
 
@@ -240,19 +242,19 @@ def test_unlike_members_are_summed_one_by_one() -> None:
     first, second = one.storage.disks
     second = replace(second, link=Link(type="sata", bits_s=3_000_000_000))
     one = replace(one, storage=replace(one.storage, disks=(first, second)))
-    found = ceilings_of(one)
+    found = of_machine(one)
     assert value(found, "read_bytes_s") == pytest.approx(900e6)
     assert "+" in next(c.formula for c in found if c.metric == "read_bytes_s")
 
 
 def test_a_chain_that_goes_in_a_circle_ends() -> None:
     layers = [{"name": "a", "kind": "x", "on": ["b"]}, {"name": "b", "kind": "x", "on": ["a"]}]
-    assert ceilings_of(machine([disk("sda")], [{"name": "top", "kind": "x", "on": ["a"]}, *layers])) == ()
+    assert of_machine(machine([disk("sda")], [{"name": "top", "kind": "x", "on": ["a"]}, *layers])) == ()
 
 
 def test_a_mix_is_bounded_by_each_direction_and_by_a_shared_wire() -> None:
-    duplex = ceilings_of(machine([disk("nvme0n1", **pcie(3, 4))]))
-    shared = ceilings_of(machine([disk("sda")]))
+    duplex = of_machine(machine([disk("nvme0n1", **pcie(3, 4))]))
+    shared = of_machine(machine([disk("sda")]))
     mix = {"rw": "randrw", "rwmixread": 70, "bs": 4096}
     bound = bound_for(duplex, mix)
     assert bound is not None and bound.value == pytest.approx(3.93846e9 / 0.7, rel=1e-5)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hwdyno.ceilings import ceilings_of, why_none
 from hwdyno.findings import explain
 from hwdyno.machine import Machine
+from hwdyno.resources import ceilings_of, why_no_ceiling
 from hwdyno.sweep import octaves
 from hwdyno.words import Concurrency, ExperimentResult, Finding, Latency, Measurement, Run, Stream, Value
 from made_experiment import made_experiment
@@ -84,8 +84,8 @@ def test_theory_is_channels_times_speed_and_empty_slots_do_not_count() -> None:
     machine = {"memory": {"modules": modules}, "cpu": {"threads": 2, "cores": 2}}
     (ceiling,) = ceilings_of(Machine.of_survey(machine), "memory")
     assert ceiling.value == 4800e6 * 4 * 8 and "4800 MT/s x 4 populated channels x 8 B" in ceiling.formula
-    assert why_none(Machine.of_survey(machine), "memory") == ()
-    assert "no DIMM table" in why_none(Machine(), "memory")[0]
+    assert why_no_ceiling(Machine.of_survey(machine), "memory") == ()
+    assert "no DIMM table" in why_no_ceiling(Machine(), "memory")[0]
     run = run_of(
         replace(result("memory_bandwidth", "threads", moved(120e9, "read"), working_set=SET), ceilings=(ceiling,)),
         machine=machine,

@@ -213,7 +213,7 @@ def test_progress_shows_hostile_names_in_one_line_each() -> None:
     measurement = run.experiments[1].points[0]
     out = io.StringIO()
     with progress.Lines(out) as lines:
-        lines.ended(hostile.PAYLOAD, measurement)
+        lines.ended(hostile.PAYLOAD, measurement, hostile.PAYLOAD)
     assert out.getvalue().count("\n") == 1
     assert not hostile.steers(out.getvalue())
 
@@ -231,7 +231,7 @@ def test_the_live_bar_obeys_no_name_and_no_line_written_beside_it(monkeypatch: p
         bar.says(hostile.PAYLOAD)
         bar.begins(Step(hostile.PAYLOAD, {hostile.PAYLOAD: hostile.PAYLOAD}, 1, 1, 2, 3.0))
         sys.stderr.write(f"{hostile.TERMINAL}{hostile.DIRECTIONS}\n")
-        bar.ended(hostile.PAYLOAD, RUNS["Measurement"]().experiments[1].points[0])
+        bar.ended(hostile.PAYLOAD, RUNS["Measurement"]().experiments[1].points[0], hostile.PAYLOAD)
     movements = re.compile(r"\x1b\[(\?25[lh]|[0-9;]*[mAK]|2K|1A)|\r")
     assert not hostile.steers(movements.sub("", out.getvalue()))
     assert "\x1b[31m" not in out.getvalue()

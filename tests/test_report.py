@@ -18,6 +18,7 @@ from hwdyno.findings import explain
 from hwdyno.machine import Machine
 from hwdyno.report import audit, charts, figures, images, machine, plotdata, rows, tables, theme, verdict
 from hwdyno.report.terminal import print_run, sparkline
+from hwdyno.resources import rate_word
 from hwdyno.statistics import interval
 from hwdyno.store import to_json
 from hwdyno.words import Ceiling, Measurement, Parameters, Run, Value
@@ -40,7 +41,7 @@ WHOLE = MADE["whole"]
     ],
 )
 def test_a_figure_is_said_in_the_unit_of_its_size(value: float, unit: str, expected: str) -> None:
-    assert figures.said(Value(value, unit), "storage") == expected
+    assert figures.quantity(Value(value, unit), rate_word("storage")) == expected
 
 
 def test_sizes_and_shares_are_said_as_the_field_says_them() -> None:

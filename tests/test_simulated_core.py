@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from hwdyno import experiments
-from hwdyno.ceilings import ceilings_of
 from hwdyno.findings import explain
 from hwdyno.measurement import measurement_of
 from hwdyno.plan import build
+from hwdyno.resources import ceilings_of
 from hwdyno.sweep import Sweep, octaves
 from hwdyno.words import ExperimentResult, Finding, Parameters, Run
 from made_experiment import made_experiment

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from hwdyno import experiments, plan, runner
-from hwdyno.ceilings import ceilings_of, ceilings_of_site
 from hwdyno.findings import explain
 from hwdyno.hosts import HostLostError
 from hwdyno.hosts.site import SingleHost, site_of
 from hwdyno.hosts.together import Together, clock_offset_ns
 from hwdyno.measurement import measurement_of
+from hwdyno.resources import ceilings_of, ceilings_of_site
 from hwdyno.statistics import Histogram
 from hwdyno.store import from_json, to_json
 from hwdyno.topology import Topology
@@ -87,7 +87,7 @@ def test_each_host_has_a_random_order_and_a_data_file_of_its_own(tmp_path: Path)
         assert point.throughput.value == pytest.approx(sum(each), rel=0.02)
         assert point.validity == "valid", point.why
     assert from_json(to_json(run)) == run
-    one, both = ceilings_of(a.survey()), ceilings_of_site(run.machines)
+    one, both = ceilings_of(a.survey(), "storage"), ceilings_of_site(run.machines, "storage")
     assert [c.value for c in both] == [2 * c.value for c in one] and run.experiments[0].ceilings == both
 
 

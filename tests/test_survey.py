@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from hwdyno import engine
-from hwdyno.ceilings import ceilings_of, why_none
 from hwdyno.machine import Machine
+from hwdyno.resources import ceilings_of, why_no_ceiling
 
 TREES = Path(__file__).parent / "trees"
 
@@ -44,7 +44,9 @@ def test_the_disk_below_a_path_and_its_link(
     found = machine(tree, path)
     first = found["storage"]["disks"][0]
     assert (first["name"], first["kind"]) == (disk, kind)
-    ceiling = next(c for c in ceilings_of(typed(tree, path)) if (c.metric, c.kind) == ("read_bytes_s", "physical"))
+    ceiling = next(
+        c for c in ceilings_of(typed(tree, path), "storage") if (c.metric, c.kind) == ("read_bytes_s", "physical")
+    )
     assert ceiling.value == pytest.approx(read_gb_s * 1e9, rel=1e-3)
     assert ceiling.label == label
 
@@ -62,7 +64,7 @@ def test_the_disk_below_a_path_and_its_link(
     ],
 )
 def test_the_makers_figures_of_the_drive_that_was_found(tree: str, path: str, read_mb_s: float) -> None:
-    rated = [c for c in ceilings_of(typed(tree, path)) if (c.metric, c.kind) == ("read_bytes_s", "rated")]
+    rated = [c for c in ceilings_of(typed(tree, path), "storage") if (c.metric, c.kind) == ("read_bytes_s", "rated")]
     assert [c.value for c in rated] == [read_mb_s * 1e6]
 
 
@@ -76,8 +78,8 @@ def test_the_makers_figures_of_the_drive_that_was_found(tree: str, path: str, re
 )
 def test_where_nothing_is_known_the_reason_is(tree: str, path: str, why: str) -> None:
     found = typed(tree, path)
-    assert ceilings_of(found) == ()
-    assert why in why_none(found)[0]
+    assert ceilings_of(found, "storage") == ()
+    assert why in why_no_ceiling(found, "storage")[0]
 
 
 def test_this_machine_is_described() -> None:

@@ -98,7 +98,7 @@ def test_a_printed_number_is_read(text: str | None, number: float | None) -> Non
         (units.format_load(2.54), "2.5"),
         (units.plural(1, "job"), "1 job"),
         (units.plural(4, "job"), "4 jobs"),
-        (units.format_quantity(138_000, "operations/s", "storage"), "138 k IOPS"),
+        (units.format_quantity(138_000, "operations/s", "IOPS"), "138 k IOPS"),
         (units.format_quantity(Value(2e9, "bytes/s", 1.9e9, 2.1e9)), "2.00 GB/s (1.90 GB/s to 2.10 GB/s)"),
         (units.format_value(2.5e9, "FLOP/s"), "2.50 GFLOP/s"),
         (units.format_value(138_000, "operations/s"), "138 k operations/s"),

@@ -218,7 +218,7 @@ def setup_s(planned: Planned, point: Parameters) -> float:
     parameters = {**planned.fixed, **point}
     in_flight = [parameters.get(name) or 1 for name in ("bs", "iodepth", "numjobs")]
     known = [one for one in in_flight if isinstance(one, int)]
-    if planned.experiment.resource != "storage" or len(known) < len(in_flight):
+    if len(known) < len(in_flight):
         return planned.experiment.setup_s
     return planned.experiment.setup_s + math.prod(known) / BUFFER_BYTES_S
 
@@ -503,11 +503,11 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
 
 def select(names: Sequence[str] | None, target: Target) -> list[tuple[Experiment, Given]]:
     """The experiments of these names or resources; without names, those that ``hwdyno run`` asks by itself."""
-    processors, kernels = target.topology().processors, target.kernels()
-    fitting = (one for one in catalogue.all() if one.least_processors <= processors and one.kernel in kernels)
-    usual = [one for one in fitting if one.default]
+    processors = target.topology().processors
+    usual = [one for one in catalogue.all() if one.usual and one.least_processors <= processors]
     if not names:
-        return [(one, {}) for one in usual]
+        kernels = target.kernels()
+        return [(one, {}) for one in usual if one.kernel in kernels]
     found = dict.fromkeys(one for name in names for one in _by_name(name, usual))
     return [(one, {}) for one in found]
 

@@ -10,8 +10,6 @@ from hwdyno import statistics
 from hwdyno.units import format_percent
 from hwdyno.words import ExperimentResult, Measurement, Note, Run, Value
 
-RESOURCES = frozenset({"memory", "compute"})
-"""Resources whose points repeat in another run under the same conditions: they leave no state behind."""
 LEAST_EARLIER = 2
 """Two runs give one difference, too little for an interval."""
 MOST_EARLIER = 8
@@ -43,8 +41,13 @@ def with_earlier(run: Run, earlier: Sequence[Run]) -> Run:
     return replace(run, experiments=tuple(_widened(one, earlier) for one in run.experiments))
 
 
+def comparable(result: ExperimentResult) -> bool:
+    """Whether a point of one run is the same question as that of another: nothing that was written is left behind."""
+    return not result.declaration.stateful
+
+
 def _widened(result: ExperimentResult, earlier: Sequence[Run]) -> ExperimentResult:
-    if result.resource not in RESOURCES:
+    if not comparable(result):
         return result
     others = [found for run in earlier if (found := _same(result, run))][:MOST_EARLIER]
     if len(others) < LEAST_EARLIER:

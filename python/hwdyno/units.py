@@ -158,36 +158,19 @@ def format_value(value: float, unit: str) -> str:
     return f"{number} {prefix}{unit}" if len(unit) < 8 else f"{number} {prefix} {unit}".replace("  ", " ")
 
 
-def format_quantity(value: Value | float, unit: str = "", resource: str = "") -> str:
-    """A quantity with its interval, if it has one; operations in the resource's word for them.
+def format_quantity(value: Value | float, unit: str = "", rate_word: str = "") -> str:
+    """A quantity with its interval, if it has one; operations a second in the field's word for them.
 
     ``1.34 GB/s (1.30 GB/s to 1.38 GB/s)``, ``138 k IOPS``.
     """
     if not isinstance(value, Value):
-        word = rate_unit(resource) if unit == "operations/s" else ""
-        return f"{format_count(value)} {word}" if word else format_value(value, unit)
-    alone = format_quantity(value.value, value.unit, resource)
+        counted = rate_word and unit == "operations/s"
+        return f"{format_count(value)} {rate_word}" if counted else format_value(value, unit)
+    alone = format_quantity(value.value, value.unit, rate_word)
     if value.low is None or value.high is None:
         return alone
-    low, high = (format_quantity(end, value.unit, resource) for end in (value.low, value.high))
+    low, high = (format_quantity(end, value.unit, rate_word) for end in (value.low, value.high))
     return f"{alone} ({low} to {high})"
-
-
-_RATES = {
-    "storage": "IOPS",
-    "memory": "accesses/s",
-    "network": "messages/s",
-    "training": "samples/s",
-    "training.kv_cache": "entries/s",
-    "training.vector_search": "queries/s",
-    "inference": "requests/s",
-}
-
-
-def rate_unit(name: str) -> str:
-    """What the field calls the operations a second of a resource, or of an experiment of it; empty without a word."""
-    resource, _, rest = name.partition(".")
-    return _RATES.get(f"{resource}.{rest.partition('.')[0]}") or _RATES.get(resource, "")
 
 
 def format_ns(ns: float) -> str:

@@ -8,6 +8,7 @@ bytes and MiB is 2^20 bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -395,3 +396,10 @@ class Run:
     def machine(self) -> Machine:
         """The first host; one without any fact where the Run describes none."""
         return self.machines[0] if self.machines else Machine()
+
+    def points_of(self, *kernels: str) -> Iterator[tuple[ExperimentResult, int, Measurement, Parameters]]:
+        """Every point that one of these kernels measured: its experiment, its index there, and all its parameters."""
+        for result in self.experiments:
+            if result.kernel in kernels:
+                for at, point in enumerate(result.points):
+                    yield result, at, point, {**result.fixed, **point.parameters}

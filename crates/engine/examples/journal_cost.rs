@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hwdyno_engine::clock::Clock;
-use hwdyno_engine::storage::ledger::Ledger;
+use hwdyno_engine::storage::integrity::ledger::Ledger;
 use hwdyno_engine::sys::words::Words;
 
 const BLOCKS: usize = 1 << 18;

@@ -17,6 +17,7 @@ pub mod kernels;
 pub mod memory;
 pub mod network;
 pub mod reading;
+pub mod rng;
 pub mod start;
 pub mod storage;
 pub mod survey;

@@ -3,6 +3,7 @@
 
 pub mod chase;
 pub mod crew;
+pub mod loops;
 pub mod operation;
 pub mod places;
 mod portable;

@@ -98,3 +98,10 @@ pub struct Note {
     /// One sentence with the figures.
     pub says: String,
 }
+
+impl Note {
+    /// A remark under a stable word.
+    pub fn new(code: &str, says: impl Into<String>) -> Self {
+        Self { code: code.into(), says: says.into() }
+    }
+}

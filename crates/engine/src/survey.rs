@@ -17,15 +17,16 @@ pub mod memory;
 pub mod mounts;
 pub mod network;
 pub mod platform;
+pub mod routes;
+pub mod scan;
 pub mod storage;
 pub mod tree;
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{json, Value};
 
+use scan::{Survey, Unknown};
 use tree::Tree;
 
 /// See [`crate::survey()`].
@@ -53,53 +54,6 @@ pub fn of_tree(tree: Tree, path: Option<&str>) -> Value {
         "container": platform::container(&survey),
         "conditions": conditions.finish(&survey),
     });
-    machine["unknown"] = json!(survey.unknown.0.into_inner());
+    machine["unknown"] = json!(survey.unknown.into_reasons());
     machine
-}
-
-/// A survey under way: where it reads, and what it could not find out.
-pub struct Survey {
-    /// Where `/proc` and `/sys` are.
-    pub tree: Tree,
-    /// What is not known, and why.
-    pub unknown: Unknown,
-}
-
-impl Survey {
-    /// `value`, or `null` with the reason `why` under the dotted path `at`.
-    pub fn or<T: Into<Value>>(&self, at: &str, value: Option<T>, why: &str) -> Value {
-        self.unknown.or(at, value, why)
-    }
-
-    /// A file's text, or `null` with the reason that the file does not exist.
-    #[must_use]
-    pub fn text_or(&self, at: &str, file: &str) -> Value {
-        self.or(at, self.tree.text(file), &format!("{file} is missing or empty"))
-    }
-}
-
-/// The reasons for what is not known, by dotted path.
-#[derive(Default)]
-pub struct Unknown(RefCell<BTreeMap<String, String>>);
-
-impl Unknown {
-    /// `value`, or `null` with a reason.
-    pub fn or<T: Into<Value>>(&self, at: &str, value: Option<T>, why: &str) -> Value {
-        if let Some(value) = value {
-            return value.into();
-        }
-        self.say(at, why);
-        Value::Null
-    }
-
-    /// The reason noted for a path.
-    #[must_use]
-    pub fn reason(&self, at: &str) -> Option<String> {
-        self.0.borrow().get(at).cloned()
-    }
-
-    /// Notes why something is not known.
-    pub fn say(&self, at: &str, why: &str) {
-        self.0.borrow_mut().insert(at.to_string(), why.to_string());
-    }
 }

@@ -97,7 +97,7 @@ fn bandwidth(operation: &str, mix: &str, pattern: &str) -> Value {
 /// By the widest instructions that are here: `auto` may find others faster, and leave these unchecked.
 fn widest(operation: &str, pattern: &str) -> Value {
     let mut asked = bandwidth(operation, "2:1", pattern);
-    if let Some(isa) = hwdyno_engine::memory::operation::Isa::wide().last() {
+    if let Some(isa) = hwdyno_engine::memory::loops::wide().last() {
         asked["isa"] = json!(isa.word());
         // No multiple of a long register, so that the rest of a block is checked too.
         asked["block"] = json!(320);

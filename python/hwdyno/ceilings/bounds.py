@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hwdyno.axes import FIELD_AXES, read_share, traits_of
-from hwdyno.ceilings import derived
+from hwdyno.ceilings import compute, memory, network
 from hwdyno.units import as_number, format_value
 from hwdyno.words import Axis, Ceiling, CeilingClass, Measurement, Scalar, Value
 
 RATED_BLOCK_BYTES = 4096
 """Makers rate operations a second at this size; a larger block cannot be moved more often."""
+
+KEYED: dict[str, Callable[[str, Mapping[str, Scalar]], bool]] = {
+    memory.METRIC: memory.applies,
+    "flop_s/": compute.applies,
+    "wire/": network.applies_wire,
+    "copies/": network.applies_copies,
+}
+"""By what a metric begins with: whether a ceiling of it bounds a measurement with these parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +38,20 @@ def block_bytes(parameters: Mapping[str, Scalar], axes: Iterable[Axis] = FIELD_A
     return next((int(size) for size in sizes if size), None)
 
 
+def applies_by_key(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> bool | None:
+    """Whether a ceiling whose metric names what it bounds is of these parameters; none for any other ceiling."""
+    is_bound = next((bounds for start, bounds in KEYED.items() if ceiling.metric.startswith(start)), None)
+    return is_bound(ceiling.metric, parameters) if is_bound else None
+
+
 def bound_of(ceiling: Ceiling, parameters: Mapping[str, Scalar], axes: Sequence[Axis] = FIELD_AXES) -> Bound | None:
     """What ``ceiling`` lets a measurement with these parameters reach; none where it says nothing of it.
 
     ``axes`` are the kernel's. A bound of reads alone lets a mix that reads a share r reach 1/r of it; so for writes.
     """
-    own = derived.applies(ceiling, parameters)
-    if own is not None:
-        return Bound(ceiling, ceiling.value, ceiling.unit, ceiling.formula) if own else None
+    keyed = applies_by_key(ceiling, parameters)
+    if keyed is not None:
+        return Bound(ceiling, ceiling.value, ceiling.unit, ceiling.formula) if keyed else None
     share = read_share(axes, parameters)
     metric, value, formula = ceiling.metric, ceiling.value, ceiling.formula
     if share is None:
@@ -80,7 +94,7 @@ def bound_for(
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Utilization:
     """A measurement beside one bound: the share that it reaches, of what, and which of its figures."""
 
     share: float
@@ -88,13 +102,13 @@ class Held:
     measured: Value
 
 
-def held_against(
+def utilizations(
     ceilings: Iterable[Ceiling],
     point: Measurement,
     parameters: Mapping[str, Scalar],
     kind: CeilingClass | None = None,
     axes: Sequence[Axis] = FIELD_AXES,
-) -> list[Held]:
+) -> list[Utilization]:
     """A measurement against each ceiling that bounds it, of one class or of any, the tightest first.
 
     ``parameters`` are all of the point's, what its experiment fixes included; ``axes`` are its kernel's.
@@ -103,5 +117,5 @@ def held_against(
     for bound in bounds_for((one for one in ceilings if kind in {None, one.kind}), parameters, axes):
         measured = next((v for v in (point.throughput, point.rate) if v is not None and v.unit == bound.unit), None)
         if measured is not None and bound.value > 0:
-            found.append(Held(measured.value / bound.value, bound, measured))
+            found.append(Utilization(measured.value / bound.value, bound, measured))
     return found

@@ -7,21 +7,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from hwdyno.units import format_bytes_s, format_value, plural, positive
-from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters
+from hwdyno.words import Ceiling, ExperimentResult, Measurement, Parameters, Run
 
-KERNEL = "network_throughput"
 FRAME_BYTES = 38
 """Of each Ethernet frame: preamble 8, header 14, check sequence 4, gap 12 (IEEE 802.3, clauses 3 and 4)."""
 LEAST_PAYLOAD = 46
 DATAGRAM_BYTES, IP_BYTES = 8, 20
-TOLD_BY_HYPERVISORS = {"virtio_net", "vmxnet3", "xen_netfront", "vif", "netfront", "hv_netvsc", "ena", "gve"}
+SET_BY_HYPERVISORS = {"virtio_net", "vmxnet3", "xen_netfront", "vif", "netfront", "hv_netvsc", "ena", "gve"}
 """Drivers of virtual machines, whose stated speed is a setting that two guests of one host may exceed."""
 
 
-def of_result(result: ExperimentResult, processors: int) -> tuple[Ceiling, ...]:
+def of_path(run: Run, result: ExperimentResult) -> tuple[Ceiling, ...]:
     """A ceiling for each kind of point that was measured, by the interface that led to the other end."""
-    if result.kernel != KERNEL:
-        return ()
+    processors = run.machine.cpu.threads or 0
     found: dict[str, Ceiling] = {}
     for point in result.points:
         parameters = {**result.fixed, **point.parameters}
@@ -31,16 +29,18 @@ def of_result(result: ExperimentResult, processors: int) -> tuple[Ceiling, ...]:
     return tuple(found.values())
 
 
-def applies(ceiling: Ceiling, parameters: Mapping[str, Any]) -> bool | None:
-    """Whether one of these ceilings bounds a measurement; none for any other ceiling."""
-    kind, _, key = ceiling.metric.partition("/")
-    if kind not in {"wire", "copies"}:
-        return None
-    return key == (_wire_key(parameters) if kind == "wire" else _copies_key(parameters))
+def applies_wire(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether a wire's ceiling bounds a measurement with these parameters."""
+    return metric.partition("/")[2] == _wire_key(parameters)
 
 
-def _word(parameters: Mapping[str, Any], name: str, otherwise: str) -> str:
-    return str(parameters.get(name) or otherwise)
+def applies_copies(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether the ceiling that copies of a loopback set bounds a measurement with these parameters."""
+    return metric.partition("/")[2] == _copies_key(parameters)
+
+
+def _word(parameters: Mapping[str, Any], name: str, default: str) -> str:
+    return str(parameters.get(name) or default)
 
 
 def _wire_key(parameters: Mapping[str, Any]) -> str:
@@ -52,8 +52,8 @@ def _wire_key(parameters: Mapping[str, Any]) -> str:
 
 def _copies_key(parameters: Mapping[str, Any]) -> str:
     names = ("zero_copy", "skip_rx_copy", "handing")
-    told = [str(parameters.get(name) or "") for name in names]
-    return "/".join([_wire_key(parameters), f"{positive(parameters.get('streams')) or 1:.0f}", *told])
+    values = [str(parameters.get(name) or "") for name in names]
+    return "/".join([_wire_key(parameters), f"{positive(parameters.get('streams')) or 1:.0f}", *values])
 
 
 def _wire(parameters: Parameters, point: Measurement) -> Ceiling | None:
@@ -77,7 +77,7 @@ def _wire(parameters: Parameters, point: Measurement) -> Ceiling | None:
         f"{bits_s / 1e9:g} Gbit/s / 8 x {payload:.0f} B of payload in {wire:.0f} B on the wire"
         f"{' x 2 ways' if ways == 2 else ''} = {format_bytes_s(bytes_s)}"
     )
-    by_setting = driver in TOLD_BY_HYPERVISORS
+    by_setting = driver in SET_BY_HYPERVISORS
     source = f"the speed that {name} ({driver or 'no driver'}) states"
     return Ceiling(
         f"wire/{_wire_key(parameters)}",

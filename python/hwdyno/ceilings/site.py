@@ -17,7 +17,7 @@ def summed(machines: Sequence[Machine], of_one: Callable[[Machine], tuple[Ceilin
         return each[0]
     found = []
     for first in each[0] if each else ():
-        alike = [one for own in each for one in own if (one.metric, one.kind) == (first.metric, first.kind)]
+        alike = [one for ceilings in each for one in ceilings if (one.metric, one.kind) == (first.metric, first.kind)]
         if len(alike) == len(each):
             value, hosts = sum(one.value for one in alike), f"{len(each)} hosts"
             formula = f"{' + '.join(one.formula for one in alike)} = {format_value(value, first.unit)}"

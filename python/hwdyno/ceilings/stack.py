@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hwdyno.ceilings import links, rated
-from hwdyno.machine import Disk, Layer, Link, Storage
+from hwdyno.machine import Disk, Layer, Link, Machine, Storage
 from hwdyno.units import format_value
 from hwdyno.words import Ceiling
 
@@ -119,3 +119,13 @@ def combine(level: str, ceilings: Sequence[Ceiling]) -> Ceiling | None:
         first.source if same else "; ".join(dict.fromkeys(c.source for c in ceilings)),
         f"{level} of {members} × {first.label}" if same else f"{level} of {members}",
     )
+
+
+def of_machine(machine: Machine) -> tuple[Ceiling, ...]:
+    """What bounds the storage that a Machine was surveyed for."""
+    return Stack(machine.storage, machine.unknown).ceilings
+
+
+def why_none(machine: Machine) -> tuple[str, ...]:
+    """A sentence for each ceiling that one would expect there and that cannot be stated."""
+    return tuple(dict.fromkeys(Stack(machine.storage, machine.unknown).reasons))

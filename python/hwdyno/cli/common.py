@@ -234,10 +234,10 @@ def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
 
 def beside_earlier(run: Run, store: Store) -> Run:
     """The Run with what differs between its machine's runs in its intervals, where the store has earlier ones."""
-    from hwdyno.repeatability import MOST_EARLIER, RESOURCES, with_earlier
+    from hwdyno.repeatability import MOST_EARLIER, comparable, with_earlier
     from hwdyno.store import StoreError, machine_of
 
-    names = {one.name for one in run.experiments if one.resource in RESOURCES}
+    names = {one.name for one in run.experiments if comparable(one)}
     if not names:
         return run
     earlier: list[Run] = []

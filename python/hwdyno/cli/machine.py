@@ -52,8 +52,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Describe the machine on stdout."""
     from hwdyno import engine
-    from hwdyno.ceilings import ceilings_of, parse_given, why_none
+    from hwdyno.ceilings import parse_given
     from hwdyno.machine import Machine
+    from hwdyno.resources import ceilings_of, why_no_ceiling
 
     given = tuple(parse_given(text) for text in args.ceiling)
     if not args.root.exists():
@@ -62,12 +63,12 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--path {args.path} does not exist; give a directory or file that does")
     machine = engine.survey(args.path, args.root)
     typed = Machine.of_survey(machine)
-    ceilings = ceilings_of(typed, given=given)
+    ceilings = ceilings_of(typed, "storage", given)
     if args.json:
         document = {**machine, "ceilings": [asdict(ceiling) for ceiling in ceilings]}
         sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     else:
-        show(typed, ceilings, why_none(typed), sys.stdout)
+        show(typed, ceilings, why_no_ceiling(typed, "storage"), sys.stdout)
     return 0
 
 

@@ -17,7 +17,6 @@ from hwdyno.units import (
     format_quantity,
     format_size,
     format_value,
-    rate_unit,
 )
 from hwdyno.words import Axis, Measurement, Parameters
 
@@ -36,21 +35,20 @@ def described(parameters: Parameters, axes: Sequence[Axis] = FIELD_AXES) -> str:
     return " ".join(words)
 
 
-def result_line(experiment: str, measurement: Measurement, axes: Sequence[Axis] = FIELD_AXES) -> str:
+def result_line(experiment: str, measurement: Measurement, rate_word: str, axes: Sequence[Axis] = FIELD_AXES) -> str:
     """One point's result in one line."""
-    experiment, measurement = printable((experiment, measurement))
-    value, counted = measurement.throughput, rate_unit(experiment)
-    words = [format_quantity(value.value, value.unit, experiment)]
+    value = measurement.throughput
+    words = [format_quantity(value.value, value.unit, rate_word)]
     if value.low is not None and value.high is not None and value.value:
         words[0] += _known(measurement, (value.high - value.low) / 2 / value.value)
-    if measurement.rate is not None and counted:
-        words.append(f"{format_count(measurement.rate.value)} {counted}")
+    if measurement.rate is not None and rate_word:
+        words.append(f"{format_count(measurement.rate.value)} {rate_word}")
     if measurement.latency_ns is not None:
         words.append(f"mean {format_ns(measurement.latency_ns.mean)}")
         words.append(f"p99 {format_ns(measurement.latency_ns.p99)}")
     if measurement.validity != "valid":
         words.append(f"{measurement.validity}: {', '.join(measurement.why)}")
-    return f"{experiment}  {described(measurement.parameters, axes)}:  " + ", ".join(words)
+    return printable(f"{experiment}  {described(measurement.parameters, axes)}:  " + ", ".join(words))
 
 
 def _known(measurement: Measurement, half: float) -> str:
@@ -89,9 +87,9 @@ class Lines:
         """No line: one for each reading would be too many."""
         self._axes = step.axes
 
-    def ended(self, experiment: str, measurement: Measurement) -> None:
+    def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
         """One line with the point's result."""
-        self._write(result_line(experiment, measurement, self._axes))
+        self._write(result_line(experiment, measurement, rate_word, self._axes))
 
 
 class Bar:
@@ -141,9 +139,9 @@ class Bar:
         grid.add_row(bar, Text(f"{step.done}/{step.total}"), Text(left, style="bold"), doing)
         self._live.update(grid, refresh=True)
 
-    def ended(self, experiment: str, measurement: Measurement) -> None:
+    def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
         """One line with the point's result above the bar."""
-        self._console.print(result_line(experiment, measurement, self._axes), soft_wrap=True)
+        self._console.print(result_line(experiment, measurement, rate_word, self._axes), soft_wrap=True)
 
 
 def shown(quiet: bool = False) -> Bar | Lines:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from hwdyno import resources
 from hwdyno.sweep import Sweep, powers
 from hwdyno.topology import FromSite
 from hwdyno.words import CeilingClass, Declaration, Parameters, UserError
@@ -47,8 +48,8 @@ class Experiment:
     """``data_file``: a laid-out file, given to the kernel as ``path``, with ``size`` bytes. ``main_memory``: a
     ``working_set`` beyond every cache that is claimed. ``instructions``: a point whose instructions this
     processor has not is left out, and not missed."""
-    runtime_share: float = 1.0
-    """How much of the profile's time a reading needs: memory settles sooner than a disk."""
+    time_share: float = 1.0
+    """How much of the time a reading needs that its resource gives one."""
     setup_s: float = 0.0
     """What a reading costs beside its timed region, over what every reading does: memory to touch, matrices to fill."""
     check: Callable[[Declaration, Parameters], str | None] | None = None
@@ -69,6 +70,16 @@ class Experiment:
     def resource(self) -> str:
         """What it measures: ``storage``, ``memory`` …"""
         return self.name.partition(".")[0]
+
+    @property
+    def runtime_share(self) -> float:
+        """How much of the profile's time a reading needs."""
+        return resources.find(self.resource).runtime_share * self.time_share
+
+    @property
+    def usual(self) -> bool:
+        """Whether ``hwdyno run`` measures it where nothing is chosen."""
+        return self.default and resources.find(self.resource).by_default
 
     @property
     def words(self) -> tuple[str, str]:

@@ -9,7 +9,6 @@ from hwdyno.words import CeilingClass
 _KERNEL = "compute_flops"
 _CEILINGS: tuple[CeilingClass, ...] = ("physical",)
 _ONE_AND_ALL = (1, ALL)
-_BRIEF = 0.3
 # The widest first: it warms the units up, and names what "auto" takes.
 _ISAS = ("scalar", "sse", "avx2", "avx512", "neon", "sve")
 
@@ -39,7 +38,6 @@ GRID = Experiment(
     ceilings=_CEILINGS,
     peers=("likwid", "cpufp"),
     needs=("instructions",),
-    runtime_share=_BRIEF,
 )
 
 THREADS = Experiment(
@@ -53,7 +51,6 @@ THREADS = Experiment(
     ceilings=_CEILINGS,
     peers=("likwid", "cpufp"),
     needs=("instructions",),
-    runtime_share=_BRIEF,
 )
 
 CLOCK = Experiment(
@@ -62,7 +59,6 @@ CLOCK = Experiment(
     kernel="compute_clock",
     load="threads",
     sweep=Sweep(threads=_ONE_AND_ALL),
-    runtime_share=_BRIEF,
     by_name=True,
     default=False,
 )
@@ -76,6 +72,5 @@ LINPACK = Experiment(
     quick=Sweep(operation=("lu", "gemm"), n=(1000, 2000, 3000), threads=ALL),
     ceilings=_CEILINGS,
     peers=("hpcc",),
-    runtime_share=_BRIEF,
     setup_s=0.5,
 )

@@ -13,8 +13,6 @@ _PEERS = ("stream", "likwid", "sysbench")
 # Intel Memory Latency Checker's default delays, in cycles, so that curves can be set beside its own.
 _DELAYS = (0, 2, 8, 15, 50, 100, 200, 300, 400, 500, 700, 1000, 1300, 1700, 2500, 3500, 5000, 9000, 20000)
 _BUS_MIXES = ("1:0", "4:1", "3:1", "2:1", "3:2", "1:1", "2:1-nt", "0:1")
-# Memory answers in nanoseconds: a fraction of what a disk's readings need is enough.
-_BRIEF = 0.3
 
 
 def _nonsense(_: Declaration, point: Parameters) -> str | None:
@@ -39,7 +37,6 @@ GRID = Experiment(
     ceilings=_CEILINGS,
     peers=_PEERS,
     needs=("main_memory",),
-    runtime_share=_BRIEF,
     setup_s=0.5,
     check=_nonsense,
 )
@@ -54,7 +51,6 @@ THREADS = Experiment(
     ceilings=_CEILINGS,
     peers=_PEERS,
     needs=("main_memory",),
-    runtime_share=_BRIEF,
     setup_s=0.5,
 )
 
@@ -71,7 +67,6 @@ STREAM = Experiment(
     # hpcc runs all of its parts each time, which takes too long to stand beside the grid.
     peers=("stream", "hpcc"),
     needs=("main_memory",),
-    runtime_share=_BRIEF,
     setup_s=0.5,
     check=_nonsense,
     default=False,
@@ -84,7 +79,6 @@ LEVELS = Experiment(
     load="working_set",
     sweep=Sweep(operation=("read", "write", "copy"), working_set=powers(16 << 10, 512 << 20), threads=ALL),
     quick=Sweep(operation="read", working_set=(24 << 10, 1 << 20, 4 << 20, 128 << 20), threads=ALL),
-    runtime_share=_BRIEF,
     setup_s=0.2,
 )
 
@@ -99,7 +93,6 @@ LATENCY = Experiment(
     base=Sweep(working_set="256MiB", pages="2m"),
     fixed={"locality": "random", "stride": 64},
     peers=("multichase",),
-    runtime_share=_BRIEF,
     setup_s=0.4,
 )
 
@@ -111,7 +104,6 @@ LATENCY_MATRIX = Experiment(
     metric="latency",
     sweep=Sweep(cpu_node=CPU_NODES, node=MEMORY_NODES),
     fixed={"locality": "random", "stride": 64, "working_set": 256 << 20, "pages": "2m"},
-    runtime_share=_BRIEF,
     setup_s=0.4,
     default=False,
 )
@@ -128,7 +120,6 @@ BANDWIDTH_MATRIX = Experiment(
         threads=OF_ONE_NODE,
     ),
     needs=("main_memory",),
-    runtime_share=_BRIEF,
     setup_s=0.5,
     default=False,
 )
@@ -143,7 +134,7 @@ CACHES = Experiment(
     # One element a page, and a line further each time: at a stride of 4096 all would fall into the same few sets.
     + Sweep(working_set=octaves(64 << 10, 1 << 30, 8), pages="4k", stride=4160),
     fixed={"locality": "random"},
-    runtime_share=_BRIEF / 2,
+    time_share=0.5,
     setup_s=0.4,
     default=False,
 )
@@ -166,7 +157,6 @@ LOADED = Experiment(
     base=Sweep(operation="read", delay=0, threads=ALL_BUT_ONE),
     ceilings=_CEILINGS,
     needs=("main_memory",),
-    runtime_share=_BRIEF,
     setup_s=0.6,
     check=_nonsense,
 )
@@ -179,7 +169,6 @@ MIX = Experiment(
     sweep=Sweep(operation="mix", mix=(*_BUS_MIXES, "3:1-nt", "1:1-nt"), threads=(1, ALL)),
     ceilings=_CEILINGS,
     needs=("main_memory",),
-    runtime_share=_BRIEF,
     setup_s=0.5,
     default=False,
 )
@@ -194,7 +183,6 @@ BLOCK = Experiment(
     ),
     ceilings=_CEILINGS,
     needs=("main_memory",),
-    runtime_share=_BRIEF,
     setup_s=0.5,
     default=False,
 )
@@ -212,7 +200,6 @@ PAGES = Experiment(
     ),
     ceilings=_CEILINGS,
     needs=("main_memory",),
-    runtime_share=_BRIEF,
     setup_s=0.7,
     default=False,
 )
@@ -224,6 +211,5 @@ CORES = Experiment(
     load="operation",
     metric="latency",
     sweep=Sweep(operation=("cas", "clean", "modified")),
-    runtime_share=_BRIEF,
     least_processors=2,
 )

@@ -60,7 +60,7 @@ THREADS = Experiment(
     quick=Sweep(pattern=("rewrite", "reread"), bs=8192, numjobs=_THREADS),
     # Two records of 80 MiB for each of eight threads: all of the grid goes through the same file, and ends in time.
     fixed={"size": 2 * 8 * (80 << 20)},
-    runtime_share=0.2,
+    time_share=0.2,
     setup_s=0.1,
     ceilings=_CEILINGS,
     needs=("data_file",),

@@ -17,7 +17,6 @@ ACCELERATORS = Experiment(
     base=Sweep(accelerators=1),
     fixed={"cache": "drop", "seed": 10},
     peers=("dlio", "numpy", "pytorch"),
-    default=False,
 )
 
 CLIENT = Experiment(
@@ -28,7 +27,6 @@ CLIENT = Experiment(
     sweep=Sweep(accelerators=(1, 2, 4)),
     fixed={"cache": "warm", "compute": 0.0, "epochs": 10_000, "steps": 0, "seed": 10},
     peers=("dlio", "numpy", "pytorch"),
-    default=False,
 )
 
 CHECKPOINT = Experiment(
@@ -38,7 +36,6 @@ CHECKPOINT = Experiment(
     load="ranks",
     sweep=Sweep(ranks=8),
     named_as={"model": "checkpoint"},
-    default=False,
     writes=lambda point, _: float(point.get("writes") or 0) * float(point.get("checkpoint_bytes") or 0),
 )
 
@@ -53,7 +50,6 @@ KV_CACHE = Experiment(
     fixed={"model": "llama3.1-8b", "scale": 0.01, "seed": 1},
     named_as={"model": "kv-cache", "capacity": "capacity"},
     peers=("mlperf_kv",),
-    default=False,
     group="inference",
     writes=lambda _, most: most,
 )
@@ -68,6 +64,5 @@ VECTOR_SEARCH = Experiment(
     base=Sweep(threads=(1, 2, 4, 8)),
     fixed={"index": "diskann", "seed": 1},
     named_as={"index": "vector-search"},
-    default=False,
     group="inference",
 )

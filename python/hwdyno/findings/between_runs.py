@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hwdyno import statistics
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.repeatability import DEVIATION, EARLIER
 
@@ -12,15 +13,15 @@ LEAST_DEVIATION = 0.005
 
 def between_runs(case: Case) -> Verdict | None:
     """Runs differ from each other by more than the repeats of one do: its intervals say so."""
-    told = [
+    known = [
         (deviation, earlier, _within(list(point.repeat_values)))
         for point in case.result.points
         if (deviation := as_number(point.details.get(DEVIATION))) and (earlier := as_number(point.details.get(EARLIER)))
     ]
-    if not told:
+    if not known:
         return None
-    deviation, earlier = told[0][:2]
-    within = statistics.median([one for _, _, one in told])
+    deviation, earlier = known[0][:2]
+    within = statistics.median([one for _, _, one in known])
     if deviation < max(LEAST_DEVIATION, within):
         return None
     return Verdict(
@@ -39,3 +40,6 @@ def _within(values: list[float]) -> float:
     if len(values) < 2 or statistics.mean(values) <= 0:
         return 0.0
     return statistics.standard_deviation(values) / statistics.mean(values) / float(len(values) ** 0.5)
+
+
+RULES = (Rule("between_runs", "experiment", between_runs, Applies(needs=(f"details.{DEVIATION}",))),)

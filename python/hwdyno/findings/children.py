@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.commands import command_of
 from hwdyno.findings.rule import Case, Verdict, as_flag, as_number, percent, quantity
 
@@ -21,7 +22,7 @@ def unequal_jobs(case: Case) -> Verdict | None:
     shortest = as_number(case.point.details.get("children_shortest_share"))
     if over is None or over <= 1 + UNEQUAL or case.point.throughput.unit != "bytes/s":
         return None
-    if case.result.kernel == "storage_blocks" and as_flag(case.parameter("time_based", True)):
+    if case.parameter("rw") and as_flag(case.parameter("time_based", True)):
         return None  # Each runs for the same time; what they begin apart is the scheduler's, and no work of theirs.
     whole = case.point.throughput.value
     early = f": one was done after {percent(shortest)} of the time" if shortest is not None and shortest < 1 else ""
@@ -46,7 +47,7 @@ def unequal_jobs(case: Case) -> Verdict | None:
 
 def _advice(case: Case) -> str:
     """How to have all jobs at work for the same time."""
-    if case.result.kernel == "storage_blocks":
+    if case.parameter("rw"):
         return f"Let all jobs run for the same time: {case.command(time_based=True, runtime=10)}"
     rw, point = _RW.get(str(case.parameter("pattern"))), case.point.parameters
     if rw is None:
@@ -54,3 +55,6 @@ def _advice(case: Case) -> str:
     same = {"rw": rw, "bs": case.parameter("bs"), "numjobs": point.get("numjobs", case.parameter("numjobs"))}
     same |= {"ioengine": "psync", "direct": case.parameter("direct", False), "runtime": 10}
     return f"Let all jobs run for the same time: {command_of('storage', same, case.result.declaration)}"
+
+
+RULES = (Rule("unequal_jobs", "point", unequal_jobs, Applies(needs=("details.children_sum_over_parent",))),)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hwdyno.ceilings import bounds_for
+from hwdyno.ceilings import bound_for
+from hwdyno.ceilings.compute import LOOPS
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, apart, percent, quantity
 from hwdyno.units import format_percent, number_at
 from hwdyno.words import Measurement, Parameters
 
+LINPACK = "linpack"
 NOISY = 0.90
 """Below this share of what its units do a cycle, a core was not ours alone."""
 CLOCK_DROP = 0.03
@@ -25,11 +28,9 @@ def _on_zeros(parameters: Parameters) -> bool:
 
 
 def _points(case: Case, kernel: str) -> Iterator[tuple[Parameters, Measurement]]:
-    for result in case.run.experiments:
-        if result.kernel == kernel:
-            for point in result.points:
-                if point.validity != "invalid" and point.throughput.value > 0:
-                    yield {**result.fixed, **point.parameters}, point
+    for _, _, point, given in case.run.points_of(kernel):
+        if point.validity != "invalid" and point.throughput.value > 0:
+            yield given, point
 
 
 def noisy_neighbour(case: Case) -> Verdict | None:
@@ -37,8 +38,6 @@ def noisy_neighbour(case: Case) -> Verdict | None:
 
     The ratio of arithmetic to a dependent chain sees this where the steal time stays 0.
     """
-    if case.result.kernel != "compute_flops":
-        return None
     details = case.point.details
     mean, best = number_at(details, "flop_per_cycle"), number_at(details, "flop_per_cycle_best_slice")
     threads = case.number("threads") or 1
@@ -66,7 +65,7 @@ def _undisturbed(point: Measurement) -> bool:
 def wide_clock_drop(case: Case) -> Verdict | None:
     """The clock under wide instructions, beside that under narrow ones."""
     clocks: dict[str, float] = {}
-    for parameters, point in _points(case, "compute_flops"):
+    for parameters, point in _points(case, LOOPS):
         isa, during = str(point.details.get("isa")), number_at(point.details, "clock_hz_during")
         if number_at(parameters, "threads") == 1 and during and _undisturbed(point) and not _on_zeros(parameters):
             clocks[isa] = max(clocks.get(isa, 0.0), during)
@@ -83,20 +82,19 @@ def wide_clock_drop(case: Case) -> Verdict | None:
         "narrow instructions.",
         {"isa": isa, "clock_hz": hz, "narrow_clock_hz": narrow, "drop": drop},
         "A ceiling by the base or turbo clock overstates wide code: hold it against the clock under its own load.",
-        resource="compute",
     )
 
 
 def operands_cost(case: Case) -> Verdict | None:
     """The same loop on zeros and on other numbers: where zeros run faster, the power of data lowers the clock."""
-    told: dict[tuple[Any, ...], dict[bool, Measurement]] = {}
-    for parameters, point in _points(case, "compute_flops"):
+    by_loop: dict[tuple[Any, ...], dict[bool, Measurement]] = {}
+    for parameters, point in _points(case, LOOPS):
         if _undisturbed(point):
             loop = tuple(parameters.get(name) for name in ("operation", "precision", "threads"))
-            told.setdefault((point.details.get("isa"), *loop), {})[_on_zeros(parameters)] = point
+            by_loop.setdefault((point.details.get("isa"), *loop), {})[_on_zeros(parameters)] = point
     costs = [
         (1 - pair[False].throughput.value / pair[True].throughput.value, loop, pair[False], pair[True])
-        for loop, pair in told.items()
+        for loop, pair in by_loop.items()
         if len(pair) == 2 and _wider_apart(pair[False], pair[True])
     ]
     if not costs:
@@ -118,7 +116,6 @@ def operands_cost(case: Case) -> Verdict | None:
             "cost": cost,
         },
         "Plan with the figure on numbers: a peak measured on zeros, as by cpufp, is one that no model reaches.",
-        resource="compute",
     )
 
 
@@ -131,14 +128,12 @@ def _wider_apart(slower: Measurement, faster: Measurement) -> bool:
 def peak_share(case: Case) -> Verdict | None:
     """The best FMA in double precision, as a share of cores x clock x FLOP a cycle."""
     best: tuple[float, Measurement, str] | None = None
-    for result in case.run.experiments:
-        for point in result.points if result.kernel == "compute_flops" else ():
-            parameters = {**result.fixed, **point.parameters}
-            if (parameters.get("precision"), parameters.get("operation")) != ("double", "fma") or _on_zeros(parameters):
-                continue
-            for bound in bounds_for((c for c in result.ceilings if c.kind == "physical"), parameters)[:1]:
-                if best is None or point.throughput.value > best[1].throughput.value:
-                    best = (point.throughput.value / bound.value, point, bound.formula)
+    for result, _, point, given in case.run.points_of(LOOPS):
+        if (given.get("precision"), given.get("operation")) != ("double", "fma") or _on_zeros(given):
+            continue
+        bound = bound_for(result.ceilings, given, "physical")
+        if bound is not None and (best is None or point.throughput.value > best[1].throughput.value):
+            best = (point.throughput.value / bound.value, point, bound.formula)
     if best is None:
         return None
     share, point, formula = best
@@ -147,36 +142,36 @@ def peak_share(case: Case) -> Verdict | None:
         f"The processor reaches {quantity(point.throughput)} in double precision, {percent(share)} of {formula}.",
         {"flop_s": point.throughput.value, "share": share, "formula": formula},
         "Nothing to do." if share > 0.95 else "Something took cycles: others' load, throttling, or a shared core.",
-        resource="compute",
     )
 
 
 def linpack_share(case: Case) -> Verdict | None:
     """LINPACK's best beside the measured FMA peak, theory and a matrix product; both efficiencies."""
-    solved = [(p, w) for w, p in _points(case, "linpack") if w.get("operation", "lu") == "lu"]
+    solved = [(p, w) for w, p in _points(case, LINPACK) if w.get("operation", "lu") == "lu"]
     if not solved:
         return None
     point, parameters = max(solved, key=lambda one: one[0].throughput.value)
     threads, value = parameters.get("threads"), point.throughput.value
     peaks = [
         p.throughput.value
-        for w, p in _points(case, "compute_flops")
+        for w, p in _points(case, LOOPS)
         if (w.get("operation"), w.get("precision"), w.get("threads")) == ("fma", "double", threads) and not _on_zeros(w)
     ]
-    products = [p.throughput for w, p in _points(case, "linpack") if w.get("operation") == "gemm"]
+    products = [p.throughput for w, p in _points(case, LINPACK) if w.get("operation") == "gemm"]
     average = sum(p.throughput.value for p, _ in solved) / len(solved)
-    ceilings = [c for r in case.run.experiments if r.kernel == "linpack" for c in r.ceilings if c.kind == "physical"]
-    theory = next((bound.value for bound in bounds_for(ceilings, parameters)), None)
+    ceilings = [one for result, *_ in case.run.points_of(LINPACK) for one in result.ceilings]
+    bound = bound_for(ceilings, parameters, "physical")
+    theory = bound.value if bound is not None else None
     parts = [f"{format_percent(value / max(peaks), precise=True)} of the measured FMA peak"] if peaks else []
     parts += [f"{format_percent(value / theory, precise=True)} of theory"] if theory else []
-    beside = f"; a matrix product reaches {quantity(max(products, key=lambda v: v.value))}" if products else ""
+    product = f"; a matrix product reaches {quantity(max(products, key=lambda v: v.value))}" if products else ""
     library = str(point.details.get("library") or "LAPACK")
     return Verdict(
         "info",
         f"LINPACK by {library} reaches {quantity(point.throughput)} at n = {parameters.get('n')} on {threads} threads "
         f"({quantity(average, 'FLOP/s')} on average over {len(solved)} sizes)"
         + (f", {' and '.join(parts)}" if parts else "")
-        + beside
+        + product
         + ".",
         {
             "flop_s": value,
@@ -187,5 +182,14 @@ def linpack_share(case: Case) -> Verdict | None:
             "library": library,
         },
         "Larger systems come closer to the peak: hwdyno compute --operation lu --n 4k,8k,16k",
-        resource="compute",
     )
+
+
+_LOOPS = Applies(kernels=(LOOPS,))
+RULES = (
+    Rule("noisy_neighbour", "point", noisy_neighbour, _LOOPS, degrades=True),
+    Rule("wide_clock_drop", "run", wide_clock_drop, _LOOPS, about="compute"),
+    Rule("operands_cost", "run", operands_cost, _LOOPS, about="compute"),
+    Rule("peak_share", "run", peak_share, _LOOPS, about="compute"),
+    Rule("linpack_share", "run", linpack_share, Applies(kernels=(LINPACK,)), about="compute"),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.machine import IoLimit, Link
 from hwdyno.statistics import half_width, median, outliers
@@ -15,7 +16,7 @@ OTHERS = 0.25
 RESTLESS = ("throttled", "not_steady", "interval_not_reached")
 """What a machine that is busy with something else brings about by itself."""
 SWAP_BYTES_S = 1e6
-HELD_OFF = 0.02
+THROTTLED = 0.02
 """Share of the quota's periods in which it may be spent."""
 LIMIT_REACHED, LIMIT_PASSED = 0.85, 1.5
 """A limit on a device lets bursts through, and a cache's bytes pass it by far."""
@@ -29,19 +30,20 @@ def _known(case: Case, half: float) -> str:
     values, unit = case.point.repeat_values, case.point.throughput.unit
     if half < 1 or len(values) < 2:
         return f"is known within {percent(half)} after {case.point.repeats} repeats"
-    return f"is hardly known: its {len(values)} repeats lie from {case.said(min(values), unit)} to " + case.said(
-        max(values), unit
+    return (
+        f"is hardly known: its {len(values)} repeats lie from {case.quantity(min(values), unit)} to "
+        + case.quantity(max(values), unit)
     )
 
 
 def interval_not_reached(case: Case) -> Verdict | None:
     """The 95% interval is wider than the profile repeats for."""
     half, target = half_width(case.point.throughput), TARGETS.get(case.run.profile)
-    if half is None or target is None or case.imported or half <= target:
+    if half is None or target is None or half <= target:
         return None
     return Verdict(
         "warning" if half > 2 * target else "info",
-        f"{case.label}: {case.said(case.point.throughput.value, case.point.throughput.unit)} {_known(case, half)}; "
+        f"{case.label}: {case.quantity(case.point.throughput.value, case.point.throughput.unit)} {_known(case, half)}; "
         f"the profile {case.run.profile} aims at {percent(target)}.",
         {"half_width": half, "target": target, "repeats": case.point.repeats},
         "Quiet the machine, or give it more time: "
@@ -86,7 +88,7 @@ def steal(case: Case) -> Verdict | None:
 def cpu_limited(case: Case) -> Verdict | None:
     """The container's quota of processor time was spent, and the measuring threads had to wait for more."""
     share = case.point.conditions.get("cgroup_throttled", 0.0)
-    if share <= HELD_OFF:
+    if share <= THROTTLED:
         return None
     limit = case.run.machine.container.cpu_limit
     quota = f" ({limit:g} processors)" if limit else ""
@@ -94,7 +96,7 @@ def cpu_limited(case: Case) -> Verdict | None:
         "warning",
         f"{case.label}: its control group's processor quota{quota} was spent in {percent(share)} of the periods, so "
         f"the measuring threads stood still; this is the container's limit as much as the hardware's.",
-        {"throttled_periods_share": share, "tolerance": HELD_OFF, "cpu_limit": limit},
+        {"throttled_periods_share": share, "tolerance": THROTTLED, "cpu_limit": limit},
         f"Raise the quota (cpu.max, or the container's CPU limit), then: {case.command()}",
         weight=share,
         explains=RESTLESS,
@@ -103,7 +105,7 @@ def cpu_limited(case: Case) -> Verdict | None:
 
 def io_limit(case: Case) -> Verdict | None:
     """A control group's limit on the device is what was reached."""
-    if case.result.resource != "storage" or case.point.elapsed_s <= 0:
+    if case.point.elapsed_s <= 0:
         return None
     found: list[tuple[float, float, str, str, IoLimit]] = []
     for limits in case.run.machine.storage.limits:
@@ -117,7 +119,7 @@ def io_limit(case: Case) -> Verdict | None:
     share, limit, unit, direction, limits = max(found, key=lambda one: one[0])
     if not LIMIT_REACHED <= share <= LIMIT_PASSED:
         return None
-    allowed = case.said(limit, unit.replace("_s", "/s"))
+    allowed = case.quantity(limit, unit.replace("_s", "/s"))
     return Verdict(
         "warning",
         f"{case.label}: its control group allows {allowed} of {direction}s on {limits.device}, and "
@@ -148,7 +150,7 @@ def swapping(case: Case) -> Verdict | None:
 def clock_dropped(case: Case) -> Verdict | None:
     """The processor's clock fell by more than 3% while a point ran that the CPU has a part in."""
     before, least = case.point.conditions.get("clock_hz_before"), case.point.conditions.get("clock_hz")
-    of_the_cpu = case.result.resource in {"memory", "compute"}
+    of_the_cpu = case.resource.client == "measured"
     if not before or not least or not (of_the_cpu or (case.cpu_share or 0) > 0.5):
         return None
     drop = 1 - least / before
@@ -196,7 +198,6 @@ def link_below_its_best(case: Case) -> list[Verdict]:
                     f"PCIe {best:g}.0 x{lanes_best:g}: about {percent(share)} of its best.",
                     {"generation": now, "lanes": lanes, "generation_max": best, "lanes_max": lanes_best},
                     "Look at the slot (lanes wired), the riser and the firmware's link setting: lspci -vv",
-                    resource="storage",
                 )
             )
     return found
@@ -216,12 +217,38 @@ def outlying_repeats(case: Case) -> Verdict | None:
         if far
         else f"the {format_count(len(values))} repeats are skewed"
     )
-    spoken = "so the median speaks for the point" if note else "and it counts in the mean"
+    counted = "so the median speaks for the point" if note else "and it counts in the mean"
     return Verdict(
         "info",
-        f"{case.label}: {which}: {case.said(values[worst], unit)} against a median of {case.said(centre, unit)}, "
-        f"{spoken}.",
+        f"{case.label}: {which}: {case.quantity(values[worst], unit)} against a median of "
+        f"{case.quantity(centre, unit)}, {counted}.",
         {"outliers": [values[at] for at in far], "worst": values[worst], "median": centre, "unit": unit},
         f"If it comes back, look for a timer or a background job: {case.command()}",
         weight=abs(values[worst] / centre - 1) if centre else 0.0,
     )
+
+
+RULES = (
+    Rule("others_at_work", "point", others_at_work, degrades=True, explains=True),
+    Rule("steal", "point", steal, Applies(needs=("conditions.steal",)), degrades=True, explains=True),
+    Rule(
+        "cpu_limited",
+        "point",
+        cpu_limited,
+        Applies(needs=("conditions.cgroup_throttled",)),
+        degrades=True,
+        explains=True,
+    ),
+    Rule(
+        *("io_limit", "point", io_limit),
+        Applies(resources=("storage",), machine=("storage.limits",)),
+        degrades=True,
+        explains=True,
+    ),
+    Rule("swapping", "point", swapping, degrades=True),
+    Rule("clock_dropped", "point", clock_dropped, Applies(needs=("conditions.clock_hz",)), degrades=True),
+    Rule("interval_not_reached", "point", interval_not_reached, Applies(imported=False), degrades=True),
+    Rule("outlying_repeats", "point", outlying_repeats),
+    Rule("load_before", "run", load_before, Applies(machine=("conditions.load_1m",)), unless=("others_at_work",)),
+    Rule("link_below_its_best", "run", link_below_its_best, Applies(machine=("storage.disks",)), about="storage"),
+)

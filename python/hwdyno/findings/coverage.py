@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.units import format_count, format_size
 
@@ -18,14 +21,10 @@ def _region(case: Case) -> float:
     return as_number(case.point.details.get("region_bytes")) or case.number("size") or 0.0
 
 
-def _ours(case: Case) -> bool:
-    return case.result.kernel == "storage_blocks" and not case.imported
-
-
 def too_short(case: Case) -> Verdict | None:
     """So few operations that their mean and their tail are chance."""
     point = case.point
-    if not _ours(case) or not 0 < point.operations < LEAST_OPERATIONS:
+    if not 0 < point.operations < LEAST_OPERATIONS:
         return None
     each = point.elapsed_s / point.operations
     return Verdict(
@@ -41,7 +40,7 @@ def too_short(case: Case) -> Verdict | None:
 def small_region(case: Case) -> Verdict | None:
     """A region so small, and visited so often, that a cache below the page cache may have answered."""
     region, point = _region(case), case.point
-    if not _ours(case) or not 0 < region < SMALL_BYTES or not case.direct:
+    if not 0 < region < SMALL_BYTES or not case.direct:
         return None
     passes = point.bytes / max(1, point.repeats) / region
     if passes < PASSES:
@@ -59,7 +58,7 @@ def small_region(case: Case) -> Verdict | None:
 def shared_blocks(case: Case) -> Verdict | None:
     """Jobs that cover the same region visit the same blocks, which the first visit brought into every cache."""
     jobs, region, size = case.jobs, _region(case), case.number("bs")
-    if not _ours(case) or case.parameter("share") != "whole" or jobs < 2 or not region or not size:
+    if case.parameter("share") != "whole" or jobs < 2 or not region or not size:
         return None
     each = case.point.bytes / max(1, case.point.repeats) / jobs / region
     # A job at random without repetition covers a share of the blocks; of several, that of their union is known.
@@ -75,3 +74,11 @@ def shared_blocks(case: Case) -> Verdict | None:
         f"Give each job blocks of its own: {case.command(share='partition')}",
         weight=again,
     )
+
+
+_OURS = Applies(kernels=("storage_blocks",), imported=False)
+RULES = (
+    Rule("too_short", "point", too_short, _OURS, degrades=True),
+    Rule("small_region", "point", small_region, _OURS),
+    Rule("shared_blocks", "point", shared_blocks, replace(_OURS, needs=("parameters.share",))),
+)

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from hwdyno.axes import read_share, series_of, splits, traits_of
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, percent
 from hwdyno.units import format_ns, format_ratio
 from hwdyno.words import Measurement, Parameters
@@ -97,8 +98,6 @@ def spinning_or_solid(case: Case) -> Verdict | None:
     alone: tuple[float, str, int, Case] | None = None
     sequential = 0.0
     for result in case.run.experiments:
-        if result.resource != "storage":
-            continue
         for at in range(len(result.points)):
             one = Case(case.run, result, at)
             size, pattern = one.number("bs"), one.traits & {"reads", "writes", "random", "trims"}
@@ -132,5 +131,10 @@ def spinning_or_solid(case: Case) -> Verdict | None:
         else "A virtual or cached disk often claims to spin; its scheduler may be set for one: "
         "cat /sys/block/*/queue/rotational",
         points=(at,),
-        resource="storage",
     )
+
+
+RULES = (
+    Rule("mix_penalty", "experiment", mix_penalty),
+    Rule("spinning_or_solid", "run", spinning_or_solid, Applies(resources=("storage",)), about="storage"),
+)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.commands import typed
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.statistics import quantile_of
 from hwdyno.units import format_bytes_s, format_count, format_ns
 from hwdyno.words import ExperimentResult, Latency, Measurement
 
-KERNELS = {"training_kv_cache", "training_vector_search"}
 TARGETS_NS = {"interactive": 50e6, "responsive": 100e6, "batch": 1000e6}
 """P95 that MLPerf Storage's KV cache asks for by the users' class (kv_cache_benchmark/kv_cache/models.py)."""
 LEAST_READS = 200
@@ -38,7 +38,7 @@ class Served:
 def served(result: ExperimentResult, point: Measurement) -> Served | None:
     """Reads a point's figures; none if it serves nobody."""
     users = as_number({**result.fixed, **point.parameters}.get("users"))
-    if result.kernel != "training_kv_cache" or not users:
+    if not users:
         return None
     latencies = {one.name: one.latency_ns.get("total") for one in point.streams}
     return Served(
@@ -65,7 +65,7 @@ def shortened(result: ExperimentResult) -> str:
 def io_corrupt(case: Case) -> Verdict | None:
     """A block that was read is not the one that was written: nothing of this point counts."""
     count = as_number(case.point.details.get("corrupt_blocks"))
-    if case.result.kernel not in KERNELS or not count:
+    if not count:
         return None
     named = next((fault.says for fault in case.point.faults if fault.operation == "verify"), "")
     return Verdict(
@@ -80,24 +80,24 @@ def io_corrupt(case: Case) -> Verdict | None:
 def io_faults(case: Case) -> Verdict | None:
     """Entries or blocks that could not be written or read, with what mends it."""
     faults = [fault for fault in case.point.faults if fault.operation != "verify"]
-    if case.result.kernel not in KERNELS or not faults:
+    if not faults:
         return None
     count, first = sum(fault.count for fault in faults), faults[0]
     if any(fault.errno in {errno.ENOSPC, errno.EDQUOT} for fault in faults):
         capacity = as_number(case.parameter("capacity")) or 0.0
         why = "the storage was full before the cache had its capacity, so somebody else filled it meanwhile"
-        mend = f"Free some room, or give it less: {case.command(capacity=int(capacity / 2) or None)}"
+        remedy = f"Free some room, or give it less: {case.command(capacity=int(capacity / 2) or None)}"
     elif first.errno in {errno.ENOENT, 0}:
         why = "somebody else removed or cut it"
-        mend = f"See who else works in that folder, then: {case.command()}"
+        remedy = f"See who else works in that folder, then: {case.command()}"
     else:
         why = "the storage failed"
-        mend = f"Look at dmesg, then: {case.command()}"
+        remedy = f"Look at dmesg, then: {case.command()}"
     return Verdict(
         "warning",
         f"{case.label}: {count} transfer{'' if count == 1 else 's'} failed: {first.operation}: {first.says}; {why}.",
         {"faults": count, "errno": first.errno},
-        mend,
+        remedy,
         weight=float(count),
     )
 
@@ -105,7 +105,7 @@ def io_faults(case: Case) -> Verdict | None:
 def io_nothing_done(case: Case) -> Verdict | None:
     """Not one turn or query was ended, so there is nothing to judge by."""
     note = next((note for note in case.point.notes if note.code == "no_step"), None)
-    if note is None or case.result.kernel not in KERNELS:
+    if note is None:
         return None
     runtime = as_number(case.parameter("runtime")) or 1.0
     return Verdict(
@@ -119,7 +119,7 @@ def io_nothing_done(case: Case) -> Verdict | None:
 def io_client_bound(case: Case) -> Verdict | None:
     """The processors of this machine were the limit, and not the storage."""
     point = case.point
-    if case.result.kernel not in KERNELS or case.threads is None or point.elapsed_s <= 0:
+    if case.threads is None or point.elapsed_s <= 0:
         return None
     workers = as_number(case.parameter("users")) or as_number(case.parameter("threads")) or 1.0
     cores = min(workers, float(case.threads))
@@ -158,7 +158,7 @@ def kv_too_few(case: Case) -> Verdict | None:
 def kv_no_room(case: Case) -> Verdict | None:
     """Entries that found no place were neither written nor read: the load was not as asked."""
     note = next((note for note in case.point.notes if note.code == "no_room"), None)
-    if note is None or case.result.kernel != "training_kv_cache":
+    if note is None:
         return None
     capacity = as_number(case.parameter("capacity")) or 0.0
     return Verdict(
@@ -223,3 +223,16 @@ def _several_series(result: ExperimentResult) -> bool:
     """Whether more than the number of users was varied, so that no one sentence holds."""
     others = [{k: v for k, v in point.parameters.items() if k != "users"} for point in result.points]
     return any(one != others[0] for one in others)
+
+
+_KV = Applies(kernels=("training_kv_cache",))
+_BOTH = Applies(kernels=("training_kv_cache", "training_vector_search"))
+RULES = (
+    Rule("io_corrupt", "point", io_corrupt, replace(_BOTH, needs=("details.corrupt_blocks",))),
+    Rule("io_faults", "point", io_faults, replace(_BOTH, needs=("faults",)), degrades=True, instead_of=("faults",)),
+    Rule("io_nothing_done", "point", io_nothing_done, replace(_BOTH, needs=("notes.no_step",))),
+    Rule("io_client_bound", "point", io_client_bound, _BOTH, degrades=True),
+    Rule("kv_too_few", "point", kv_too_few, _KV),
+    Rule("kv_no_room", "point", kv_no_room, replace(_KV, needs=("notes.no_room",)), degrades=True),
+    Rule("kv_users", "experiment", kv_users, _KV),
+)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hwdyno.ceilings import Held, held_against
+from hwdyno.ceilings import Utilization, utilizations
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, mean_rate, operations_per_s, percent
 from hwdyno.statistics import half_width
 from hwdyno.units import format_bytes_s, format_ns, format_size
@@ -16,24 +17,24 @@ FAR_ABOVE_RATED = 1.2
 
 def little(case: Case) -> Verdict | None:
     """More in flight than was asked for cannot be: one of rate, latency and depth is wrong."""
-    asked, effective, rate = case.asked, case.effective, mean_rate(case.point)
+    requested, effective, rate = case.requested, case.effective, mean_rate(case.point)
     tolerance = max(LITTLE, case.tolerance) + case.edges
     if case.point.concurrency is None:
         # Rate and mean latency of unlike repeats do not multiply to better than the repeats agree.
         tolerance += half_width(case.point.throughput) or 0.0
-    if not asked or not effective or effective / asked - 1 <= tolerance:
+    if not requested or not effective or effective / requested - 1 <= tolerance:
         return None
     latency = case.point.latency_ns
     shown = "throughput x latency"
     if rate and latency:
-        shown = f"{case.said(rate, 'operations/s')} x {format_ns(latency.mean)}"
+        shown = f"{case.quantity(rate, 'operations/s')} x {format_ns(latency.mean)}"
     return Verdict(
         "warning",
-        f"{case.label}: {shown} is {effective:.1f} in flight, but only {asked:.0f} were asked for, "
-        f"so one of these numbers is wrong by {percent(effective / asked - 1)} (Little's law).",
-        {"asked": asked, "effective": effective, "tolerance": tolerance},
+        f"{case.label}: {shown} is {effective:.1f} in flight, but only {requested:.0f} were asked for, "
+        f"so one of these numbers is wrong by {percent(effective / requested - 1)} (Little's law).",
+        {"asked": requested, "effective": effective, "tolerance": tolerance},
         f"Measure the point again and compare rate and latency: {case.command()}",
-        weight=effective / asked,
+        weight=effective / requested,
     )
 
 
@@ -48,9 +49,9 @@ def rate_times_size(case: Case) -> Verdict | None:
         return None
     return Verdict(
         "warning",
-        f"{case.label}: {case.said(rate, 'operations/s')} x {format_size(size)} is {format_bytes_s(rate * size)}, but "
-        f"the bandwidth is given as {format_bytes_s(point.throughput.value)} ({percent(abs(off))} "
-        f"{'less' if off > 0 else 'more'}); one of the three is wrong.",
+        f"{case.label}: {case.quantity(rate, 'operations/s')} x {format_size(size)} is "
+        f"{format_bytes_s(rate * size)}, but the bandwidth is given as {format_bytes_s(point.throughput.value)} "
+        f"({percent(abs(off))} {'less' if off > 0 else 'more'}); one of the three is wrong.",
         {
             "operations_s": rate,
             "bs": size,
@@ -63,11 +64,11 @@ def rate_times_size(case: Case) -> Verdict | None:
     )
 
 
-def against_ceilings(case: Case, kind: CeilingClass) -> list[Held]:
+def against_ceilings(case: Case, kind: CeilingClass) -> list[Utilization]:
     """The point against each ceiling of a class that bounds it."""
     if not case.carries_data:
         return []
-    return held_against(case.result.ceilings, case.point, case.parameters, kind, case.result.declaration.axes)
+    return utilizations(case.result.ceilings, case.point, case.parameters, kind, case.result.declaration.axes)
 
 
 def physical_ceiling(case: Case) -> Verdict | None:
@@ -79,9 +80,9 @@ def physical_ceiling(case: Case) -> Verdict | None:
     cause, test = _likely_cause(case)
     return Verdict(
         "invalid",
-        f"{case.label}: {case.said(measured)} is {percent(ratio - 1)} above what "
-        f"{bound.ceiling.label or 'the hardware'} can carry, {case.said(bound.value, bound.unit)} ({bound.formula}); "
-        f"{cause}.",
+        f"{case.label}: {case.quantity(measured)} is {percent(ratio - 1)} above what "
+        f"{bound.ceiling.label or 'the hardware'} can carry, {case.quantity(bound.value, bound.unit)} "
+        f"({bound.formula}); {cause}.",
         _evidence(over),
         test,
         weight=ratio,
@@ -96,8 +97,8 @@ def rated_exceeded(case: Case) -> Verdict | None:
     ratio, bound, measured = over.share, over.bound, over.measured
     return Verdict(
         "info",
-        f"{case.label}: {case.said(measured)} is {ratio:.3g} times the maker's figure of "
-        f"{case.said(bound.value, bound.unit)} ({bound.ceiling.source or bound.ceiling.label or bound.formula}).",
+        f"{case.label}: {case.quantity(measured)} is {ratio:.3g} times the maker's figure of "
+        f"{case.quantity(bound.value, bound.unit)} ({bound.ceiling.source or bound.ceiling.label or bound.formula}).",
         _evidence(over),
         f"That far above, suspect a cache and go past it: {case.command(direct=True, size='64G')}"
         if ratio > FAR_ABOVE_RATED
@@ -106,7 +107,7 @@ def rated_exceeded(case: Case) -> Verdict | None:
     )
 
 
-def _evidence(over: Held) -> dict[str, object]:
+def _evidence(over: Utilization) -> dict[str, object]:
     ratio, bound, measured = over.share, over.bound, over.measured
     return {
         "measured": measured.value,
@@ -118,7 +119,7 @@ def _evidence(over: Held) -> dict[str, object]:
     }
 
 
-def _above(case: Case, kind: CeilingClass) -> Held | None:
+def _above(case: Case, kind: CeilingClass) -> Utilization | None:
     """The ceiling that the point exceeds most, by more than rounding.
 
     Its interval has no say: what was counted over a time was carried in it, however noisy it was.
@@ -129,41 +130,31 @@ def _above(case: Case, kind: CeilingClass) -> Held | None:
 
 def _likely_cause(case: Case) -> tuple[str, str]:
     """Why a point can lie above a physical ceiling, and the test that tells."""
-    point = case.point
-    if case.result.resource != "storage":
-        return _cause_elsewhere(case)
+    point, doubt = case.point, case.resource.above_ceiling
     unwritten = sum(as_number(point.details.get(name)) or 0 for name in ("extent_unwritten_bytes", "extent_hole_bytes"))
     if unwritten and case.read_share:
         return (
             "blocks that were never written are answered without the device",
             f"Lay the file out again, then: {case.command()}",
         )
-    issued = point.bytes
+    if not case.resource.page_cache or not point.bytes or "device_read_bytes" not in point.counters:
+        return doubt.cause, f"{doubt.test}: {case.command(**doubt.changes)}"
     at_device = sum(point.counters.get(name, 0.0) for name in ("device_read_bytes", "device_write_bytes"))
-    if issued and "device_read_bytes" in point.counters and at_device < 0.9 * issued:
+    if at_device < 0.9 * point.bytes:
         return (
-            f"the device moved only {percent(at_device / issued)} of these bytes, so a cache gave the rest",
+            f"the device moved only {percent(at_device / point.bytes)} of these bytes, so a cache gave the rest",
             f"Go past the cache: {case.command(direct=True)}",
         )
-    if issued and "device_read_bytes" in point.counters:
-        return (
-            "the device's counters agree, so a cache below this system (a hypervisor's, a controller's) or a wrong "
-            "ceiling explains it",
-            f"Use a file several times the host's memory and see whether it falls: {case.command(size='64G')}",
-        )
     return (
-        "a cache answered in the device's place, a unit is wrong, or the ceiling is",
-        f"Go past the page cache with a file larger than memory and see whether it falls: "
-        f"{case.command(direct=True, size='64G')}",
+        "the device's counters agree, so a cache below this system (a hypervisor's, a controller's) or a wrong "
+        "ceiling explains it",
+        f"Use a file several times the host's memory and see whether it falls: {case.command(size='64G')}",
     )
 
 
-def _cause_elsewhere(case: Case) -> tuple[str, str]:
-    """The same of what is no storage: memory, arithmetic, a path."""
-    if case.result.resource == "memory":
-        cause = "the set fits a cache, the channels are told wrong, or the ceiling given is"
-    elif case.result.resource == "compute":
-        cause = "work was counted that was not done, or the clock stood higher than when it was measured"
-    else:
-        cause = "a unit is wrong, or the ceiling is"
-    return cause, f"Measure it again, longer: {case.command(runtime=5)}"
+RULES = (
+    Rule("physical_ceiling", "point", physical_ceiling),
+    Rule("rated_exceeded", "point", rated_exceeded),
+    Rule("little", "point", little, degrades=True),
+    Rule("rate_times_size", "point", rate_times_size, Applies(needs=("parameters.bs",)), degrades=True),
+)

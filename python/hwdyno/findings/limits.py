@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.laws import against_ceilings
 from hwdyno.findings.rule import Case, Verdict, as_number, load_words, percent, times
 from hwdyno.units import format_ns, format_size
@@ -9,32 +10,27 @@ from hwdyno.words import Curve, ExperimentResult, Measurement, Run
 
 BUSY = 0.90
 """Utilisation above which a resource counts as the limiter."""
-_MEASURES_THE_CPU = {"memory", "compute"}
-_SAYS_IT_ITSELF = {"training", "network"}
-"""Resources whose own rules hold the client against a run of its own."""
 
 
 def client_bound(case: Case) -> Verdict | None:
     """The measuring threads' own CPU is the limit, so the device was not."""
     share = case.cpu_share
-    if share is None or share <= BUSY or case.result.kernel == "idle":
+    if share is None or share <= BUSY:
         return None
-    if case.result.resource in _MEASURES_THE_CPU | _SAYS_IT_ITSELF:
-        return None
-    point = case.point
+    point, resource = case.point, case.resource
     spent = (point.cpu_user_s or 0) + (point.cpu_system_s or 0)
     each = f", {format_ns(spent / point.operations * 1e9)} an operation" if point.operations else ""
-    cached = not case.direct and case.result.resource == "storage"
+    cached = resource.page_cache and not case.direct
     return Verdict(
         "info" if cached else "warning",
         f"{case.label}: client-bound: the measuring threads used {percent(share)} of their "
         f"{'core' if case.jobs == 1 else 'cores'}{each}, so this is what the CPU can issue, not the device's limit.",
         {"cpu_share": share, "limit": BUSY, "jobs": case.jobs},
         f"Measure it from another machine, or: {case.command()}"
-        if case.result.resource != "storage"
-        else f"Spread the load over more jobs: {case.command(numjobs=max(2, round(case.jobs * 2)))}"
+        if not resource.workers
+        else f"Spread the load over more jobs: {case.command(**{resource.workers: max(2, round(case.jobs * 2))})}"
         if case.threads is None or case.jobs < case.threads
-        else f"All {case.threads} processors are at work; take larger blocks: {case.command(bs='128k')}",
+        else f"All {case.threads} processors are at work; take larger blocks: " + case.command(**resource.larger),
         weight=share,
     )
 
@@ -63,24 +59,24 @@ def why_not_double(
         if sentence:
             return sentence
     curve = _curve_of(case)
-    return _device(case, curve, seen) or _asked(case, curve) or _nothing(seen)
+    return _device(case, curve, seen) or _too_little(case, curve) or _nothing(case, seen)
 
 
 def _ceiling(case: Case, seen: list[tuple[str, float]]) -> str:
-    held = max(against_ceilings(case, "physical"), key=lambda one: one.share, default=None)
-    if held is None:
+    fullest = max(against_ceilings(case, "physical"), key=lambda one: one.share, default=None)
+    if fullest is None:
         return ""
-    share, bound = held.share, held.bound
+    share, bound = fullest.share, fullest.bound
     name = bound.ceiling.label or "the link"
     seen.append((name, share))
     if share <= BUSY:
         return ""
-    return f"Because {name} is {percent(share)} full: it carries {case.said(bound.value, bound.unit)} at most."
+    return f"Because {name} is {percent(share)} full: it carries {case.quantity(bound.value, bound.unit)} at most."
 
 
 def _client(case: Case, seen: list[tuple[str, float]]) -> str:
     share = case.cpu_share
-    if share is None or case.result.resource in _MEASURES_THE_CPU:
+    if share is None or case.resource.client == "measured":
         return ""
     seen.append(("the tool's own CPU", share))
     if share <= BUSY:
@@ -96,23 +92,23 @@ def _machine(case: Case, seen: list[tuple[str, float]]) -> str:
         seen.append(("the machine's CPU", busy))
     if stolen is not None and stolen > 0.1:
         return f"Because the hypervisor took {percent(stolen)} of the CPU time for others."
-    if busy is not None and busy > BUSY and case.result.resource != "compute":
-        own = f"; this tool's threads used {percent(case.cpu_share)} of theirs" if case.cpu_share is not None else ""
-        return f"Because the machine's processors were {percent(busy)} busy{own}."
+    if busy is not None and busy > BUSY and not case.resource.fills_processors:
+        ours = f"; this tool's threads used {percent(case.cpu_share)} of theirs" if case.cpu_share is not None else ""
+        return f"Because the machine's processors were {percent(busy)} busy{ours}."
     return ""
 
 
 def _curve_of(case: Case) -> tuple[ExperimentResult, Curve] | None:
     """The curve that a point lies on: its own experiment's, or another's that holds all else as the point does."""
-    own = next((curve for curve in case.result.curves if case.at in curve.points), None)
-    if own is not None and own.ceiling is not None:
-        return case.result, own
+    ours = next((curve for curve in case.result.curves if case.at in curve.points), None)
+    if ours is not None and ours.ceiling is not None:
+        return case.result, ours
     for result in case.run.experiments:
         for curve in result.curves:
             same = all(str(case.parameter(name)) == str(value) for name, value in curve.series.items())
             if result.resource == case.result.resource and same and case.number(curve.load) and curve.ceiling:
                 return result, curve
-    return None if own is None else (case.result, own)
+    return None if ours is None else (case.result, ours)
 
 
 def _device(case: Case, found: tuple[ExperimentResult, Curve] | None, seen: list[tuple[str, float]]) -> str:
@@ -131,12 +127,12 @@ def _device(case: Case, found: tuple[ExperimentResult, Curve] | None, seen: list
         return ""
     state = f", busy {percent(busy)} of the time," if busy is not None else ""
     return (
-        f"Because the device{state} is at its ceiling: {percent(share)} of {case.said(curve.ceiling)}; a higher "
+        f"Because the device{state} is at its ceiling: {percent(share)} of {case.quantity(curve.ceiling)}; a higher "
         f"{curve.load} adds latency and no throughput."
     )
 
 
-def _asked(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str:
+def _too_little(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str:
     """Too little was asked for."""
     point, latency = case.point, case.point.latency_ns
     result, curve = found if found else (case.result, None)
@@ -152,13 +148,13 @@ def _asked(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str:
                 f"{load_words(result.axis(curve.load), load)} move {times(gain)} times as much."
             )
         if gain > 1 / BUSY and load is not None:
-            asked = case.asked or 1
+            requested = case.requested or 1
             waits = f" and each takes {format_ns(latency.mean)}" if latency else ""
             return (
-                f"Because only {asked:.0f} {'is' if asked == 1 else 'are'} in flight{waits}: "
+                f"Because only {requested:.0f} {'is' if requested == 1 else 'are'} in flight{waits}: "
                 f"{load_words(result.axis(curve.load), load)} gives {times(gain)} times as much."
             )
-    if case.asked == 1 and latency:
+    if case.requested == 1 and latency:
         return (
             f"Because one operation at a time is asked for, and each takes {format_ns(latency.mean)}: more in flight "
             f"would give more."
@@ -166,7 +162,7 @@ def _asked(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str:
     return ""
 
 
-def _nothing(seen: list[tuple[str, float]]) -> str:
+def _nothing(case: Case, seen: list[tuple[str, float]]) -> str:
     if not seen:
         return "Nothing that could tell was measured."
     parts = ", ".join(f"{name} {percent(share)}" for name, share in seen)
@@ -176,4 +172,9 @@ def _nothing(seen: list[tuple[str, float]]) -> str:
             f"The device had work all the time ({parts}), but whether it could do more at once was not measured: sweep "
             f"the depth to see."
         )
-    return f"Nothing measured was above 90% ({parts}): the limit lies where this tool does not look."
+    unmeasured = f" Not measured: {', '.join(case.resource.limits)}." if case.resource.limits else ""
+    return f"Limit not identified: nothing measured was above 90% ({parts}).{unmeasured}"
+
+
+_ISSUES_ONLY = Applies(where=lambda resource: resource.client == "beside", not_kernels=("idle",))
+RULES = (Rule("client_bound", "point", client_bound, _ISSUES_ONLY, degrades=True),)

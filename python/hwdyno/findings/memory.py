@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from hwdyno.ceilings.derived import BANDWIDTH, from_memory
-from hwdyno.ceilings.memory import UNKNOWN, of_modules
+from hwdyno.ceilings.memory import BANDWIDTH, UNKNOWN, from_memory, of_modules
 from hwdyno.curves.caches import LEAST_POINTS, edges_of, settled_ns
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, apart, as_number, percent, quantity
+from hwdyno.resources import rate_word
 from hwdyno.units import format_ns, format_size
-from hwdyno.words import ExperimentResult, Measurement, Parameters
+from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
 
 LINE_BYTES = 64
 LEAST_GAIN = 0.05
@@ -28,11 +30,9 @@ def _whole(result: ExperimentResult, point: Measurement) -> Parameters:
 
 def _of(case: Case, *kernels: str) -> Iterator[tuple[ExperimentResult, int, Measurement, Parameters]]:
     """Every sound point of these kernels in the Run."""
-    for result in case.run.experiments:
-        if result.kernel in kernels:
-            for at, point in enumerate(result.points):
-                if point.validity != "invalid" and point.throughput.value > 0:
-                    yield result, at, point, _whole(result, point)
+    for one in case.run.points_of(*kernels):
+        if one[2].validity != "invalid" and one[2].throughput.value > 0:
+            yield one
 
 
 def wrong_result(case: Case) -> Verdict | None:
@@ -55,7 +55,7 @@ def practical_bandwidth(case: Case) -> Verdict | None:
         return None
     best, parameters = max(found, key=lambda one: one[0].value)
     how = f"{parameters.get('operation')}, {parameters.get('threads')} threads"
-    ceilings = of_modules(case.run.machine.memory)
+    ceilings = of_modules(case.run.machine)
     if not ceilings:
         return Verdict(
             "info",
@@ -63,7 +63,6 @@ def practical_bandwidth(case: Case) -> Verdict | None:
             "so this stands as the practical ceiling.",
             {"best_bytes_s": best.value, "theory_bytes_s": None},
             "As root on the host, `dmidecode -t memory` tells speed and channels: --ceiling 'physical 51.2 GB/s'.",
-            resource="memory",
         )
     share = best.value / ceilings[0].value
     return Verdict(
@@ -73,14 +72,11 @@ def practical_bandwidth(case: Case) -> Verdict | None:
         "70 to 90% is what refresh and turning the bus leave; below that, look for empty channels."
         if share < 0.9
         else "Nothing to do.",
-        resource="memory",
     )
 
 
 def write_allocate(case: Case) -> Verdict | None:
     """Stores past the caches beat those through them: each written line was read first."""
-    if case.result.kernel != "memory_bandwidth":
-        return None
     by: dict[tuple[str, str], tuple[int, Measurement]] = {}
     for at, point in enumerate(case.result.points):
         others = {k: v for k, v in point.parameters.items() if k != "operation"}
@@ -122,7 +118,7 @@ def huge_pages(case: Case) -> Verdict | None:
     both = [one for one in both if apart(one["4k"][1].throughput, one["2m"][1].throughput)]
     if not both:
         return None
-    latency = case.result.kernel == "memory_latency"
+    latency = both[0]["2m"][1].throughput.unit == "operations/s"
     gains = [(_gain(one, latency), one) for one in both]
     gain, one = max(gains, key=lambda pair: pair[0])
     if gain < LEAST_GAIN:
@@ -180,7 +176,6 @@ def lines_in_flight(case: Case) -> Verdict | None:
         "(Little's law), as many as its core keeps.",
         {"one_bytes_s": one, "all_bytes_s": most, "latency_ns": min(latencies), "lines_in_flight": lines},
         "Spread what is bound by memory over more cores.",
-        resource="memory",
     )
 
 
@@ -188,7 +183,7 @@ def claimed_cache(case: Case) -> Verdict | None:
     """The last cache that the chase finds, beside the one that the system claims."""
     claimed = max((float(one.size_bytes or 0) for one in case.run.machine.cpu.caches), default=0.0)
     # Many small sizes before few: a curve's steps decide how sharp an edge is.
-    curves = sorted((_chase(result) for result in case.run.experiments), key=len, reverse=True)
+    curves = sorted(_chases(case.run), key=len, reverse=True)
     if not claimed or not curves or len(curves[0]) < LEAST_POINTS:
         return None
     sizes, latencies = zip(*curves[0], strict=True)
@@ -196,7 +191,7 @@ def claimed_cache(case: Case) -> Verdict | None:
     if not edges or max(sizes) < CACHE_FACTOR * edges[-1].size_bytes:
         return None
     found = edges[-1]
-    said = ", ".join(f"{format_size(round(edge.size_bytes))} ({format_ns(edge.below_ns)})" for edge in edges)
+    ends = ", ".join(f"{format_size(round(edge.size_bytes))} ({format_ns(edge.below_ns)})" for edge in edges)
     evidence = {
         "claimed_bytes": claimed,
         "found_bytes": [edge.size_bytes for edge in edges],
@@ -206,33 +201,28 @@ def claimed_cache(case: Case) -> Verdict | None:
     if claimed <= CACHE_FACTOR * found.size_bytes:
         return Verdict(
             "info",
-            f"The caches end at about {said}; the system claims {format_size(claimed)} for the last one.",
+            f"The caches end at about {ends}; the system claims {format_size(claimed)} for the last one.",
             evidence,
             "Nothing to do.",
-            resource="memory",
         )
     return Verdict(
         "info",
         f"The cache that is claimed is not the cache that works: the system claims {format_size(claimed)}, but loads "
-        f"slow down at about {said}, to {format_ns(found.above_ns)} beyond.",
+        f"slow down at about {ends}, to {format_ns(found.above_ns)} beyond.",
         evidence,
         "Size blocks and tables by the cache that works: a guest has a share of it. Look closer: hwdyno memory caches",
-        resource="memory",
     )
 
 
-def _chase(result: ExperimentResult) -> list[tuple[float, float]]:
-    """A random chase on huge pages by working set; empty for anything else."""
-    if result.kernel != "memory_latency":
-        return []
-    found = []
-    for point in result.points:
-        whole = _whole(result, point)
-        size = as_number(whole.get("working_set"))
-        alike = whole.get("pages") == "2m" and whole.get("locality", "random") == "random"
-        if alike and (as_number(whole.get("stride")) or 64) <= 256 and size and point.latency_ns is not None:
-            found.append((size, settled_ns(point.latency_ns)))
-    return found
+def _chases(run: Run) -> list[list[tuple[float, float]]]:
+    """The random chases on huge pages by working set, one an experiment."""
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for result, _, point, given in run.points_of("memory_latency"):
+        size = as_number(given.get("working_set"))
+        alike = given.get("pages") == "2m" and given.get("locality", "random") == "random"
+        if alike and (as_number(given.get("stride")) or 64) <= 256 and size and point.latency_ns is not None:
+            found[result.name].append((size, settled_ns(point.latency_ns)))
+    return list(found.values())
 
 
 def wrong_node(case: Case) -> Verdict | None:
@@ -241,7 +231,7 @@ def wrong_node(case: Case) -> Verdict | None:
     for at, point in enumerate(case.result.points):
         node = as_number(point.parameters.get("node"))
         others = {name: value for name, value in point.parameters.items() if name != "node"}
-        if node is not None and node >= 0 and case.result.resource == "memory" and point.validity != "invalid":
+        if node is not None and node >= 0 and point.validity != "invalid":
             groups[repr(sorted(others.items()))].append((node, at, point))
     slow = [_apart(group) for group in groups.values() if len(group) > 1]
     loss, far, near = max(slow, key=lambda one: one[0], default=(0.0, None, None))
@@ -271,4 +261,16 @@ def _apart(group: Iterable[_Placed]) -> tuple[float, _Placed | None, _Placed | N
 def _figure(point: Measurement) -> str:
     if point.throughput.unit == "operations/s" and point.latency_ns is not None:
         return format_ns(point.latency_ns.mean)
-    return quantity(point.throughput, resource="memory")
+    return quantity(point.throughput, rate_word=rate_word("memory"))
+
+
+_OF_BANDWIDTH, _OF_LATENCY = Applies(kernels=BANDWIDTH), Applies(kernels=("memory_latency",))
+RULES = (
+    Rule("wrong_result", "point", wrong_result, Applies(needs=("details.verification",)), degrades=True),
+    Rule("practical_bandwidth", "run", practical_bandwidth, _OF_BANDWIDTH, about="memory"),
+    Rule("write_allocate", "experiment", write_allocate, Applies(kernels=("memory_bandwidth",))),
+    Rule("huge_pages", "experiment", huge_pages, Applies(needs=("parameters.pages",))),
+    Rule("lines_in_flight", "run", lines_in_flight, _OF_LATENCY, about="memory"),
+    Rule("claimed_cache", "run", claimed_cache, replace(_OF_LATENCY, machine=("cpu.caches",)), about="memory"),
+    Rule("wrong_node", "experiment", wrong_node, Applies(resources=("memory",), needs=("parameters.node",))),
+)

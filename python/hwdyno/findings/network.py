@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
-from hwdyno.findings.network_path import figure, server_of
+from hwdyno.findings.applies import Applies, Rule
+from hwdyno.findings.network_path import OF_STREAMS, figure, server_of
 from hwdyno.findings.rule import Case, Verdict, percent, quantity, times
 from hwdyno.units import format_bytes, format_ns
 
-STREAMS, TRIPS = "network_throughput", "network_latency"
 BUSY = 0.90
 LIMITED = 0.30
 """Share of a sender's busy time spent waiting for a window (``tcpi_rwnd_limited``, ``tcpi_sndbuf_limited``)."""
@@ -24,7 +25,7 @@ SLOW_CONTROL = 1.3
 def ends_bound(case: Case) -> Verdict | None:
     """The processors at one end are the limit, not the path."""
     point = case.point
-    if case.result.kernel != STREAMS or point.elapsed_s <= 0:
+    if point.elapsed_s <= 0:
         return None
     streams = (case.number("streams") or 1) * (2 if case.parameter("direction") == "both" else 1)
     each = point.elapsed_s / max(1, point.repeats)
@@ -51,7 +52,7 @@ def window_limited(case: Case) -> Verdict | None:
     """A window smaller than bandwidth x delay: the sender waits for acknowledgements with the path half empty."""
     point = case.point
     rtt_s = figure(point, "rtt_mean_us") / 1e6
-    if case.result.kernel != STREAMS or not rtt_s:
+    if not rtt_s:
         return None
     receiver, buffer = figure(point, "receiver_limited_share"), figure(point, "buffer_limited_share")
     share, which, name = max((receiver, "receiver's window", "window"), (buffer, "send buffer", "send_buffer"))
@@ -74,7 +75,7 @@ def window_limited(case: Case) -> Verdict | None:
 def datagram_loss(case: Case) -> Verdict | None:
     """Datagrams that never came."""
     point = case.point
-    if case.result.kernel != STREAMS or case.parameter("protocol") != "udp":
+    if case.parameter("protocol") != "udp":
         return None
     share = figure(point, "loss_share")
     if share < LOSS:
@@ -94,7 +95,7 @@ def datagram_loss(case: Case) -> Verdict | None:
 def loss(case: Case) -> Verdict | None:
     """Segments sent again."""
     point = case.point
-    if case.result.kernel != STREAMS or case.parameter("protocol") == "udp":
+    if case.parameter("protocol") == "udp":
         return None
     share, rtt_s, mss = (figure(point, name) for name in ("retransmit_share", "rtt_mean_us", "mss_bytes"))
     if share < LOSS:
@@ -123,7 +124,7 @@ def bufferbloat(case: Case) -> Verdict | None:
     """A queue on the path fills up under load, and every round trip waits in it."""
     point = case.point
     idle, latency = figure(point, "idle_p50_ns"), point.latency_ns
-    if case.result.kernel != TRIPS or not idle or latency is None:
+    if not idle or latency is None:
         return None
     added, ratio = latency.p50 - idle, latency.p50 / idle
     bloated = added > BLOAT_NS and ratio > BLOAT_TIMES
@@ -143,8 +144,6 @@ def bufferbloat(case: Case) -> Verdict | None:
 
 def congestion_slow(case: Case) -> Verdict | None:
     """One congestion control is much slower than another on this path."""
-    if case.result.kernel != STREAMS:
-        return None
     groups: dict[tuple[tuple[str, str], ...], dict[str, float]] = defaultdict(dict)
     for point in case.result.points:
         control = str(point.details.get("congestion_control") or "")
@@ -175,3 +174,14 @@ def congestion_slow(case: Case) -> Verdict | None:
             f"See what it costs: hwdyno network --congestion bbr,cubic{server_of(case.result)}",
         )
     return None
+
+
+_TRIPS = Applies(kernels=("network_latency",), needs=("details.idle_p50_ns", "latency"))
+RULES = (
+    Rule("network_ends_bound", "point", ends_bound, OF_STREAMS),
+    Rule("network_window", "point", window_limited, replace(OF_STREAMS, needs=("details.rtt_mean_us",))),
+    Rule("network_loss", "point", loss, replace(OF_STREAMS, needs=("details.retransmit_share",))),
+    Rule("network_datagram_loss", "point", datagram_loss, replace(OF_STREAMS, needs=("details.loss_share",))),
+    Rule("network_bufferbloat", "point", bufferbloat, _TRIPS),
+    Rule("network_congestion", "experiment", congestion_slow, OF_STREAMS),
+)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 from hwdyno.ceilings import bound_for
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity
 from hwdyno.units import format_ns
 from hwdyno.words import ExperimentResult, Measurement
 
-STREAMS = "network_throughput"
 MOST_OF_COPIES = 1.05
 """Of what its own copies would allow nothing can reach more, but for the interval of both."""
 BEYOND_CACHES_BYTES = 128 << 20
@@ -30,8 +31,6 @@ def figure(point: Measurement, name: str) -> float:
 
 
 def _best(case: Case, *, loopback: bool) -> Measurement | None:
-    if case.result.kernel != STREAMS:
-        return None
     points = [one for one in case.result.points if one.details.get("loopback") is loopback and one.bytes]
     return max(points, key=lambda one: one.throughput.value, default=None)
 
@@ -39,13 +38,11 @@ def _best(case: Case, *, loopback: bool) -> Measurement | None:
 def _copy(case: Case, point: Measurement) -> float:
     """Payload that one core copies a second: what this Run's memory experiment found, or a short copy beside."""
     found = [
-        one.throughput.value / 2 / (as_number({**result.fixed, **one.parameters}.get("threads")) or 1)
-        for result in case.run.experiments
-        if result.kernel == "memory_bandwidth"
-        for one in result.points
-        if str({**result.fixed, **one.parameters}.get("operation")) in {"copy", "nt_copy"}
+        one.throughput.value / 2 / (as_number(given.get("threads")) or 1)
+        for _, _, one, given in case.run.points_of("memory_bandwidth")
+        if given.get("operation") in {"copy", "nt_copy"}
         and one.throughput.unit == "bytes/s"
-        and (as_number({**result.fixed, **one.parameters}.get("working_set")) or 0) >= BEYOND_CACHES_BYTES
+        and (as_number(given.get("working_set")) or 0) >= BEYOND_CACHES_BYTES
     ]
     return figure(point, "copy_bytes_s") or max(found, default=0.0)
 
@@ -57,17 +54,17 @@ def no_link(case: Case) -> Verdict | None:
         return None
     copy = _copy(case, best)
     bound = bound_for(case.result.ceilings, {**case.result.fixed, **best.parameters}, "reference")
-    beside = f"; one core copies {quantity(copy, 'bytes/s')} here" if copy else ""
+    comparison = f"; one core copies {quantity(copy, 'bytes/s')} here" if copy else ""
     share = best.throughput.value / bound.value if bound is not None and bound.value else 0.0
     if bound is not None and 0 < share <= MOST_OF_COPIES:
-        beside += f", so that copies alone would allow {quantity(bound.value, bound.unit)}"
-        beside += f" and this is {percent(share)} of it"
+        comparison += f", so that copies alone would allow {quantity(bound.value, bound.unit)}"
+        comparison += f" and this is {percent(share)} of it"
     elif share:
-        beside += ", which this exceeds: somebody else was at work while the copy was timed"
+        comparison += ", which this exceeds: somebody else was at work while the copy was timed"
     return Verdict(
         "info",
         f"Loopback has no link: the limit of {quantity(best.throughput)} is memory copies and the processor's work "
-        f"for each segment, {figure(best, 'cpu_ns_per_kib'):.0f} ns a KiB at both ends{beside}.",
+        f"for each segment, {figure(best, 'cpu_ns_per_kib'):.0f} ns a KiB at both ends{comparison}.",
         {
             "best_bytes_s": best.throughput.value,
             "copy_bytes_s": copy,
@@ -123,24 +120,24 @@ def share_of_link(case: Case) -> Verdict | None:
 def small_mtu(case: Case) -> Verdict | None:
     """The path's MTU is smaller than that of the interface that leads to it."""
     point = case.point
-    pmtu, own = figure(point, "pmtu_bytes"), figure(point, "interface_mtu_bytes")
-    if case.result.kernel != STREAMS or not pmtu or not own or pmtu >= own or point.details.get("loopback") is True:
+    pmtu, interface_mtu = figure(point, "pmtu_bytes"), figure(point, "interface_mtu_bytes")
+    if not pmtu or not interface_mtu or pmtu >= interface_mtu or point.details.get("loopback") is True:
         return None
     name = point.details.get("interface")
     return Verdict(
         "info",
-        f"{case.label}: the path's MTU is {pmtu:.0f} B, while {name} sends up to {own:.0f} B: a tunnel, or a wrong "
-        f"setting on the way, costs a header of {HEADERS_BYTES} B more often.",
-        {"pmtu_bytes": pmtu, "mtu_bytes": own, "interface": name},
+        f"{case.label}: the path's MTU is {pmtu:.0f} B, while {name} sends up to {interface_mtu:.0f} B: a tunnel, "
+        f"or a wrong setting on the way, costs a header of {HEADERS_BYTES} B more often.",
+        {"pmtu_bytes": pmtu, "mtu_bytes": interface_mtu, "interface": name},
         "See where on the way it shrinks: tracepath -n " + str(case.parameter("server") or "SERVER"),
-        weight=own - pmtu,
+        weight=interface_mtu - pmtu,
     )
 
 
 def blackhole(case: Case) -> Verdict | None:
     """Small messages pass and full segments do not: a smaller MTU on the way that nobody tells the sender of."""
     point = case.point
-    if case.result.kernel != STREAMS or case.parameter("protocol") == "udp" or point.details.get("loopback") is True:
+    if case.parameter("protocol") == "udp" or point.details.get("loopback") is True:
         return None
     mss = figure(point, "mss_bytes")
     stalled = point.bytes < STALLED_SEGMENTS * mss and point.elapsed_s / max(1, point.repeats) >= 0.2
@@ -168,8 +165,6 @@ def policed(case: Case) -> Verdict | None:
     Loss by chance divides a loss-driven sender's rate, and more streams then carry more; a full link has a queue,
     in which round trips wait (Flach et al., An Internet-Wide Analysis of Traffic Policing, SIGCOMM 2016).
     """
-    if case.result.kernel != STREAMS:
-        return None
     for group in _by_streams(case.result):
         counts = sorted(group)
         if len(counts) < 2 or not all(_lost_without_a_queue(point) for point in group.values()):
@@ -225,3 +220,14 @@ def _lost_without_a_queue(point: Measurement) -> bool:
 def _is_full(result: ExperimentResult, point: Measurement) -> bool:
     bound = bound_for(result.ceilings, {**result.fixed, **point.parameters}, "physical")
     return bound is not None and point.throughput.value > FULL * bound.value
+
+
+OF_STREAMS = Applies(kernels=("network_throughput",))
+RULES = (
+    Rule("network_blackhole", "point", blackhole, OF_STREAMS, degrades=True),
+    Rule("network_mtu", "point", small_mtu, replace(OF_STREAMS, needs=("details.pmtu_bytes",))),
+    Rule("network_no_link", "experiment", no_link, OF_STREAMS),
+    Rule("network_virtual_link", "experiment", virtual_link, OF_STREAMS),
+    Rule("network_link", "experiment", share_of_link, OF_STREAMS),
+    Rule("network_policed", "experiment", policed, OF_STREAMS),
+)

@@ -6,8 +6,11 @@ import math
 
 from hwdyno.curves import REACHED_SHARE
 from hwdyno.curves.open_loop import OpenLoop
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, operations_per_s, percent
-from hwdyno.units import format_count, format_ns, rate_unit
+from hwdyno.findings.snia import PREFIX
+from hwdyno.resources import rate_word_of
+from hwdyno.units import format_count, format_ns
 from hwdyno.words import Axis, Measurement
 
 OF_OPERATIONS = {"", "operations/s", "1/s"}
@@ -50,7 +53,7 @@ def rate_not_reached(case: Case) -> Verdict | None:
     share, latency = reached / offered, case.point.latency_ns
     if share >= MISSED - chance(case.point):
         return None
-    counted = "bytes/s" if axis.unit == "B" else rate_unit(case.result.resource) or "operations/s"
+    counted = "bytes/s" if axis.unit == "B" else rate_word_of(case.result) or "operations/s"
     waits = f" of {format_ns(latency.mean)} on average" if latency else ""
     room = max(1, int(float(f"{ROOM * reached:.2g}")))
     return Verdict(
@@ -68,9 +71,9 @@ def users_wait(case: Case) -> Verdict | None:
     """What a request waits at some shares of the rate that can be served, by M/M/m and as measured."""
     curve = case.curve
     axis = case.result.load_axis
-    if curve is None or axis.role != "rate" or axis.unit not in OF_OPERATIONS:
+    if curve is None or axis.unit not in OF_OPERATIONS:
         return None
-    counted = rate_unit(case.result.resource) or "operations/s"
+    counted = rate_word_of(case.result) or "operations/s"
     rates = {at: as_number(case.result.points[at].parameters.get(axis.name)) or 0.0 for at in curve.points}
     served = [at for at, rate in rates.items() if _kept_up(case.result.points[at], rate)]
     if not served:
@@ -81,7 +84,7 @@ def users_wait(case: Case) -> Verdict | None:
     if curve.model != "m-m-m":
         return _as_measured(case, counted, case.result.points[least_at], case.result.points[most_at], edge)
     model = OpenLoop(curve.parameters["S"].value, round(curve.parameters["m"].value), 0.0)
-    told = [f"{format_ns(model.latency_ns(share * model.capacity_s))} at {percent(share)}" for share in SHARES]
+    waits = [f"{format_ns(model.latency_ns(share * model.capacity_s))} at {percent(share)}" for share in SHARES]
     kept_up = [case.result.points[at] for at in served]
     busiest = min(kept_up, key=lambda point: abs((operations_per_s(point) or 0.0) / model.capacity_s - 0.8))
     share = (operations_per_s(busiest) or 0.0) / model.capacity_s
@@ -94,7 +97,7 @@ def users_wait(case: Case) -> Verdict | None:
     return Verdict(
         "info",
         f"{case.label}: of the {format_count(model.capacity_s)} {counted} that it can serve, users wait "
-        f"{', '.join(told)} load, and {format_ns(model.service_ns)} where nobody is before them "
+        f"{', '.join(waits)} load, and {format_ns(model.service_ns)} where nobody is before them "
         f"(M/M/{model.servers}).{tail}{edge}",
         {
             "capacity_operations_s": model.capacity_s,
@@ -102,7 +105,8 @@ def users_wait(case: Case) -> Verdict | None:
             "servers": model.servers,
             "latency_ns_at_share": {str(one): model.latency_ns(one * model.capacity_s) for one in SHARES},
         },
-        f"Plan for less than {percent(SHARES[1])} of that rate, and see it beside the closed loop: {_beside(case)}",
+        f"Plan for less than {percent(SHARES[1])} of that rate, and see it beside the closed loop: "
+        f"{_closed_loop(case)}",
     )
 
 
@@ -111,7 +115,7 @@ def _kept_up(point: Measurement, rate: float) -> bool:
     return bool(rate and reached and reached >= (REACHED_SHARE - chance(point)) * rate and point.latency_ns)
 
 
-def _beside(case: Case) -> str:
+def _closed_loop(case: Case) -> str:
     """The command that measures the same work in a closed loop."""
     if case.result.kernel == "storage_blocks":
         return "hwdyno storage rate iodepth"
@@ -132,5 +136,11 @@ def _as_measured(case: Case, counted: str, least: Measurement, most: Measurement
             "latency_ns_mean": [least.latency_ns.mean, most.latency_ns.mean],
             "latency_ns_p99": [least.latency_ns.p99, most.latency_ns.p99],
         },
-        f"See it beside the closed loop: {_beside(case)}",
+        f"See it beside the closed loop: {_closed_loop(case)}",
     )
+
+
+RULES = (
+    Rule("rate_not_reached", "point", rate_not_reached, Applies(needs=("notes.rate_not_reached",))),
+    Rule("users_wait", "curve", users_wait, Applies(roles=("rate",), not_named=PREFIX)),
+)

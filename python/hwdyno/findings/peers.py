@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict
 from hwdyno.statistics import geometric_mean, ratio_interval
 from hwdyno.words import PeerResult, Value
@@ -12,7 +13,7 @@ AGREES = 0.03
 FAR = 0.10
 WIDE = 1.5
 """An interval of a ratio whose ends are so far apart tells neither that two agree nor that they differ."""
-ALONE_BESIDE = {("hpcc", "memory"): "stream"}
+QUESTION_OF = {("hpcc", "memory"): "stream"}
 """By tool and resource: the question that it stands beside, where that is not what the resource asks first."""
 # From here on the pages of a buffer decide into how many pieces a block falls: queues take 126 to 256 pieces a request.
 LARGE_BLOCK_BYTES = 512 << 10
@@ -70,16 +71,16 @@ def _compared(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
             "furthest": worst.value,
             "cpu_ratio": geometric_mean(cpu) if cpu else None,
         },
-        f"Look at the point alone, with more repeats: {_asked_of(where, tool)} --peers --profile full"
+        f"Look at the point alone, with more repeats: {_command_with(where, tool)} --peers --profile full"
         if far or unknown
         else "Nothing to do.",
         points=tuple(far) or tuple(peer.point for peer in peers),
     )
 
 
-def _asked_of(case: Case, tool: str) -> str:
+def _command_with(case: Case, tool: str) -> str:
     """The command that runs the tool as well: some stand beside one question alone, which has to be named."""
-    question = ALONE_BESIDE.get((tool.partition(" ")[0], case.result.resource))
+    question = QUESTION_OF.get((tool.partition(" ")[0], case.result.resource))
     plain = f"hwdyno {case.result.resource} "
     return case.command().replace(plain, f"{plain}{question} ", 1) if question else case.command()
 
@@ -103,3 +104,6 @@ def _differs(ratio: Value) -> bool:
     if ratio.low is None or ratio.high is None:
         return abs(ratio.value - 1) > FAR
     return ratio.high < 1 - AGREES or ratio.low > 1 + AGREES
+
+
+RULES = (Rule("peer_ratio", "experiment", peer_ratio, Applies(needs=("peers",))),)

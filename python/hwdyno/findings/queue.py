@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 
 from hwdyno.axes import series_of
 from hwdyno.curves import BEST_SHARE
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.commands import typed
 from hwdyno.findings.rule import (
     Case,
@@ -17,6 +19,7 @@ from hwdyno.findings.rule import (
     percent,
     times,
 )
+from hwdyno.findings.snia import PREFIX
 from hwdyno.units import format_load, format_ns, format_size
 from hwdyno.words import Axis, Curve, Measurement, OperatingPoint, Scalar
 
@@ -73,7 +76,7 @@ def _evidence(case: Case, curve: Curve) -> dict[str, object]:
 def knee(case: Case) -> Verdict | None:
     """Where a queue's curve bends: its floor, its ceiling, and the least load that is enough."""
     curve, axis = case.curve, case.result.load_axis
-    if curve is None or curve.state != "knee" or axis.role not in {"concurrency", "delay"}:
+    if curve is None:
         return None
     if curve.ceiling is None or curve.best is None:
         return None
@@ -90,8 +93,9 @@ def knee(case: Case) -> Verdict | None:
     floor = f", from a floor of {format_ns(curve.floor.latency_ns)}" if curve.floor and curve.floor.latency_ns else ""
     return Verdict(
         "info",
-        f"{case.label}: {bends}, under a ceiling of {case.said(curve.ceiling)}{floor}; {load_words(axis, best.load)}"
-        f"{modelled} is enough: {at_place(case, best, curve.unit)}{', ' + compared if compared else ''}.",
+        f"{case.label}: {bends}, under a ceiling of {case.quantity(curve.ceiling)}{floor}; "
+        f"{load_words(axis, best.load)}{modelled} is enough: "
+        f"{at_place(case, best, curve.unit)}{', ' + compared if compared else ''}.",
         _evidence(case, curve),
         f"Run the workload at {load_words(axis, best.load)}{_look_closer(case, curve, curve.load_90 or best.load)}",
     )
@@ -122,15 +126,15 @@ def around(bend: float, most: float) -> list[int]:
 def still_rising(case: Case) -> Verdict | None:
     """The last doubling of the load still gained more than 5%: the ceiling was not seen."""
     curve, axis = case.curve, case.result.load_axis
-    if curve is None or curve.state != "still rising" or axis.role not in {"concurrency", "size"}:
+    if curve is None:
         return None
     last = case.result.points[curve.points[-1]]
     reached = last.rate if case.result.metric == "rate" and last.rate else last.throughput
     load = as_number(last.parameters.get(curve.load)) or 0
-    heading = f"; it heads for {case.said(curve.ceiling)}" if curve.ceiling else ""
+    heading = f"; it heads for {case.quantity(curve.ceiling)}" if curve.ceiling else ""
     return Verdict(
         "info",
-        f"{case.label}: still rising at {load_words(axis, load)} ({case.said(reached)}): by its curve the last "
+        f"{case.label}: still rising at {load_words(axis, load)} ({case.quantity(reached)}): by its curve the last "
         f"doubling gains more than 5%{heading}.",
         _evidence(case, curve),
         _go_on(case, axis, load),
@@ -155,7 +159,7 @@ def _go_on(case: Case, axis: Axis, load: float) -> str:
 def saturated(case: Case) -> Verdict | None:
     """The first load already reaches the ceiling: more load only adds latency."""
     curve, axis = case.curve, case.result.load_axis
-    if curve is None or curve.state != "saturated at the first point" or curve.best is None:
+    if curve is None or curve.best is None:
         return None
     first = curve.best
     last = case.result.points[curve.points[-1]]
@@ -163,7 +167,7 @@ def saturated(case: Case) -> Verdict | None:
     grown = ""
     if first.latency_ns and last.latency_ns:
         grown = f": at {load_words(axis, load)} latency is {times(last.latency_ns.mean / first.latency_ns)} times"
-    ceiling = case.said(curve.ceiling) if curve.ceiling else case.said(first.throughput, curve.unit)
+    ceiling = case.quantity(curve.ceiling) if curve.ceiling else case.quantity(first.throughput, curve.unit)
     return Verdict(
         "info",
         f"{case.label}: {load_words(axis, first.load)} already reaches the ceiling of {ceiling}; more only adds "
@@ -176,19 +180,19 @@ def saturated(case: Case) -> Verdict | None:
 def load_without_effect(case: Case) -> Verdict | None:
     """Neither throughput nor latency answers to the load: it never arrives at the device."""
     curve, axis = case.curve, case.result.load_axis
-    if curve is None or curve.state != "flat" or axis.role != "concurrency":
+    if curve is None:
         return None
     first, last = (
         as_number(case.result.points[at].parameters.get(curve.load)) or 0 for at in (curve.points[0], curve.points[-1])
     )
-    ceiling = case.said(curve.ceiling) if curve.ceiling else ""
+    ceiling = case.quantity(curve.ceiling) if curve.ceiling else ""
     return Verdict(
         "info",
         f"{case.label}: from {load_words(axis, first)} to {format_load(last)} neither throughput ({ceiling}) nor "
         f"latency moves, so the load never arrives: something before the device lets one operation through at a time.",
         _evidence(case, curve),
-        f"Compare with jobs instead of depth: {case.command(iodepth=1, numjobs='1..16')}"
-        if case.result.resource == "storage"
+        f"Compare with jobs instead of depth: {case.command(**dict[str, Scalar]({curve.load: 1, workers: '1..16'}))}"
+        if (workers := case.resource.workers)
         else f"See what serializes it, then: {case.command()}",
     )
 
@@ -196,9 +200,7 @@ def load_without_effect(case: Case) -> Verdict | None:
 def best_block_size(case: Case) -> Verdict | None:
     """The least block size that reaches 90% of the bandwidth, and where half of it is reached."""
     curve, axis = case.curve, case.result.load_axis
-    if curve is None or axis.role != "size" or curve.ceiling is None or curve.best is None:
-        return None
-    if curve.state not in {"knee", "saturated at the first point"}:
+    if curve is None or curve.ceiling is None or curve.best is None:
         return None
     best, half = curve.best, curve.parameters.get("n1/2")
     least = 9 if curve.load == "bs" else 3
@@ -207,8 +209,8 @@ def best_block_size(case: Case) -> Verdict | None:
     return Verdict(
         "info",
         f"{case.label}: the best block size is {format_size(best.load)}{'' if best.measured else ' (by the model)'}, "
-        f"the least that reaches {percent(BEST_SHARE)} of the ceiling of {case.said(curve.ceiling)}{halfway}; it gives "
-        f"{at_place(case, best, curve.unit)}{', ' + compared if compared else ''}.",
+        f"the least that reaches {percent(BEST_SHARE)} of the ceiling of {case.quantity(curve.ceiling)}{halfway}; "
+        f"it gives {at_place(case, best, curve.unit)}{', ' + compared if compared else ''}.",
         _evidence(case, curve),
         f"Move blocks of {format_size(best.load)} or more: {case.command(**{curve.load: best.load})}"
         if best.measured
@@ -272,7 +274,7 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[Axis], group:
     changes: dict[str, Scalar] = {axis.name: points[best].parameters.get(axis.name) for axis in axes}
     return Verdict(
         "info",
-        f"{name}: the best combination is {words(best)}: {case.said(chosen.throughput)}{latency}, {against}.",
+        f"{name}: the best combination is {words(best)}: {case.quantity(chosen.throughput)}{latency}, {against}.",
         {
             "best": changes,
             "throughput": chosen.throughput.value,
@@ -283,3 +285,16 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[Axis], group:
         f"Use it: {Case(case.run, case.result, best).command()}",
         points=(best,),
     )
+
+
+# Of SNIA's matrices its own tables say what there is to say.
+_CURVES = partial(Applies, not_named=PREFIX)
+_BENT = ("knee", "saturated at the first point")
+RULES = (
+    Rule("knee", "curve", knee, _CURVES(roles=("concurrency", "delay"), states=("knee",))),
+    Rule("still_rising", "curve", still_rising, _CURVES(roles=("concurrency", "size"), states=("still rising",))),
+    Rule("saturated", "curve", saturated, _CURVES(states=("saturated at the first point",))),
+    Rule("load_without_effect", "curve", load_without_effect, _CURVES(roles=("concurrency",), states=("flat",))),
+    Rule("best_block_size", "curve", best_block_size, _CURVES(roles=("size",), states=_BENT)),
+    Rule("best_combination", "experiment", best_combination),
+)

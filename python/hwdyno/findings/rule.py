@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hwdyno.axes import is_mixed, read_share, splits, traits_of
 from hwdyno.findings.commands import command_of, shared_options, takes, typed
+from hwdyno.resources import Resource, find, rate_word_of
 from hwdyno.units import as_number as as_number
 from hwdyno.units import format_load, format_ns, format_percent, format_quantity, format_ratio, format_size, plural
 from hwdyno.words import (
@@ -52,16 +53,6 @@ class Verdict:
     """Rules that this one is reason enough for: its points count here, and are not reported again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule: its name, what it looks at, its function, and whether a warning degrades its points."""
-
-    name: str
-    scope: Scope
-    check: Callable[[Case], Verdict | Sequence[Verdict] | None]
-    degrades: bool = False
-
-
 @dataclass(frozen=True)
 class Case:
     """A Run and the part of it that a rule looks at."""
@@ -77,6 +68,11 @@ class Case:
     def point(self) -> Measurement:
         """The point that the rule looks at."""
         return self.result.points[self.at]
+
+    @property
+    def resource(self) -> Resource:
+        """What is known of the resource that was measured."""
+        return find(self.result.resource)
 
     @property
     def imported(self) -> bool:
@@ -133,7 +129,7 @@ class Case:
         return "random" in self.traits
 
     @property
-    def asked(self) -> float | None:
+    def requested(self) -> float | None:
         """Operations asked to be in flight."""
         if self.point.concurrency is not None and self.point.concurrency.asked:
             return self.point.concurrency.asked
@@ -194,7 +190,7 @@ class Case:
         to others unless they had a good part of it outside of the kernel.
         """
         point, conditions = self.point, self.point.conditions
-        if self.threads is None or point.elapsed_s <= 0 or self.result.resource == "network":
+        if self.threads is None or point.elapsed_s <= 0 or self.resource.two_ended:
             return None  # A peer at the other end of a loopback is part of the measurement.
         if (not point.cpu_user_s and not point.cpu_system_s) or not {"cpu_busy", "cpu_user"} <= set(conditions):
             return None
@@ -237,9 +233,9 @@ class Case:
         changes = {name: value for name, value in changes.items() if self.imported or takes(self.result, name)}
         return command_of(self.result.resource, {**named, **changes}, self.result.declaration)
 
-    def said(self, value: Value | float, unit: str = "") -> str:
+    def quantity(self, value: Value | float, unit: str = "") -> str:
         """A quantity with its interval; of operations in the words of what is measured: IOPS of storage alone."""
-        return quantity(value, unit, self.result.resource)
+        return quantity(value, unit, rate_word_of(self.result))
 
 
 def as_flag(value: Scalar) -> bool:
@@ -319,4 +315,4 @@ def label_of(
 def at_place(case: Case, place: OperatingPoint, unit: str) -> str:
     """Throughput and latency of an operating point."""
     latency = f" at {format_ns(place.latency_ns)}" if place.latency_ns else ""
-    return f"{case.said(place.throughput, unit)}{latency}"
+    return f"{case.quantity(place.throughput, unit)}{latency}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+from hwdyno.findings.applies import ROUND, Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, percent
 from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 PREFIX = "storage.snia-"
-ROUND = "round"
 
 
 def is_rounds(experiment: ExperimentResult) -> bool:
@@ -19,8 +19,6 @@ def is_rounds(experiment: ExperimentResult) -> bool:
 
 def snia_not_steady(case: Case) -> Verdict | None:
     """The tracked workload did not keep both of SNIA's criteria over the last five rounds."""
-    if not is_rounds(case.result):
-        return None
     by_latency = case.result.name.startswith("storage.snia-latency")
     rounds = [point for point in case.result.points if any(note.code == "snia_tracked" for note in point.notes)]
     window = snia_window([_value(point, by_latency) for point in rounds])
@@ -46,3 +44,6 @@ def _longer(run: Run) -> str:
     """The run's command with more time: the next profile, and no budget that cuts it."""
     words = re.sub(r" --(budget|profile)[ =]\S+", "", run.command)
     return f"{words} --profile {'standard' if run.profile == 'quick' else 'full'}"
+
+
+RULES = (Rule("snia_not_steady", "experiment", snia_not_steady, Applies(rounds=True, needs=("notes.snia_tracked",))),)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, percent
 from hwdyno.statistics import fold, line_moves, mean, median
 from hwdyno.units import format_duration
@@ -19,18 +20,14 @@ RANGE = 0.20
 LEAST_SAMPLES = 8
 SURE = 5.0
 """How many standard errors a step or a drift must stand out by: one false alarm in thousands of points."""
-LEAST_BESIDE = 3
+LEAST_EACH_SIDE = 3
 """Samples on each side of a step: one or two may be hiccups."""
-LEAST_BESIDE_ALONE = 5
+LEAST_EACH_SIDE_ALONE = 5
 """The same where no other repeat bears it out."""
 ALIKE = 0.5
 """How alike (by correlation) each repeat's course must be to the others', to be more than chance."""
 SURE_RANGE = 8
 """The same for the range of five rounds, whose own scatter is wider."""
-
-
-_IN_BURSTS = {"training"}
-"""Resources whose load comes in bursts by itself: readers fill their queue, then wait for the accelerators."""
 
 
 def each_over_time(point: Measurement) -> list[list[float]]:
@@ -65,7 +62,7 @@ def step_down(values: Sequence[float]) -> tuple[int, float] | None:
     def scatter(low: int, high: int) -> float:
         return max(0.0, squares[high] - squares[low] - (sums[high] - sums[low]) ** 2 / (high - low))
 
-    edge = max(LEAST_BESIDE, count // 10)
+    edge = max(LEAST_EACH_SIDE, count // 10)
     at = min(range(edge, count - edge + 1), key=lambda k: scatter(0, k) + scatter(k, count))
     left = scatter(0, at) + scatter(at, count)
     before, after = sums[at] / at, (sums[count] - sums[at]) / (count - at)
@@ -83,7 +80,7 @@ def lasting_step(point: Measurement) -> tuple[int, float] | None:
         return None
     at, drop = step
     repeats = each_over_time(point)
-    if len(repeats) == 1 and min(at, len(repeats[0]) - at) < LEAST_BESIDE_ALONE:
+    if len(repeats) == 1 and min(at, len(repeats[0]) - at) < LEAST_EACH_SIDE_ALONE:
         return None
     for one in repeats:
         before = median(one[:at])
@@ -127,21 +124,8 @@ def alike(repeats: Sequence[Sequence[float]]) -> list[float]:
     return found
 
 
-_STEPS = {
-    "storage": (
-        "a drive that throttles, a full write cache, or a burst budget that is spent",
-        "the drive's temperature",
-    ),
-    "network": ("a burst budget that is spent, a policer, or a clock that fell", "both ends' processors"),
-}
-"""What steps down in mid-run, by resource, and what to watch."""
-_ANY_STEP = ("heat, a power limit, or processor time that others took", "the clock (hwdyno compute clock)")
-
-
 def throttled(case: Case) -> Verdict | None:
     """Throughput steps down in mid-run and stays there: heat, a full write cache, or a spent burst budget."""
-    if case.result.resource in _IN_BURSTS:
-        return None
     values = over_time(case.point)
     step = lasting_step(case.point)
     if step is None or case.point.samples is None:
@@ -149,22 +133,19 @@ def throttled(case: Case) -> Verdict | None:
     at, drop = step
     when = at * case.point.samples.interval_s
     before, after = mean(values[:at]), mean(values[at:])
-    unit, resource = case.point.throughput.unit, case.result.resource
+    unit, (causes, watch) = case.point.throughput.unit, case.resource.steps_down
     return Verdict(
         "warning",
-        f"{case.label}: after {format_duration(when)} it fell by {percent(drop)}, from {case.said(before, unit)} "
-        f"to {case.said(after, unit)}, and stayed there: the likely causes are {_STEPS.get(resource, _ANY_STEP)[0]}.",
+        f"{case.label}: after {format_duration(when)} it fell by {percent(drop)}, from {case.quantity(before, unit)} "
+        f"to {case.quantity(after, unit)}, and stayed there: the likely causes are {causes}.",
         {"at_s": when, "drop": drop, "before": before, "after": after, "unit": unit},
-        f"Measure longer to see the sustained rate, and watch {_STEPS.get(resource, _ANY_STEP)[1]}: "
-        f"{case.command(runtime=60)}",
+        f"Measure longer to see the sustained rate, and watch {watch}: {case.command(runtime=60)}",
         weight=drop,
     )
 
 
 def not_steady(case: Case) -> Verdict | None:
     """The run did not settle: by SNIA's window, and beyond what the scatter of its samples explains."""
-    if case.result.resource in _IN_BURSTS:
-        return None
     values = over_time(case.point)
     if lasting_step(case.point) is not None:
         return None
@@ -177,8 +158,16 @@ def not_steady(case: Case) -> Verdict | None:
     low, high, unit = min(values), max(values), case.point.throughput.unit
     return Verdict(
         "warning",
-        f"{case.label}: not steady: {why} ({case.said(low, unit)} to {case.said(high, unit)} over the samples).",
+        f"{case.label}: not steady: {why} ({case.quantity(low, unit)} to {case.quantity(high, unit)} over the "
+        f"samples).",
         {"least": low, "most": high, "unit": unit, "moves": line_moves(values), "cv": case.point.samples.cv},
         f"Warm it up and measure longer: {case.command(ramp_time=10, runtime=60)}",
         weight=(high - low) / max(high, 1e-30),
     )
+
+
+_COURSE = Applies(where=lambda resource: not resource.bursty, needs=("samples",))
+RULES = (
+    Rule("throttled", "point", throttled, _COURSE, degrades=True),
+    Rule("not_steady", "point", not_steady, _COURSE, degrades=True),
+)

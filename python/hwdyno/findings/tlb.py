@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from hwdyno.curves.caches import LEAST_POINTS, edges_of, settled_ns
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number
 from hwdyno.units import format_ns, format_ratio, format_size
 
+KERNEL = "memory_latency"
 PAGE_BYTES = 4096
 LINE_BYTES = 64
 MOST_ENTRIES = 8192
@@ -28,8 +30,8 @@ def tlb_reach(case: Case) -> Verdict | None:
         return None
     stride, chase = max(found, key=lambda one: len(one[1]))
     # The caches' own steps are in both chases, at the same number of lines: their ratio has the TLB's alone.
-    beside = [(size, ns, _at(dense, _footprint(size, stride))) for size, ns in sorted(chase)]
-    known = [(size, ns, alone) for size, ns, alone in beside if alone is not None]
+    pairs = [(size, ns, _at(dense, _footprint(size, stride))) for size, ns in sorted(chase)]
+    known = [(size, ns, alone) for size, ns, alone in pairs if alone is not None]
     if len(known) < LEAST_POINTS:
         return None
     edges = edges_of([size for size, _, _ in known], [max(1.0, ns / alone) for _, ns, alone in known])
@@ -62,27 +64,23 @@ def tlb_reach(case: Case) -> Verdict | None:
         },
         "Put what is read at random on huge pages, which reach 512 times as far (madvise, or hugetlbfs); see what they "
         "pay: hwdyno memory latency --working-set 64M --pages 4k,2m",
-        resource="memory",
     )
 
 
 def _chases(case: Case) -> tuple[Chase, dict[float, Chase]]:
     """The longest random chase on huge pages, line by line, and those of one element a page of 4 KiB by stride."""
-    dense: Chase = []
+    dense: dict[str, Chase] = defaultdict(list)
     paged: dict[float, Chase] = defaultdict(list)
-    for result in case.run.experiments:
-        own: Chase = []
-        for point in result.points if result.kernel == "memory_latency" else ():
-            told = {**result.fixed, **point.parameters}
-            size, stride = as_number(told.get("working_set")), as_number(told.get("stride")) or LINE_BYTES
-            if not size or point.latency_ns is None or told.get("locality", "random") != "random":
-                continue
-            if told.get("pages") == "2m" and stride <= DENSE_BYTES:
-                own.append((size, settled_ns(point.latency_ns)))
-            elif told.get("pages") == "4k" and stride >= PAGE_BYTES:
-                paged[stride].append((size, settled_ns(point.latency_ns)))
-        dense = max(dense, sorted(own), key=len)
-    return dense, paged
+    for result, _, point, given in case.run.points_of(KERNEL):
+        size, stride = as_number(given.get("working_set")), as_number(given.get("stride")) or LINE_BYTES
+        if not size or point.latency_ns is None or given.get("locality", "random") != "random":
+            continue
+        if given.get("pages") == "2m" and stride <= DENSE_BYTES:
+            dense[result.name].append((size, settled_ns(point.latency_ns)))
+        elif given.get("pages") == "4k" and stride >= PAGE_BYTES:
+            paged[stride].append((size, settled_ns(point.latency_ns)))
+    longest = max(dense.values(), key=lambda chase: len(chase)) if dense else []
+    return sorted(longest), paged
 
 
 def _apart(counts: Sequence[float]) -> list[float]:
@@ -98,7 +96,7 @@ def _apart(counts: Sequence[float]) -> list[float]:
 
 def _poor(case: Case) -> bool:
     """Whether most points of the chases are degraded."""
-    points = [point for result in case.run.experiments if result.kernel == "memory_latency" for point in result.points]
+    points = [point for _, _, point, _ in case.run.points_of(KERNEL)]
     return 2 * sum(point.validity != "valid" for point in points) > len(points)
 
 
@@ -122,3 +120,6 @@ def _at(chase: Sequence[tuple[float, float]], size: float) -> float | None:
             share = math.log(size / low) / math.log(high / low) if high > low else 0.0
             return math.exp(math.log(below) + share * (math.log(above) - math.log(below)))
     return None
+
+
+RULES = (Rule("tlb_reach", "run", tlb_reach, Applies(kernels=(KERNEL,)), about="memory"),)

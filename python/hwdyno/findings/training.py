@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.units import format_bytes, format_bytes_s, format_size
+from hwdyno.units import format_bytes_s, format_size
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 RULE_STEPS, RULE_MEMORIES = 500, 5
@@ -13,6 +14,8 @@ RULE_STEPS, RULE_MEMORIES = 500, 5
 CACHED = 0.05
 """The share of bytes from the page cache above which a run did not measure the storage."""
 LAW = 0.05
+LOADER = "training_loader"
+OF_LOADER = Applies(kernels=(LOADER,))
 _SAMPLES_S = ("samples_s_after_first", "samples_s_dlio", "samples_s")
 
 
@@ -50,8 +53,6 @@ class Fed:
 
 def fed(result: ExperimentResult, point: Measurement) -> Fed | None:
     """Reads a point's figures; none if it emulates no accelerator."""
-    if result.kernel != "training_loader":
-        return None
     given = {**result.fixed, **point.parameters}
     details = point.details
     au = next((details[key] for key in ("au_dlio", "au_rule") if details.get(key) is not None), None)
@@ -83,14 +84,10 @@ def again(case: Case, options: str = "") -> str:
 
 def client_bytes_s(run: Run, result: ExperimentResult, number: int) -> float | None:
     """What the loader alone delivered to so many accelerators, bytes/s: measured with no computing, from memory."""
-    for other in run.experiments:
-        if other.kernel != "training_loader" or as_number(other.fixed.get("compute")) != 0:
-            continue
-        if other.fixed.get("workload") != result.fixed.get("workload"):
-            continue
-        for point in other.points:
-            if as_number(point.parameters.get("accelerators")) == number and point.throughput.value > 0:
-                return point.throughput.value
+    for other, _, point, given in run.points_of(LOADER):
+        alone = as_number(other.fixed.get("compute")) == 0 and given.get("workload") == result.fixed.get("workload")
+        if alone and as_number(given.get("accelerators")) == number and point.throughput.value > 0:
+            return point.throughput.value
     return None
 
 
@@ -146,11 +143,11 @@ def training_cached(case: Case) -> Verdict | None:
     what, share = fed(case.result, case.point), case.point.details.get("cached_share_by_device")
     if what is None or share is None or share <= CACHED:
         return None
-    asked = ", although direct I/O was asked for" if case.direct else ""
+    requested = ", although direct I/O was asked for" if case.direct else ""
     return Verdict(
         "invalid" if case.direct and share > 0.5 else "warning",
-        f"{what.who}: cached: {percent(share)} of the bytes came from the page cache{asked}, so AU {percent(what.au)} "
-        "is memory's as much as the storage's.",
+        f"{what.who}: cached: {percent(share)} of the bytes came from the page cache{requested}, so AU "
+        f"{percent(what.au)} is memory's as much as the storage's.",
         {"cached_share": share, "limit": CACHED},
         "Take --path on a filesystem that honours O_DIRECT (tmpfs, overlay and FUSE may not)."
         if case.direct
@@ -230,16 +227,14 @@ def training_law(case: Case) -> Verdict | None:
     )
 
 
-def training_other_data(case: Case) -> Verdict | None:
-    """Data of another workload in the folder makes every figure somebody else's."""
-    note = next((note for note in case.point.notes if note.code in {"other_workload", "no_step"}), None)
-    if note is None or case.result.kernel != "training_loader":
-        return None
-    size = case.point.details.get("dataset_bytes")
-    return Verdict(
-        "invalid",
-        f"{case.label}: {note.says}, so this point does not count.",
-        {"note": note.code, "dataset_bytes": size},
-        "Give the folder of this workload's data, or more --samples"
-        + (f" (there are {format_bytes(size)})." if size else "."),
-    )
+RULES = (
+    Rule("training_too_small", "point", training_too_small, replace(OF_LOADER, needs=("details.dataset_bytes",))),
+    Rule(
+        "training_read_ahead", "point", training_read_ahead, replace(OF_LOADER, needs=("details.steps",)), degrades=True
+    ),
+    # What it says of the page cache, it says with what that means for the accelerators.
+    Rule("training_cached", "point", training_cached, OF_LOADER, degrades=True, instead_of=("page_cache",)),
+    Rule("training_client_bound", "point", training_client_bound, OF_LOADER),
+    Rule("training_au", "point", training_au, OF_LOADER),
+    Rule("training_law", "point", training_law, OF_LOADER, degrades=True),
+)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hwdyno.findings.applies import Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.findings.training import Fed, again, client_bytes_s, fed, training_too_small
+from hwdyno.findings.training import OF_LOADER, Fed, again, client_bytes_s, fed, training_too_small
 from hwdyno.units import format_bytes_s, format_size
 from hwdyno.words import ExperimentResult, Measurement, Run
 
@@ -177,3 +178,9 @@ def training_plain(case: Case) -> Verdict | None:
         else f"Let more be in flight: {again(case, f'--read-threads {2 * plain.threads_each} --prefetch 4')}",
         points=(at,),
     )
+
+
+RULES = (
+    Rule("training_capacity", "experiment", training_capacity, OF_LOADER),
+    Rule("training_plain", "experiment", training_plain, OF_LOADER),
+)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from hwdyno.findings.applies import Rule
 from hwdyno.findings.rule import Case, Verdict, percent, quantity, times
+from hwdyno.findings.training import OF_LOADER
 from hwdyno.units import as_number, positive
 from hwdyno.words import Measurement, PeerResult
 
@@ -10,15 +14,13 @@ LOADERS = ("numpy", "pytorch")
 SAME_AU = 0.02
 
 
-def training_beside_loaders(case: Case) -> list[Verdict]:
+def loaders_compared(case: Case) -> list[Verdict]:
     """Samples a second, AU and CPU time a GB, here and by each real loader, where it has most to feed."""
-    if case.result.kernel != "training_loader":
-        return []
     found = []
     for tool in LOADERS:
-        beside = [peer for peer in case.result.peers if peer.tool == tool and peer.ratio is not None]
-        if beside:
-            found.append(_beside(case, max(beside, key=lambda peer: _accelerators(case, peer))))
+        measured = [peer for peer in case.result.peers if peer.tool == tool and peer.ratio is not None]
+        if measured:
+            found.append(_compared(case, max(measured, key=lambda peer: _accelerators(case, peer))))
     return found
 
 
@@ -26,7 +28,7 @@ def _accelerators(case: Case, peer: PeerResult) -> float:
     return as_number(case.result.points[peer.point].parameters.get("accelerators")) or 1.0
 
 
-def _beside(case: Case, peer: PeerResult) -> Verdict:
+def _compared(case: Case, peer: PeerResult) -> Verdict:
     point, number = case.result.points[peer.point], _accelerators(case, peer)
     here = Case(case.run, case.result, peer.point)
     ratio = peer.ratio.value if peer.ratio is not None else 1.0
@@ -67,3 +69,6 @@ def _beside(case: Case, peer: PeerResult) -> Verdict:
 
 def _au(point: Measurement) -> float | None:
     return next((found for key in ("au_dlio", "au_rule") if (found := positive(point.details.get(key)))), None)
+
+
+RULES = (Rule("training_beside_loaders", "experiment", loaders_compared, replace(OF_LOADER, needs=("peers",))),)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from hwdyno.findings.applies import Rule
 from hwdyno.findings.rule import Case, Verdict, percent, times
-from hwdyno.findings.training import again, fed
+from hwdyno.findings.training import OF_LOADER, again, fed
 from hwdyno.units import as_number, positive
 from hwdyno.words import Measurement, PeerResult
 
@@ -24,7 +27,7 @@ def _cost(point: Measurement, peer: PeerResult) -> tuple[str, dict[str, float]]:
     return says, {"cpu_s_per_gb": ours, "their_cpu_s_per_gb": theirs, "cpu_ratio": ours / theirs}
 
 
-def training_beside_dlio(case: Case) -> Verdict | None:
+def dlio_compared(case: Case) -> Verdict | None:
     """AU here and by DLIO on the same files, with what each spends on a GB; the furthest point speaks for all."""
     found = []
     for peer in case.result.peers:
@@ -61,3 +64,6 @@ def training_beside_dlio(case: Case) -> Verdict | None:
         "holds, or --epochs 1 on an idle machine.",
         points=(peer.point,),
     )
+
+
+RULES = (Rule("training_beside_dlio", "experiment", dlio_compared, replace(OF_LOADER, needs=("peers.dlio",))),)

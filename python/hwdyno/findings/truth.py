@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_flag, as_number, percent
 from hwdyno.units import format_bytes, format_count
 
@@ -90,8 +91,8 @@ def _at_device(counters: Mapping[str, float], direction: str) -> float | None:
 def page_cache(case: Case) -> Verdict | None:
     """Bytes that were issued but never reached the device came from, or stayed in, a cache."""
     missed = missed_device(case)
-    if missed is None or case.result.kernel == "training_loader":
-        return None  # Of a loader, training_cached says it, with what it means for the accelerators.
+    if missed is None:
+        return None
     share, direction, issued, seen = missed
     # Blocks never written explain as much of it, and are another rule's.
     if share - never_written(case) <= CACHED:
@@ -167,42 +168,29 @@ def synchronous_engine(case: Case) -> Verdict | None:
 
 def depth_not_reached(case: Case) -> Verdict | None:
     """Fewer operations in flight than asked for, by Little's law; the effective depth is printed."""
-    depth, effective = case.asked, case.effective
-    if not depth or not effective or depth / case.jobs <= 1 or _pretended_depth(case):
+    requested, effective = case.requested, case.effective
+    if not requested or not effective or requested / case.jobs <= 1 or _pretended_depth(case):
         return None
-    short = 1 - effective / depth
+    short = 1 - effective / requested
     if short <= max(SHORT_OF_DEPTH, case.tolerance) + case.edges:
         return None
     return Verdict(
         "warning" if short > DEEPLY_SHORT else "info",
-        f"{case.label}: {depth:.0f} operations were asked to be in flight, but only {effective:.1f} were "
+        f"{case.label}: {requested:.0f} operations were asked to be in flight, but only {effective:.1f} were "
         f"(Little's law), so this is a point of depth {effective:.0f}.",
-        {"asked": depth, "effective": effective, "short": short, "tolerance": SHORT_OF_DEPTH},
+        {"asked": requested, "effective": effective, "short": short, "tolerance": SHORT_OF_DEPTH},
         f"See the queue's nr_requests and the tool's own CPU, or spread the depth over jobs: "
-        f"{case.command(numjobs=max(2, round(case.jobs * 2)))}"
-        if case.result.resource == "storage"
+        f"{case.command(**{workers: max(2, round(case.jobs * 2))})}"
+        if (workers := case.resource.workers)
         else f"See the tool's own CPU, then: {case.command()}",
         weight=short,
     )
 
 
-_WHERE_TO_LOOK = {
-    "storage": "Look at dmesg and at the drive's health (smartctl -a)",
-    "training": "Look at dmesg and at the data set's files, of which some may be missing or cut",
-    "network": "Look at both ends' errors and drops (ip -s link, nstat -az) and at the server's own log",
-    "memory": "Look at dmesg for machine checks and corrected memory errors",
-    "compute": "Look at dmesg for machine checks and a processor that throttles",
-}
-
-
-# Of a data set training_faults names the files; io_faults and io_corrupt those of a KV cache and an index.
-_NAMED_ELSEWHERE = {"training_loader", "training_kv_cache", "training_vector_search"}
-
-
 def faults(case: Case) -> Verdict | None:
     """Operations that failed or came short."""
     count = sum(fault.count for fault in case.point.faults)
-    if not count or case.result.kernel in _NAMED_ELSEWHERE:
+    if not count:
         return None
     share = count / max(1, case.point.operations + count)
     kinds = ", ".join(f"{fault.count} x {fault.operation}: {fault.says}" for fault in case.point.faults)
@@ -211,7 +199,7 @@ def faults(case: Case) -> Verdict | None:
         f"{case.label}: {format_count(count)} of {format_count(case.point.operations)} operations failed or came short "
         f"({kinds}).",
         {"faults": count, "operations": case.point.operations, "share": share},
-        f"{_WHERE_TO_LOOK.get(case.result.resource, 'Look at dmesg')}, then: {case.command()}",
+        f"{case.resource.on_faults}, then: {case.command()}",
         weight=share,
     )
 
@@ -236,3 +224,15 @@ def direct_refused(case: Case) -> Verdict | None:
         {"note": note.says},
         _DIRECT_ON_DEVICE if "/dev/" in str(case.parameter("path")) else _DIRECT_ON_FILE,
     )
+
+
+RULES = (
+    Rule("unwritten_file", "point", unwritten_file, degrades=True),
+    Rule("compressed_file", "point", compressed_file, Applies(needs=("details.extent_encoded_bytes",)), degrades=True),
+    Rule("page_cache", "point", page_cache, degrades=True),
+    Rule("direct_refused", "point", direct_refused, Applies(needs=("notes.direct_refused",)), degrades=True),
+    Rule("synchronous_engine", "point", synchronous_engine, Applies(needs=("parameters.iodepth",)), degrades=True),
+    # Users and ranks think between their operations: they are no depth.
+    Rule("depth_not_reached", "point", depth_not_reached, Applies(where=lambda one: not one.bursty), degrades=True),
+    Rule("faults", "point", faults, Applies(needs=("faults",)), degrades=True),
+)

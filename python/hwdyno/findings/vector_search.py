@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.units import format_count, format_ns, format_size
 from hwdyno.words import Parameters
 
-KERNEL = "training_vector_search"
 RECALL = 0.9
 """Below it an index answers fast because it looks at too little."""
 
@@ -14,7 +14,7 @@ RECALL = 0.9
 def vector_recall(case: Case) -> Verdict | None:
     """Queries a second of answers that are wrong tell nothing that anybody could use."""
     recall = as_number(case.point.details.get("recall"))
-    if case.result.kernel != KERNEL or recall is None or recall >= RECALL:
+    if recall is None or recall >= RECALL:
         return None
     k = as_number(case.parameter("k")) or 10
     is_graph = case.parameter("index") != "ivf"
@@ -32,8 +32,6 @@ def vector_recall(case: Case) -> Verdict | None:
 
 def vector_queries(case: Case) -> Verdict | None:
     """What the index reaches with how many threads, what a query costs the storage, and how good its answers are."""
-    if case.result.kernel != KERNEL or not case.result.points:
-        return None
     points = [
         (float(point.details["queries_s"]), at)
         for at, point in enumerate(case.result.points)
@@ -72,3 +70,10 @@ def vector_queries(case: Case) -> Verdict | None:
 def _larger(given: Parameters) -> int:
     vectors = given.get("vectors")
     return int(vectors) * 10 if isinstance(vectors, int) else 200_000
+
+
+_SEARCH = Applies(kernels=("training_vector_search",), needs=("details.recall",))
+RULES = (
+    Rule("vector_recall", "point", vector_recall, _SEARCH),
+    Rule("vector_queries", "experiment", vector_queries, _SEARCH),
+)

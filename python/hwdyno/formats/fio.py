@@ -16,7 +16,7 @@ from typing import Any
 
 from hwdyno.formats import fio_options as options
 from hwdyno.formats.fio_latency import Spread, coarse_quantiles, latency_of, spread_of
-from hwdyno.formats.fio_options import number
+from hwdyno.formats.fio_options import KERNEL, number
 from hwdyno.machine import Disk, Machine, Storage
 from hwdyno.words import (
     Concurrency,
@@ -252,7 +252,7 @@ def read(text: str, name: str) -> Run:
                 resource="storage",
                 asks="What did fio measure?",
                 load=options.load_of([point.parameters for point in points]),
-                kernel="storage_blocks",
+                kernel=KERNEL,
                 points=tuple(points),
                 planned=len(points),
             ),

@@ -10,6 +10,9 @@ from hwdyno.axes import FIELD, is_mixed
 from hwdyno.units import number_at
 from hwdyno.words import Parameters, Scalar
 
+KERNEL = "storage_blocks"
+"""The kernel whose points fio's documents hold."""
+
 # fio's defaults (fio's manual, 3.33).
 DEFAULTS: dict[str, Scalar] = {
     "rw": "read",

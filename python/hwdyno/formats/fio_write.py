@@ -16,6 +16,7 @@ from typing import Any
 from hwdyno.formats import fio_log
 from hwdyno.formats.fio_job_options import options_of
 from hwdyno.formats.fio_log import Logs
+from hwdyno.formats.fio_options import KERNEL
 from hwdyno.statistics import Histogram
 from hwdyno.words import Latency, Measurement, Parameters, Run, Stream, UserError
 
@@ -37,12 +38,7 @@ def text_of(run: Run, *, plus: bool = False) -> str:
 def document_of(run: Run, *, plus: bool = False) -> dict[str, Any]:
     """The document; see ``text_of``."""
     ended = _time(run.finished or run.started)
-    points = [
-        ({**one.fixed, **point.parameters}, point)
-        for one in run.experiments
-        if one.kernel == "storage_blocks"
-        for point in one.points
-    ]
+    points = [(given, point) for _, _, point, given in run.points_of(KERNEL)]
     if not points:
         raise UserError(f"{run.id} has no points of storage that fio's document could hold")
     return {
@@ -62,14 +58,8 @@ def write_directory(run: Run, directory: Path) -> list[Path]:
 
     Raises ``UserError`` if the directory is not writable, or if two points would have the same name.
     """
-    points = [
-        (one, {**one.fixed, **point.parameters}, point)
-        for one in run.experiments
-        if one.kernel == "storage_blocks"
-        for point in one.points
-    ]
     made: dict[str, str] = {}
-    for one, shared, point in points:
+    for one, _, point, shared in run.points_of(KERNEL):
         alone = replace(run, experiments=(replace(one, points=(point,)),))
         depth, jobs = int(shared.get("iodepth") or 1), int(shared.get("numjobs") or 1)
         stem = f"{shared.get('rw')}-iodepth-{depth}-numjobs-{jobs}"

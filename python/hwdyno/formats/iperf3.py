@@ -29,6 +29,7 @@ from hwdyno.words import (
 )
 
 NAME = "iperf3-json"
+KERNEL = "network_throughput"
 
 
 def recognizes(text: str) -> bool:
@@ -186,7 +187,7 @@ def read(text: str, name: str) -> Run:
                 resource="network",
                 asks="What did iperf3 measure?",
                 load="streams",
-                kernel="network_throughput",
+                kernel=KERNEL,
                 points=(point,),
                 planned=1,
             ),
@@ -199,16 +200,11 @@ def read(text: str, name: str) -> Run:
 
 def write(run: Run) -> str:
     """Write the last network point of a Run as iperf3's JSON, valid also after a fault. Raises ``UserError``."""
-    found = [
-        (result, point)
-        for result in run.experiments
-        if result.kernel == "network_throughput"
-        for point in result.points
-    ]
+    found = list(run.points_of(KERNEL))
     if not found:
         raise UserError("iperf3's format holds streams alone, and none were measured; ask for streams, block or udp")
-    result, point = found[-1]
-    return json.dumps(document_of(run, point, {**result.fixed, **point.parameters}), indent=1)
+    _, _, point, given = found[-1]
+    return json.dumps(document_of(run, point, given), indent=1)
 
 
 def document_of(run: Run, point: Measurement, given: Parameters) -> dict[str, Any]:

@@ -55,8 +55,8 @@ def percentiles(experiment: ExperimentResult, points: list[int]) -> Drawn | None
             x, y_axis("y", scale.unit, over), legend.colour, legend.shape, tooltip=tips, opacity=legend.opacity
         ),
     ]
-    said = f"{scale.unit} that this share of operations stayed within{', on a log scale' if log else ''}"
-    caption = f"{said}; a share is shown only where ten operations lie beyond it."
+    words = f"{scale.unit} that this share of operations stayed within{', on a log scale' if log else ''}"
+    caption = f"{words}; a share is shown only where ten operations lie beyond it."
     return Drawn("Latency percentiles", caption, layered(layers, legend), data.sets)
 
 

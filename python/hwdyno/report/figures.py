@@ -26,7 +26,7 @@ class Scale:
         """The value in this unit, without the unit's name."""
         return NONE if value is None else units.format_number(value / self.divisor)
 
-    def said(self, value: float | None) -> str:
+    def quantity(self, value: float | None) -> str:
         """The value with the unit's name."""
         return NONE if value is None else f"{self.number(value)} {self.unit}".rstrip()
 
@@ -37,16 +37,16 @@ class Scale:
         return f"{self.number(value.low)} … {self.number(value.high)}"
 
 
-def scale_for(values: Iterable[float | None], unit: str, resource: str = "") -> Scale:
+def scale_for(values: Iterable[float | None], unit: str, rate_word: str = "") -> Scale:
     """One scale for a whole column or axis, chosen by its largest value.
 
-    ``MB/s`` up to 10 GB/s, as the field's tools have it; storage counts ``operations/s`` as IOPS.
+    ``MB/s`` up to 10 GB/s, as the field's tools have it. ``rate_word`` is the field's word for operations a second.
     """
     top = max((abs(value) for value in values if value is not None), default=0.0)
     if unit == "operations/s":
-        if resource == "storage":
-            return Scale(1.0, "IOPS")
-        return Scale(1e6, "M operations/s") if top >= 1e7 else Scale(1.0, "operations/s")
+        word = rate_word or unit
+        # IOPS and their like are given in full.
+        return Scale(1e6, f"M {word}") if top >= 1e7 and "/" in word else Scale(1.0, word)
     if unit == "bytes/s":
         if top >= 1e10:
             return Scale(1e9, "GB/s")
@@ -65,9 +65,9 @@ def scale_for(values: Iterable[float | None], unit: str, resource: str = "") -> 
     return Scale(1.0, unit)
 
 
-def said(value: Value, resource: str = "") -> str:
+def quantity(value: Value, rate_word: str = "") -> str:
     """One value alone with its unit, such as ``3,410 MB/s``."""
-    return scale_for([value.value], value.unit, resource).said(value.value)
+    return scale_for([value.value], value.unit, rate_word).quantity(value.value)
 
 
 def latency_scale(values_ns: Iterable[float | None]) -> Scale:
@@ -80,8 +80,8 @@ def latency_scale(values_ns: Iterable[float | None]) -> Scale:
 
 def size(count: float, *, short: bool = False) -> str:
     """Bytes as ``4 KiB``, or ``4K`` where there is little room."""
-    said_ = units.format_size(count)
-    return said_.replace("iB", "").replace(" ", "") if short else said_
+    text = units.format_size(count)
+    return text.replace("iB", "").replace(" ", "") if short else text
 
 
 def parameter(axis: Axis, value: Scalar, *, short: bool = False) -> str:

@@ -93,7 +93,7 @@ def _facts(
         if value:
             yield Fact(label, _listed(value))
     else:
-        yield Fact(label, _said(name, value))
+        yield Fact(label, _text(name, value))
 
 
 def _missing(path: str, reasons: dict[str, str], used: set[str]) -> Iterator[Fact]:
@@ -107,10 +107,10 @@ def _one_line(item: Any) -> str:
     """A small record in one line: a cache, a link of the storage chain, a NUMA node; empty for larger ones."""
     if not isinstance(item, dict) or any(isinstance(value, dict) for value in item.values()):
         return ""
-    said = [
-        f"{_words(str(key))} {_said(str(key), value)}" for key, value in item.items() if value not in (None, "", [])
+    texts = [
+        f"{_words(str(key))} {_text(str(key), value)}" for key, value in item.items() if value not in (None, "", [])
     ]
-    return ", ".join(said)
+    return ", ".join(texts)
 
 
 def _listed(values: list[Any]) -> str:
@@ -133,7 +133,7 @@ def _words(name: str) -> str:
     return name.replace("clock_hz", "clock").replace("bits_s", "rate").replace("_", " ").strip()
 
 
-def _said(name: str, value: Any) -> str:
+def _text(name: str, value: Any) -> str:
     """A value in the unit that its name ends with."""
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -9,6 +9,7 @@ import altair as alt
 from hwdyno.curves.open_loop import OpenLoop
 from hwdyno.report import figures
 from hwdyno.report.drawing import Data, Drawn, tips_of
+from hwdyno.resources import rate_word_of
 from hwdyno.units import format_size
 from hwdyno.words import Axis, Curve, ExperimentResult, Measurement, Parameters, Run
 
@@ -26,13 +27,13 @@ def drawn(run: Run, experiment: ExperimentResult) -> Drawn | None:
     curve = experiment.curves[0]
     work = {**experiment.fixed, **curve.series}
     ours = [("open loop", point, axis) for point in _points(experiment, curve)]
-    beside = _closed(run, work)
-    ours += [("closed loop", point, load) for point, load in beside]
+    closed = _closed(run, experiment.resource, work)
+    ours += [("closed loop", point, load) for point, load in closed]
     known = [(kind, point, load) for kind, point, load in ours if point.latency_ns and point.rate]
     if sum(kind == "open loop" for kind, *_ in known) < 2:
         return None
     model = _model(curve)
-    rate = figures.scale_for([_rate(point) for _, point, _ in known], "operations/s", experiment.resource)
+    rate = figures.scale_for([_rate(point) for _, point, _ in known], "operations/s", rate_word_of(experiment))
     latency = figures.latency_scale([_latency(point) for _, point, _ in known])
     names = list(dict.fromkeys(kind for kind, *_ in known)) + ([f"M/M/{model.servers}"] if model else [])
     rows = [_row(kind, point, load, rate, latency) for kind, point, load in known]
@@ -53,10 +54,10 @@ def drawn(run: Run, experiment: ExperimentResult) -> Drawn | None:
         base.mark_line(strokeWidth=1.4).encode(x, y, colour, order="order:Q"),
         base.mark_point(filled=True, size=52).encode(x, y, colour, tooltip=tips),
     ]
-    said = ["Open loop: requests come at a rate, and their latency counts from when they were meant to begin"]
-    said.append(
+    clauses = ["Open loop: requests come at a rate, and their latency counts from when they were meant to begin"]
+    clauses.append(
         "Closed loop: so many in flight, and the next one waits unseen"
-        if beside
+        if closed
         else "No closed loop of the same work was measured: hwdyno storage rate iodepth has both"
     )
     if model is not None:
@@ -70,11 +71,11 @@ def drawn(run: Run, experiment: ExperimentResult) -> Drawn | None:
         ]
         line = data(modelled).mark_line(strokeDash=[4, 3], strokeWidth=1.8)
         layers.append(line.encode(x, y, colour))
-        said.append(f"Dashed: the queue M/M/{model.servers} that comes nearest to the open loop")
+        clauses.append(f"Dashed: the queue M/M/{model.servers} that comes nearest to the open loop")
     size = work.get("bs")
     named = " ".join([str(work.get("rw", "")), format_size(size) if isinstance(size, int) else ""]).strip()
     title = f"What users wait: {named}" if named else "What users wait"
-    return Drawn(title, f"{'. '.join(said)}.", alt.layer(*layers), data.sets)
+    return Drawn(title, f"{'. '.join(clauses)}.", alt.layer(*layers), data.sets)
 
 
 def _points(experiment: ExperimentResult, curve: Curve) -> list[Measurement]:
@@ -87,12 +88,12 @@ def _model(curve: Curve) -> OpenLoop | None:
     return OpenLoop(curve.parameters["S"].value, round(curve.parameters["m"].value), 0.0)
 
 
-def _closed(run: Run, work: Parameters) -> list[tuple[Measurement, Axis]]:
+def _closed(run: Run, resource: str, work: Parameters) -> list[tuple[Measurement, Axis]]:
     """The points of the first closed loop of the same work in the Run, each with its axis of load."""
     for experiment in run.experiments:
         # In a closed loop the next request waits for one before it.
         axis = experiment.load_axis
-        if axis.role != "concurrency" or experiment.resource != "storage":
+        if axis.role != "concurrency" or experiment.resource != resource:
             continue
         for curve in experiment.curves:
             theirs = {**experiment.fixed, **curve.series}
@@ -117,5 +118,5 @@ def _row(kind: str, point: Measurement, load: Axis, rate: figures.Scale, latency
         "series": kind,
         "order": float(at) if isinstance(at, int | float) else 0.0,
         "load": f"{load.name} {figures.parameter(load, at)}",
-        "tip": f"{rate.said(_rate(point))} at {latency.said(_latency(point))}",
+        "tip": f"{rate.quantity(_rate(point))} at {latency.quantity(_latency(point))}",
     }

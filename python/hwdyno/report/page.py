@@ -19,6 +19,7 @@ from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.machine import machines_of
 from hwdyno.report.rows import Row, parameters_of, rows_of
 from hwdyno.report.verdict import ranked, verdict_of
+from hwdyno.resources import rate_word_of
 from hwdyno.statistics import half_width
 from hwdyno.words import ExperimentResult, Run, Value
 
@@ -133,7 +134,7 @@ def vega() -> str:
 
 
 def _heading(run: Run, host: str) -> list[str]:
-    said = [
+    texts = [
         host,
         run.machine.cpu.model,
         run.machine.storage.path,
@@ -141,11 +142,11 @@ def _heading(run: Run, host: str) -> list[str]:
         _took(run),
         f"{run.profile} profile" if run.profile else "",
     ]
-    said += [
+    texts += [
         f"study {run.study}" if run.study else "",
         f"imported from {run.imported_from}" if run.imported_from else "",
     ]
-    return [one for one in said if one]
+    return [one for one in texts if one]
 
 
 def _took(run: Run) -> str:
@@ -158,8 +159,8 @@ def _took(run: Run) -> str:
         return ""
 
 
-def _quantity(value: Value, resource: str, *, interval: bool = True) -> dict[str, str]:
-    scale = figures.scale_for([value.value], value.unit, resource)
+def _quantity(value: Value, rate_word: str, *, interval: bool = True) -> dict[str, str]:
+    scale = figures.scale_for([value.value], value.unit, rate_word)
     return {
         "number": scale.number(value.value),
         "unit": scale.unit,
@@ -178,13 +179,13 @@ def _grid(run: Run, rows: list[Row]) -> list[dict[str, Any]]:
 
 
 def _grid_row(run: Run, row: Row) -> dict[str, Any]:
-    point, resource = row.measurement, row.experiment.resource
+    point, rate_word = row.measurement, rate_word_of(row.experiment)
     latency = point.latency_ns
     made: dict[str, Any] = {
         "label": row.label,
         "validity": point.validity,
-        "measured": _quantity(point.throughput, resource),
-        "rate": _quantity(point.rate, resource, interval=False) if point.rate else None,
+        "measured": _quantity(point.throughput, rate_word),
+        "rate": _quantity(point.rate, rate_word, interval=False) if point.rate else None,
         "latency": None,
         "peer": None,
         "ceiling": None,
@@ -199,11 +200,11 @@ def _grid_row(run: Run, row: Row) -> dict[str, Any]:
         tail = f"p99 {scale.number(latency.p99)}" if latency.count else ""
         made["latency"] = {"number": scale.number(latency.mean), "unit": scale.unit, "interval": tail}
     if row.peer:
-        made["peer"] = _quantity(row.peer.value, resource, interval=False)
+        made["peer"] = _quantity(row.peer.value, rate_word, interval=False)
         ratio = f": ours is {tables.ratio_words(row.peer.ratio)}" if row.peer.ratio else ""
         made["peer_says"] = f"{row.peer.named}{ratio}"
     if row.ceiling:
-        made["ceiling"] = _quantity(Value(row.ceiling.value, row.ceiling.unit), resource)
+        made["ceiling"] = _quantity(Value(row.ceiling.value, row.ceiling.unit), rate_word)
         label = f"{row.ceiling.label}: " if row.ceiling.label and row.ceiling.label != row.ceiling.kind else ""
         formula = row.ceiling.source if row.ceiling.formula in {"", "as rated"} else row.ceiling.formula
         made["ceiling_says"] = f"{row.ceiling.kind}, {label}{formula}"
@@ -255,7 +256,7 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
     chosen = distributions.chosen_points(experiment)
     shown = [tables.distribution_table(experiment, chosen)] if len(experiment.points) > 1 else []
     whole = tables.points_table(experiment)
-    own = [
+    drawn = [
         {"index": index, "name": chart.name, "title": chart.title, "caption": chart.caption}
         for index, chart in enumerate(charts)
         if chart.experiment == at
@@ -267,7 +268,7 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
         "fixed": _fixed(experiment),
         "curve_heads": curves.heads if curves else (),
         "curves": curves.rows if curves else (),
-        "charts": _folds(own),
+        "charts": _folds(drawn),
         "tables": [
             *({"caption": table.caption, "heads": table.heads, "rows": table.rows, "fold": ""} for table in shown),
             {"caption": whole.caption, "heads": whole.heads, "rows": whole.rows, "fold": whole.caption},
@@ -279,7 +280,7 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
 def _fixed(experiment: ExperimentResult) -> list[tuple[str, str]]:
     """What all points share and somebody would ask for; what is off or empty stands in the raw data alone."""
     axes = splits(experiment.declaration.axes)
-    moot = {
+    unused = {
         axis.split
         for axis in axes
         if not any(is_mixed(axis, parameters_of(experiment, point)) for point in experiment.points)
@@ -287,7 +288,7 @@ def _fixed(experiment: ExperimentResult) -> list[tuple[str, str]]:
     shown = []
     for name, value in experiment.fixed.items():
         unset = value in (None, "", "[]", 0) and name != "direct"
-        if not unset and name not in moot:
+        if not unset and name not in unused:
             rounded = float(f"{value:.3g}") if isinstance(value, float) else value
             shown.append((name, figures.parameter(experiment.axis(name), rounded)))
     return shown
@@ -305,9 +306,9 @@ def _remarks(experiment: ExperimentResult) -> list[str]:
     """What the kernels remarked, and faults, each once with how many points it touched."""
     counts: dict[str, int] = {}
     for point in experiment.points:
-        said = [note.says for note in point.notes if note.code != "interval_not_reached"]
-        said += [f"{fault.operation}: {fault.says}" for fault in point.faults]
-        for one in dict.fromkeys(said):
+        texts = [note.says for note in point.notes if note.code != "interval_not_reached"]
+        texts += [f"{fault.operation}: {fault.says}" for fault in point.faults]
+        for one in dict.fromkeys(texts):
             counts[one] = counts.get(one, 0) + 1
     many = len(experiment.points)
     loose = [point for point in experiment.points if any(n.code == "interval_not_reached" for n in point.notes)]

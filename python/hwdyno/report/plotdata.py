@@ -12,6 +12,7 @@ from hwdyno.ceilings import block_bytes
 from hwdyno.report import figures
 from hwdyno.report.figures import Scale, latency_scale, scale_for
 from hwdyno.report.rows import Series, bounds, direction, in_unit, is_number, load_of, parameters_of, point_label
+from hwdyno.resources import rate_word_of
 from hwdyno.statistics import Histogram
 from hwdyno.words import Curve, ExperimentResult, Latency, Measurement
 
@@ -50,34 +51,34 @@ def _shared(experiment: ExperimentResult, at: int, series: Series) -> dict[str, 
         "series": series.label,
         "load": _load(experiment, at),
         "tip_load": figures.parameter(experiment.load_axis, load_of(experiment, at)),
-        "tip_throughput": _with_interval(point, point.throughput.unit, experiment.resource),
-        "tip_rate": _with_interval(point, rate.unit, experiment.resource) if rate else figures.NONE,
+        "tip_throughput": _with_interval(experiment, point, point.throughput.unit),
+        "tip_rate": _with_interval(experiment, point, rate.unit) if rate else figures.NONE,
         "tip_latency": _latency_words(latency),
         "tip_validity": point.validity + (f" ({', '.join(point.why)})" if point.why else ""),
         "validity": point.validity,
     }
 
 
-def _with_interval(point: Measurement, unit: str, resource: str) -> str:
+def _with_interval(experiment: ExperimentResult, point: Measurement, unit: str) -> str:
     value = in_unit(point, unit)
     if value is None:
         return figures.NONE
-    scale = scale_for([value.value], unit, resource)
+    scale = scale_for([value.value], unit, rate_word_of(experiment))
     interval = scale.interval(value)
-    return f"{scale.said(value.value)} ({interval})" if interval else scale.said(value.value)
+    return f"{scale.quantity(value.value)} ({interval})" if interval else scale.quantity(value.value)
 
 
 def _latency_words(latency: Latency | None) -> str:
     if latency is None:
         return figures.NONE
     scale = latency_scale([latency.mean])
-    return f"mean {scale.said(latency.mean)}, p50 {scale.said(latency.p50)}, p99 {scale.said(latency.p99)}"
+    return f"mean {scale.quantity(latency.mean)}, p50 {scale.quantity(latency.p50)}, p99 {scale.quantity(latency.p99)}"
 
 
 def measured(experiment: ExperimentResult, group: list[Series], unit: str) -> tuple[Rows, Scale]:
     """One row a point: ``y`` with ``low`` and ``high``."""
     values = [in_unit(experiment.points[at], unit) for series in group for at in series.points]
-    scale = scale_for((value.value for value in values if value), unit, experiment.resource)
+    scale = scale_for((value.value for value in values if value), unit, rate_word_of(experiment))
     rows = []
     for series in group:
         for at in series.points:
@@ -186,8 +187,8 @@ def lines(group: list[Series], rows: Rows, scale: Scale) -> tuple[Rows, str]:
     made: Rows = []
     kind = ""
     for series in group:
-        own = [row for row in rows if row["series"] == series.label]
-        loads = sorted(row["load"] for row in own)
+        line = [row for row in rows if row["series"] == series.label]
+        loads = sorted(row["load"] for row in line)
         curve = series.curve
         if len(loads) < 3 or loads[0] <= 0:
             continue
@@ -199,7 +200,7 @@ def lines(group: list[Series], rows: Rows, scale: Scale) -> tuple[Rows, str]:
                     made.append({"series": series.label, "load": load, "y": value / scale.divisor})
         else:
             kind = kind or "joined"
-            made += [{"series": series.label, "load": row["load"], "y": row["y"]} for row in own]
+            made += [{"series": series.label, "load": row["load"], "y": row["y"]} for row in line]
     return made, kind
 
 
@@ -269,9 +270,9 @@ def ceilings(
         label = ceiling.label or ceiling.kind
         if len(directions) > 1 and ceiling.metric.startswith(("read_", "write_")):
             label = f"{label} ({ceiling.metric.partition('_')[0]})"
-        text = f"{label}: {scale.said(value)}"
+        text = f"{label}: {scale.quantity(value)}"
         if value / scale.divisor > FAR * top:
-            bare = f"{ceiling.label or ceiling.kind}, {scale.said(value)}"
+            bare = f"{ceiling.label or ceiling.kind}, {scale.quantity(value)}"
             if bare not in far:
                 far.append(bare)
             continue
@@ -314,7 +315,7 @@ def peers(experiment: ExperimentResult, group: list[Series], unit: str, scale: S
                 "load": _load(experiment, peer.point),
                 "y": value / scale.divisor,
                 "tip_load": figures.parameter(experiment.load_axis, load_of(experiment, peer.point)),
-                "tip_peer": f"{peer.named}: {scale.said(value)}",
+                "tip_peer": f"{peer.named}: {scale.quantity(value)}",
                 "tip_ratio": ratio,
             }
         )
@@ -351,7 +352,7 @@ def quantiles(experiment: ExperimentResult, points: list[int]) -> tuple[Rows, Sc
                     "tail": round(1 / (1 - quantile), 6),
                     "y": ns / scale.divisor,
                     "tip_share": f"{quantile * 100:.6g}%",
-                    "tip_latency": scale.said(ns),
+                    "tip_latency": scale.quantity(ns),
                 }
             )
     return rows, scale
@@ -365,7 +366,7 @@ def over_time(experiment: ExperimentResult, points: list[int]) -> tuple[Rows, st
     if not found:
         return [], ""
     unit = experiment.points[found[0][0]].throughput.unit
-    scale = scale_for([value for _, samples in found for value in samples.values], unit, experiment.resource)
+    scale = scale_for([value for _, samples in found for value in samples.values], unit, rate_word_of(experiment))
     rows = []
     for at, samples in found:
         label = point_label(experiment, at)
@@ -378,7 +379,7 @@ def over_time(experiment: ExperimentResult, points: list[int]) -> tuple[Rows, st
                     "time": round(time, 6),
                     "y": value / scale.divisor,
                     "tip_time": f"{time:.3g} s",
-                    "tip_value": scale.said(value),
+                    "tip_value": scale.quantity(value),
                     "tip_range": spread,
                 }
             )

@@ -88,15 +88,15 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Drawn | Non
         .encode(x, y, legend.colour, legend.shape, tooltip=tips, opacity=legend.opacity)
     )
     layers += crosses(data, rows, x, y, tips)
-    said = [f"{scale.unit} at each {load_title(experiment)}"]
-    said[0] += "; bars show the 95% interval" if bars else "; one repeat each, so no interval"
-    said.append(
+    clauses = [f"{scale.unit} at each {load_title(experiment)}"]
+    clauses[0] += "; bars show the 95% interval" if bars else "; one repeat each, so no interval"
+    clauses.append(
         "Line: the fitted model" if joined == "model" else "Lines join neighbouring measurements" if joined else ""
     )
-    said.append("dotted: the knee and the load for 90% of the ceiling found" if marks else "")
-    said.append(f"hollow rings: {', '.join(sorted({str(p.tool) for p in experiment.peers}))}" if peers else "")
-    said.append(f"Above this chart: {'; '.join(far)}" if far else "")
-    return Drawn(f"Throughput against {load_title(experiment)}", sentences(said), layered(layers, legend), data.sets)
+    clauses.append("dotted: the knee and the load for 90% of the ceiling found" if marks else "")
+    clauses.append(f"hollow rings: {', '.join(sorted({str(p.tool) for p in experiment.peers}))}" if peers else "")
+    clauses.append(f"Above this chart: {'; '.join(far)}" if far else "")
+    return Drawn(f"Throughput against {load_title(experiment)}", sentences(clauses), layered(layers, legend), data.sets)
 
 
 def _ceiling_layers(data: Data, near: Rows) -> list[Any]:
@@ -141,10 +141,10 @@ def latency(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
         .encode(x, y, legend.colour, legend.shape, tooltip=tips, opacity=legend.opacity)
     )
     layers += crosses(data, rows, x, y, tips)
-    said = [f"mean latency in {scale.unit}{', on a log scale' if log else ''}"]
-    said.append("Bands reach from the median to the 99th percentile" if banded else "")
-    said.append("A closed loop: latency at a fixed depth" if experiment.load_axis.role == "concurrency" else "")
-    return Drawn(f"Latency against {load_title(experiment)}", sentences(said), layered(layers, legend), data.sets)
+    clauses = [f"mean latency in {scale.unit}{', on a log scale' if log else ''}"]
+    clauses.append("Bands reach from the median to the 99th percentile" if banded else "")
+    clauses.append("A closed loop: latency at a fixed depth" if experiment.load_axis.role == "concurrency" else "")
+    return Drawn(f"Latency against {load_title(experiment)}", sentences(clauses), layered(layers, legend), data.sets)
 
 
 def tradeoff(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
@@ -188,10 +188,10 @@ def tradeoff(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
             ring.mark_point(filled=False, size=220, strokeWidth=1.8),
             ring.mark_text(align="left", dx=10, dy=12, style="note").encode(text="text:N"),
         ]
-    said = [
+    clauses = [
         "down and to the right is better",
         f"numbers at the marks are the {load_title(experiment)}" if named else "",
         "rings are the knee and the best operating point, the least load for 90% of the ceiling" if places else "",
         "dashed, the ceiling that the curve tends to" if tops else "",
     ]
-    return Drawn("Latency against throughput", sentences(said), layered(layers, legend), data.sets)
+    return Drawn("Latency against throughput", sentences(clauses), layered(layers, legend), data.sets)

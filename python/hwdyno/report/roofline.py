@@ -36,12 +36,10 @@ class Spot:
     flop_s: float
 
 
-def _points(run: Run, kernel: str) -> list[tuple[Parameters, Measurement, int]]:
+def _points(run: Run, kernel: str) -> list[tuple[Parameters, Measurement]]:
     return [
-        ({**result.fixed, **point.parameters}, point, at)
-        for at, result in enumerate(run.experiments)
-        if result.kernel == kernel
-        for point in result.points
+        (given, point)
+        for _, _, point, given in run.points_of(kernel)
         if point.validity != "invalid" and point.throughput.value > 0
     ]
 
@@ -58,7 +56,7 @@ def levels(run: Run) -> list[Roof]:
     best: dict[int, float] = {}
     sequential = [
         (_whole(parameters.get("working_set")), parameters.get("operation") == "read", point.throughput.value)
-        for parameters, point, _ in _points(run, "memory_bandwidth")
+        for parameters, point in _points(run, "memory_bandwidth")
         if parameters.get("pattern", "sequential") == "sequential" and point.throughput.unit == "bytes/s"
     ]
     for size, read, value in sequential:
@@ -81,7 +79,7 @@ def levels(run: Run) -> list[Roof]:
 def peaks(run: Run) -> list[Roof]:
     """The best rate of each instruction set and precision."""
     best: dict[str, float] = {}
-    for parameters, point, _ in _points(run, "compute_flops"):
+    for parameters, point in _points(run, "compute_flops"):
         if point.throughput.unit == "FLOP/s" and parameters.get("operands") != "zero":
             label = f"{parameters.get('operation')} {parameters.get('precision')} {point.details.get('isa')}"
             best[label] = max(best.get(label, 0.0), point.throughput.value)
@@ -96,12 +94,12 @@ def spots(run: Run) -> list[Spot]:
         if spot.label not in found or found[spot.label].flop_s < spot.flop_s:
             found[spot.label] = spot
 
-    for parameters, point, _ in _points(run, "memory_bandwidth"):
+    for parameters, point in _points(run, "memory_bandwidth"):
         flops, moved = _whole(point.details.get("flops")), _whole(point.details.get("useful_bytes"))
         if flops and moved:
             intensity = flops / moved
             keep(Spot(str(parameters.get("operation")), intensity, point.throughput.value * intensity))
-    for parameters, point, _ in _points(run, "linpack"):
+    for parameters, point in _points(run, "linpack"):
         n, lu = _whole(parameters.get("n")), parameters.get("operation") == "lu"
         # Each matrix once: 2/3 n^3 over 2 x 8 n^2 bytes (read and written), 2 n^3 over 4 x 8 n^2.
         intensity = n / 24 if lu else n / 16
@@ -118,18 +116,18 @@ def drawn(run: Run) -> tuple[int, str, Any, dict[str, list[dict[str, Any]]]] | N
     slopes, tops = levels(run), peaks(run)
     if not slopes or not tops:
         return None
-    at = next(at for at, result in enumerate(run.experiments) if result.kernel == "compute_flops")
+    at = run.experiments.index(next(result for result, *_ in run.points_of("compute_flops")))
     highest = tops[-1].value
     scale = figures.Scale(1e9, "GFLOP/s")  # As everyone compares them, however fast.
     rows: list[dict[str, Any]] = []
     for slope in slopes:
         # A slope ends where it meets the highest ceiling.
         end = min(HIGHEST, highest / slope.value)
-        label = f"{slope.label}: {figures.scale_for([slope.value], 'bytes/s').said(slope.value)}"
+        label = f"{slope.label}: {figures.scale_for([slope.value], 'bytes/s').quantity(slope.value)}"
         rows += [{"line": label, "x": at_x, "y": at_x * slope.value / scale.divisor} for at_x in (LOWEST, end)]
     flat = [
         {
-            "label": f"{top.label}: {figures.scale_for([top.value], 'FLOP/s').said(top.value)}",
+            "label": f"{top.label}: {figures.scale_for([top.value], 'FLOP/s').quantity(top.value)}",
             "x": max(LOWEST, top.value / slopes[0].value),
             "end": HIGHEST,
             "y": top.value / scale.divisor,
@@ -141,7 +139,7 @@ def drawn(run: Run) -> tuple[int, str, Any, dict[str, list[dict[str, Any]]]] | N
             "label": spot.label,
             "x": spot.intensity,
             "y": spot.flop_s / scale.divisor,
-            "tip": figures.scale_for([spot.flop_s], "FLOP/s").said(spot.flop_s),
+            "tip": figures.scale_for([spot.flop_s], "FLOP/s").quantity(spot.flop_s),
         }
         for spot in spots(run)
     ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hwdyno.axes import read_share, traits_of
-from hwdyno.ceilings import derived, held_against
+from hwdyno.ceilings import applies_by_key, utilizations
 from hwdyno.findings import why_not_double
 from hwdyno.findings.snia import is_rounds
 from hwdyno.report import figures
@@ -78,15 +78,15 @@ def varying(sets: Sequence[Parameters]) -> list[str]:
 
 def label_of(parameters: Parameters, names: Iterable[str], kernel: Declaration) -> str:
     """Words that tell one series or point from another: ``randread · 4 KiB · iodepth 8``."""
-    said = []
+    words = []
     for name in names:
         if name not in parameters:
             continue
         axis = kernel.axis(name)
         text = figures.parameter(axis, parameters[name])
         bare = axis.unit == "B" or isinstance(parameters[name], str)
-        said.append(text if bare else f"{name} {text}")
-    return " · ".join(said)
+        words.append(text if bare else f"{name} {text}")
+    return " · ".join(words)
 
 
 def grid_label(parameters: Parameters, axes: Sequence[Axis]) -> str:
@@ -215,9 +215,9 @@ def split_metric(ceiling: Ceiling) -> tuple[str, str]:
 
 def bounds(ceiling: Ceiling, parameters: Parameters, axes: Sequence[Axis]) -> bool:
     """Whether the ceiling bounds a point with these parameters: one of its direction, or any if it has none."""
-    own = derived.applies(ceiling, parameters)
-    if own is not None:
-        return own
+    keyed = applies_by_key(ceiling, parameters)
+    if keyed is not None:
+        return keyed
     wanted, _ = split_metric(ceiling)
     return not wanted or direction(parameters, axes) == wanted
 
@@ -229,7 +229,7 @@ def tightest(experiment: ExperimentResult, point: int) -> tuple[Ceiling | None, 
     """
     measurement = experiment.points[point]
     parameters, axes = parameters_of(experiment, measurement), experiment.declaration.axes
-    every = held_against(experiment.ceilings, measurement, parameters, axes=axes)
+    every = utilizations(experiment.ceilings, measurement, parameters, axes=axes)
     best = max(every, key=lambda one: (one.bound.ceiling.kind != "reference", one.share), default=None)
     if best is None:
         return None, None
@@ -269,8 +269,8 @@ def headline_points(experiment: ExperimentResult) -> list[int]:
 def rows_of(run: Run) -> list[Row]:
     """The grid: headline rows of every experiment, grids first."""
     rows = []
-    told = [one for one in run.experiments if not is_rounds(one)]
-    for experiment in sorted(told, key=lambda e: not e.name.endswith(".grid")):
+    shown = [one for one in run.experiments if not is_rounds(one)]
+    for experiment in sorted(shown, key=lambda e: not e.name.endswith(".grid")):
         for point in headline_points(experiment):
             ceiling, share = tightest(experiment, point)
             rows.append(

@@ -8,6 +8,7 @@ import altair as alt
 
 from hwdyno.report import figures
 from hwdyno.report.drawing import Data, Drawn, tips_of
+from hwdyno.resources import rate_word_of
 from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
 from hwdyno.units import format_size
 from hwdyno.words import ExperimentResult, Measurement
@@ -29,7 +30,7 @@ def convergence(experiment: ExperimentResult) -> Drawn | None:
 
     values = [value(point) for point in experiment.points]
     unit = "" if by_latency else "bytes/s" if by_bytes else "operations/s"
-    scale = figures.latency_scale(values) if by_latency else figures.scale_for(values, unit, experiment.resource)
+    scale = figures.latency_scale(values) if by_latency else figures.scale_for(values, unit, rate_word_of(experiment))
     rows: list[dict[str, Any]] = []
     tracked: list[float] = []
     for point, one in zip(experiment.points, values, strict=True):
@@ -41,7 +42,7 @@ def convergence(experiment: ExperimentResult) -> Drawn | None:
                 "round": point.parameters.get("round"),
                 "y": one / scale.divisor,
                 "series": _workload(point) + (" (decides)" if decides else ""),
-                "tip": scale.said(one),
+                "tip": scale.quantity(one),
             }
         )
     title = f"mean latency, {scale.unit}" if by_latency else scale.unit
@@ -59,7 +60,7 @@ def convergence(experiment: ExperimentResult) -> Drawn | None:
         base.mark_point(filled=True, size=52).encode(x, y, colour, tooltip=tips),
     ]
     window = snia_window(tracked)
-    said = "Rounds of each workload"
+    caption = "Rounds of each workload"
     if window is not None:
         middle, half = (window.first + window.last) / 2, (window.last - window.first) / 2
         bounds = [
@@ -83,18 +84,18 @@ def convergence(experiment: ExperimentResult) -> Drawn | None:
         )
         layers.append(data(line).mark_line(strokeDash=[2, 3], strokeWidth=1.4).encode(x, y))
         state = "Steady" if window.steady else "Not steady"
-        said += (
+        caption += (
             f". {state}: of rounds {window.first} to {window.last} the range is {window.spread:.1%} (at most "
             f"{SNIA_RANGE:.0%}) and the best line, dotted, moves by {abs(window.moves):.1%} (at most {SNIA_SLOPE:.0%})"
             "; rules: their mean, and 90% and 110% of it"
         )
-    return Drawn("Convergence on the steady state", f"{said}.", alt.layer(*layers), data.sets)
+    return Drawn("Convergence on the steady state", f"{caption}.", alt.layer(*layers), data.sets)
 
 
 def _workload(point: Measurement) -> str:
-    told = point.parameters
-    size = told.get("bs")
-    words = [str(told["rw"])] if "rw" in told else []
+    given = point.parameters
+    size = given.get("bs")
+    words = [str(given["rw"])] if "rw" in given else []
     words += [format_size(size)] if isinstance(size, int) else []
-    words += [f"{told['numjobs']} x {told['iodepth']} in flight"] if {"numjobs", "iodepth"} <= set(told) else []
+    words += [f"{given['numjobs']} x {given['iodepth']} in flight"] if {"numjobs", "iodepth"} <= set(given) else []
     return " ".join(words)

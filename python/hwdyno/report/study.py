@@ -22,8 +22,8 @@ def text(run: Run) -> str:
         widths = [max(len(row[column]) for row in rows) for column in range(len(table.columns))]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
         parts.append("\n".join([table.title, *(f"  {line}" for line in lines)]) + "\n")
-    told = (textwrap.fill(f"- {sentence}", WIDTH, subsequent_indent="  ") for sentence in studies.observations(run))
-    return "\n".join([*parts, "\n".join(told), ""])
+    bullets = (textwrap.fill(f"- {sentence}", WIDTH, subsequent_indent="  ") for sentence in studies.observations(run))
+    return "\n".join([*parts, "\n".join(bullets), ""])
 
 
 def _stacked(heads: tuple[str, ...]) -> list[tuple[str, ...]]:

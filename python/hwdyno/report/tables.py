@@ -14,6 +14,7 @@ from hwdyno.report import figures, study
 from hwdyno.report.plotdata import quantiles_of
 from hwdyno.report.rows import Row, parameters_of, point_label, rows_of, series_of, unit_of, varying
 from hwdyno.report.verdict import ranked, verdict_of
+from hwdyno.resources import rate_word_of
 from hwdyno.units import format_number
 from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Run, Value
 
@@ -39,10 +40,10 @@ def points_table(experiment: ExperimentResult) -> Table:
     points = experiment.points
     names = varying([point.parameters for point in points]) or list(points[0].parameters) if points else []
     unit = points[0].throughput.unit if points else ""
-    scale = figures.scale_for([point.throughput.value for point in points], unit, experiment.resource)
+    scale = figures.scale_for([point.throughput.value for point in points], unit, rate_word_of(experiment))
     rates = [point.rate for point in points if point.rate]
     rate = figures.scale_for(
-        [one.value for one in rates], rates[0].unit if rates else "operations/s", experiment.resource
+        [one.value for one in rates], rates[0].unit if rates else "operations/s", rate_word_of(experiment)
     )
     latency = figures.latency_scale(point.latency_ns.mean if point.latency_ns else None for point in points)
     heads = [*names, scale.unit, f"95% interval, {scale.unit}", rate.unit]
@@ -95,7 +96,7 @@ def distribution_table(experiment: ExperimentResult, points: Sequence[int]) -> T
     latency = figures.latency_scale(point.latency_ns.p50 if point.latency_ns else None for point in some)
     sampled = [point.samples for point in some if point.samples]
     unit = some[0].throughput.unit if some else ""
-    scale = figures.scale_for([samples.max for samples in sampled], unit, experiment.resource)
+    scale = figures.scale_for([samples.max for samples in sampled], unit, rate_word_of(experiment))
     shares = (0.5, 0.9, 0.99, 0.999, 0.9999)
     heads = ["point", *(f"p{share * 100:.6g}, {latency.unit}" for share in shares), f"max, {latency.unit}"]
     heads += [f"{word} over time, {scale.unit}" for word in ("min", "avg", "max")] + ["variation"]
@@ -122,7 +123,7 @@ def curves_table(experiment: ExperimentResult) -> Table | None:
     unit = unit_of(experiment)
     tops = [one.curve.ceiling.value for one in series if one.curve and one.curve.ceiling]
     tops += [one.curve.best.throughput for one in series if one.curve and one.curve.best]
-    scale = figures.scale_for(tops, unit, experiment.resource)
+    scale = figures.scale_for(tops, unit, rate_word_of(experiment))
     load = experiment.load
     heads = ["series", "shape", f"floor, {load}: latency", f"knee, {load}", f"90%, {load}", f"95%, {load}"]
     heads += [f"tends to, {scale.unit}", "95% interval", f"best, {load}", f"there, {scale.unit}", "latency there"]
@@ -155,7 +156,7 @@ def _operating(experiment: ExperimentResult, curve: Curve, scale: figures.Scale)
 
 
 def _ns(value: float | None) -> str:
-    return figures.latency_scale([value]).said(value)
+    return figures.latency_scale([value]).quantity(value)
 
 
 def grid_table(rows: Sequence[Row]) -> Table:
@@ -167,19 +168,19 @@ def grid_table(rows: Sequence[Row]) -> Table:
 
 def grid_cells(row: Row) -> list[str]:
     """Measured, interval, rate, latency, reference, ratio, ceiling and share of one headline."""
-    point, resource = row.measurement, row.experiment.resource
-    scale = figures.scale_for([point.throughput.value], point.throughput.unit, resource)
+    point, rate_word = row.measurement, rate_word_of(row.experiment)
+    scale = figures.scale_for([point.throughput.value], point.throughput.unit, rate_word)
     peer, ceiling = row.peer, row.ceiling
     bound = figures.NONE
     if ceiling:
-        figure = figures.said(Value(ceiling.value, ceiling.unit), resource)
+        figure = figures.quantity(Value(ceiling.value, ceiling.unit), rate_word)
         bound = f"{figure} ({ceiling.kind}: {ceiling.label or ceiling.formula})"
     return [
-        scale.said(point.throughput.value),
+        scale.quantity(point.throughput.value),
         scale.interval(point.throughput) or figures.NONE,
-        figures.said(point.rate, resource) if point.rate else figures.NONE,
+        figures.quantity(point.rate, rate_word) if point.rate else figures.NONE,
         _ns(point.latency_ns.mean if point.latency_ns else None),
-        f"{figures.said(peer.value, resource)} ({peer.named})" if peer else figures.NONE,
+        f"{figures.quantity(peer.value, rate_word)} ({peer.named})" if peer else figures.NONE,
         ratio_words(peer.ratio) if peer and peer.ratio else figures.NONE,
         bound,
         figures.percent(row.share),

@@ -22,6 +22,7 @@ from hwdyno.report.rows import (
     unit_of,
 )
 from hwdyno.report.verdict import ranked, verdict_of
+from hwdyno.resources import rate_word_of
 from hwdyno.units import format_number
 from hwdyno.words import ExperimentResult, Measurement, Run
 
@@ -132,21 +133,21 @@ def _grid(experiment: ExperimentResult, console: Console) -> RenderableType:
         for head in ("IOPS", "µs", "of ceiling") if wide else ("µs",):
             table.add_column(head, justify="right")
     for label, row in cells.items():
-        said: list[str] = []
+        texts: list[str] = []
         for way in ways:
             if way not in row:
-                said += [""] * (4 if wide else 2)
+                texts += [""] * (4 if wide else 2)
                 continue
             at = row[way]
             point = experiment.points[at]
             latency = figures.Scale(1e3, "µs").number(point.latency_ns.mean if point.latency_ns else None)
-            said.append(_flagged(scale.number(point.throughput.value), point))
+            texts.append(_flagged(scale.number(point.throughput.value), point))
             if wide:
                 rate = format_number(point.rate.value) if point.rate else figures.NONE
-                said += [rate, latency, figures.percent(tightest(experiment, at)[1])]
+                texts += [rate, latency, figures.percent(tightest(experiment, at)[1])]
             else:
-                said.append(latency)
-        table.add_row(label, *said)
+                texts.append(latency)
+        table.add_row(label, *texts)
     return table
 
 
@@ -159,7 +160,7 @@ def _points(experiment: ExperimentResult, series: list[Series], console: Console
     """A row a point, with the knee and the best operating point named."""
     unit = unit_of(experiment)
     values = [in_unit(point, unit) for point in experiment.points]
-    scale = figures.scale_for((value.value for value in values if value), unit, experiment.resource)
+    scale = figures.scale_for((value.value for value in values if value), unit, rate_word_of(experiment))
     latency = figures.latency_scale(p.latency_ns.mean if p.latency_ns else None for p in experiment.points)
     timed = any(point.latency_ns for point in experiment.points)
     wide = console.width >= NARROW
@@ -183,8 +184,8 @@ def _points(experiment: ExperimentResult, series: list[Series], console: Console
             if wide:
                 row.append(scale.interval(value) if value else "")
             if timed:
-                own = point.latency_ns
-                row += [latency.number(own.mean if own else None), latency.number(own.p99 if own else None)]
+                known = point.latency_ns
+                row += [latency.number(known.mean if known else None), latency.number(known.p99 if known else None)]
             best = one.curve.best if one.curve else None
             row.append("best" if best is not None and best.load == load_of(experiment, at) else "")
             table.add_row(*row)
@@ -198,7 +199,7 @@ def _curves(experiment: ExperimentResult, series: list[Series], console: Console
     """A row a series: its shape as a sparkline, what it reaches, where its knee is."""
     unit = unit_of(experiment)
     values = [in_unit(point, unit) for point in experiment.points]
-    scale = figures.scale_for((value.value for value in values if value), unit, experiment.resource)
+    scale = figures.scale_for((value.value for value in values if value), unit, rate_word_of(experiment))
     wide = console.width >= NARROW
     table = _table(console)
     longest = max(len(one.label) for one in series)
@@ -211,11 +212,11 @@ def _curves(experiment: ExperimentResult, series: list[Series], console: Console
         table.add_column(f"at {experiment.load}", justify="right")
         table.add_column("", overflow="fold")
     for one in series[:MOST_SERIES]:
-        own = [(at, value.value) for at in one.points if (value := values[at]) is not None]
-        if not own:
+        known = [(at, value.value) for at in one.points if (value := values[at]) is not None]
+        if not known:
             continue
-        at, most = max(own, key=lambda pair: pair[1])
-        row = [one.label, sparkline([value for _, value in own], ascii_only=not _unicode(console))]
+        at, most = max(known, key=lambda pair: pair[1])
+        row = [one.label, sparkline([value for _, value in known], ascii_only=not _unicode(console))]
         row.append(_flagged(scale.number(most), experiment.points[at]))
         where = figures.parameter(experiment.load_axis, load_of(experiment, at))
         table.add_row(*row, *([where, _read_off(experiment, one, scale)] if wide else []))
@@ -231,10 +232,10 @@ def _read_off(experiment: ExperimentResult, series: Series, scale: figures.Scale
     if curve is None or curve.state == "unknown":
         return ""
     axis = experiment.load_axis
-    said = [f"knee {figures.load(axis, curve.knee.load)}" if curve.knee else curve.state]
-    said.append(f"90% at {figures.load(axis, curve.load_90)}" if curve.load_90 is not None else "")
-    said.append(f"tends to {scale.number(curve.ceiling.value)}" if curve.ceiling else "")
-    return ", ".join(filter(None, said))
+    cells = [f"knee {figures.load(axis, curve.knee.load)}" if curve.knee else curve.state]
+    cells.append(f"90% at {figures.load(axis, curve.load_90)}" if curve.load_90 is not None else "")
+    cells.append(f"tends to {scale.number(curve.ceiling.value)}" if curve.ceiling else "")
+    return ", ".join(filter(None, cells))
 
 
 def sparkline(values: Sequence[float], *, ascii_only: bool = False) -> str:

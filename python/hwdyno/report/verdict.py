@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from hwdyno.axes import splits, traits_of
 from hwdyno.findings.snia import is_rounds
 from hwdyno.report import figures
-from hwdyno.report.rows import direction, in_unit, parameters_of, point_label, unit_of
+from hwdyno.report.rows import in_unit, parameters_of, point_label, unit_of
+from hwdyno.resources import Figure, Resource, find, rate_word_of
 from hwdyno.store import Status, status_of
 from hwdyno.units import plural
-from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Value
+from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Trait, Value
 
 SEVERITIES = {"invalid": 0, "warning": 1, "info": 2}
 """Order in which findings are told."""
 
+ACCESSES: frozenset[Trait] = frozenset({"reads", "writes", "random", "trims"})
+"""What points do, beside how their engine does it."""
 MOST_CARRIED = 2
 """Loads whose storage is named on top; the findings have all."""
 
@@ -59,60 +62,67 @@ def verdict_of(run: Run) -> Verdict:
 
 
 def _reached(run: Run) -> str:
-    """What each resource reached, storage in the words that everyone compares."""
-    said = []
-    for resource in dict.fromkeys(experiment.resource for experiment in run.experiments):
-        experiments = [one for one in run.experiments if one.resource == resource and not is_rounds(one)]
-        said.append(_storage(experiments) or _fed(run, resource) or _fastest(resource, experiments))
-    return " ".join(filter(None, said))
+    """What each resource reached: the figures that everyone compares, or else the fastest point."""
+    sentences = []
+    for name in dict.fromkeys(experiment.resource for experiment in run.experiments):
+        experiments = [one for one in run.experiments if one.resource == name and not is_rounds(one)]
+        resource = find(name)
+        sentences.append(
+            reached_by_figures(resource, experiments) or _by_findings(run, resource) or _fastest(resource, experiments)
+        )
+    return " ".join(filter(None, sentences))
 
 
-def _storage(experiments: list[ExperimentResult]) -> str:
-    best: dict[tuple[str, str], Value] = {}
-    for experiment in experiments:
-        for point in experiment.points:
-            parameters = parameters_of(experiment, point)
-            # A pattern of files goes through the page cache: it says nothing of the device.
-            axes = [axis for axis in splits(experiment.declaration.axes) if axis.name in parameters]
-            way, random = direction(parameters, axes), "random" in traits_of(axes, parameters)
-            value = _figure(point, "operations/s" if random else "bytes/s")
-            if way not in {"read", "write"} or value is None:
-                continue
-            key = ("random" if random else "sequential", way)
-            if key not in best or value.value > best[key].value:
-                best[key] = value
-    parts = []
-    for order, words in (("sequential", "in sequence"), ("random", "at random")):
-        known = [(way, best[order, way]) for way in ("read", "write") if (order, way) in best]
-        verbs = " and ".join(f"{way}s {figures.said(value, 'storage')}" for way, value in known)
+def reached_by_figures(resource: Resource, experiments: list[ExperimentResult]) -> str:
+    """The headline figures that were measured, those of one kind in one clause."""
+    clauses: dict[str, list[str]] = {}
+    for figure in resource.figures:
+        known = [
+            (value, experiment)
+            for experiment in experiments
+            if figure.experiment in {"", experiment.name.partition("@")[0]}
+            for point in experiment.points
+            if _is_of(figure, experiment, point) and (value := _figure(point, figure.unit)) is not None
+        ]
         if known:
-            parts.append(f"{verbs} {words}")
-    return f"This storage {', and '.join(parts)}." if parts else ""
+            value, experiment = (min if figure.lowest else max)(known, key=lambda one: one[0].value)
+            reached = figures.quantity(value, rate_word_of(experiment))
+            clauses.setdefault(figure.how, []).append(f"{figure.does} {reached}")
+    parts = [f"{' and '.join(verbs)} {how}".rstrip() for how, verbs in clauses.items()]
+    return f"{resource.subject or resource.title} {', and '.join(parts)}." if parts else ""
 
 
-_CARRIES = {"training_capacity", "kv_users", "vector_queries"}
+def _is_of(figure: Figure, experiment: ExperimentResult, point: Measurement) -> bool:
+    parameters = parameters_of(experiment, point)
+    # A pattern of files goes through the page cache: it says nothing of the device.
+    axes = [axis for axis in splits(experiment.declaration.axes) if axis.name in parameters]
+    pattern = traits_of(axes, parameters) & ACCESSES
+    return figure.where.items() <= parameters.items() and (not figure.pattern or pattern == set(figure.pattern))
 
 
-def _fed(run: Run, resource: str) -> str:
-    """How much of whose load each storage carries: what a loader reaches out of memory is nobody's headline."""
-    told = [one for one in run.findings if one.rule in _CARRIES and one.resource == resource]
-    said = [f"{one.says.partition('; ')[0]}." for one in told[:MOST_CARRIED]]
-    if more := len(told) - len(said):
-        said.append(f"{plural(more, 'more load')} {'is' if more == 1 else 'are'} told of below.")
-    return " ".join(said)
+def _by_findings(run: Run, resource: Resource) -> str:
+    """How much of whose load each storage carries, where no figure alone is a headline."""
+    carried = [one for one in run.findings if one.rule in resource.headline_rules and one.resource == resource.name]
+    sentences = [f"{one.says.partition('; ')[0]}." for one in carried[:MOST_CARRIED]]
+    if more := len(carried) - len(sentences):
+        sentences.append(f"{plural(more, 'more load')} {'is' if more == 1 else 'are'} told of below.")
+    return " ".join(sentences)
 
 
 def _figure(point: Measurement, unit: str) -> Value | None:
     return None if point.validity == "invalid" else in_unit(point, unit)
 
 
-def _fastest(resource: str, experiments: list[ExperimentResult]) -> str:
-    # The numbers that everyone compares, where they were asked for: a cache's bandwidth is not the memory's.
-    best: tuple[float, Value, str] | None = None
+def _fastest(resource: Resource, experiments: list[ExperimentResult]) -> str:
+    # The numbers that everyone compares, where they were measured: a cache's bandwidth is not the memory's.
+    best: tuple[Value, ExperimentResult, int] | None = None
     for experiment in [one for one in experiments if one.name.endswith(".grid")] or experiments:
         for at, point in enumerate(experiment.points):
             value = _figure(point, unit_of(experiment))
-            if value is not None and (best is None or value.value > best[0]):
-                best = (value.value, value, point_label(experiment, at))
-    name = {"gpu": "The GPU", "compute": "The processor"}.get(resource, f"{resource[:1].upper()}{resource[1:]}")
-    return f"{name} reaches {figures.said(best[1], resource)} ({best[2]})." if best else ""
+            if value is not None and (best is None or value.value > best[0].value):
+                best = (value, experiment, at)
+    if best is None:
+        return ""
+    value, experiment, at = best
+    reached = figures.quantity(value, rate_word_of(experiment))
+    return f"{resource.subject or resource.title} reaches {reached} ({point_label(experiment, at)})."

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import __version__
-from hwdyno.ceilings import ceilings_of_site
 from hwdyno.hosts import Host
 from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, measurement_of
+from hwdyno.resources import ceilings_of_site, rate_word
 from hwdyno.runner.progress import Journal, Keeper, Progress, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
 from hwdyno.store import StoreError
@@ -99,7 +99,7 @@ def run(
         load="iodepth",
         kernel=KERNEL,
         points=(),
-        ceilings=tuple(ceilings_of_site(machines)),
+        ceilings=ceilings_of_site(machines, "storage"),
         planned=len(works),
         fixed={"seed": seed},
         commands=(command,),
@@ -129,7 +129,7 @@ def run(
                 for measurement in made:
                     points.append(measurement)
                     journal.point(EXPERIMENT, measurement)
-                    progress.ended(EXPERIMENT, measurement)
+                    progress.ended(EXPERIMENT, measurement, rate_word("storage"))
                 interrupted = any("interrupted" in point.why for point in made)
                 if interrupted:
                     break

@@ -36,8 +36,8 @@ class Progress(Protocol):
         """A reading is about to begin."""
         ...
 
-    def ended(self, experiment: str, measurement: Measurement) -> None:
-        """A point is done."""
+    def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
+        """A point is done; ``rate_word`` is the field's word for its operations a second."""
         ...
 
 
@@ -50,7 +50,7 @@ class Silent:
     def begins(self, step: Step) -> None:
         """Nothing."""
 
-    def ended(self, experiment: str, measurement: Measurement) -> None:
+    def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
         """Nothing."""
 
 

@@ -12,12 +12,13 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hwdyno import __version__
-from hwdyno.ceilings import ceilings_of_site, parse_given
+from hwdyno.ceilings import parse_given
 from hwdyno.hosts import Host, HostLostError
 from hwdyno.hosts.site import Site, site_of
 from hwdyno.measurement import Reading, operations_of
 from hwdyno.peers import Peer
 from hwdyno.plan import Plan, Planned
+from hwdyno.resources import ceilings_of_site, rate_word
 from hwdyno.runner import faults
 from hwdyno.runner.allowance import Allowance
 from hwdyno.runner.bend import NOTE, near_the_bend
@@ -83,11 +84,9 @@ class Session:
         self.interrupted = False
         self.workspace: DataFile | None = None
         self.laid_out_bytes = 0
-        kernels = site.kernels()
         self.points = {
             one.experiment.name: [
-                PointInWork(index, parameters, kernels.get(one.experiment.kernel))
-                for index, parameters in enumerate(one.points)
+                PointInWork(index, parameters, one.declaration) for index, parameters in enumerate(one.points)
             ]
             for one in plan.experiments
         }
@@ -426,7 +425,7 @@ class Session:
         point.measurement = self._made(planned, point, ended_by)
         point.peers = self._peer_results(planned, point)
         self._keep(journal, name, point, point.measurement)
-        self.progress.ended(name, point.measurement)
+        self.progress.ended(name, point.measurement, rate_word(planned.experiment.resource, planned.declaration))
 
     def _keep(self, journal: Journal, name: str, point: PointInWork, measurement: Measurement) -> None:
         """Store a point as it stands; a store that fails costs the safety of the Run, not the Run."""

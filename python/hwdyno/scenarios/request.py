@@ -81,11 +81,11 @@ class Request:
         """Whether an experiment of the catalogue is to be measured."""
         return not self.only or experiment in self.only
 
-    def as_part(self, experiment: Experiment, runtime_share: float, quick: Sweep | None = None) -> Experiment:
-        """The experiment as ``hwdyno run`` measures it: readings of that share of the profile's time."""
+    def as_part(self, experiment: Experiment, time_share: float, quick: Sweep | None = None) -> Experiment:
+        """The experiment as ``hwdyno run`` measures it: readings of that share of its resource's time."""
         if not self.is_brief:
             return experiment
-        return replace(experiment, runtime_share=runtime_share, quick=quick)
+        return replace(experiment, time_share=time_share, quick=quick)
 
     def check_places(self) -> None:
         """Raise ``UserError`` for a place that is no directory."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hwdyno.studies import Question, Study, Table, cloud_vm_network, published
 from hwdyno.studies.common import NONE, experiment, mb_s, number, sound, whole
 from hwdyno.units import format_ns, format_percent, format_quantity, format_size, format_value
-from hwdyno.words import ExperimentResult, Finding, Measurement, Run
+from hwdyno.words import ExperimentResult, Measurement, Run
 
 NAME = "cloud-vm-suite"
 CPU, LINPACK, MEMORY, STREAM, DISK = (
@@ -186,19 +186,15 @@ def observations(run: Run) -> list[str]:
             said += _optima(found, title, threads, block, parts)
     if experiment(run, DISK):
         said.append("Blocks of 8 B are less than a sector, which direct reads cannot take: 4 KiB stand for them.")
-    if any(result.resource == "network" for result in run.experiments):
+    if any(run.points_of("network_throughput")):
         said += cloud_vm_network.observations(run)
-    said += [finding.says for finding in run.findings if finding.rule in _RULES and _wanted(finding)]
+    said += [finding.says for finding in run.findings if finding.rule in _RULES]
     ratios = {(peer.tool, peer.ratio.value) for one in run.experiments for peer in one.peers if peer.ratio}
     for tool in sorted({tool for tool, _ in ratios}):
         own = sorted(ratio for name, ratio in ratios if name == tool)
         median = format_percent(own[len(own) // 2], precise=True)
         said.append(f"Against {tool} this Run measures {median} (median of its points).")
     return said
-
-
-def _wanted(finding: Finding) -> bool:
-    return finding.resource in {"compute", "memory", "storage", "network"}
 
 
 def _optima(result: ExperimentResult, title: str, threads: str, block: str, parts: tuple[str, ...]) -> list[str]:

@@ -21,9 +21,8 @@ def _points(run: Run) -> list[tuple[ExperimentResult, Measurement]]:
     """What emulated accelerators, storage by storage; the loader's own ceiling is left out."""
     return [
         (result, point)
-        for result in run.experiments
-        if result.kernel == "training_loader" and result.fixed.get("accelerator") and result.fixed.get("compute") != 0
-        for point in result.points
+        for result, _, point, _ in run.points_of("training_loader")
+        if result.fixed.get("accelerator") and result.fixed.get("compute") != 0
     ]
 
 

@@ -7,10 +7,10 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{flock, FlockOperation};
 use serde_json::{json, Value};
 
 use crate::sys::filesystem::size_and_free_bytes;
-use crate::sys::lock::try_exclusive;
 use crate::Error;
 
 const MARK: &[u8] = b"hwdyno scratch directory: removed by its run, or by the next one if that run died\n";
@@ -81,7 +81,7 @@ fn made_in(parent: &Path) -> io::Result<PathBuf> {
 /// The lock comes before the mark: without a mark nobody takes the directory for a dead run's.
 fn marked(directory: &Path) -> io::Result<File> {
     let mut lock = new_file(&directory.join(LOCK))?;
-    try_exclusive(&lock)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
     lock.write_all(MARK)?;
     Ok(lock)
 }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use crate::declare::{choice, integer, number};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::reading::Reading;
-use crate::storage::asked::Asked;
-use crate::storage::job::{Engine, Job};
-use crate::storage::raw::Consent;
+use crate::storage::job::options::JobOptions;
+use crate::storage::job::spec::{Engine, Job};
+use crate::storage::raw::claim::Consent;
 
 /// See the module. The loop is the one of `storage_blocks`, with an access engine that does nothing.
 pub struct Idle;
@@ -65,8 +65,8 @@ impl Kernel for Idle {
             consent: Consent::default(),
             files: Vec::new(),
             fresh: false,
-            fail: None,
-            asked: Asked::default(),
+            fault: None,
+            options: JobOptions::default(),
         };
         let reading = job.run(stop)?;
         Ok(Reading { kernel: "idle".into(), parameters: parameters.as_json(), ..reading })

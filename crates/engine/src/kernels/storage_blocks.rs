@@ -9,12 +9,14 @@ use serde_json::{json, Value};
 
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Stop};
 use crate::reading::Reading;
-use crate::storage::asked::Asked;
-use crate::storage::declared::{asked, bytes, choice, count, courses, flag, job_files, parameter, seconds};
-use crate::storage::failing::Fail;
-use crate::storage::flow::{Flows, Share};
-use crate::storage::job::{Engine, Job};
-use crate::storage::raw::Consent;
+use crate::storage::io::fault_injection::PlannedFault;
+use crate::storage::job::options::JobOptions;
+use crate::storage::job::parameters::{
+    bytes, choice, count, flag, job_file_parameters, load_parameters, multi_file_parameters, parameter, seconds,
+};
+use crate::storage::job::spec::{Engine, Job};
+use crate::storage::pace::flow::{FlowShare, Flows};
+use crate::storage::raw::claim::Consent;
 
 /// The paths of a JSON list; none for an empty text.
 fn files_of(text: &str) -> Result<Vec<PathBuf>, Error> {
@@ -100,9 +102,9 @@ impl Kernel for StorageBlocks {
                 flag("drop_cache", "drop the region from the page cache first", false),
             ]
             .into_iter()
-            .chain(asked())
-            .chain(courses())
-            .chain(job_files())
+            .chain(load_parameters())
+            .chain(multi_file_parameters())
+            .chain(job_file_parameters())
             .collect(),
             pass: vec![("operations", "1"), ("bytes", "bs")],
         }
@@ -113,12 +115,12 @@ impl Kernel for StorageBlocks {
     }
 }
 
-/// Runs one job, beside others with which it shares `flows`; it ends when `over` is set.
+/// Runs one job, beside others with which it shares `flows`; it ends when `cancelled` is set.
 pub fn run(
     parameters: &Parameters,
     stop: &Stop,
     flows: &Flows,
-    over: Option<&Arc<AtomicBool>>,
+    cancelled: Option<&Arc<AtomicBool>>,
 ) -> Result<Reading, Error> {
     let rw = parameters.text("rw");
     let read_percent = match rw {
@@ -127,9 +129,9 @@ pub fn run(
         "trimwrite" | "randtrimwrite" => 50,
         _ => parameters.integer("rwmixread"),
     };
-    let mut asked = Asked::of(parameters)?;
-    asked.over = over.cloned();
-    asked.flow = (parameters.integer("flow") > 0).then(|| Share {
+    let mut options = JobOptions::of(parameters)?;
+    options.cancelled = cancelled.cloned();
+    options.flow = (parameters.integer("flow") > 0).then(|| FlowShare {
         flow: flows.numbered(parameters.integer("flow_id")),
         weight: parameters.integer("flow"),
         rest: Duration::from_secs_f64(parameters.number("flow_sleep")),
@@ -139,7 +141,7 @@ pub fn run(
         engine: Engine::named(parameters.text("ioengine")),
         read_percent,
         random: rw.starts_with("rand"),
-        block: asked.longest(parameters.integer("bs")),
+        block: options.longest(parameters.integer("bs")),
         depth: parameters.integer("iodepth") as usize,
         jobs: parameters.integer("numjobs") as usize,
         direct: parameters.flag("direct"),
@@ -163,8 +165,8 @@ pub fn run(
         },
         files: files_of(parameters.text("files"))?,
         fresh: false,
-        fail: Fail::asked(),
-        asked,
+        fault: PlannedFault::from_environment(),
+        options,
     };
     let reading = job.run(stop)?;
     Ok(Reading { kernel: "storage_blocks".into(), parameters: parameters.as_json(), ..reading })

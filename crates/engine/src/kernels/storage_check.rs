@@ -6,7 +6,7 @@ use serde_json::{json, Value};
 
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
 use crate::reading::Reading;
-use crate::storage::check::{After, Check};
+use crate::storage::integrity::check::{Check, Interruption};
 
 /// See the module.
 pub struct StorageCheck;
@@ -40,7 +40,7 @@ impl Kernel for StorageCheck {
         let check = Check {
             journal: PathBuf::from(parameters.text("journal")),
             path: Some(PathBuf::from(parameters.text("path"))).filter(|path| !path.as_os_str().is_empty()),
-            after: if parameters.text("after") == "kill" { After::Kill } else { After::PowerCut },
+            interruption: if parameters.text("after") == "kill" { Interruption::Kill } else { Interruption::PowerCut },
         };
         let reading = check.run(stop)?;
         Ok(Reading { kernel: "storage_check".into(), parameters: parameters.as_json(), ..reading })

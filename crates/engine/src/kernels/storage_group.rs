@@ -9,7 +9,7 @@ use serde_json::{json, Value};
 use super::storage_blocks::{self, StorageBlocks};
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
 use crate::reading::Reading;
-use crate::storage::flow::Flows;
+use crate::storage::pace::flow::Flows;
 
 /// So many jobs may run at once.
 const MOST_JOBS: usize = 256;
@@ -44,7 +44,7 @@ struct Gate {
     ended: Mutex<Vec<bool>>,
     changed: Condvar,
     /// Which are over before their time.
-    over: Vec<Arc<AtomicBool>>,
+    cancelled: Vec<Arc<AtomicBool>>,
 }
 
 impl Gate {
@@ -52,7 +52,7 @@ impl Gate {
         Self {
             ended: Mutex::new(vec![false; jobs]),
             changed: Condvar::new(),
-            over: (0..jobs).map(|_| Arc::default()).collect(),
+            cancelled: (0..jobs).map(|_| Arc::default()).collect(),
         }
     }
 
@@ -66,7 +66,7 @@ impl Gate {
 
     fn ended(&self, job: usize, ends: &[usize]) {
         for &other in ends {
-            self.over[other].store(true, Ordering::Relaxed);
+            self.cancelled[other].store(true, Ordering::Relaxed);
         }
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)[job] = true;
         self.changed.notify_all();
@@ -113,7 +113,7 @@ impl Kernel for StorageGroup {
         let one = |number: usize| {
             let beside = &given[number].0;
             gate.wait_for(&beside.after, stop);
-            let answer = storage_blocks::run(&checked[number], stop, &flows, Some(&gate.over[number]));
+            let answer = storage_blocks::run(&checked[number], stop, &flows, Some(&gate.cancelled[number]));
             if answer.is_err() {
                 stop.set(); // the others would measure another load than the one asked for
             }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::declare::{integer, parameter, path};
 use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Stop};
 use crate::reading::Reading;
-use crate::storage::layout::lay_out;
+use crate::storage::data::layout::lay_out;
 
 /// See the module.
 pub struct StorageLayout;

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::declare::{choice, cpus, integer, interval_s, number, path};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::reading::Reading;
-use crate::storage::names::{Names, Operation};
+use crate::storage::metadata::{MetadataJob, Operation};
 
 const OPERATIONS: [&str; 6] = ["create", "stat", "open", "readdir", "rename", "unlink"];
 
@@ -52,7 +52,7 @@ impl Kernel for StorageMetadata {
         let path = Path::new(parameters.text("path"));
         let name = parameters.text("operation");
         let fsync = parameters.text("fsync");
-        let names = Names {
+        let job = MetadataJob {
             path: if path.is_file() { path.parent().unwrap_or(path) } else { path }.to_path_buf(),
             operation: Operation::named(name),
             name: OPERATIONS.iter().copied().find(|one| *one == name).unwrap_or("stat"),
@@ -67,6 +67,6 @@ impl Kernel for StorageMetadata {
             interval_s: parameters.number("interval_s"),
             cpus: parameters.integers("cpus"),
         };
-        Ok(Reading { kernel: "storage_metadata".into(), parameters: parameters.as_json(), ..names.run(stop)? })
+        Ok(Reading { kernel: "storage_metadata".into(), parameters: parameters.as_json(), ..job.run(stop)? })
     }
 }

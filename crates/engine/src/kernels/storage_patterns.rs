@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::declare::{choice, cpus, flag, integer, interval_s, number, path};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
 use crate::reading::Reading;
-use crate::storage::asked::Asked;
-use crate::storage::failing::Fail;
-use crate::storage::job::{Engine, Job};
-use crate::storage::raw::Consent;
+use crate::storage::io::fault_injection::PlannedFault;
+use crate::storage::job::options::JobOptions;
+use crate::storage::job::spec::{Engine, Job};
+use crate::storage::raw::claim::Consent;
 
 /// What IOzone's stride read takes unless told otherwise: every 17th record.
 const STRIDE_RECORDS: u64 = 17;
@@ -79,11 +79,11 @@ impl Kernel for StoragePatterns {
             0 => path.metadata().map_err(|e| Error::machine(format!("stat {}", path.display()), &e))?.len(),
             size => size,
         };
-        let asked = Asked {
+        let options = JobOptions {
             backward: plain == "backward_read",
             stride: if plain == "stride" { STRIDE_RECORDS * block } else { 0 },
             io_size: if plain == "record_rewrite" { size / block * block } else { 0 },
-            ..Asked::default()
+            ..JobOptions::default()
         };
         let job = Job {
             engine: if streams { Engine::Stdio } else { Engine::named(parameters.text("ioengine")) },
@@ -118,8 +118,8 @@ impl Kernel for StoragePatterns {
             files: if fresh { beside(&path, jobs) } else { Vec::new() },
             fresh,
             consent: Consent::default(),
-            fail: Fail::asked(),
-            asked,
+            fault: PlannedFault::from_environment(),
+            options,
             path,
         };
         if plain == "read" {
@@ -127,7 +127,7 @@ impl Kernel for StoragePatterns {
             let _ = std::fs::File::open(&job.path).and_then(|file| file.sync_data());
         }
         if plain == "reread" {
-            Job { asked: Asked::default(), ..job.clone() }.run(stop)?;
+            Job { options: JobOptions::default(), ..job.clone() }.run(stop)?;
         }
         let reading = job.run(stop)?;
         Ok(Reading { kernel: "storage_patterns".into(), parameters: parameters.as_json(), ..reading })

@@ -77,7 +77,7 @@ impl Kernel for Checkpoint {
         let size = model_part * model_files * model_ranks + part * ranks;
         std::fs::create_dir_all(&folder)
             .map_err(|error| Error::machine(format!("make {}", folder.display()), &error))?;
-        let free = sys::room::free_bytes(&folder)
+        let free = sys::filesystem::free_bytes(&folder)
             .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
         if size * slots > free / 100 * 98 {
             return Err(Error::Machine(

@@ -10,9 +10,9 @@ use crate::declare::{chosen, integer, number, path, text};
 use crate::histogram::Histogram;
 use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
 use crate::reading::{CpuTime, Note, Reading};
+use crate::rng::mix;
 use crate::training::dataset::{Layout, FORMATS};
 use crate::training::ledger::Ledger;
-use crate::training::random::mix;
 use crate::training::sink::{Halt, Sink};
 use crate::{cpu_time, sys, team};
 
@@ -188,7 +188,7 @@ fn possible(layout: &Layout) -> Result<(), Error> {
 }
 
 fn room(folder: &Path, needed: u64, layout: &Layout) -> Result<(), Error> {
-    let free = sys::room::free_bytes(folder)
+    let free = sys::filesystem::free_bytes(folder)
         .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
     if needed + SPARE.min(needed / 20) <= free {
         return Ok(());

@@ -9,8 +9,8 @@ use crate::clock::now_ns;
 use crate::declare::{choice, flag, integer, interval_s, number, path, text};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
 use crate::reading::{Note, Reading};
-use crate::storage::counters::{Device, Snapshot};
-use crate::sys::memory::mix;
+use crate::rng::mix;
+use crate::storage::results::counters::{Device, Snapshot};
 use crate::training::kv_files::{Buffers, Shelf, Way, BLOCK};
 use crate::training::kv_tiers::Tiers;
 use crate::training::kv_users::{serve, Service, Told, Traffic};
@@ -138,7 +138,7 @@ impl Kernel for KvCache {
 /// Refuses what would fill the storage or the memory.
 fn check_room(parameters: &Parameters, folder: &Path, buffers: u64) -> Result<(), Error> {
     let (capacity, memory) = (parameters.integer("capacity"), parameters.integer("memory"));
-    let free = sys::room::free_bytes(folder)
+    let free = sys::filesystem::free_bytes(folder)
         .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
     if capacity as f64 > free as f64 * ROOM {
         let says = format!(

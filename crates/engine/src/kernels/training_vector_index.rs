@@ -162,7 +162,7 @@ impl<'a> Plan<'a> {
 
     /// Refuses what the storage or the memory has no room for.
     fn check_room(&self, folder: &Path) -> Result<(), Error> {
-        let free = sys::room::free_bytes(folder)
+        let free = sys::filesystem::free_bytes(folder)
             .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
         let (vectors, dim) = (self.number("vectors"), self.number("dim"));
         let lists = if self.is_graph { 0 } else { self.list_count() };

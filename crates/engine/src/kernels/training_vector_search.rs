@@ -10,14 +10,15 @@ use crate::clock::now_ns;
 use crate::declare::{choice, flag, integer, interval_s, number, text};
 use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
 use crate::reading::{CpuTime, Note, Reading};
-use crate::storage::content::Content;
-use crate::storage::counters::{Device, Snapshot};
-use crate::storage::one_at_a_time::OneAtATime;
-use crate::storage::pool::Pool;
-use crate::storage::psync::Psync;
-use crate::storage::set::Set;
-use crate::storage::uring::Uring;
+use crate::storage::data::buffers::BufferPool;
+use crate::storage::data::content::Content;
+use crate::storage::data::file_set::FileSet;
+use crate::storage::io::psync::Psync;
+use crate::storage::io::synchronous::Synchronous;
+use crate::storage::io::uring::Uring;
+use crate::storage::results::counters::{Device, Snapshot};
 use crate::sys::files;
+use crate::sys::uring::Queues;
 use crate::team::{self, Member};
 use crate::training::ledger::Ledger;
 use crate::training::vectors::index::Index;
@@ -147,19 +148,33 @@ struct Work<'a> {
 impl Work<'_> {
     fn of(&self, member: &Member<'_>) -> std::io::Result<(Told, CpuTime)> {
         let beam = self.asked.beam;
-        let pool =
-            Pool::new(beam, self.index.read_bytes(), false, self.threads as usize, false, &Content::default(), 1)?;
+        let pool = BufferPool::new(
+            beam,
+            self.index.read_bytes(),
+            false,
+            self.threads as usize,
+            false,
+            &Content::default(),
+            1,
+        )?;
         let (index, asked, ledger, path) = (self.index, self.asked, self.ledger, self.path);
         let first = member.number as u64;
         if self.uring {
-            let access = Uring::new(Set::one(self.file), &pool, beam, false)?;
+            let mut queues = Queues::new(beam as u32, false)?;
+            let access = Uring::new(&mut queues, FileSet::one(self.file), &pool, beam);
             let searcher = Searcher::new(index, asked, access, &pool, ledger, path);
             member.wait_for_start();
             let before = cpu_time::of_this_thread();
             return Ok((searcher.run(first, self.threads, self.stop), cpu_time::of_this_thread().since(before)));
         }
-        let searcher =
-            Searcher::new(index, asked, OneAtATime::new(Psync::new(Set::one(self.file), &pool)), &pool, ledger, path);
+        let searcher = Searcher::new(
+            index,
+            asked,
+            Synchronous::new(Psync::new(FileSet::one(self.file), &pool)),
+            &pool,
+            ledger,
+            path,
+        );
         member.wait_for_start();
         let before = cpu_time::of_this_thread();
         Ok((searcher.run(first, self.threads, self.stop), cpu_time::of_this_thread().since(before)))

@@ -1,6 +1,4 @@
-//! What a memory kernel does at each place: which arrays it reads and writes, and the loop that does it.
-
-use super::{portable, simd};
+//! What a memory kernel does at each place: which arrays it reads and writes, with which instructions, and in what order.
 
 /// A loop over blocks of memory. What each moves is stated here; every rate is derived from that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -219,12 +217,6 @@ impl Isa {
             .into_iter()
             .find(|isa| isa.word() == word)
     }
-
-    /// Those that this machine has and that have wide loops, widest last.
-    #[must_use]
-    pub fn wide() -> Vec<Self> {
-        simd::available()
-    }
 }
 
 /// In which order a loop goes through a block, and what it does beside.
@@ -267,16 +259,4 @@ impl From<Isa> for Choice {
     fn from(isa: Isa) -> Self {
         Self { isa, way: Way::Plain }
     }
-}
-
-/// The loop for `primitive` on blocks of `bytes`; none where that instruction set or way is not here.
-#[must_use]
-pub fn loop_of(primitive: Primitive, choice: Choice, bytes: u64) -> Option<Loop> {
-    if choice.isa == Isa::Scalar || bytes < 64 {
-        return (choice.way == Way::Plain).then(|| portable::loop_of(primitive));
-    }
-    if choice.way == Way::Pages && bytes % PAGES != 0 {
-        return None;
-    }
-    simd::available().contains(&choice.isa).then(|| simd::loop_of(primitive, choice)).flatten()
 }

@@ -6,7 +6,8 @@
 
 use std::io;
 
-use super::operation::{loop_of, Choice, Job, Loop, Primitive, SCALAR, WRITTEN};
+use super::loops::loop_of;
+use super::operation::{Choice, Job, Loop, Primitive, SCALAR, WRITTEN};
 use super::places::Places;
 use super::work::Work;
 use crate::sys::pages::Mapping;
@@ -398,6 +399,7 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::loops;
     use crate::memory::operation::{Isa, Way};
     use crate::sys::pages::Pages;
 
@@ -406,7 +408,7 @@ mod tests {
     }
 
     fn sets() -> Vec<Isa> {
-        let mut sets = Isa::wide();
+        let mut sets = loops::wide();
         sets.push(Isa::Scalar);
         sets
     }
@@ -449,7 +451,7 @@ mod tests {
     fn every_way_through_a_block_leaves_the_same() {
         let mut taken = 0;
         for primitive in Primitive::ALL {
-            for isa in Isa::wide() {
+            for isa in loops::wide() {
                 for (way, bytes) in [(Way::Ahead, 300_000), (Way::Pages, 5 << 20), (Way::Ahead, 5 << 20)] {
                     let mut traffic = Traffic::new(work(primitive, false, 64, 64, bytes), isa, 3).unwrap();
                     if traffic.take(Choice { isa, way }) {

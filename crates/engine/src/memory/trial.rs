@@ -6,7 +6,8 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use super::crew;
-use super::operation::{loop_of, Choice, Isa, Primitive, Way};
+use super::loops::{self, loop_of};
+use super::operation::{Choice, Isa, Primitive, Way};
 use super::traffic::Traffic;
 use super::work::Work;
 use crate::clock::now_ns;
@@ -113,7 +114,7 @@ fn isas_of(work: &Work) -> Vec<Isa> {
     if work.isa == Some(Isa::Scalar) || (work.block < 64 && !work.dense()) {
         return vec![Isa::Scalar];
     }
-    let mut isas = work.isa.map_or_else(Isa::wide, |isa| vec![isa]);
+    let mut isas = work.isa.map_or_else(loops::wide, |isa| vec![isa]);
     // Not every set of instructions has a loop for every operation.
     isas.retain(|&isa| loop_of(work.primitive, isa.into(), 64).is_some());
     isas.reverse();

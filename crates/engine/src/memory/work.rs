@@ -1,6 +1,7 @@
 //! What traffic a thread is to make, as its parameters say it.
 
-use super::operation::{loop_of, Isa, Primitive};
+use super::loops::{self, loop_of};
+use super::operation::{Isa, Primitive};
 use crate::declare::{self, choice, chosen, integer};
 use crate::kernel::{Error, Parameter, Parameters};
 use crate::sys::pages::Pages;
@@ -116,7 +117,7 @@ pub fn of(parameters: &Parameters, working_set: u64) -> Result<Work, Error> {
     let primitive = primitive_of(operation, mix)
         .ok_or_else(|| Error::usage(format!("operation {operation} with mix {mix} is not one of the loops")))?;
     let isa = Isa::of(parameters.text("isa"));
-    if let Some(isa) = isa.filter(|&isa| isa != Isa::Scalar && !Isa::wide().contains(&isa)) {
+    if let Some(isa) = isa.filter(|&isa| isa != Isa::Scalar && !loops::wide().contains(&isa)) {
         return Err(Error::usage(format!("isa {}: this processor does not have it", isa.word())));
     }
     if let Some(isa) = isa.filter(|&isa| loop_of(primitive, isa.into(), 64).is_none()) {

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde_json::{json, Map, Value};
 
 use crate::kernel::Stop;
-use crate::survey::network::{bits_s, leading_to};
+use crate::survey::routes::{bits_s, leading_to};
 use crate::survey::tree::Tree;
 
 const NET: &str = "/sys/class/net";

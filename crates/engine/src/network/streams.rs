@@ -7,16 +7,13 @@ use std::time::Duration;
 
 use crate::clock::{now_ns, Clock};
 use crate::network::lane::{Lane, Meter, Phase};
-use crate::network::settings::Settings;
+use crate::network::settings::{Settings, TAKEN_BYTES};
 use crate::network::waiting::{passing, LOOK};
 use crate::reading::CpuTime;
 use crate::sys::net;
 use crate::sys::pipe::Supply;
 
-/// What a reader takes at once, and is woken for: woken for each segment, both ends together spend a quarter more on a
-/// byte. Of the powers of two it was the fastest with an L2 cache of 2 MiB.
-pub const TAKEN_BYTES: usize = 512 << 10;
-/// The same for a reader that copies nothing, and so empties a window at once.
+/// What a reader is woken for that copies nothing, and so empties a window at once.
 const SKIPPED_BYTES: usize = 128 << 10;
 /// An end of file, in a lane's `errno`.
 pub const ENDED: i32 = -1;

@@ -39,7 +39,7 @@ impl Rest {
 
     /// Nothing came; true now and then, when it is time to look at other things.
     #[inline]
-    pub fn missed(&mut self, socket: &impl std::os::fd::AsRawFd) -> bool {
+    pub fn missed(&mut self, socket: &impl std::os::fd::AsFd) -> bool {
         if !self.spin {
             return true;
         }

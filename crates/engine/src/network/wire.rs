@@ -95,12 +95,6 @@ impl Control {
         Ok(Self { stream, stop })
     }
 
-    /// The connection itself.
-    #[must_use]
-    pub fn stream(&self) -> &TcpStream {
-        &self.stream
-    }
-
     /// Sends bytes as they are.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)

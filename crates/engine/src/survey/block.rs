@@ -4,8 +4,8 @@ use serde_json::{json, Value};
 
 use super::link::{self, is_numbered};
 use super::memory::chosen;
+use super::scan::Survey;
 use super::tree::{base, Tree};
-use super::Survey;
 
 /// The kernel counts the size of block devices in sectors of 512 B, whatever theirs are.
 const SECTOR_BYTES: u64 = 512;

@@ -3,8 +3,8 @@
 use serde_json::{json, Value};
 
 use super::memory::meminfo_bytes;
+use super::scan::Survey;
 use super::tree::Tree;
-use super::Survey;
 
 /// How long steal and swapping are watched; at 100 ticks a second and processor the least share seen is 1/10 of one.
 const WINDOW_NS: u64 = 100_000_000;

@@ -6,8 +6,8 @@ use serde_json::{json, Value};
 
 use super::arm_cores;
 use super::memory::meminfo_bytes;
+use super::scan::Survey;
 use super::tree::{numbers, Tree};
-use super::Survey;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";

@@ -2,8 +2,9 @@
 
 use serde_json::{json, Value};
 
+use super::link;
+use super::scan::Survey;
 use super::tree::{base, Tree};
-use super::{link, Survey};
 
 const PCI: &str = "/sys/bus/pci/devices";
 const DRM: &str = "/sys/class/drm";

@@ -2,9 +2,9 @@
 
 use serde_json::{json, Value};
 
-use super::network;
+use super::routes;
+use super::scan::Survey;
 use super::tree::{base, parent, Tree};
-use super::Survey;
 
 /// The PCI Express link of the device at `path` (a directory below `/sys/devices`) or of the nearest
 /// device above it that has one; none where no device above has.
@@ -93,8 +93,8 @@ pub fn of_disk(survey: &Survey, kind: &str, path: &str, at: &str) -> Value {
 /// The link to a disk behind a network, by the interface that leads to its server.
 #[must_use]
 pub fn of_server(survey: &Survey, address: Option<&str>, at: &str) -> Value {
-    let nic = address.and_then(|address| network::leading_to(&survey.tree, address));
-    let bits_s = nic.as_deref().and_then(|nic| network::bits_s(&survey.tree, nic));
+    let nic = address.and_then(|address| routes::leading_to(&survey.tree, address));
+    let bits_s = nic.as_deref().and_then(|nic| routes::bits_s(&survey.tree, nic));
     if bits_s.is_none() {
         let why = match (&nic, address) {
             (Some(nic), _) => format!("the interface {nic} that leads to the server states no speed"),

@@ -2,8 +2,8 @@
 
 use serde_json::{json, Value};
 
+use super::scan::Survey;
 use super::tree::Tree;
-use super::Survey;
 
 /// The machine's `memory`.
 #[must_use]

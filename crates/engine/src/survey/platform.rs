@@ -4,8 +4,8 @@ use serde_json::{json, Value};
 
 use super::cpu::CpuInfo;
 use super::mounts::{self, Mount};
+use super::scan::Survey;
 use super::tree::{numbers, parent, Tree};
-use super::Survey;
 
 /// cgroup v1 writes "no limit" as the greatest multiple of a page below 2^63; no machine has that much memory.
 const NO_LIMIT_BYTES: u64 = 1 << 60;

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{json, Value};
 
 use super::mounts::{self, Mount};
+use super::scan::Survey;
 use super::tree::{base, parent, Tree};
-use super::{block, link, Survey};
+use super::{block, link};
 
 /// No sane machine stacks devices deeper; a garbled tree could, for ever.
 const DEEPEST: usize = 16;

@@ -3,11 +3,19 @@
 use std::ffi::c_int;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use rustix::fs::{fadvise, fallocate, seek, FallocateFlags, SeekFrom};
+use rustix::io::Errno;
+
 use super::memory::Region;
+use super::pages::page_size;
+
+/// What the system may be told about later accesses.
+pub use rustix::fs::Advice;
 
 /// What one read or write system call moves at most: 2 GiB less a page (read(2), `MAX_RW_COUNT`).
 pub const LARGEST_CALL: u64 = 0x7FFF_F000;
@@ -95,41 +103,22 @@ pub enum Give {
 #[must_use]
 pub fn give_back(file: &File, how: Give, offset: u64, length: u64) -> i64 {
     const BLKDISCARD: u64 = 0x1277; // _IO(0x12, 119), linux/fs.h
-    let done = match how {
+    match how {
         Give::Discard => {
             let range = [offset, length];
             // SAFETY: the request reads two numbers, which outlive the call.
-            unsafe { libc::ioctl(file.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) }
+            answer(i64::from(unsafe { libc::ioctl(file.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) }))
         }
-        Give::Hole => {
-            let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-            // SAFETY: takes a descriptor and plain numbers.
-            unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as libc::off_t, length as libc::off_t) }
-        }
-    };
-    answer(i64::from(done))
+        Give::Hole => match fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length) {
+            Ok(()) => 0,
+            Err(errno) => -i64::from(errno.raw_os_error()),
+        },
+    }
 }
 
-/// What `posix_fadvise` may be told about a file.
-#[derive(Debug, Clone, Copy)]
-pub enum Advice {
-    /// Reads will be in random order: do not read ahead.
-    Random,
-    /// Reads will be in order: read far ahead.
-    Sequential,
-    /// Drop what is cached and clean.
-    DropCache,
-}
-
-/// Advises the system about a part of the file; advice that is refused changes nothing.
+/// Advises the system about a part of the file, to its end for length 0; advice that is refused changes nothing.
 pub fn advise(file: &File, offset: u64, length: u64, advice: Advice) {
-    let advice = match advice {
-        Advice::Random => libc::POSIX_FADV_RANDOM,
-        Advice::Sequential => libc::POSIX_FADV_SEQUENTIAL,
-        Advice::DropCache => libc::POSIX_FADV_DONTNEED,
-    };
-    // SAFETY: takes a descriptor and plain numbers.
-    unsafe { libc::posix_fadvise(file.as_raw_fd(), offset as libc::off_t, length as libc::off_t, advice) };
+    let _ = fadvise(file, offset, NonZeroU64::new(length), advice);
 }
 
 /// Starts writing back a part of the file (`wait` false), or waits until it is written back.
@@ -149,43 +138,23 @@ pub fn write_back(file: &File, offset: u64, length: u64, wait: bool) -> io::Resu
     }
 }
 
-/// Whether the file lies on a filesystem that is nothing but page cache (tmpfs, ramfs): it may take
-/// `O_DIRECT` (tmpfs does since Linux 6.6) but has no device below.
-#[must_use]
-pub fn in_memory_only(file: &File) -> bool {
-    const RAMFS: u32 = 0x8584_58F6; // RAMFS_MAGIC in linux/magic.h
-    filesystem(file).is_some_and(|all| all.f_type as u32 == libc::TMPFS_MAGIC as u32 || all.f_type as u32 == RAMFS)
-}
-
 /// The holes in the first `end` bytes of a file, each as its beginning and end; empty where the
 /// filesystem keeps none.
 pub fn holes(file: &File, end: u64) -> io::Result<Vec<(u64, u64)>> {
-    let seek = |from: u64, what: c_int| {
-        // SAFETY: takes a descriptor and plain numbers.
-        match unsafe { libc::lseek(file.as_raw_fd(), from as libc::off_t, what) } {
-            at if at >= 0 => Ok(Some(at as u64)),
-            _ => match io::Error::last_os_error() {
-                error if error.raw_os_error() == Some(libc::ENXIO) => Ok(None), // none up to the file's end
-                error => Err(error),
-            },
-        }
+    let seek_to = |place: SeekFrom| match seek(file, place) {
+        Ok(at) => Ok(Some(at)),
+        Err(Errno::NXIO) => Ok(None), // none up to the file's end
+        Err(errno) => Err(errno),
     };
     let mut found = Vec::new();
     let mut at = 0;
     while at < end {
-        let Some(from) = seek(at, libc::SEEK_HOLE)?.filter(|&from| from < end) else { break };
-        let to = seek(from, libc::SEEK_DATA)?.unwrap_or(end).min(end);
+        let Some(from) = seek_to(SeekFrom::Hole(at))?.filter(|&from| from < end) else { break };
+        let to = seek_to(SeekFrom::Data(from))?.unwrap_or(end).min(end);
         found.push((from, to));
         at = to;
     }
     Ok(found)
-}
-
-fn filesystem(file: &File) -> Option<libc::statfs> {
-    // SAFETY: statfs is plain data for which all zeroes is a valid value.
-    let mut all: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: `all` is a valid statfs that the call fills.
-    (unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut all) } == 0).then_some(all)
 }
 
 /// Bytes of a region of a file by what lies under them.
@@ -315,7 +284,7 @@ pub fn cached_bytes(file: &File, length: u64) -> Option<u64> {
 
 /// Asks the system to drop the clean pages of a whole file from the page cache; it may decline.
 pub fn forget(file: &File) {
-    advise(file, 0, 0, Advice::DropCache); // length 0 is to the end
+    advise(file, 0, 0, Advice::DontNeed); // length 0 is to the end
 }
 
 fn sampled_share(file: &File, offset: u64, length: u64) -> Option<f64> {
@@ -331,13 +300,6 @@ fn sampled_share(file: &File, offset: u64, length: u64) -> Option<f64> {
         pages += of;
     }
     (pages > 0).then(|| cached as f64 / pages as f64)
-}
-
-/// The system's page size.
-#[must_use]
-pub fn page_size() -> u64 {
-    // SAFETY: takes a plain number.
-    (unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).max(4096) as u64
 }
 
 /// The size of a block device; none if the file is none.
@@ -359,10 +321,4 @@ pub fn discard(device: &File, length: u64) -> io::Result<()> {
         0 => Ok(()),
         errno => Err(io::Error::from_raw_os_error((-errno) as i32)),
     }
-}
-
-/// The major and minor numbers of a device number.
-#[must_use]
-pub fn major_minor(device: u64) -> (u32, u32) {
-    (libc::major(device), libc::minor(device))
 }

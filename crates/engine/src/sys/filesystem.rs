@@ -1,26 +1,53 @@
-//! What the system says of a filesystem, a path's device, and the hypervisor.
+//! What the system says of a filesystem, a path's device, available memory, and the hypervisor.
 
-use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
+use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
+
+use rustix::fs::{fstatfs, major, minor, statfs, statvfs};
+
+// linux/magic.h: filesystems whose files are memory.
+const TMPFS: u32 = 0x0102_1994;
+const RAMFS: u32 = 0x8584_58F6;
 
 /// Size and room in bytes, the room as a user without privileges has it; none if the system does not say.
 #[must_use]
 pub fn size_and_free_bytes(path: &Path) -> Option<(u64, u64)> {
-    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-    // SAFETY: statvfs is plain data for which all zeroes is a valid value.
-    let mut answer: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: `path` ends with a zero byte and `answer` is a valid statvfs that the call fills.
-    if unsafe { libc::statvfs(path.as_ptr(), &raw mut answer) } != 0 {
-        return None;
-    }
-    Some((answer.f_frsize.saturating_mul(answer.f_blocks), answer.f_frsize.saturating_mul(answer.f_bavail)))
+    let found = statvfs(path).ok()?;
+    Some((found.f_frsize.saturating_mul(found.f_blocks), found.f_frsize.saturating_mul(found.f_bavail)))
+}
+
+/// Bytes that an unprivileged user may still write on the filesystem that contains `path`; where files are
+/// memory, no more than is available of that, whatever the filesystem was promised.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let found = statvfs(path)?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    Ok(if is_memory(path) { free.min(available_memory().unwrap_or(u64::MAX)) } else { free })
+}
+
+fn is_memory(path: &Path) -> bool {
+    statfs(path).is_ok_and(|found| matches!(found.f_type as u32, TMPFS | RAMFS))
+}
+
+/// Whether the file lies on a filesystem that is nothing but page cache (tmpfs, ramfs): it may take
+/// `O_DIRECT` (tmpfs does since Linux 6.6) but has no device below.
+#[must_use]
+pub fn in_memory_only(file: impl AsFd) -> bool {
+    fstatfs(file).is_ok_and(|found| matches!(found.f_type as u32, TMPFS | RAMFS))
+}
+
+/// `MemAvailable` of `/proc/meminfo`, bytes.
+#[must_use]
+pub fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Major and minor number of a device.
 #[must_use]
 pub fn major_minor(device: u64) -> (u32, u32) {
-    (libc::major(device), libc::minor(device))
+    (major(device), minor(device))
 }
 
 /// The signature that the hypervisor gives of itself, such as `KVMKVMKVM`; none on bare metal or another architecture.
@@ -44,4 +71,21 @@ pub fn hypervisor_signature() -> Option<String> {
     }
     #[cfg(not(target_arch = "x86_64"))]
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_in_memory_have_no_more_room_than_memory_has() {
+        let available = available_memory().unwrap();
+        assert!(available > 0);
+        let place = Path::new("/dev/shm");
+        if place.exists() && is_memory(place) {
+            // what others take and give back meanwhile is far below this
+            assert!(free_bytes(place).unwrap() < available + available / 4 + (1 << 30));
+        }
+        assert!(!is_memory(Path::new("/proc")));
+    }
 }

@@ -1,11 +1,11 @@
 //! ICMP echo sockets: unprivileged where the system lets this group ping, raw where this process may.
 
-use std::io;
+use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-use super::net;
+use socket2::{Domain, Protocol, Socket, Type};
 
 /// Type, code, checksum, identifier and number.
 pub const HEADER_BYTES: usize = 8;
@@ -18,7 +18,7 @@ const REPLY: [u8; 2] = [0, 129];
 /// A socket that asks one address for echoes.
 #[derive(Debug)]
 pub struct EchoSocket {
-    fd: OwnedFd,
+    socket: Socket,
     raw: bool,
     v6: bool,
     identifier: u16,
@@ -26,9 +26,9 @@ pub struct EchoSocket {
     payload_sum: u64,
 }
 
-impl AsRawFd for EchoSocket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+impl AsFd for EchoSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
@@ -36,20 +36,21 @@ impl EchoSocket {
     /// Opens one: a datagram socket, which `net.ipv4.ping_group_range` allows, or a raw one, which takes `CAP_NET_RAW`.
     pub fn open(address: IpAddr, patience: Duration, payload: &[u8]) -> io::Result<Self> {
         let v6 = address.is_ipv6();
-        let protocol = if v6 { libc::IPPROTO_ICMPV6 } else { libc::IPPROTO_ICMP };
+        let protocol = if v6 { Protocol::ICMPV6 } else { Protocol::ICMPV4 };
         let to = SocketAddr::new(address, 0);
-        let (fd, raw) = match net::socket(&to, libc::SOCK_DGRAM, protocol) {
-            Ok(fd) => (fd, false),
-            Err(_) => (net::socket(&to, libc::SOCK_RAW, protocol)?, true),
+        let domain = Domain::for_address(to);
+        let (socket, raw) = match Socket::new(domain, Type::DGRAM, Some(protocol)) {
+            Ok(socket) => (socket, false),
+            Err(_) => (Socket::new(domain, Type::RAW, Some(protocol))?, true),
         };
         if raw {
-            hear_replies_alone(&fd, v6)?;
+            hear_replies_alone(&socket, v6)?;
         }
-        net::set_receive_timeout(&fd, patience)?;
-        net::connect_datagrams(&fd, &to)?;
+        socket.set_read_timeout(Some(patience))?;
+        socket.connect(&to.into())?;
         // The kernel gives datagram sockets an identifier of its own; a raw one tells its answers by this.
-        let identifier = (std::process::id() as u16).rotate_left(3) ^ fd.as_raw_fd() as u16;
-        Ok(Self { fd, raw, v6, identifier, payload_sum: sum(payload) })
+        let identifier = (std::process::id() as u16).rotate_left(3) ^ socket.as_raw_fd() as u16;
+        Ok(Self { socket, raw, v6, identifier, payload_sum: sum(payload) })
     }
 
     /// Whether it took a privilege.
@@ -68,12 +69,12 @@ impl EchoSocket {
             let checksum = folded(sum(&packet[..HEADER_BYTES]) + self.payload_sum);
             packet[2..4].copy_from_slice(&checksum.to_be_bytes());
         }
-        net::send(&self.fd, packet).map(drop)
+        self.socket.send(packet).map(drop)
     }
 
     /// The number and payload length of the next answer; none for what is somebody else's.
     pub fn answer(&self, buffer: &mut [u8]) -> io::Result<Option<(u16, usize)>> {
-        let length = net::receive(&self.fd, buffer)?.min(buffer.len());
+        let length = (&self.socket).read(buffer)?.min(buffer.len());
         let start = if self.raw && !self.v6 { usize::from(buffer[0] & 15) * 4 } else { 0 };
         let Some(packet) = buffer.get(start..length).filter(|packet| packet.len() >= HEADER_BYTES) else {
             return Ok(None);
@@ -91,7 +92,7 @@ impl EchoSocket {
 }
 
 /// A raw socket is given a copy of all that comes, requests over loopback too: this leaves the replies.
-fn hear_replies_alone(fd: &OwnedFd, v6: bool) -> io::Result<()> {
+fn hear_replies_alone(socket: &Socket, v6: bool) -> io::Result<()> {
     // linux/icmp.h: ICMP_FILTER of SOL_RAW; linux/icmpv6.h: ICMPV6_FILTER. A bit that is set blocks its type.
     const SOL_RAW: libc::c_int = 255;
     const FILTER: libc::c_int = 1;
@@ -101,7 +102,7 @@ fn hear_replies_alone(fd: &OwnedFd, v6: bool) -> io::Result<()> {
     let (level, words) = if v6 { (libc::IPPROTO_ICMPV6, 8) } else { (SOL_RAW, 1) };
     let length = (words * size_of::<u32>()) as libc::socklen_t;
     // SAFETY: the option's value is at least `length` bytes long and lives through the call.
-    let answer = unsafe { libc::setsockopt(fd.as_raw_fd(), level, FILTER, blocked.as_ptr().cast(), length) };
+    let answer = unsafe { libc::setsockopt(socket.as_raw_fd(), level, FILTER, blocked.as_ptr().cast(), length) };
     if answer < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Once;
 
 use super::memory::Region;
+use super::pages::page_size;
 
 /// As many mappings are guarded at once as a run may have jobs.
 const GUARDED: usize = 1024;
@@ -197,7 +198,7 @@ impl FileMapping {
     /// How many of its pages lie in the page cache, and how many it has; none if the system does not say.
     #[must_use]
     pub fn resident(&self) -> Option<(u64, u64)> {
-        let pages = self.length.div_ceil(super::files::page_size() as usize);
+        let pages = self.length.div_ceil(page_size() as usize);
         let mut map = vec![0_u8; pages];
         // SAFETY: `map` has a byte for every page of the mapping.
         let answer = unsafe { libc::mincore(self.base.as_ptr().cast(), self.length, map.as_mut_ptr()) };

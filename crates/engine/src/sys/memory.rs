@@ -3,6 +3,8 @@
 use std::io;
 use std::ptr::NonNull;
 
+use crate::rng::mix;
+
 /// Every sector of this length carries its own mark, so that no two blocks are alike.
 pub const SECTOR: usize = 512;
 /// From this size on huge pages are worth asking for.
@@ -127,6 +129,7 @@ impl Region {
     }
 
     /// Copies out `length` bytes from `at`; only for memory with no transfer in flight.
+    #[cfg(test)]
     #[must_use]
     pub fn copy(&self, at: usize, length: usize) -> Vec<u8> {
         let from = self.address(at, length);
@@ -148,16 +151,6 @@ impl Drop for Region {
 #[must_use]
 pub fn mark(offset: u64) -> u64 {
     (offset ^ 0x6877_6479_6E6F_2121).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-}
-
-/// A bijective mixer of 64 bits (the finalizer of splitmix64, Steele et al. 2014).
-#[inline]
-#[must_use]
-pub fn mix(mut value: u64) -> u64 {
-    value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ (value >> 31)
 }
 
 #[cfg(test)]

@@ -1,23 +1,20 @@
 //! Names in directories by their system calls: made, looked up, listed, changed and removed, by ready-made paths.
 
-use std::ffi::{c_int, CStr};
-use std::fs::File;
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
 
-fn answer(result: c_int) -> Result<c_int, i32> {
-    if result >= 0 {
-        Ok(result)
-    } else {
-        Err(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
-    }
+use rustix::fs::{fsync, open as open_file, Mode, OFlags, RawDir};
+use rustix::io::{write, Errno};
+
+/// What one call lists at most, as the C library's `readdir` has it.
+const LISTED_BYTES: usize = 32 << 10;
+
+fn number(errno: Errno) -> i32 {
+    errno.raw_os_error()
 }
 
-fn opened(path: &CStr, flags: c_int) -> Result<File, i32> {
-    // SAFETY: the path ends with a zero byte; flags and mode are plain numbers.
-    let descriptor = answer(unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, 0o600) })?;
-    // SAFETY: the call handed us a new descriptor that nobody else owns.
-    Ok(unsafe { File::from_raw_fd(descriptor) })
+fn opened(path: &CStr, flags: OFlags) -> Result<OwnedFd, i32> {
+    open_file(path, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR).map_err(number)
 }
 
 /// Makes a file that was not there, writes `content`, and syncs it if `sync`.
@@ -25,24 +22,18 @@ fn opened(path: &CStr, flags: c_int) -> Result<File, i32> {
 /// # Errors
 /// The system's number.
 pub fn create(path: &CStr, content: &[u8], sync: bool) -> Result<(), i32> {
-    let file = opened(path, libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY)?;
-    let mut done = 0;
-    while done < content.len() {
-        let rest = &content[done..];
-        // SAFETY: the range is a slice's own.
-        let moved = unsafe { libc::write(file.as_raw_fd(), rest.as_ptr().cast(), rest.len()) };
-        match moved {
-            moved if moved > 0 => done += moved as usize,
-            0 => return Err(libc::ENOSPC),
-            _ => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => {}
-                error => return Err(error.raw_os_error().unwrap_or(libc::EIO)),
-            },
+    let file = opened(path, OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY)?;
+    let mut rest = content;
+    while !rest.is_empty() {
+        match write(&file, rest) {
+            Ok(0) => return Err(libc::ENOSPC),
+            Ok(moved) => rest = &rest[moved..],
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(number(errno)),
         }
     }
     if sync {
-        // SAFETY: takes an open descriptor.
-        answer(unsafe { libc::fsync(file.as_raw_fd()) })?;
+        fsync(&file).map_err(number)?;
     }
     Ok(())
 }
@@ -52,10 +43,7 @@ pub fn create(path: &CStr, content: &[u8], sync: bool) -> Result<(), i32> {
 /// # Errors
 /// The system's number.
 pub fn stat(path: &CStr) -> Result<(), i32> {
-    // SAFETY: stat is plain data for which all zeroes is a valid value.
-    let mut about: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends with a zero byte and `about` is a valid stat that the call fills.
-    answer(unsafe { libc::stat(path.as_ptr(), &raw mut about) }).map(|_| ())
+    rustix::fs::stat(path).map(drop).map_err(number)
 }
 
 /// Opens a file to read, and closes it.
@@ -63,7 +51,7 @@ pub fn stat(path: &CStr) -> Result<(), i32> {
 /// # Errors
 /// The system's number.
 pub fn open(path: &CStr) -> Result<(), i32> {
-    opened(path, libc::O_RDONLY).map(drop)
+    opened(path, OFlags::RDONLY).map(drop)
 }
 
 /// Lists a directory: how many names it has besides `.` and `..`.
@@ -71,18 +59,14 @@ pub fn open(path: &CStr) -> Result<(), i32> {
 /// # Errors
 /// The system's number.
 pub fn list(path: &CStr) -> Result<u64, i32> {
-    // SAFETY: the path ends with a zero byte.
-    let directory = unsafe { libc::opendir(path.as_ptr()) };
-    if directory.is_null() {
-        return Err(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
-    }
+    let directory = opened(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    let mut buffer = Vec::with_capacity(LISTED_BYTES);
+    let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
     let mut names = 0;
-    // SAFETY: the stream is open and read by this thread alone.
-    while !unsafe { libc::readdir(directory) }.is_null() {
+    while let Some(entry) = entries.next() {
+        entry.map_err(number)?;
         names += 1;
     }
-    // SAFETY: the stream is ours, and not used any more.
-    unsafe { libc::closedir(directory) };
     Ok(u64::saturating_sub(names, 2))
 }
 
@@ -91,8 +75,7 @@ pub fn list(path: &CStr) -> Result<u64, i32> {
 /// # Errors
 /// The system's number.
 pub fn rename(from: &CStr, to: &CStr) -> Result<(), i32> {
-    // SAFETY: both paths end with a zero byte.
-    answer(unsafe { libc::rename(from.as_ptr(), to.as_ptr()) }).map(|_| ())
+    rustix::fs::rename(from, to).map_err(number)
 }
 
 /// Removes a file.
@@ -100,8 +83,7 @@ pub fn rename(from: &CStr, to: &CStr) -> Result<(), i32> {
 /// # Errors
 /// The system's number.
 pub fn unlink(path: &CStr) -> Result<(), i32> {
-    // SAFETY: the path ends with a zero byte.
-    answer(unsafe { libc::unlink(path.as_ptr()) }).map(|_| ())
+    rustix::fs::unlink(path).map_err(number)
 }
 
 /// Makes a directory's names durable.
@@ -109,7 +91,5 @@ pub fn unlink(path: &CStr) -> Result<(), i32> {
 /// # Errors
 /// The system's number.
 pub fn sync_directory(path: &CStr) -> Result<(), i32> {
-    let directory = opened(path, libc::O_RDONLY | libc::O_DIRECTORY)?;
-    // SAFETY: takes an open descriptor.
-    answer(unsafe { libc::fsync(directory.as_raw_fd()) }).map(|_| ())
+    fsync(&opened(path, OFlags::RDONLY | OFlags::DIRECTORY)?).map_err(number)
 }

@@ -1,9 +1,15 @@
 //! Sockets beyond what the standard library offers: their options, connections with a deadline, sends without a copy.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::time::{Duration, Instant};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::time::Duration;
+
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::fs::{memfd_create, sendfile, MemfdFlags};
+use rustix::io::Errno;
+use socket2::{Domain, SockRef, Socket, Type};
 
 pub(super) fn result(answer: libc::ssize_t) -> io::Result<usize> {
     if answer < 0 {
@@ -13,93 +19,11 @@ pub(super) fn result(answer: libc::ssize_t) -> io::Result<usize> {
     }
 }
 
-/// An address as the system takes it, with its length.
-fn raw_address(address: &SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
-    // SAFETY: sockaddr_storage is plain data for which all zeroes is a valid value.
-    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-    let length = match address {
-        SocketAddr::V4(v4) => {
-            let raw = libc::sockaddr_in {
-                sin_family: libc::AF_INET as libc::sa_family_t,
-                sin_port: v4.port().to_be(),
-                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
-                sin_zero: [0; 8],
-            };
-            // SAFETY: sockaddr_storage is larger than and aligned for every kind of address.
-            unsafe { std::ptr::write((&raw mut storage).cast(), raw) };
-            size_of::<libc::sockaddr_in>()
-        }
-        SocketAddr::V6(v6) => {
-            let raw = libc::sockaddr_in6 {
-                sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                sin6_port: v6.port().to_be(),
-                sin6_flowinfo: v6.flowinfo(),
-                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
-                sin6_scope_id: v6.scope_id(),
-            };
-            // SAFETY: as above.
-            unsafe { std::ptr::write((&raw mut storage).cast(), raw) };
-            size_of::<libc::sockaddr_in6>()
-        }
-    };
-    (storage, length as libc::socklen_t)
-}
-
-/// A new socket of the address' family; `protocol` 0 is the usual one of its kind.
-pub(super) fn socket(address: &SocketAddr, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
-    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    // SAFETY: socket takes three numbers and gives a new descriptor or -1.
-    let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `fd` is a descriptor that was just made and that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// Sets a whole-number option of a socket.
 pub(super) fn set(fd: RawFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let length = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the option's value is a c_int that lives through the call, of the length given.
     result(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) } as libc::ssize_t).map(drop)
-}
-
-fn get(fd: RawFd, level: libc::c_int, name: libc::c_int) -> Option<libc::c_int> {
-    let mut value: libc::c_int = 0;
-    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: `value` is a c_int of the length given, which the call fills.
-    let answer = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut length) };
-    (answer == 0).then_some(value)
-}
-
-/// Ends each wait for something to read after `time` (`SO_RCVTIMEO`).
-pub(super) fn set_receive_timeout(socket: &impl AsRawFd, time: Duration) -> io::Result<()> {
-    let value = libc::timeval { tv_sec: time.as_secs() as _, tv_usec: time.subsec_micros().into() };
-    let length = size_of::<libc::timeval>() as libc::socklen_t;
-    let (level, name) = (libc::SOL_SOCKET, libc::SO_RCVTIMEO);
-    // SAFETY: the option's value is a timeval that lives through the call, of the length given.
-    let answer = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), length) };
-    result(answer as libc::ssize_t).map(drop)
-}
-
-/// Sets a datagram or raw socket's only partner.
-pub(super) fn connect_datagrams(socket: &impl AsRawFd, address: &SocketAddr) -> io::Result<()> {
-    let (raw, length) = raw_address(address);
-    // SAFETY: `raw` holds an address of `length` bytes that lives through the call.
-    let answer = unsafe { libc::connect(socket.as_raw_fd(), (&raw const raw).cast(), length) };
-    result(answer as libc::ssize_t).map(drop)
-}
-
-/// Sends one datagram to the socket's partner.
-pub(super) fn send(socket: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
-    // SAFETY: the bytes live through the call and are as many as said.
-    result(unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) })
-}
-
-/// Takes one datagram.
-pub(super) fn receive(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the buffer is this caller's alone and has the length given, which the call fills up to.
-    result(unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) })
 }
 
 /// What to set on a stream's socket before it connects.
@@ -119,126 +43,90 @@ pub struct Options {
 
 impl Options {
     /// Sets all of them on a TCP socket.
-    pub fn apply_tcp(&self, socket: &impl AsRawFd) -> io::Result<()> {
-        let fd = socket.as_raw_fd();
-        self.apply(fd)?;
+    pub fn apply_tcp(&self, socket: &impl AsFd) -> io::Result<()> {
+        let socket = SockRef::from(socket);
+        self.apply(&socket)?;
         if self.nodelay {
-            set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+            socket.set_tcp_nodelay(true)?;
         }
         if self.mss > 0 {
-            set(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, self.mss as libc::c_int)?;
+            socket.set_tcp_mss(self.mss as u32)?;
         }
         if !self.congestion.is_empty() {
-            let (name, length) = (self.congestion.as_ptr(), self.congestion.len() as libc::socklen_t);
-            // SAFETY: the name's bytes live through the call and are as many as said.
-            let answer = unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.cast(), length) };
-            result(answer as libc::ssize_t)?;
+            socket.set_tcp_congestion(self.congestion.as_bytes())?;
         }
         Ok(())
     }
 
-    fn apply(&self, fd: RawFd) -> io::Result<()> {
+    fn apply(&self, socket: &Socket) -> io::Result<()> {
         if self.window > 0 {
-            set_buffers(fd, self.window)?;
+            set_buffers(socket, self.window)?;
         }
         if self.tos > 0 {
             // Of the two families only the socket's own takes it; a dual-stack socket takes both.
-            let v4 = set(fd, libc::IPPROTO_IP, libc::IP_TOS, libc::c_int::from(self.tos));
-            v4.or(set(fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::c_int::from(self.tos)))?;
+            let v4 = socket.set_tos_v4(self.tos.into());
+            v4.or(socket.set_tclass_v6(self.tos.into()))?;
         }
         Ok(())
     }
 }
 
-fn set_buffers(fd: RawFd, bytes: usize) -> io::Result<()> {
-    set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes as libc::c_int)?;
-    set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes as libc::c_int)
+fn set_buffers(socket: &Socket, bytes: usize) -> io::Result<()> {
+    socket.set_send_buffer_size(bytes)?;
+    socket.set_recv_buffer_size(bytes)
 }
 
 /// The congestion control that a TCP socket uses.
 #[must_use]
-pub fn congestion(socket: &impl AsRawFd) -> Option<String> {
-    let mut name = [0_u8; 16];
-    let mut length = name.len() as libc::socklen_t;
-    // SAFETY: `name` has the length given, which the call fills up to.
-    let answer = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-            name.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
+pub fn congestion(socket: &impl AsFd) -> Option<String> {
+    let name = SockRef::from(socket).tcp_congestion().ok()?;
     let used = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-    (answer == 0).then(|| String::from_utf8_lossy(&name[..used]).into_owned())
+    Some(String::from_utf8_lossy(&name[..used]).into_owned())
 }
 
 /// `SO_SNDBUF` and `SO_RCVBUF` as the system keeps them (twice what was asked for), bytes.
 #[must_use]
-pub fn buffers(socket: &impl AsRawFd) -> (u64, u64) {
-    let of = |name| get(socket.as_raw_fd(), libc::SOL_SOCKET, name).map_or(0, |bytes| bytes as u64);
-    (of(libc::SO_SNDBUF), of(libc::SO_RCVBUF))
+pub fn buffers(socket: &impl AsFd) -> (u64, u64) {
+    let socket = SockRef::from(socket);
+    (socket.send_buffer_size().unwrap_or(0) as u64, socket.recv_buffer_size().unwrap_or(0) as u64)
 }
 
 /// The maximum segment size of a TCP socket, bytes.
 #[must_use]
-pub fn mss(socket: &impl AsRawFd) -> u64 {
-    get(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_MAXSEG).map_or(0, |bytes| bytes as u64)
+pub fn mss(socket: &impl AsFd) -> u64 {
+    SockRef::from(socket).tcp_mss().map_or(0, u64::from)
 }
 
 /// Waits until a descriptor can be read (or written, with `write`), or the time is over: false then.
-pub fn wait(fd: &impl AsRawFd, write: bool, time: Duration) -> io::Result<bool> {
-    let events = if write { libc::POLLOUT } else { libc::POLLIN };
-    let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
-    let millis = time.as_millis().clamp(0, 1 << 30) as libc::c_int;
-    // SAFETY: `entry` is one valid pollfd that lives through the call.
-    match result(unsafe { libc::poll(&raw mut entry, 1, millis) } as libc::ssize_t) {
+pub fn wait(fd: &impl AsFd, write: bool, time: Duration) -> io::Result<bool> {
+    let events = if write { PollFlags::OUT } else { PollFlags::IN };
+    let time = Timespec { tv_sec: time.as_secs().min(1 << 30) as i64, tv_nsec: time.subsec_nanos().into() };
+    match poll(&mut [PollFd::new(fd, events)], Some(&time)) {
         Ok(ready) => Ok(ready > 0),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-        Err(error) => Err(error),
+        Err(Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno.into()),
     }
 }
 
 /// Connects a TCP socket that has its options set before, so that the window's scale is agreed with them.
 pub fn connect(address: &SocketAddr, options: &Options, patience: Duration) -> io::Result<TcpStream> {
-    let fd = socket(address, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0)?;
-    options.apply_tcp(&fd)?;
-    let (raw, length) = raw_address(address);
-    // SAFETY: `raw` holds an address of `length` bytes that lives through the call.
-    let answer = unsafe { libc::connect(fd.as_raw_fd(), (&raw const raw).cast(), length) };
-    if answer < 0 {
-        let error = io::Error::last_os_error();
-        if error.raw_os_error() != Some(libc::EINPROGRESS) {
-            return Err(error);
-        }
-        let until = Instant::now() + patience;
-        while !wait(&fd, true, until.saturating_duration_since(Instant::now()).min(Duration::from_millis(100)))? {
-            if Instant::now() >= until {
-                return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
-            }
-        }
-        match get(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR) {
-            Some(0) | None => {}
-            Some(errno) => return Err(io::Error::from_raw_os_error(errno)),
-        }
+    let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
+    options.apply_tcp(&socket)?;
+    match socket.connect_timeout(&(*address).into(), patience) {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
+        connected => connected.map(|()| socket.into()),
     }
-    let stream = TcpStream::from(fd);
-    stream.set_nonblocking(false)?;
-    Ok(stream)
 }
 
 /// A UDP socket that shares its port with others of this process, each connected to its own peer.
 pub fn udp_socket(address: &SocketAddr, options: &Options) -> io::Result<UdpSocket> {
-    let fd = socket(address, libc::SOCK_DGRAM, 0)?;
-    set(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    let socket = Socket::new(Domain::for_address(*address), Type::DGRAM, None)?;
+    socket.set_reuse_address(true)?;
     // What the system allows at most is taken silently where this is more.
-    set_buffers(fd.as_raw_fd(), 4 << 20)?;
-    options.apply(fd.as_raw_fd())?;
-    let (raw, length) = raw_address(address);
-    // SAFETY: `raw` holds an address of `length` bytes that lives through the call.
-    result(unsafe { libc::bind(fd.as_raw_fd(), (&raw const raw).cast(), length) } as libc::ssize_t)?;
-    Ok(UdpSocket::from(fd))
+    set_buffers(&socket, 4 << 20)?;
+    options.apply(&socket)?;
+    socket.bind(&(*address).into())?;
+    Ok(socket.into())
 }
 
 /// Takes up to `length` bytes that arrived without copying them anywhere (`MSG_TRUNC`, tcp(7)).
@@ -253,23 +141,15 @@ pub fn wake_at(stream: &TcpStream, bytes: usize) -> io::Result<()> {
 }
 
 /// A file in memory that `sendfile` sends from, so that the sender copies nothing.
-pub fn memory_file(content: &[u8]) -> io::Result<std::fs::File> {
-    // SAFETY: the name is a C string that lives through the call.
-    let fd = unsafe { libc::memfd_create(c"hwdyno".as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `fd` is a descriptor that was just made and that nobody else owns.
-    let mut file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-    io::Write::write_all(&mut file, content)?;
+pub fn memory_file(content: &[u8]) -> io::Result<File> {
+    let mut file = File::from(memfd_create(c"hwdyno", MemfdFlags::CLOEXEC)?);
+    file.write_all(content)?;
     Ok(file)
 }
 
 /// Sends the first `length` bytes of `file`, page by page without a copy.
-pub fn send_file(stream: &TcpStream, file: &std::fs::File, length: usize) -> io::Result<usize> {
-    let mut from: libc::off_t = 0;
-    // SAFETY: both descriptors are open and `from` is an off_t that the call may change.
-    result(unsafe { libc::sendfile(stream.as_raw_fd(), file.as_raw_fd(), &raw mut from, length) })
+pub fn send_file(stream: &TcpStream, file: &File, length: usize) -> io::Result<usize> {
+    Ok(sendfile(stream, file, Some(&mut 0), length)?)
 }
 
 #[cfg(test)]

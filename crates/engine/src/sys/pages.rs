@@ -4,6 +4,14 @@ use std::fs;
 use std::io;
 use std::ptr::NonNull;
 
+use super::filesystem::available_memory;
+
+/// The system's page size.
+#[must_use]
+pub fn page_size() -> u64 {
+    rustix::param::page_size() as u64
+}
+
 /// Which pages to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
@@ -174,9 +182,7 @@ impl Drop for Mapping {
 /// none where the system does not say.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
-    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let free = line.trim().trim_end_matches(" kB").trim().parse::<u64>().ok()? * 1024;
+    let free = available_memory()?;
     let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let limit = number("/sys/fs/cgroup/memory.max").zip(number("/sys/fs/cgroup/memory.current"));
     Some(limit.map_or(free, |(most, used)| free.min(most.saturating_sub(used))))

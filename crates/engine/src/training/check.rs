@@ -1,12 +1,13 @@
 //! Reads a format as it streams by, and says what is wrong with it; keeps no more than a header's bytes.
 
-use std::fs::File;
-
 use super::dataset::Format;
 
 mod npz;
 mod simple;
+pub(super) mod stream;
 mod tfrecord;
+
+use stream::Piece;
 
 /// A checker of one format, reused from file to file.
 pub enum Check {
@@ -26,20 +27,6 @@ pub enum Check {
     Npy(simple::Npy),
     /// The superblock, and that the file is as long as it says.
     Hdf5(simple::Hdf5),
-}
-
-/// What a reader is about to stream.
-pub struct Piece<'a> {
-    /// Its file.
-    pub file: &'a File,
-    /// The file's length.
-    pub length: u64,
-    /// Where the stream begins.
-    pub from: u64,
-    /// Where it ends.
-    pub to: u64,
-    /// How many samples that is.
-    pub samples: u64,
 }
 
 impl Check {
@@ -121,43 +108,4 @@ impl Check {
             Self::Hdf5(check) => check.end(),
         }
     }
-}
-
-/// Collects a header of up to 64 bytes that may lie across two pieces of a stream.
-struct Gather {
-    bytes: [u8; 64],
-    have: usize,
-}
-
-impl Default for Gather {
-    fn default() -> Self {
-        Self { bytes: [0; 64], have: 0 }
-    }
-}
-
-impl Gather {
-    /// Takes from `input` until `want` bytes are there; then gives them and begins anew.
-    fn take(&mut self, input: &mut &[u8], want: usize) -> Option<&[u8]> {
-        let count = (want - self.have).min(input.len());
-        self.bytes[self.have..self.have + count].copy_from_slice(&input[..count]);
-        *input = &input[count..];
-        self.have += count;
-        if self.have < want {
-            return None;
-        }
-        self.have = 0;
-        Some(&self.bytes[..want])
-    }
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
-}
-
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }

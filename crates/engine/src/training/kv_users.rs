@@ -13,7 +13,7 @@ use crate::clock::now_ns;
 use crate::histogram::Histogram;
 use crate::kernel::Stop;
 use crate::reading::CpuTime;
-use crate::storage::spread::Draws;
+use crate::rng::{mix, Rng};
 use crate::{cpu_time, sys};
 
 /// A kind of user: tokens of context and of answer, and the time to think between turns, s.
@@ -134,7 +134,7 @@ pub struct Service<'a> {
 struct User<'a> {
     service: &'a Service<'a>,
     buffers: Buffers,
-    draws: Draws,
+    rng: Rng,
     number: u64,
     /// Entries that he has made so far.
     made: u64,
@@ -155,8 +155,7 @@ fn entry_bytes(traffic: &Traffic, tokens: u64) -> u64 {
 #[must_use]
 pub fn serve(service: &Service<'_>, number: u64, buffers: Buffers) -> Told {
     let seed = service.traffic.seed.wrapping_mul(0x1_0001).wrapping_add(number);
-    let mut user =
-        User { service, buffers, draws: Draws::new(sys::memory::mix(seed)), number, made: 0, told: Told::default() };
+    let mut user = User { service, buffers, rng: Rng::new(mix(seed)), number, made: 0, told: Told::default() };
     let before = cpu_time::of_this_thread();
     user.talk();
     user.told.cpu = cpu_time::of_this_thread().since(before);
@@ -165,7 +164,7 @@ pub fn serve(service: &Service<'_>, number: u64, buffers: Buffers) -> Told {
 
 impl User<'_> {
     fn between(&mut self, (low, high): (u64, u64)) -> u64 {
-        low + self.draws.below(high.saturating_sub(low) + 1)
+        low + self.rng.below(high.saturating_sub(low) + 1)
     }
 
     fn over(&self) -> bool {
@@ -184,14 +183,14 @@ impl User<'_> {
     fn talk(&mut self) {
         let traffic = self.service.traffic;
         let chosen = SHAPES.iter().position(|shape| shape.name == traffic.kind);
-        let shape = &SHAPES[chosen.unwrap_or_else(|| self.draws.below(SHAPES.len() as u64) as usize)];
+        let shape = &SHAPES[chosen.unwrap_or_else(|| self.rng.below(SHAPES.len() as u64) as usize)];
         let (context, answer) = (self.between(shape.context), self.between(shape.answer));
-        let think_s = shape.think_s.0 + (shape.think_s.1 - shape.think_s.0) * self.draws.share();
+        let think_s = shape.think_s.0 + (shape.think_s.1 - shape.think_s.0) * self.rng.share();
         let mut turns: Vec<u64> = Vec::new();
         while !self.over() {
-            let pause_s = think_s * (0.8 + 0.4 * self.draws.share()) * traffic.think;
+            let pause_s = think_s * (0.8 + 0.4 * self.rng.share()) * traffic.think;
             self.pause(pause_s);
-            if turns.len() as u64 >= traffic.turns || self.draws.share() >= GOES_ON {
+            if turns.len() as u64 >= traffic.turns || self.rng.share() >= GOES_ON {
                 turns.clear();
             }
             let tokens = self.between(((context / 4).max(1), context));
@@ -374,8 +373,7 @@ mod tests {
             broken: &broken,
         };
         let buffers = Buffers::new(2 * BLOCK, 1).unwrap();
-        let mut user =
-            User { service: &service, buffers, draws: Draws::new(1), number: 0, made: 0, told: Told::default() };
+        let mut user = User { service: &service, buffers, rng: Rng::new(1), number: 0, made: 0, told: Told::default() };
         let ledger = if name == "gone" { &writes } else { &reads };
         work(&mut user, ledger, &broken);
         let _ = std::fs::remove_dir_all(folder);

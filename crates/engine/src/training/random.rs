@@ -1,5 +1,7 @@
 //! Random numbers: `NumPy`'s legacy normal ones (so that file sizes are DLIO's), fast noise, and an order.
 
+use crate::rng::mix;
+
 /// The Mersenne Twister 19937 of Matsumoto and Nishimura, seeded as `numpy.random.seed(n)` seeds it.
 pub struct Mersenne {
     state: [u32; 624],
@@ -56,15 +58,6 @@ impl Mersenne {
             }
         }
     }
-}
-
-/// Mixes a number into one that looks random (`SplitMix64`, Steele et al. 2014).
-#[must_use]
-pub fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 const LANES: usize = 8;

@@ -7,7 +7,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::check::{Check, Piece};
+use super::check::stream::{u32_at, Piece};
+use super::check::Check;
 use super::dataset::Format;
 use super::parquet::{self, Footer};
 use super::random::Order;
@@ -321,7 +322,7 @@ impl<'a> Reader<'a> {
             if &self.scratch[end + 4..] != b"PAR1" {
                 return Err(wrong("it does not end as parquet does: truncated"));
             }
-            let size = u64::from(super::check::u32_at(&self.scratch, end));
+            let size = u64::from(u32_at(&self.scratch, end));
             if size + 8 > length || size > FOOTER_LIMIT {
                 return Err(wrong("its footer is longer than itself: corrupt"));
             }

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use super::{u16_at, u32_at, u64_at, Gather, Piece};
+use super::stream::{u16_at, u32_at, u64_at, Gather, Piece};
 
 const LIMIT: u64 = 0xffff_ffff;
 /// Bytes from the end that are read at first: they hold the directory of any `numpy.savez` of a few arrays.
@@ -58,7 +58,7 @@ impl Npz {
         self.state = State::Between;
         self.at = piece.from;
         self.entry = 0;
-        self.gather.have = 0;
+        self.gather.clear();
         self.entries.clear();
         self.directory(piece)?;
         self.entries.sort_unstable_by_key(|entry| entry.offset);

@@ -1,6 +1,6 @@
 //! PNG, JPEG, CSV, npy and HDF5: what can be checked of them without decoding.
 
-use super::Gather;
+use super::stream::Gather;
 use crate::training::hdf5;
 
 /// Chunks and their CRC-32s.
@@ -62,7 +62,7 @@ impl Png {
     }
 
     pub fn end(&mut self) -> Result<(), String> {
-        let whole = self.last && matches!(self.state, PngState::Header) && self.gather.have == 0;
+        let whole = self.last && matches!(self.state, PngState::Header) && self.gather.is_empty();
         whole.then_some(()).ok_or_else(|| "it ends before its last chunk: truncated".into())
     }
 }

@@ -1,6 +1,6 @@
 //! Record files: both CRC-32Cs of every record, and a walk through the `Example` that it holds.
 
-use super::{u32_at, u64_at, Gather, Piece};
+use super::stream::{u32_at, u64_at, Gather, Piece};
 use crate::training::tfrecord::masked;
 
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ impl Default for Tfrecord {
 impl Tfrecord {
     pub fn start(&mut self, piece: &Piece<'_>) {
         self.state = State::Header;
-        self.gather.have = 0;
+        self.gather.clear();
         self.records = 0;
         self.expected = piece.samples;
     }
@@ -71,7 +71,7 @@ impl Tfrecord {
     }
 
     pub fn end(&mut self) -> Result<(), String> {
-        if !matches!(self.state, State::Header) || self.gather.have > 0 {
+        if !matches!(self.state, State::Header) || !self.gather.is_empty() {
             return Err(format!("it ends within record {}: truncated", self.records));
         }
         if self.records == self.expected {

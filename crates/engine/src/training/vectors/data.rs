@@ -2,8 +2,7 @@
 
 use super::{distance, each};
 use crate::kernel::Error;
-use crate::storage::spread::Draws;
-use crate::sys::memory::mix;
+use crate::rng::{mix, Rng};
 
 /// Dimensions that the vectors of a `clustered` set really vary in, as learned embeddings do in a few.
 const LATENT: usize = 16;
@@ -39,16 +38,16 @@ impl Set {
         threads: usize,
     ) -> Result<Self, Error> {
         let plane: Vec<f32> = {
-            let mut draws = Draws::new(mix(seed));
-            (0..LATENT * dim).map(|_| normal(&mut draws)).collect()
+            let mut rng = Rng::new(mix(seed));
+            (0..LATENT * dim).map(|_| normal(&mut rng)).collect()
         };
         let rows = each(count, threads, |row| {
-            let mut draws = Draws::new(mix(seed ^ mix(salt)).wrapping_add(mix(row as u64)));
+            let mut rng = Rng::new(mix(seed ^ mix(salt)).wrapping_add(mix(row as u64)));
             match spread {
-                Spread::Uniform => (0..dim).map(|_| draws.share() as f32).collect(),
+                Spread::Uniform => (0..dim).map(|_| rng.share() as f32).collect(),
                 Spread::Clustered => {
-                    let weights: [f32; LATENT] = std::array::from_fn(|_| normal(&mut draws));
-                    let mut vector: Vec<f32> = (0..dim).map(|_| BLUR * normal(&mut draws)).collect();
+                    let weights: [f32; LATENT] = std::array::from_fn(|_| normal(&mut rng));
+                    let mut vector: Vec<f32> = (0..dim).map(|_| BLUR * normal(&mut rng)).collect();
                     for (along, weight) in plane.chunks_exact(dim).zip(weights) {
                         vector.iter_mut().zip(along).for_each(|(value, step)| *value += weight * step);
                     }
@@ -133,8 +132,8 @@ impl Code {
 }
 
 /// A standard normal value (Box and Muller 1958).
-fn normal(draws: &mut Draws) -> f32 {
-    let (radius, angle) = (draws.share(), draws.share());
+fn normal(rng: &mut Rng) -> f32 {
+    let (radius, angle) = (rng.share(), rng.share());
     ((-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()) as f32
 }
 

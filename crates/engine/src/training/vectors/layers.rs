@@ -3,8 +3,7 @@
 use super::data::Set;
 use super::distance;
 use super::graph::Graph;
-use crate::storage::spread::Draws;
-use crate::sys::memory::mix;
+use crate::rng::{mix, Rng};
 use crate::training::random::Order;
 
 /// Levels above the lowest at most: of 2^31 vectors with 4 neighbours hardly one reaches more.
@@ -18,8 +17,8 @@ pub fn levels(count: usize, degree: usize, seed: u64) -> Vec<u8> {
     let scale = 1.0 / ((degree / 2).max(2) as f64).ln();
     (0..count as u64)
         .map(|at| {
-            let mut draws = Draws::new(mix(mix(seed) ^ at));
-            (-draws.share().ln() * scale).floor().min(HIGHEST) as u8
+            let mut rng = Rng::new(mix(mix(seed) ^ at));
+            (-rng.share().ln() * scale).floor().min(HIGHEST) as u8
         })
         .collect()
 }

@@ -13,8 +13,8 @@ use super::index::{Index, Kept};
 use crate::clock::now_ns;
 use crate::histogram::Histogram;
 use crate::kernel::Stop;
-use crate::storage::access::{Access, Transfer};
-use crate::storage::pool::Pool;
+use crate::storage::data::buffers::BufferPool;
+use crate::storage::io::access::{Access, Transfer};
 use crate::training::ledger::Ledger;
 
 /// Blocks that are named; more are only counted.
@@ -87,7 +87,7 @@ pub struct Searcher<'a, A: Access> {
     index: &'a Index,
     asked: Asked,
     access: A,
-    pool: &'a Pool,
+    pool: &'a BufferPool,
     ledger: &'a Ledger,
     path: &'a Path,
     /// By vector: the number of the query that saw it last.
@@ -133,7 +133,14 @@ struct Wanted {
 
 impl<'a, A: Access> Searcher<'a, A> {
     /// Allocates all that searching takes.
-    pub fn new(index: &'a Index, asked: Asked, access: A, pool: &'a Pool, ledger: &'a Ledger, path: &'a Path) -> Self {
+    pub fn new(
+        index: &'a Index,
+        asked: Asked,
+        access: A,
+        pool: &'a BufferPool,
+        ledger: &'a Ledger,
+        path: &'a Path,
+    ) -> Self {
         let most = asked.list * 64;
         Self {
             index,

@@ -1,0 +1,22 @@
+//! The loops that this machine has for the primitives.
+
+use super::operation::{Choice, Isa, Loop, Primitive, Way, PAGES};
+use super::{portable, simd};
+
+/// Instruction sets with wide loops that this machine has, widest last.
+#[must_use]
+pub fn wide() -> Vec<Isa> {
+    simd::available()
+}
+
+/// The loop for `primitive` on blocks of `bytes`; none where that instruction set or way is not here.
+#[must_use]
+pub fn loop_of(primitive: Primitive, choice: Choice, bytes: u64) -> Option<Loop> {
+    if choice.isa == Isa::Scalar || bytes < 64 {
+        return (choice.way == Way::Plain).then(|| portable::loop_of(primitive));
+    }
+    if choice.way == Way::Pages && bytes % PAGES != 0 {
+        return None;
+    }
+    simd::available().contains(&choice.isa).then(|| simd::loop_of(primitive, choice)).flatten()
+}

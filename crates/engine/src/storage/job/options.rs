@@ -1,0 +1,490 @@
+//! What a job is asked beyond blocks at full speed, and the [`Controls`] that each of its threads makes of it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+
+use crate::histogram::Histogram;
+use crate::kernel::{Error, Parameters};
+use crate::rng::mix;
+use crate::storage::data::content::{Content, Duplicates};
+use crate::storage::integrity::journal::Journal;
+use crate::storage::integrity::ledger::Ledger;
+use crate::storage::integrity::verify::{self, Verify, MIN_BLOCK};
+use crate::storage::io::controls::{Controls, ThinkTime};
+use crate::storage::io::trim::TrimWrite;
+use crate::storage::order::blocks::{Order, Span};
+use crate::storage::order::distribution::Distribution;
+use crate::storage::order::file_selection::{FileSelector, FileService};
+use crate::storage::order::pattern::{lengths, AccessPattern, PatternOrder, Traversal, Zone};
+use crate::storage::pace::depth_search::{DepthSearch, LatencyTarget};
+use crate::storage::pace::flow::{FlowMember, FlowShare};
+use crate::storage::pace::rate::{EveryNth, MinimumRate, Pace};
+use crate::storage::pace::steady_state::{Criterion, SharedProgress, SteadyState};
+use crate::storage::results::counters::Device;
+use crate::storage::trace::iolog::{Iolog, Replay, TraceRecorder};
+use crate::sys::files::Durable;
+
+/// One thread's part of a run.
+#[derive(Debug, Clone, Copy)]
+pub struct ThreadPart<'a> {
+    /// Its region, of all its files.
+    pub span: Span,
+    /// How many files that is, each as long.
+    pub files: u64,
+    /// Which thread.
+    pub number: usize,
+    /// Of how many.
+    pub jobs: u64,
+    /// In random order.
+    pub random: bool,
+    /// Only time ends it.
+    pub endless: bool,
+    /// Operations in flight.
+    pub depth: usize,
+    /// Share of reads.
+    pub read_percent: u64,
+    /// Decides every random choice.
+    pub seed: u64,
+    /// What all threads share.
+    pub shared: &'a Arc<SharedProgress>,
+    /// Where it is written down which writes were acknowledged.
+    pub journal: Option<&'a Journal>,
+}
+
+/// See the module; the default asks for nothing.
+#[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "options that are independent of each other")]
+pub struct JobOptions {
+    /// Operations/s of all threads together; 0 for as fast as the depth allows.
+    pub rate: f64,
+    /// Bytes/s likewise; 0 for no limit.
+    pub rate_bytes: u64,
+    /// Or operations/s and B/s of reads and of writes, each of all threads together; 0 and 0 for none.
+    pub rates: Option<[(f64, u64); 2]>,
+    /// Rates below which the run ends, likewise.
+    pub minimum_rate: [(f64, u64); 2],
+    /// Between two looks at those, s.
+    pub minimum_rate_cycle_s: f64,
+    /// Operations begin at random moments, not evenly spaced.
+    pub poisson: bool,
+    /// Without operations, s, after every `think_blocks`.
+    pub think_s: f64,
+    /// See `think_s`.
+    pub think_blocks: u32,
+    /// Of that so much spinning, s.
+    pub think_spin_s: f64,
+    /// Or after so long, s, whatever the number of operations; 0 for operations alone.
+    pub think_busy_s: f64,
+    /// A rate does not make up for those pauses.
+    pub think_shifts_rate: bool,
+    /// Passes, where time does not end the run.
+    pub loops: u64,
+    /// How the next of several files is chosen, and after how many operations.
+    pub service: (FileService, u32),
+    /// So many of the files are in use at a time; 0 for all.
+    pub open_files: usize,
+    /// Ends the run early.
+    pub steady: Option<Criterion>,
+    /// Each thread's progress is told, with latencies.
+    pub log: bool,
+    /// A sync after so many writes; 0 for none.
+    pub sync_every: u32,
+    /// The sync is of all that describes the file too.
+    pub sync_whole: bool,
+    /// Which blocks are visited, of which length.
+    pub pattern: AccessPattern,
+    /// From one beginning to the next in sequence, B; 0 for block after block.
+    pub stride: u64,
+    /// In sequence from the end down.
+    pub backward: bool,
+    /// Bytes of one pass, all threads together; 0 for the region's.
+    pub io_size: u64,
+    /// Operations of one pass, all threads together; 0 for as many as the bytes come to.
+    pub max_operations: u64,
+    /// The depth is searched that keeps a latency.
+    pub target: Option<LatencyTarget>,
+    /// Keeps to a ratio with other jobs.
+    pub flow: Option<FlowShare>,
+    /// Another job may say that this one is over.
+    pub cancelled: Option<Arc<AtomicBool>>,
+    /// What does not write gives blocks back, and does not read; with writes, each block is given back and written.
+    pub trims: bool,
+    /// What is written.
+    pub content: Content,
+    /// How durable a write is when it is complete.
+    pub durable: Durable,
+    /// The region is read first, so that it lies in the page cache.
+    pub pre_read: bool,
+    /// A trace that is run in place of any order; of the times between its steps so much is waited.
+    pub replay: Option<(Arc<Iolog>, f64)>,
+    /// Where operations are written down.
+    pub trace: Option<PathBuf>,
+    /// Blocks say what they are, and are checked.
+    pub verify: bool,
+    /// Of what is written first.
+    pub generation: u32,
+    /// Tells blocks of this run from those of others.
+    pub verify_seed: u64,
+    /// The file that tells which writes were acknowledged; empty for none.
+    pub journal: PathBuf,
+    /// The raw device is discarded first.
+    pub purge: bool,
+    /// Completions are polled for at the device, not announced by an interrupt.
+    pub hipri: bool,
+    /// Buffers lie in huge pages.
+    pub huge: bool,
+}
+
+impl Default for JobOptions {
+    fn default() -> Self {
+        Self {
+            rate: 0.0,
+            rate_bytes: 0,
+            rates: None,
+            minimum_rate: [(0.0, 0); 2],
+            minimum_rate_cycle_s: 1.0,
+            poisson: false,
+            think_s: 0.0,
+            think_blocks: 1,
+            think_spin_s: 0.0,
+            think_busy_s: 0.0,
+            think_shifts_rate: false,
+            loops: 1,
+            service: (FileService::RoundRobin, 1),
+            open_files: 0,
+            steady: None,
+            log: false,
+            sync_every: 0,
+            sync_whole: false,
+            pattern: AccessPattern::default(),
+            stride: 0,
+            backward: false,
+            io_size: 0,
+            max_operations: 0,
+            target: None,
+            flow: None,
+            cancelled: None,
+            trims: false,
+            content: Content::default(),
+            durable: Durable::Later,
+            pre_read: false,
+            replay: None,
+            trace: None,
+            verify: false,
+            generation: 1,
+            verify_seed: 1,
+            journal: PathBuf::new(),
+            purge: false,
+            hipri: false,
+            huge: true,
+        }
+    }
+}
+
+impl JobOptions {
+    /// Reads the parameters of `storage_blocks`.
+    ///
+    /// # Errors
+    /// What is wrong with one of them.
+    pub fn of(parameters: &Parameters) -> Result<Self, Error> {
+        let syncs = [parameters.integer("fsync"), parameters.integer("fdatasync")];
+        if syncs[0] > 0 && syncs[1] > 0 {
+            return Err(Error::usage("fsync and fdatasync exclude each other: give one of them"));
+        }
+        if parameters.number("rate") > 0.0 && parameters.integer("rate_bytes") > 0 {
+            return Err(Error::usage("rate and rate_bytes exclude each other: give one of them"));
+        }
+        Ok(Self {
+            rate: parameters.number("rate"),
+            rate_bytes: parameters.integer("rate_bytes"),
+            rates: Some(by_direction(parameters, "rate_iops_", "rate_"))
+                .filter(|rates| rates.iter().any(|&rate| rate != (0.0, 0))),
+            minimum_rate: by_direction(parameters, "rate_iops_min_", "rate_min_"),
+            minimum_rate_cycle_s: parameters.number("rate_cycle"),
+            poisson: parameters.text("rate_process") == "poisson",
+            think_s: parameters.number("thinktime"),
+            think_blocks: parameters.integer("thinktime_blocks") as u32,
+            think_spin_s: parameters.number("thinktime_spin"),
+            think_busy_s: parameters.number("thinktime_iotime"),
+            think_shifts_rate: parameters.flag("rate_ignore_thinktime"),
+            loops: parameters.integer("loops"),
+            service: FileService::parse(parameters.text("file_service_type")).map_err(Error::usage)?,
+            open_files: parameters.integer("openfiles") as usize,
+            steady: Criterion::parse(
+                parameters.text("steadystate"),
+                parameters.number("steadystate_duration"),
+                parameters.number("steadystate_ramp_time"),
+                parameters.number("steadystate_interval"),
+            )
+            .map_err(Error::usage)?,
+            log: parameters.flag("log"),
+            sync_every: syncs[0].max(syncs[1]) as u32,
+            sync_whole: syncs[0] > 0,
+            pattern: pattern(parameters)?,
+            stride: parameters.integer("stride"),
+            backward: parameters.text("pattern") == "backward",
+            io_size: parameters.integer("io_size"),
+            max_operations: parameters.integer("number_ios"),
+            target: (parameters.number("latency_target") > 0.0).then(|| LatencyTarget {
+                latency_ns: (parameters.number("latency_target") * 1e9) as u64,
+                window_ns: (parameters.number("latency_window") * 1e9) as u64,
+                percentile: parameters.number("latency_percentile"),
+                run: parameters.flag("latency_run"),
+            }),
+            flow: None,
+            cancelled: None,
+            trims: parameters.text("rw").contains("trim"),
+            content: Content {
+                compress_percent: parameters.integer("buffer_compress_percentage"),
+                compress_chunk: parameters.integer("buffer_compress_chunk"),
+                duplicate_percent: parameters.integer("dedupe_percentage"),
+                pattern: hexadecimal(parameters.text("buffer_pattern"))?,
+            },
+            durable: match parameters.text("sync") {
+                "sync" => Durable::Whole,
+                "dsync" => Durable::Data,
+                _ => Durable::Later,
+            },
+            pre_read: parameters.flag("pre_read"),
+            replay: match parameters.text("read_iolog") {
+                "" => None,
+                path => Some((
+                    Arc::new(Iolog::read(Path::new(path), parameters.text("replay_skip"))?),
+                    parameters.number("replay_time_scale"),
+                )),
+            },
+            trace: Some(parameters.text("write_iolog")).filter(|path| !path.is_empty()).map(PathBuf::from),
+            verify: parameters.text("verify") == "crc32c",
+            generation: parameters.integer("generation") as u32,
+            verify_seed: parameters.integer("verify_seed"),
+            journal: PathBuf::from(parameters.text("journal")),
+            purge: parameters.flag("purge"),
+            hipri: parameters.flag("hipri"),
+            huge: parameters.text("mem") == "huge",
+        })
+    }
+
+    /// Operations begin at a rate, so that any number of them may have to wait.
+    #[must_use]
+    pub fn open_loop(&self) -> bool {
+        self.rate > 0.0 || self.rate_bytes > 0 || self.rates.is_some()
+    }
+
+    /// Fewer operations than the depth allows are in flight, because they wait for others or for their time.
+    #[must_use]
+    pub fn is_throttled(&self) -> bool {
+        self.target.is_some() || self.flow.is_some() || self.replay.is_some()
+    }
+
+    /// It is written down which writes were acknowledged.
+    #[must_use]
+    pub fn keeps_journal(&self) -> bool {
+        !self.journal.as_os_str().is_empty()
+    }
+
+    /// The longest operation, B; `block` where all are alike.
+    #[must_use]
+    pub fn longest(&self, block: u64) -> u64 {
+        self.pattern.lengths.iter().flatten().map(|&(_, bytes)| bytes).max().unwrap_or(block)
+    }
+
+    /// The shortest operation, B.
+    #[must_use]
+    pub fn shortest(&self, block: u64) -> u64 {
+        self.pattern.lengths.iter().flatten().map(|&(_, bytes)| bytes).min().unwrap_or(block)
+    }
+
+    /// Operations differ in length.
+    #[must_use]
+    pub fn variable_length(&self) -> bool {
+        self.replay.is_some() || self.pattern.lengths.iter().any(|lengths| !lengths.is_empty())
+    }
+
+    /// What cannot be together.
+    ///
+    /// # Errors
+    /// Which, and what mends it.
+    pub fn check(&self, random: bool, shared: bool, block: u64) -> Result<(), Error> {
+        if self.verify && self.variable_length() {
+            return Err(Error::usage("verify needs blocks of one length: leave bssplit out"));
+        }
+        let gap = if let Traversal::Gap { by } = self.pattern.traversal { by.unsigned_abs() } else { 0 };
+        if self.verify && (self.stride % block != 0 || gap % block != 0) {
+            return Err(Error::usage("verify needs whole blocks: take a stride that is a multiple of bs"));
+        }
+        if self.verify && block < MIN_BLOCK {
+            return Err(Error::usage(format!("verify needs blocks of {MIN_BLOCK} B or more: their header is as long")));
+        }
+        if self.verify && shared {
+            return Err(Error::usage("verify needs blocks of one job's own: use share=partition, or numjobs 1"));
+        }
+        if self.keeps_journal() && !self.verify {
+            return Err(Error::usage("a journal tells of blocks that say what they are: add verify crc32c"));
+        }
+        if self.verify && (self.trims || self.replay.is_some() || !self.content.is_unique()) {
+            return Err(Error::usage(
+                "verify needs blocks that are written and stay: leave out trims, read_iolog and zero_buffers",
+            ));
+        }
+        if self.pattern.zone.is_some_and(|zone| zone.range < self.longest(block)) {
+            return Err(Error::usage(
+                "a zone must hold the longest operation: take a larger zonerange, or a smaller bs",
+            ));
+        }
+        if !random && self.pattern.distribution != Distribution::Even {
+            return Err(Error::usage("random_distribution needs a random order: use rw randread, randwrite or randrw"));
+        }
+        if random && (self.stride > 0 || self.backward || self.pattern.traversal != Traversal::Random) {
+            return Err(Error::usage("pattern and stride need an order in sequence: use rw read, write or rw"));
+        }
+        Ok(())
+    }
+
+    /// Polling needs a queue that is made for it, or it spins for ever.
+    ///
+    /// # Errors
+    /// What is missing, and what mends it.
+    pub fn check_polling(&self, uring: bool, direct: bool, device: Option<&Device>) -> Result<(), Error> {
+        if !self.hipri {
+            return Ok(());
+        }
+        let missing = match (uring, direct, device.is_some_and(Device::polls)) {
+            (false, _, _) => "ioengine io_uring",
+            (_, false, _) => "direct, on a filesystem that allows it",
+            (_, _, false) => {
+                "a device with polling queues (queue/io_poll is 1; for NVMe load the driver with poll_queues=N)"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::usage(format!("hipri needs {missing}: mend that, or leave hipri out")))
+    }
+
+    /// What one of the threads does of it.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "a share of a rate has few digits")]
+    pub fn controls(&self, part: &ThreadPart<'_>) -> Controls {
+        let &ThreadPart { span, files, jobs, random, endless, seed, .. } = part;
+        let size = span.blocks * span.block;
+        let a_file = size / files;
+        let traversal = match (random, self.backward) {
+            _ if self.pattern.traversal != Traversal::Random => self.pattern.traversal,
+            (true, _) => Traversal::Random,
+            (false, true) => Traversal::Down { step: self.stride },
+            (false, false) => Traversal::Up { step: self.stride },
+        };
+        let pattern = AccessPattern { traversal, ..self.pattern.clone() };
+        let patterned = pattern.any(random);
+        let pattern_order =
+            |offset, size, seed| patterned.then(|| PatternOrder::new(offset, size, span.block, &pattern, seed));
+        let file_selector = (files > 1 && self.replay.is_none()).then(|| {
+            let orders = (0..files).map(|number| {
+                let own =
+                    Span { offset: span.offset + number * a_file, blocks: span.blocks / files, block: span.block };
+                let seed = mix(seed ^ mix(number));
+                (Order::new(own, random, part.read_percent, false, seed), pattern_order(own.offset, a_file, seed))
+            });
+            let again = endless || self.io_size > 0 || self.loops > 1;
+            FileSelector::new(orders.collect(), a_file, self.service.clone(), self.open_files, again, seed)
+        });
+        let limited = !endless && self.replay.is_none() && (patterned || self.io_size > 0 || self.loops > 1);
+        let ns = |seconds: f64| (seconds * 1e9) as u64;
+        let of_one = |rates: [(f64, u64); 2]| rates.map(|(rate, bytes)| (rate / jobs as f64, bytes.div_ceil(jobs)));
+        let mixed = (1..100).contains(&part.read_percent) && !self.trims;
+        Controls {
+            pace: match self.rates {
+                Some(rates) => Some(Pace::apart(of_one(rates), mixed, self.poisson, seed)),
+                None => self
+                    .open_loop()
+                    .then(|| Pace::new(self.rate / jobs as f64, self.rate_bytes.div_ceil(jobs), self.poisson, seed)),
+            },
+            minimum_rate: MinimumRate::new(of_one(self.minimum_rate), self.minimum_rate_cycle_s),
+            think: (self.think_s > 0.0).then(|| ThinkTime {
+                every: EveryNth::new(self.think_blocks).filter(|_| self.think_busy_s <= 0.0),
+                busy_ns: ns(self.think_busy_s),
+                pause_ns: ns(self.think_s),
+                spin_ns: ns(self.think_spin_s),
+                shifts_rate: self.think_shifts_rate,
+                ..ThinkTime::default()
+            }),
+            sync: EveryNth::new(self.sync_every).map(|every| (every, self.sync_whole)),
+            pattern: if file_selector.is_some() { None } else { pattern_order(span.offset, size, seed) },
+            file_selector,
+            steady: self
+                .steady
+                .as_ref()
+                .map(|criterion| SteadyState::new(criterion, part.shared, part.number, span.block)),
+            limit: limited.then(|| self.loops * if self.io_size > 0 { self.io_size.div_ceil(jobs) } else { size }),
+            max_operations: (!endless && self.max_operations > 0)
+                .then(|| self.max_operations.div_ceil(jobs) * self.loops),
+            depth: self.target.map(|target| DepthSearch::new(target, part.depth)),
+            flow: self.flow.as_ref().map(FlowMember::new),
+            cancelled: self.cancelled.clone(),
+            trim_write: (self.trims && part.read_percent < 100).then(TrimWrite::default),
+            duplicates: Duplicates::new(self.content.duplicate_percent, seed).filter(|_| !self.verify),
+            replay: self.replay.as_ref().map(|(recorded, scale)| {
+                let a_file = if files > 1 { a_file } else { 0 };
+                Replay::new(recorded.clone(), *scale, if files > 1 { span.offset } else { 0 }, a_file)
+            }),
+            trace: self.trace.as_ref().map(|_| TraceRecorder::new()),
+            verify: self.verify.then(|| {
+                let reads_only = part.read_percent == 100;
+                let ledger =
+                    part.journal.map_or_else(|| Ledger::new(span.blocks), |journal| journal.ledger(part.number));
+                let nonce = part.journal.map_or_else(|| verify::nonce(self.verify_seed), Journal::nonce);
+                Verify::new(span, ledger, nonce, self.generation, reads_only)
+            }),
+            sync_latency: (self.sync_every > 0).then(Histogram::new),
+            ..Controls::default()
+        }
+    }
+
+    /// Whether the plain order has to go on beyond one pass, because bytes are what ends it.
+    #[must_use]
+    pub fn endless(&self, time_based: bool) -> bool {
+        time_based || self.io_size > 0 || self.loops > 1
+    }
+}
+
+/// Operations/s and B/s of reads and of writes.
+fn by_direction(parameters: &Parameters, operations: &str, bytes: &str) -> [(f64, u64); 2] {
+    ["read", "write"].map(|direction| {
+        (parameters.number(&format!("{operations}{direction}")), parameters.integer(&format!("{bytes}{direction}")))
+    })
+}
+
+fn pattern(parameters: &Parameters) -> Result<AccessPattern, Error> {
+    let both = lengths(parameters.text("bssplit")).map_err(Error::usage)?;
+    let writes = lengths(parameters.text("bssplit_write")).map_err(Error::usage)?;
+    let writes = if writes.is_empty() { both.clone() } else { writes };
+    let (size, range) = (parameters.integer("zonesize"), parameters.integer("zonerange"));
+    let align = parameters.integer("blockalign");
+    Ok(AccessPattern {
+        lengths: [both, writes],
+        unaligned: parameters.flag("bs_unaligned"),
+        by_order: parameters.flag("bs_is_seq_rand"),
+        align: [align, Some(parameters.integer("blockalign_write")).filter(|&own| own > 0).unwrap_or(align)],
+        traversal: match parameters.signed("gap") {
+            0 => Traversal::Random,
+            by => Traversal::Gap { by },
+        },
+        distribution: Distribution::parse(parameters.text("random_distribution")).map_err(Error::usage)?,
+        sequential_percent: [parameters.integer("sequential_read"), parameters.integer("sequential_write")],
+        run: parameters.integer("random_every") as u32,
+        identical: parameters.text("rw_sequencer") == "identical",
+        apart: parameters.flag("positions_apart"),
+        revisits: parameters.flag("norandommap"),
+        zone: (size > 0).then(|| Zone {
+            size,
+            range: if range > 0 { range } else { size },
+            skip: parameters.integer("zoneskip"),
+        }),
+    })
+}
+
+/// Bytes from two digits each.
+fn hexadecimal(text: &str) -> Result<Vec<u8>, Error> {
+    let byte = |at: usize| text.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    let bytes = (0..text.len()).step_by(2).map(byte).collect::<Option<Vec<u8>>>();
+    bytes.ok_or_else(|| Error::usage(format!("buffer_pattern {text}: write bytes of two hexadecimal digits each")))
+}

@@ -1,0 +1,299 @@
+//! Runs a job: prepares its files, drives every thread, and makes one reading of their results.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde_json::{json, Map};
+
+use super::options::ThreadPart;
+use super::prepare::Prepared;
+use super::reading::ThreadResult;
+use super::spec::{Engine, Job};
+use crate::clock::Clock;
+use crate::cpu_time;
+use crate::kernel::{Error, Stop};
+use crate::reading::{CpuTime, Note, Reading};
+use crate::rng::mix;
+use crate::storage::data::buffers::BufferPool;
+use crate::storage::data::file_set::FileSet;
+use crate::storage::integrity::journal::Journal;
+use crate::storage::integrity::verify;
+use crate::storage::io::access::Access;
+use crate::storage::io::aio::Aio;
+use crate::storage::io::drive::{drive, Schedule};
+use crate::storage::io::fault_injection::FaultInjector;
+use crate::storage::io::mmap::Mmap;
+use crate::storage::io::null::Null;
+use crate::storage::io::psync::Psync;
+use crate::storage::io::setup_error::{aio_refused, uring_refused};
+use crate::storage::io::stdio::Stdio;
+use crate::storage::io::synchronous::Synchronous;
+use crate::storage::io::trim::Trimming;
+use crate::storage::io::uring::Uring;
+use crate::storage::order::blocks::{Order, Span};
+use crate::storage::pace::steady_state::SharedProgress;
+use crate::storage::results::counters::Snapshot;
+use crate::storage::results::metrics::Metrics;
+use crate::sys::uring::Queues;
+use crate::team;
+
+impl Job {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Anything that can be known before the timed region; faults inside it are counted in the reading.
+    pub fn run(&self, stop: &Stop) -> Result<Reading, Error> {
+        self.check()?;
+        let mut prepared = if self.engine == Engine::Null { self.without_files() } else { self.prepare()? };
+        let clock = Clock::best();
+        let watch = clock.watch();
+        let team_state = TeamState {
+            start: OnceLock::new(),
+            failed: AtomicBool::new(false),
+            steady: Arc::new(SharedProgress::new(self.jobs)),
+            journal: self.journal(&prepared)?,
+        };
+        let results = team::run(self.jobs, &self.cpus, |member| {
+            self.member(member, &prepared, clock, &team_state, stop)
+                .inspect_err(|_| team_state.failed.store(true, Ordering::Relaxed))
+        })?;
+        let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+        if let Some(journal) = &team_state.journal {
+            journal.end();
+        }
+        if let Some(share) = watch.disagreement() {
+            prepared.notes.push(Note::new(
+                "clock_disagrees",
+                format!(
+                    "the processor's counter ran {:+.2}% against the system's clock, which is used from now on",
+                    share * 100.0
+                ),
+            ));
+        }
+        let after = self.cached_share(&prepared.files, prepared.span.offset, prepared.file_blocks);
+        if let (Some(after), false) = (after, self.engine == Engine::Null) {
+            prepared.details.insert("cached_share_after".into(), json!(after));
+        }
+        prepared.details.insert("clock".into(), json!(clock.name()));
+        Ok(self.reading_of(results, prepared))
+    }
+
+    /// The part of the region that thread `number` covers.
+    fn span_of(&self, number: usize, prepared: &Prepared) -> Span {
+        match (self.share_whole, self.files.len() > 1) {
+            (true, _) => prepared.span,
+            (false, true) => {
+                let files = prepared.files.get(number).map_or(0, Vec::len);
+                Span { blocks: prepared.file_blocks * files as u64, ..prepared.span }
+            }
+            (false, false) => prepared.span.part(number as u64, self.jobs as u64),
+        }
+    }
+
+    /// The journal of all threads, if requested; each thread writes a part.
+    fn journal(&self, prepared: &Prepared) -> Result<Option<Journal>, Error> {
+        if !self.options.keeps_journal() {
+            return Ok(None);
+        }
+        if !self.writes() || self.files.len() > 1 {
+            return Err(Error::usage("a journal tells of writes to one file: take an rw that writes, and no files"));
+        }
+        let parts: Vec<Span> = (0..self.jobs).map(|number| self.span_of(number, prepared)).collect();
+        // No other run's blocks may pass for this one's.
+        let nonce = verify::nonce(self.options.verify_seed ^ Clock::best().now() ^ u64::from(std::process::id()));
+        Journal::create(&self.options.journal, &self.path, nonce, &parts).map(Some)
+    }
+
+    /// One thread's run: set up, wait for all others, run, return the result.
+    fn member(
+        &self,
+        member: &team::Member<'_>,
+        prepared: &Prepared,
+        clock: Clock,
+        team_state: &TeamState,
+        stop: &Stop,
+    ) -> Result<ThreadResult, Error> {
+        let seed = mix(self.seed ^ mix(member.number as u64));
+        let files = prepared.files.get(member.number).map_or(&[][..], Vec::as_slice);
+        let span = self.span_of(member.number, prepared);
+        let filling = clock.now();
+        let pool = BufferPool::new(
+            self.depth,
+            self.block as usize,
+            self.writes(),
+            self.jobs,
+            self.options.huge,
+            &self.options.content,
+            seed,
+        );
+        let fill_s = clock.now().saturating_sub(filling) as f64 / 1e9;
+        let result = pool.map_err(|e| Error::machine("map the buffers", &e)).and_then(|pool| {
+            let context =
+                ThreadContext { job: self, prepared, clock, team_state, stop, member, span, seed, pool: &pool };
+            let file_set = match files {
+                // A trace says where in the file, and its last operation may end with no whole block.
+                [only] if self.options.replay.is_some() => FileSet::one(only),
+                _ => FileSet::new(files, span.offset, prepared.file_blocks * span.block),
+            };
+            let of_each = if files.len() > 1 { Span { blocks: prepared.file_blocks, ..span } } else { span };
+            match self.engine {
+                _ if files.is_empty() => context.run_with(file_set, Ok(Null::new(self.depth))),
+                Engine::Uring => match Queues::new(self.depth as u32, self.options.hipri) {
+                    Ok(mut queues) => {
+                        context.run_with(file_set, Ok(Uring::new(&mut queues, file_set, &pool, self.submit_at_most())))
+                    }
+                    Err(error) => Err(uring_refused(&error)),
+                },
+                Engine::Aio => context.run_with(file_set, Aio::new(file_set, &pool).map_err(|e| aio_refused(&e))),
+                Engine::Psync => context.run_with(file_set, Ok(Synchronous::new(Psync::new(file_set, &pool)))),
+                Engine::Mmap => context.run_with(
+                    file_set,
+                    Mmap::new(file_set, &pool, of_each, self.changes(), self.random)
+                        .map(Synchronous::new)
+                        .map_err(|e| Error::machine(format!("map {}", self.path.display()), &e)),
+                ),
+                Engine::Stdio => context.run_with(
+                    file_set,
+                    Stdio::new(file_set, &pool, self.writes())
+                        .map(Synchronous::new)
+                        .map_err(|e| Error::machine("open a stream", &e)),
+                ),
+                Engine::Null => context.run_with(file_set, Ok(Null::new(self.depth))),
+            }
+        });
+        if result.is_err() {
+            team_state.failed.store(true, Ordering::Relaxed);
+            member.wait_for_start(); // does nothing if this member was there before
+        }
+        result.map(|result| ThreadResult { fill_s, ..result })
+    }
+}
+
+/// State shared by the threads of a job.
+struct TeamState {
+    /// When the first of them started.
+    start: OnceLock<u64>,
+    /// One of them could not be set up.
+    failed: AtomicBool,
+    steady: Arc<SharedProgress>,
+    journal: Option<Journal>,
+}
+
+/// What a thread needs to run once its access engine is set up.
+struct ThreadContext<'a> {
+    job: &'a Job,
+    prepared: &'a Prepared,
+    clock: Clock,
+    team_state: &'a TeamState,
+    stop: &'a Stop,
+    member: &'a team::Member<'a>,
+    span: Span,
+    seed: u64,
+    pool: &'a BufferPool,
+}
+
+impl ThreadContext<'_> {
+    fn run_with<A: Access>(self, file_set: FileSet<'_>, access: Result<A, Error>) -> Result<ThreadResult, Error> {
+        match (self.job.fault, self.job.options.trims) {
+            (Some(fault), true) => self.run(file_set, FaultInjector::new(Trimming::new(file_set, access?), fault)),
+            (Some(fault), false) => self.run(file_set, FaultInjector::new(access?, fault)),
+            (None, true) => self.run(file_set, Trimming::new(file_set, access?)),
+            (None, false) => self.run(file_set, access?),
+        }
+    }
+
+    fn run<A: Access>(self, file_set: FileSet<'_>, mut access: A) -> Result<ThreadResult, Error> {
+        let job = self.job;
+        let endless = job.options.endless(job.time_based);
+        let mut order = Order::new(self.span, job.random, job.read_percent, endless, self.seed);
+        let mut metrics = Metrics::new((job.interval_s * 1e9) as u64);
+        let mut controls = job.options.controls(&ThreadPart {
+            span: self.span,
+            files: file_set.files().len().max(1) as u64,
+            number: self.member.number,
+            jobs: job.jobs as u64,
+            depth: job.depth,
+            random: job.random,
+            endless: job.time_based,
+            read_percent: job.read_percent,
+            seed: self.seed,
+            shared: &self.team_state.steady,
+            journal: self.team_state.journal.as_ref(),
+        });
+        if job.options.variable_length() {
+            metrics.count_bytes();
+        }
+        if job.options.log {
+            metrics.sum_latencies();
+        }
+        self.member.wait_for_start();
+        if self.team_state.failed.load(Ordering::Relaxed) {
+            return Err(Error::Machine("another job could not be set up".into(), None));
+        }
+        let start_ns = *self.team_state.start.get_or_init(|| self.clock.now());
+        let ns = |seconds: f64| (seconds * 1e9) as u64;
+        let begin_ns = start_ns + ns(job.delay_s);
+        let mut stopped = false;
+        while self.clock.now() < begin_ns && !stopped {
+            std::thread::sleep(Duration::from_nanos((begin_ns.saturating_sub(self.clock.now())).min(10_000_000)));
+            stopped = self.stop.is_set();
+        }
+        let count_from_ns = if job.ramp_s > 0.0 { begin_ns + ns(job.ramp_s) } else { 0 };
+        let schedule = Schedule {
+            clock: self.clock,
+            count_from_ns,
+            runtime_ns: (job.runtime_s > 0.0).then(|| ns(job.runtime_s)),
+            reap_at_least: job.reap_at_least(),
+            sync_at_end: job.end_fsync && job.writes(),
+        };
+        let observes = self.member.number == 0;
+        let (mut cpu, mut calls) = (CpuTime::default(), 0);
+        let mut before = Snapshot::default();
+        let mut counters = None;
+        let edge = |access: &A, begins: bool| {
+            if begins {
+                if observes {
+                    before = Snapshot::take(self.prepared.device.as_ref());
+                }
+                calls = access.calls();
+                cpu = cpu_time::of_this_thread();
+            } else {
+                cpu = cpu_time::of_this_thread().since(cpu);
+                calls = access.calls() - calls;
+                if observes {
+                    counters = Some(Snapshot::take(self.prepared.device.as_ref()).since(&before));
+                }
+            }
+        };
+        let (order, recorded) = (&mut order, &mut metrics);
+        let ending = if controls.any() || job.fault.is_some() {
+            drive::<A, true>(&mut access, order, &mut controls, self.pool, &schedule, self.stop, recorded, edge)
+        } else {
+            drive::<A, false>(&mut access, order, &mut controls, self.pool, &schedule, self.stop, recorded, edge)
+        };
+        if let (Some(verify), true) = (&mut controls.verify, job.writes()) {
+            access
+                .sync()
+                .inspect(|()| verify.synced())
+                .and_then(|()| verify.read_back(file_set, &|| self.stop.is_set()))
+                .map_err(|error| Error::machine("read back what was written", &error))?;
+        }
+        // Those who stay in a flow do not wait for one that has ended.
+        controls.flow = None;
+        let operations = metrics.directions.iter().map(|direction| direction.total.count()).sum::<u64>();
+        let mut facts = Map::new();
+        access.facts(&mut facts);
+        Ok(ThreadResult {
+            touched: operations.min(self.span.blocks) * self.span.block,
+            metrics,
+            ending,
+            cpu,
+            calls,
+            facts,
+            counters,
+            fill_s: 0.0,
+            controls,
+        })
+    }
+}

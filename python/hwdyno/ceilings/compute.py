@@ -1,0 +1,93 @@
+"""The peaks of arithmetic: cores x clock x operations a cycle, by the Run's own readings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from hwdyno.units import format_count, format_value, number_at
+from hwdyno.words import Ceiling, ExperimentResult, Run
+
+LOOPS = "compute_flops"
+"""The kernel that times one loop of arithmetic beside the clock."""
+ANY_LOOP = "flop_s/*"
+"""Begins the metric of a peak that bounds all arithmetic in double precision."""
+TILE_CYCLES = 16
+"""An AMX tile product takes 16 cycles (Intel 64 and IA-32 Architectures Optimization Reference Manual, TMUL)."""
+UNITS_MOST = 4
+
+
+def of_loops(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
+    """The peak of each loop and number of cores that was measured."""
+    return (one for one in _peaks(run) if not one.metric.startswith(ANY_LOOP))
+
+
+def of_algebra(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
+    """The peak of FMA in double precision by cores, which bounds linear algebra."""
+    return (one for one in _peaks(run) if one.metric.startswith(ANY_LOOP))
+
+
+def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether the peak of this metric bounds a measurement with these parameters."""
+    wanted = metric.split("/")[1:]
+    used = int(number_at(parameters, "threads") or 1)
+    if wanted[0] == "*":
+        return used == int(wanted[1])
+    return wanted == [*_loop(parameters), str(parameters.get("isa", "auto")), str(used)]
+
+
+def _peaks(run: Run) -> Iterable[Ceiling]:
+    points = [(given, point) for _, _, point, given in run.points_of(LOOPS) if point.throughput.value > 0]
+    cores = [machine.cpu.cores or 1 for machine in run.machines or (run.machine,)]
+    # The clock under no load but the chain bounds that under any: it only falls.
+    clock_hz = max((number_at(point.details, "clock_hz_best") for _, point in points), default=0.0)
+    if not clock_hz:
+        return ()
+    units: dict[tuple[str, str, str], float] = {}
+    for given, point in points:
+        key = (*_loop(given), str(point.details.get("isa")))
+        units[key] = max(units.get(key, 0.0), _units(point.details))
+    found: dict[str, Ceiling] = {}
+    for given, point in points:
+        threads = int(number_at(given, "threads")) or 1
+        isa, wide = str(point.details.get("isa")), number_at(point.details, "flop_per_instruction")
+        operation, precision = _loop(given)
+        pipes = units[operation, precision, isa]
+        if not wide or not pipes:
+            continue
+        busy = sum(min(one, threads) for one in cores)
+        made = _peak(point.throughput.unit, busy, clock_hz, wide, pipes, isa, precision)
+        metric = f"flop_s/{operation}/{precision}/{given.get('isa', 'auto')}/{threads}"
+        found[metric] = replace(made, metric=metric)
+        if (operation, precision, given.get("isa", "auto")) == ("fma", "double", "auto"):
+            found[f"{ANY_LOOP}/{threads}"] = replace(made, metric=f"{ANY_LOOP}/{threads}")
+    return found.values()
+
+
+def _loop(parameters: Mapping[str, Any]) -> tuple[str, str]:
+    return str(parameters.get("operation")), str(parameters.get("precision"))
+
+
+def _units(details: Mapping[str, Any]) -> float:
+    """Instructions a cycle, a whole number of units; of a tile, what one unit does."""
+    if details.get("isa") == "amx":
+        return 1 / TILE_CYCLES
+    return min(UNITS_MOST, max(1, round(number_at(details, "instructions_per_cycle"))))
+
+
+def _peak(unit: str, cores: int, clock_hz: float, wide: float, pipes: float, isa: str, precision: str) -> Ceiling:
+    each = wide * pipes
+    value = cores * clock_hz * each
+    word = unit.partition("/")[0]
+    how = (
+        f"1 tile unit, {format_count(wide)} {word} in {TILE_CYCLES} cycles"
+        if isa == "amx"
+        else f"{pipes:.0f} {isa} unit{'s' if pipes > 1 else ''} x {wide:.0f} {word} an instruction"
+    )
+    formula = (
+        f"{cores} core{'s' if cores > 1 else ''} x {clock_hz / 1e9:.2f} GHz x {each:.0f} {word} a cycle "
+        f"({how}) = {format_value(value, unit)}"
+    )
+    source = "instruction sets by feature bits, units settled by timing, clock by a dependent chain"
+    return Ceiling("", "physical", value, unit, formula, source, f"{isa} {precision} peak")

@@ -1,0 +1,106 @@
+"""What a rule speaks about: the dispatcher reads it here, once, and calls the rule for nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from hwdyno.findings.rule import Case, Scope, Verdict
+from hwdyno.machine import Machine
+from hwdyno.resources import Resource
+from hwdyno.words import Measurement, Role, Run
+
+ROUND = "round"
+"""The load of rounds on the way to a steady state, none of which is a figure by itself."""
+_FIELDS = {"latency": "latency_ns"}
+
+
+def _any(resource: Resource) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applies:
+    """What a rule speaks about. A field that is left empty sets no limit."""
+
+    resources: tuple[str, ...] = ()
+    where: Callable[[Resource], bool] = _any
+    """What must be so of the resource's description."""
+    kernels: tuple[str, ...] = ()
+    not_kernels: tuple[str, ...] = ()
+    not_named: str = ""
+    """What the names of experiments begin with that are left out."""
+    roles: tuple[Role, ...] = ()
+    """Of a curve: what its load axis is to the queue."""
+    states: tuple[str, ...] = ()
+    """Of a curve: what its model says of it."""
+    rounds: bool = False
+    """Whether it speaks of rounds on the way to a steady state, and of nothing else."""
+    imported: bool | None = None
+    """Whether the Run was made from another tool's document."""
+    needs: tuple[str, ...] = ()
+    """What a point must have, or one of an experiment's points: ``latency``, ``samples``, ``faults``, ``peers``,
+    ``counters.NAME``, ``conditions.NAME``, ``details.NAME``, ``notes.CODE``, ``parameters.NAME``."""
+    machine: tuple[str, ...] = ()
+    """What must be known of the Machine, such as ``storage.disks``."""
+
+    def to(self, case: Case) -> bool:
+        """Whether the rule speaks about this point, curve or experiment."""
+        result, curve = case.result, case.curve
+        if (self.kernels and result.kernel not in self.kernels) or result.kernel in self.not_kernels:
+            return False
+        if (self.resources and result.resource not in self.resources) or not self.where(case.resource):
+            return False
+        if (result.load == ROUND) != self.rounds or (self.not_named and result.name.startswith(self.not_named)):
+            return False
+        if self.imported not in {None, case.imported} or (self.roles and result.load_axis.role not in self.roles):
+            return False
+        if curve is not None and self.states and curve.state not in self.states:
+            return False
+        points = (case.point,) if case.at >= 0 else result.points
+        known = all(any(_has(case, point, need) for point in points) for need in self.needs)
+        return known and all(_known(case.run.machine, path) for path in self.machine)
+
+    def to_run(self, run: Run) -> bool:
+        """Whether the rule speaks about the machine alone, or about any experiment of this Run."""
+        if self == Applies(machine=self.machine):
+            return all(_known(run.machine, path) for path in self.machine)
+        return any(self.to(Case(run, result)) for result in run.experiments)
+
+
+def _known(machine: Machine, path: str) -> bool:
+    return attrgetter(path)(machine) not in (None, ())
+
+
+def _has(case: Case, point: Measurement, need: str) -> bool:
+    kind, _, name = need.partition(".")
+    if kind == "peers":
+        return any(name in {"", peer.tool} for peer in case.result.peers)
+    if kind == "notes":
+        return any(note.code == name for note in point.notes)
+    if kind == "parameters":
+        return point.parameters.get(name) is not None or case.result.fixed.get(name) is not None
+    known: Any = getattr(point, _FIELDS.get(kind, kind))
+    return known.get(name) is not None if name else bool(known)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: its name, what it looks at, its function, and what it applies to."""
+
+    name: str
+    scope: Scope
+    check: Callable[[Case], Verdict | Sequence[Verdict] | None]
+    applies: Applies = Applies()
+    degrades: bool = False
+    """Whether a warning degrades its points."""
+    instead_of: tuple[str, ...] = ()
+    """More general rules of the same scope, which are not called where this one applies."""
+    about: str = ""
+    """The resource that a finding on the whole Run is of."""
+    explains: bool = False
+    """Whether it explains what others find, and so comes before them."""
+    unless: tuple[str, ...] = ()
+    """Rules that say more than this one: where one of them speaks, this finding is left out."""

@@ -1,0 +1,35 @@
+"""Storage: files and block devices, by reads and writes."""
+
+from __future__ import annotations
+
+from hwdyno.ceilings import stack
+from hwdyno.resources.description import Doubt, Figure, Resource
+
+RESOURCE = Resource(
+    name="storage",
+    title="Storage",
+    subject="This storage",
+    rate_word="IOPS",
+    figures=(
+        Figure(does="reads", how="in sequence", unit="bytes/s", pattern=("reads",)),
+        Figure(does="writes", how="in sequence", unit="bytes/s", pattern=("writes",)),
+        Figure(does="reads", how="at random", unit="operations/s", pattern=("reads", "random")),
+        Figure(does="writes", how="at random", unit="operations/s", pattern=("writes", "random")),
+    ),
+    ceilings=stack.of_machine,
+    why_no_ceiling=stack.why_none,
+    limits=("the flash or platters behind the link", "the drive's controller", "locks in the filesystem"),
+    page_cache=True,
+    above_ceiling=Doubt(
+        cause="a cache answered in the device's place, a unit is wrong, or the ceiling is",
+        test="Go past the page cache with a file larger than memory and see whether it falls",
+        changes={"direct": True, "size": "64G"},
+    ),
+    steps_down=(
+        "a drive that throttles, a full write cache, or a burst budget that is spent",
+        "the drive's temperature",
+    ),
+    on_faults="Look at dmesg and at the drive's health (smartctl -a)",
+    workers="numjobs",
+    larger={"bs": "128k"},
+)
