@@ -22,8 +22,9 @@ TERMINAL = "\x1b[2J\x1b[31m\x1b]0;owned\x07\x1b]8;;http://evil.invalid\x1b\\\x08
 DIRECTIONS = "\u202e\u202d\u2066\u2067\u2069\u200f\u2028\u2029\ufeff\U000e0041"
 LINES = "\r\n| a | b |\n\n# head\v\f- item\t=1+1"
 LABELS = r"[/bold][red]:smile:[x](javascript:alert(1)) ![y](http://evil.invalid/p.png) \| | `"
+EXPRESSION = r"""\"+warn('pwned')+\"\\"+datum+"]; """
 LONG = "W" * 3000
-PAYLOAD = "".join(("=HYPERLINK(1)", MARKUP, SVG, SCRIPT, TERMINAL, DIRECTIONS, LINES, LABELS, LONG))
+PAYLOAD = "".join(("=HYPERLINK(1)", MARKUP, SVG, SCRIPT, TERMINAL, DIRECTIONS, LINES, LABELS, EXPRESSION, LONG))
 """One text with all that turns data into orders somewhere."""
 
 FORMULAS = ("=1+1", "+1+1", "-1+1", "@SUM(1)", "\t=1+1", "\r=1+1", " =1+1", "\n=1+1", "＝1+1", "=cmd|' /C calc'!A0")

@@ -188,7 +188,7 @@ def test_every_cell_that_a_spreadsheet_would_run_is_quoted(start: str) -> None:
     assert not any(cell.lstrip()[:1] in {*"=+-@＝"} for cell in cells if cell)
 
 
-@pytest.mark.parametrize("name", ["named", "words"])
+@pytest.mark.parametrize("name", ["named", "words", "ExperimentResult"])
 def test_pictures_hold_hostile_text_as_text(name: str, tmp_path: Path) -> None:
     run = RUNS[name]()
     charts = charts_of(printable(run))
@@ -200,9 +200,28 @@ def test_pictures_hold_hostile_text_as_text(name: str, tmp_path: Path) -> None:
         drawn = {node.tag.rpartition("}")[2] for node in ElementTree.fromstring(text).iter()}
         assert drawn <= {"svg", "g", "path", "text", "rect", "defs", "clipPath", "line", "title", "circle", "tspan"}
         assert not hostile.steers(text)
-    images.write(replace(run, experiments=run.experiments[1:]), tmp_path, "png")
-    pdf = images.draw(charts[0], "pdf")
-    assert pdf.startswith(b"%PDF") and b"/JavaScript" not in pdf and b"/URI" not in pdf
+
+
+def test_hostile_text_becomes_png_and_pdf() -> None:
+    chart = charts_of(printable(RUNS["ExperimentResult"]()))[0]
+    assert images.draw(chart, "png").startswith(b"\x89PNG")
+    document = images.draw(chart, "pdf")
+    assert document.startswith(b"%PDF") and b"/JavaScript" not in document and b"/URI" not in document
+
+
+def test_a_title_cannot_become_code_of_a_tooltip() -> None:
+    run = RUNS["ExperimentResult"]()
+    found: list[str] = []
+
+    def titles(part: object) -> None:
+        for key, inner in part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ():
+            found.extend([inner] if key == "title" and isinstance(inner, str) else [])
+            titles(inner)
+
+    for chart in charts_of(printable(run)):
+        titles({key: part for key, part in chart.spec().items() if key != "datasets"})
+    assert any("HYPERLINK" in title for title in found)
+    assert not any("\\" in title for title in found)
 
 
 # --- progress

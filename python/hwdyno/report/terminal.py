@@ -55,9 +55,9 @@ def print_run(run: Run, reports: Sequence[Path] = (), *, file: TextIO | None = N
             console.print()
             console.print(Text(experiment.asks or experiment.name, style="bold"))
             console.print(_body(experiment, console))
-    if asked := study.text(run):
+    if study_text := study.text(run):
         console.print()
-        console.print(Text(asked), end="", overflow="fold")
+        console.print(Text(study_text), end="", overflow="fold")
     verdict = verdict_of(run)
     console.print()
     console.print(Text(verdict.says, style="bold"))
