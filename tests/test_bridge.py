@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-from hwdyno import engine
+from hwdyno import engine, experiments, workloads
 
 
 def test_the_stub_says_what_the_bridge_has() -> None:
@@ -30,6 +30,38 @@ def test_every_kernel_declares_itself_in_full() -> None:
         for axis in kernel.axes:
             assert axis.means, (name, axis.name)
             assert axis.kind in {"integer", "number", "choice", "text", "flag", "integers"}
+
+
+ROLES = {"concurrency", "size", "rate", "delay", "label"}
+TRAITS = {"reads", "writes", "random", "trims", "synchronous", "synchronous_buffered", "page_cache"}
+LABELS_AS_LOADS = {
+    "working_set": "names a level of the memory: a larger set is another memory, not more load",
+    "node": "names a NUMA node",
+    "operation": "names an operation: each is a point of its own",
+    "nrfiles": "names the size of a tree",
+    "n": "names the size of a problem",
+}
+
+
+def test_every_kernel_and_workload_declares_what_its_axes_are_and_what_it_changes() -> None:
+    for name, kernel in (engine.kernels() | workloads.all()).items():
+        assert kernel.operation, name
+        assert kernel.writes in {"nothing", "file", "folder", "device"}, name
+        assert set(kernel.consent) <= set(kernel.names), name
+        for axis in kernel.axes:
+            place = (name, axis.name)
+            assert axis.role in ROLES, place
+            assert not axis.workers or axis.role == "concurrency", place
+            assert set(axis.traits) <= set(axis.choices), place
+            assert {one for traits in axis.traits.values() for one in traits} <= TRAITS, place
+            assert not axis.split or axis.split in kernel.names, place
+
+
+def test_a_load_has_a_role_or_a_reason_for_none() -> None:
+    known = engine.kernels() | workloads.all()
+    for experiment in experiments.all():
+        if known[experiment.kernel].axis(experiment.load).role == "label":
+            assert experiment.load in LABELS_AS_LOADS, experiment.name
 
 
 def test_an_unknown_kernel_is_named_with_those_that_there_are() -> None:

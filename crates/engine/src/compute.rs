@@ -2,6 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
+pub mod chain;
 #[cfg(target_arch = "aarch64")]
 mod sve;
 pub mod variant;

@@ -1,83 +1,507 @@
-//! How a kernel declares what it takes: one function a type of parameter, and those that many kernels share.
+//! How a kernel declares what it takes: one table, from which its typed values are made, and its choices as enums.
+//!
+//! A kernel writes each parameter once, as a field of the struct that [`parameters!`](crate::parameters) makes: the
+//! field's name is the parameter's, and its type is what the kernel works with.
+//!
+//! ```
+//! use hwdyno_engine::declare::{self, choice, integer};
+//!
+//! hwdyno_engine::words! {
+//!     /// Order of the places.
+//!     pub enum Order {
+//!         /// In turn.
+//!         Sequential = "sequential",
+//!         /// At random.
+//!         Random = "random": Random,
+//!     }
+//! }
+//! hwdyno_engine::parameters! {
+//!     /// What this kernel takes.
+//!     pub struct Parameters {
+//!         threads: usize = declare::THREADS,
+//!         runtime: f64 = declare::RUNTIME.default(0.5),
+//!         order: Order = choice("order of the places"),
+//!         lines: u64 = integer("lines that are visited", "", (16, 1 << 20), 1024),
+//!     }
+//! }
+//! ```
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::path::PathBuf;
 
 use serde_json::{json, Value};
 
-use crate::kernel::{Kind, Parameter};
+use crate::error::Error;
+use crate::parameter::{Checked, Kind, Parameter, Role, Trait};
 
-/// A parameter of any type.
-#[must_use]
-pub fn parameter(name: &'static str, means: &'static str, unit: &'static str, kind: Kind, default: Value) -> Parameter {
-    Parameter { name, means, unit, kind, default }
+/// What a kernel takes; [`parameters!`](crate::parameters) fills it.
+pub trait ParameterSet: Sized {
+    /// Appends its parameters in their order.
+    fn declare(into: &mut Vec<Parameter>);
+    /// Its values.
+    ///
+    /// # Errors
+    /// Usage, where a value does not fit into the type of its field.
+    fn read(from: &Checked) -> Result<Self, Error>;
+    /// Its parameters in their order.
+    #[must_use]
+    fn declared() -> Vec<Parameter> {
+        let mut list = Vec::new();
+        Self::declare(&mut list);
+        list
+    }
+}
+
+/// A declaration that is read as a `T`.
+pub trait Declares<T> {
+    /// Appends the parameter, which is called `name`.
+    fn declare(&self, name: &'static str, into: &mut Vec<Parameter>);
+    /// Its value.
+    ///
+    /// # Errors
+    /// Usage, where the value does not fit into the type.
+    fn read(&self, name: &'static str, from: &Checked) -> Result<T, Error>;
+}
+
+/// The parameters of another struct in this place, in their order.
+pub struct Group;
+
+impl<T: ParameterSet> Declares<T> for Group {
+    fn declare(&self, _: &'static str, into: &mut Vec<Parameter>) {
+        T::declare(into);
+    }
+    fn read(&self, _: &'static str, from: &Checked) -> Result<T, Error> {
+        T::read(from)
+    }
+}
+
+/// What all types of parameters have.
+#[derive(Debug, Clone, Copy)]
+struct Facts {
+    means: &'static str,
+    unit: &'static str,
+    role: Role,
+    workers: bool,
+}
+
+impl Facts {
+    const fn new(means: &'static str, unit: &'static str) -> Self {
+        Self { means, unit, role: Role::Label, workers: false }
+    }
+
+    fn parameter(&self, name: &'static str, kind: Kind, default: Value) -> Parameter {
+        let Self { means, unit, role, workers } = *self;
+        Parameter { name, means, unit, kind, default, role, workers, traits: BTreeMap::new(), split: "" }
+    }
+}
+
+/// A whole number within bounds, both included.
+#[derive(Debug, Clone, Copy)]
+pub struct Integer {
+    facts: Facts,
+    bounds: (i64, i64),
+    default: Option<i64>,
+}
+
+/// A number within bounds, both included.
+#[derive(Debug, Clone, Copy)]
+pub struct Number {
+    facts: Facts,
+    bounds: (f64, f64),
+    default: f64,
+}
+
+/// One of the words of an enum that [`words!`](crate::words) made.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice<E: 'static> {
+    facts: Facts,
+    default: Option<E>,
+    split: &'static str,
+    /// Those that can be chosen, the first by default; all where there are none.
+    only: &'static [E],
+}
+
+/// One of the words of an enum, or the word for none of them, which is the default.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionalChoice<E> {
+    facts: Facts,
+    none: &'static str,
+    words: PhantomData<E>,
+}
+
+/// One of some words that no loop tells apart.
+#[derive(Debug, Clone, Copy)]
+pub struct Word {
+    facts: Facts,
+    words: &'static [&'static str],
+}
+
+/// Any text.
+#[derive(Debug, Clone, Copy)]
+pub struct Text {
+    facts: Facts,
+    default: Option<&'static str>,
+}
+
+/// Yes or no.
+#[derive(Debug, Clone, Copy)]
+pub struct Flag {
+    facts: Facts,
+    default: bool,
+}
+
+/// A list of whole numbers; empty by default.
+#[derive(Debug, Clone, Copy)]
+pub struct Integers {
+    facts: Facts,
 }
 
 /// A whole number within bounds, both included.
 #[must_use]
-pub fn integer(
-    name: &'static str,
-    means: &'static str,
-    unit: &'static str,
-    (min, max): (i64, i64),
-    default: i64,
-) -> Parameter {
-    parameter(name, means, unit, Kind::Integer { min, max }, json!(default))
+pub const fn integer(means: &'static str, unit: &'static str, bounds: (i64, i64), default: i64) -> Integer {
+    Integer { facts: Facts::new(means, unit), bounds, default: Some(default) }
 }
 
 /// A number within bounds, both included.
 #[must_use]
-pub fn number(
-    name: &'static str,
-    means: &'static str,
-    unit: &'static str,
-    (min, max): (f64, f64),
-    default: f64,
-) -> Parameter {
-    parameter(name, means, unit, Kind::Number { min, max }, json!(default))
+pub const fn number(means: &'static str, unit: &'static str, bounds: (f64, f64), default: f64) -> Number {
+    Number { facts: Facts::new(means, unit), bounds, default }
 }
 
-/// One of some words, the first by default.
+/// One of the words of an enum, the first by default.
 #[must_use]
-pub fn choice(name: &'static str, means: &'static str, choices: &[&'static str]) -> Parameter {
-    chosen(name, means, choices, choices[0])
+pub const fn choice<E: Copy + 'static>(means: &'static str) -> Choice<E> {
+    Choice { facts: Facts::new(means, ""), default: None, split: "", only: &[] }
 }
 
-/// One of some words, any of them by default.
+/// `none`, the default, or one of the words of an enum.
 #[must_use]
-pub fn chosen(name: &'static str, means: &'static str, choices: &[&'static str], default: &'static str) -> Parameter {
-    parameter(name, means, "", Kind::Choice { choices: choices.to_vec() }, json!(default))
+pub const fn choice_or<E>(none: &'static str, means: &'static str) -> OptionalChoice<E> {
+    OptionalChoice { facts: Facts::new(means, ""), none, words: PhantomData }
+}
+
+/// One of some words that no loop tells apart, the first by default.
+#[must_use]
+pub const fn word(means: &'static str, words: &'static [&'static str]) -> Word {
+    Word { facts: Facts::new(means, ""), words }
 }
 
 /// Yes or no.
 #[must_use]
-pub fn flag(name: &'static str, means: &'static str, default: bool) -> Parameter {
-    parameter(name, means, "", Kind::Flag, json!(default))
+pub const fn flag(means: &'static str, default: bool) -> Flag {
+    Flag { facts: Facts::new(means, ""), default }
 }
 
 /// Any text.
 #[must_use]
-pub fn text(name: &'static str, means: &'static str, default: &'static str) -> Parameter {
-    parameter(name, means, "", Kind::Text, json!(default))
+pub const fn text(means: &'static str, default: &'static str) -> Text {
+    Text { facts: Facts::new(means, ""), default: Some(default) }
 }
 
 /// A text that must be given.
 #[must_use]
-pub fn required(name: &'static str, means: &'static str) -> Parameter {
-    parameter(name, means, "", Kind::Text, Value::Null)
+pub const fn required(means: &'static str) -> Text {
+    Text { facts: Facts::new(means, ""), default: None }
 }
 
-/// The file or folder that is measured; it must be given.
-#[must_use]
-pub fn path(means: &'static str) -> Parameter {
-    required("path", means)
+macro_rules! with_meaning {
+    ($($kind:ty),+) => {$(
+        impl $kind {
+            /// With other words for what it means.
+            #[must_use]
+            pub const fn means(mut self, means: &'static str) -> Self {
+                self.facts.means = means;
+                self
+            }
+
+            /// With a role for the load; it is a label where none is given.
+            #[must_use]
+            pub const fn role(mut self, role: Role) -> Self {
+                self.facts.role = role;
+                self
+            }
+        }
+    )+};
+}
+with_meaning!(Integer, Number, Integers);
+
+impl Integer {
+    /// With another default.
+    #[must_use]
+    pub const fn default(mut self, default: i64) -> Self {
+        self.default = Some(default);
+        self
+    }
+
+    /// With no default: it must be given.
+    #[must_use]
+    pub const fn required(mut self) -> Self {
+        self.default = None;
+        self
+    }
+
+    /// With other bounds.
+    #[must_use]
+    pub const fn within(mut self, min: i64, max: i64) -> Self {
+        self.bounds = (min, max);
+        self
+    }
+
+    /// A concurrency of which each step adds a thread that runs by itself.
+    #[must_use]
+    pub const fn workers(mut self) -> Self {
+        self.facts.workers = true;
+        self.role(Role::Concurrency)
+    }
 }
 
-/// The processors of the threads.
-#[must_use]
-pub fn cpus(means: &'static str) -> Parameter {
-    parameter("cpus", means, "", Kind::Integers, json!([]))
+impl Number {
+    /// With another default.
+    #[must_use]
+    pub const fn default(mut self, default: f64) -> Self {
+        self.default = default;
+        self
+    }
+
+    /// With other bounds.
+    #[must_use]
+    pub const fn within(mut self, min: f64, max: f64) -> Self {
+        self.bounds = (min, max);
+        self
+    }
 }
 
+impl<E: Copy + 'static> Choice<E> {
+    /// With another default than the first.
+    #[must_use]
+    pub const fn default(mut self, default: E) -> Self {
+        self.default = Some(default);
+        self
+    }
+
+    /// With these words alone, the first of them by default.
+    #[must_use]
+    pub const fn only(mut self, only: &'static [E]) -> Self {
+        self.only = only;
+        self
+    }
+
+    /// With the parameter that says the share of reads where a word both reads and writes.
+    #[must_use]
+    pub const fn split(mut self, by: &'static str) -> Self {
+        self.split = by;
+        self
+    }
+}
+
+macro_rules! reads_integers {
+    ($($type:ty),+) => {$(
+        impl Declares<$type> for Integer {
+            fn declare(&self, name: &'static str, into: &mut Vec<Parameter>) {
+                into.push(self.parameter(name));
+            }
+            fn read(&self, name: &'static str, from: &Checked) -> Result<$type, Error> {
+                from.get(name, |value| value.as_i64().and_then(|number| <$type>::try_from(number).ok()))
+            }
+        }
+    )+};
+}
+reads_integers!(u64, usize, u32, u16, i64);
+
+/// None where it is negative.
+impl Declares<Option<usize>> for Integer {
+    fn declare(&self, name: &'static str, into: &mut Vec<Parameter>) {
+        into.push(self.parameter(name));
+    }
+    fn read(&self, name: &'static str, from: &Checked) -> Result<Option<usize>, Error> {
+        from.get(name, |value| value.as_i64().map(|number| usize::try_from(number).ok()))
+    }
+}
+
+impl Integer {
+    fn parameter(&self, name: &'static str) -> Parameter {
+        let (min, max) = self.bounds;
+        self.facts.parameter(name, Kind::Integer { min, max }, json!(self.default))
+    }
+}
+
+impl Declares<f64> for Number {
+    fn declare(&self, name: &'static str, into: &mut Vec<Parameter>) {
+        let (min, max) = self.bounds;
+        into.push(self.facts.parameter(name, Kind::Number { min, max }, json!(self.default)));
+    }
+    fn read(&self, name: &'static str, from: &Checked) -> Result<f64, Error> {
+        from.get(name, Value::as_f64)
+    }
+}
+
+impl Declares<bool> for Flag {
+    fn declare(&self, name: &'static str, into: &mut Vec<Parameter>) {
+        into.push(self.facts.parameter(name, Kind::Flag, json!(self.default)));
+    }
+    fn read(&self, name: &'static str, from: &Checked) -> Result<bool, Error> {
+        from.get(name, Value::as_bool)
+    }
+}
+
+impl Declares<Vec<u64>> for Integers {
+    fn declare(&self, name: &'static str, into: &mut Vec<Parameter>) {
+        into.push(self.facts.parameter(name, Kind::Integers, json!([])));
+    }
+    fn read(&self, name: &'static str, from: &Checked) -> Result<Vec<u64>, Error> {
+        from.get(name, |value| value.as_array().and_then(|list| list.iter().map(Value::as_u64).collect()))
+    }
+}
+
+macro_rules! reads_texts {
+    ($($type:ty = $of:expr),+) => {$(
+        impl Declares<$type> for Text {
+            fn declare(&self, name: &'static str, into: &mut Vec<Parameter>) {
+                into.push(self.facts.parameter(name, Kind::Text, json!(self.default)));
+            }
+            fn read(&self, name: &'static str, from: &Checked) -> Result<$type, Error> {
+                from.get(name, |value| value.as_str().map($of))
+            }
+        }
+    )+};
+}
+// An empty text is no path.
+reads_texts!(
+    String = String::from,
+    PathBuf = PathBuf::from,
+    Option<PathBuf> = |text| Some(text).filter(|text| !text.is_empty()).map(PathBuf::from)
+);
+
+impl Declares<&'static str> for Word {
+    fn declare(&self, name: &'static str, into: &mut Vec<Parameter>) {
+        into.push(self.facts.parameter(name, Kind::Choice { choices: self.words.to_vec() }, json!(self.words[0])));
+    }
+    fn read(&self, name: &'static str, from: &Checked) -> Result<&'static str, Error> {
+        from.get(name, |value| self.words.iter().copied().find(|&word| Some(word) == value.as_str()))
+    }
+}
+
+/// An enum of the words of a choice; [`words!`](crate::words) fills it.
+pub trait Words: Copy + PartialEq + 'static {
+    /// Each value, its word, and what the word means.
+    const ALL: &'static [(Self, &'static str, &'static [Trait])];
+
+    /// Whether its word means this.
+    #[must_use]
+    fn is(self, one: Trait) -> bool {
+        Self::ALL.iter().any(|&(value, _, traits)| value == self && traits.contains(&one))
+    }
+}
+
+impl<E: Words> Choice<E> {
+    /// Those that can be chosen, in their order.
+    fn words(&self) -> Vec<(E, &'static str, &'static [Trait])> {
+        if self.only.is_empty() {
+            return E::ALL.to_vec();
+        }
+        self.only.iter().filter_map(|&value| E::ALL.iter().copied().find(|one| one.0 == value)).collect()
+    }
+}
+
+impl<E: Words> Declares<E> for Choice<E> {
+    fn declare(&self, name: &'static str, into: &mut Vec<Parameter>) {
+        let words = self.words();
+        let choices: Vec<_> = words.iter().map(|one| one.1).collect();
+        let at = words.iter().position(|one| Some(one.0) == self.default).unwrap_or(0);
+        let default = json!(choices[at]);
+        let traits = words.iter().filter(|one| !one.2.is_empty()).map(|one| (one.1, one.2)).collect();
+        let parameter = self.facts.parameter(name, Kind::Choice { choices }, default);
+        into.push(Parameter { traits, split: self.split, ..parameter });
+    }
+    fn read(&self, name: &'static str, from: &Checked) -> Result<E, Error> {
+        from.get(name, |value| self.words().iter().find(|one| Some(one.1) == value.as_str()).map(|one| one.0))
+    }
+}
+
+impl<E: Words> Declares<Option<E>> for OptionalChoice<E> {
+    fn declare(&self, name: &'static str, into: &mut Vec<Parameter>) {
+        let choices = std::iter::once(self.none).chain(E::ALL.iter().map(|one| one.1)).collect();
+        into.push(self.facts.parameter(name, Kind::Choice { choices }, json!(self.none)));
+    }
+    fn read(&self, name: &'static str, from: &Checked) -> Result<Option<E>, Error> {
+        from.get(name, |value| {
+            let word = value.as_str()?;
+            let found = E::ALL.iter().find(|one| one.1 == word).map(|one| one.0);
+            (found.is_some() || word == self.none).then_some(found)
+        })
+    }
+}
+
+/// Makes the struct of a kernel's parameters from one table: `name: type = declaration`.
+#[macro_export]
+macro_rules! parameters {
+    ($(#[$about:meta])* $visible:vis struct $set:ident {
+        $($(#[$field:meta])* $name:ident: $type:ty = $declared:expr),+ $(,)?
+    }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone)]
+        // One switch each, as the command line has them.
+        #[allow(clippy::struct_excessive_bools, missing_docs)]
+        $visible struct $set {
+            $($(#[$field])* pub $name: $type,)+
+        }
+
+        impl $crate::declare::ParameterSet for $set {
+            fn declare(into: &mut Vec<$crate::parameter::Parameter>) {
+                $($crate::declare::Declares::<$type>::declare(&$declared, stringify!($name), into);)+
+            }
+            fn read(from: &$crate::parameter::Checked) -> Result<Self, $crate::error::Error> {
+                Ok(Self { $($name: $crate::declare::Declares::<$type>::read(&$declared, stringify!($name), from)?,)+ })
+            }
+        }
+    };
+}
+
+/// Makes the enum of a choice: `Value = "word"`, with the word's traits after a colon where it has any.
+#[macro_export]
+macro_rules! words {
+    ($(#[$about:meta])* $visible:vis enum $words:ident {
+        $($(#[$each:meta])* $value:ident = $word:literal $(: $($is:ident)+)?),+ $(,)?
+    }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        $visible enum $words {
+            $($(#[$each])* $value,)+
+        }
+
+        impl $words {
+            /// Its word.
+            #[must_use]
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$value => $word,)+ }
+            }
+        }
+
+        impl ::serde::Serialize for $words {
+            fn serialize<S: ::serde::Serializer>(&self, into: S) -> Result<S::Ok, S::Error> {
+                into.serialize_str(self.word())
+            }
+        }
+
+        impl $crate::declare::Words for $words {
+            const ALL: &'static [(Self, &'static str, &'static [$crate::parameter::Trait])] =
+                &[$((Self::$value, $word, &[$($($crate::parameter::Trait::$is,)+)?]),)+];
+        }
+    };
+}
+
+/// Threads that measure at once.
+pub const THREADS: Integer = integer("how many threads do it at once", "", (1, 1024), 1).workers();
+/// How long is measured.
+pub const RUNTIME: Number = number("length of the timed region", "s", (0.001, 86_400.0), 1.0);
 /// How often throughput is noted over time.
-#[must_use]
-pub fn interval_s() -> Parameter {
-    number("interval_s", "length of a sampling interval", "s", (0.001, 3600.0), 0.1)
-}
+pub const INTERVAL_S: Number = number("length of a sampling interval", "s", (0.001, 3600.0), 0.1);
+/// Where threads run.
+pub const CPUS: Integers = Integers {
+    facts: Facts::new("processors to pin to, thread i to the i-th in turn; empty for all that are allowed", ""),
+};
+/// What decides everything that is drawn at random.
+pub const SEED: Integer = integer("decides what is random", "", (0, i64::MAX), 1);
+/// The file or folder that is measured; it must be given.
+pub const PATH: Text = required("the file or folder");

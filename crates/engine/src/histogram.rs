@@ -157,6 +157,13 @@ impl Histogram {
     }
 }
 
+/// The middle of some values, the upper one of two; none of none.
+#[must_use]
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

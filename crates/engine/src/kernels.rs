@@ -1,6 +1,6 @@
 //! The table of kernels: one line each.
 
-use crate::kernel::Kernel;
+use crate::kernel::Entry;
 
 mod compute_clock;
 mod compute_flops;
@@ -28,7 +28,7 @@ mod training_vector_search;
 
 /// Every kernel that the engine has, each on a line of its own.
 #[rustfmt::skip]
-pub static TABLE: &[&dyn Kernel] = &[
+pub static TABLE: &[&dyn Entry] = &[
     &compute_clock::ComputeClock,
     &compute_flops::ComputeFlops,
     &idle::Idle,
@@ -53,3 +53,73 @@ pub static TABLE: &[&dyn Kernel] = &[
     &training_vector_index::VectorIndex,
     &training_vector_search::VectorSearch,
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::{json, Map, Value};
+
+    use super::*;
+    use crate::kernel::{KernelInfo, Writes};
+    use crate::parameter::{Kind, Parameter, Role};
+
+    #[test]
+    fn every_declaration_is_whole() {
+        for kernel in TABLE {
+            let KernelInfo { declaration: info, parameters } = kernel.info();
+            assert!(!info.measures.is_empty() && !info.operation.is_empty(), "{}", info.name);
+            let names: BTreeSet<_> = parameters.iter().map(|parameter| parameter.name).collect();
+            assert_eq!(names.len(), parameters.len(), "{}: a name stands twice", info.name);
+            assert!(info.consent.iter().all(|name| names.contains(name)), "{}", info.name);
+            assert!(info.consent.is_empty() || info.writes == Writes::Device, "{}", info.name);
+            for parameter in &parameters {
+                let place = format!("{} {}", info.name, parameter.name);
+                assert!(!parameter.means.is_empty(), "{place}");
+                assert!(!parameter.workers || parameter.role == Role::Concurrency, "{place}");
+                assert!(parameter.split.is_empty() || names.contains(parameter.split), "{place}");
+                if let Kind::Choice { choices } = &parameter.kind {
+                    assert!(parameter.traits.keys().all(|word| choices.contains(word)), "{place}");
+                } else {
+                    assert!(parameter.traits.is_empty(), "{place}");
+                }
+                if parameter.role != Role::Label {
+                    let number = matches!(parameter.kind, Kind::Integer { .. } | Kind::Number { .. });
+                    assert!(number, "{place}: a load is a number");
+                }
+                if parameter.role == Role::Size {
+                    assert_eq!(parameter.unit, "B", "{place}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_value_that_a_declaration_allows_can_be_read() {
+        for kernel in TABLE {
+            let parameters = kernel.info().parameters;
+            let required = |parameter: &Parameter| match parameter.kind {
+                Kind::Text => json!("x"),
+                _ => json!(1),
+            };
+            let missing = parameters.iter().filter(|parameter| parameter.default.is_null());
+            let least: Map<_, _> = missing.map(|parameter| (parameter.name.to_string(), required(parameter))).collect();
+            for parameter in &parameters {
+                let values = match &parameter.kind {
+                    Kind::Integer { min, max } => vec![json!(min), json!(max)],
+                    Kind::Number { min, max } => vec![json!(min), json!(max)],
+                    Kind::Choice { choices } => choices.iter().map(|word| json!(word)).collect(),
+                    Kind::Text => vec![json!(""), json!("x")],
+                    Kind::Flag => vec![json!(true), json!(false)],
+                    Kind::Integers => vec![json!([]), json!([0, 1])],
+                };
+                for value in values {
+                    let mut given = least.clone();
+                    given.insert(parameter.name.into(), value.clone());
+                    let checked = kernel.check(&Value::Object(given));
+                    assert!(checked.is_ok(), "{} {} = {value}: {checked:?}", kernel.name(), parameter.name);
+                }
+            }
+        }
+    }
+}

@@ -1,13 +1,15 @@
 //! The engine: measures, and knows no Python, no plan and no ceiling.
 //!
 //! Three verbs are all that it offers: [`survey()`] describes the machine, [`kernels()`] lists the
-//! measuring loops with their parameters, [`run`] runs one of them and hands back a [`Reading`].
+//! measuring loops with their parameters, [`run`] runs one of them and returns a [`Reading`].
 
 pub mod agent;
 pub mod clock;
 pub mod compute;
 pub mod cpu_time;
+pub mod crew;
 pub mod declare;
+pub mod error;
 #[cfg(test)]
 #[path = "../tests/here/mod.rs"]
 mod here;
@@ -16,6 +18,7 @@ pub mod kernel;
 pub mod kernels;
 pub mod memory;
 pub mod network;
+pub mod parameter;
 pub mod reading;
 pub mod rng;
 pub mod start;
@@ -27,7 +30,7 @@ pub mod training;
 
 use std::path::Path;
 
-pub use kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+pub use kernel::{Entry, Error, Kernel, KernelInfo, Stop};
 pub use reading::Reading;
 
 /// Describes the machine as a JSON object (see `survey`), with the storage behind `path`.
@@ -53,10 +56,10 @@ pub fn kernels() -> Vec<KernelInfo> {
 /// [`Error::Machine`] for what the machine refused before the timed region began. Faults inside the
 /// timed region are counted in the [`Reading`], which is then partial, and are not errors.
 pub fn run(name: &str, parameters: &serde_json::Value, stop: &Stop) -> Result<Reading, Error> {
-    let kernel = kernels::TABLE.iter().find(|kernel| kernel.info().name == name).ok_or_else(|| {
-        let known: Vec<_> = kernels::TABLE.iter().map(|k| k.info().name).collect();
+    let found = kernels::TABLE.iter().find(|kernel| kernel.name() == name);
+    let kernel = found.ok_or_else(|| {
+        let known: Vec<_> = kernels::TABLE.iter().map(|kernel| kernel.name()).collect();
         Error::usage(format!("no kernel is called '{name}'; there are: {}", known.join(", ")))
     })?;
-    let parameters = Parameters::check(&kernel.info(), parameters)?;
-    kernel.run(&parameters, stop)
+    kernel.measure(parameters, stop)
 }

@@ -1,8 +1,8 @@
 //! What the memory kernels share: pages and first touch, the order of visits, the SIMD loops that move
 //! bytes, the traffic that a thread makes with them, and the pointer chase.
 
+pub mod allocation;
 pub mod chase;
-pub mod crew;
 pub mod loops;
 pub mod operation;
 pub mod places;

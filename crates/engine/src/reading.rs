@@ -1,4 +1,4 @@
-//! What every kernel hands back: counts, whole latency histograms, samples over time and CPU cost.
+//! What every kernel returns: counts, whole latency histograms, samples over time and CPU cost.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -20,7 +20,7 @@ pub struct Reading {
     pub samples: Samples,
     /// CPU time that the measuring threads spent inside the timed region.
     pub cpu: CpuTime,
-    /// How many operations were asked to be in flight.
+    /// How many operations should be in flight.
     pub concurrency_asked: f64,
     /// Counters of the system over the timed region, by name with the unit in it, such as
     /// `process_read_bytes` or `device_read_bytes`; absent where the system has none.
@@ -33,6 +33,43 @@ pub struct Reading {
     pub details: Map<String, Value>,
     /// True if it was stopped before its end: what is here is right, but short.
     pub interrupted: bool,
+}
+
+/// The check of what an operation has left, after it was timed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Words or results that were looked at.
+    pub checked: u64,
+    /// Those that were wrong.
+    pub wrong: u64,
+}
+
+impl Reading {
+    /// Sets a figure of this kernel alone; its name has the unit in it.
+    pub fn detail(&mut self, name: &str, value: impl Into<Value>) {
+        self.details.insert(name.into(), value.into());
+    }
+
+    /// Adds a remark.
+    pub fn note(&mut self, code: &str, says: impl Into<String>) {
+        self.notes.push(Note { code: code.into(), says: says.into() });
+    }
+
+    /// Sets `verification` to `passed`, or to `failed` with a fault that counts what was wrong.
+    pub fn verified(&mut self, verdicts: impl Iterator<Item = Verdict>) {
+        let (checked, wrong) =
+            verdicts.fold((0, 0), |(checked, wrong), one| (checked + one.checked, wrong + one.wrong));
+        self.detail("verification", if wrong == 0 { "passed" } else { "failed" });
+        self.detail("verified_words", checked);
+        if wrong > 0 {
+            self.faults.push(Fault {
+                operation: "verify".into(),
+                errno: 0,
+                says: "a result is not what the operation must leave: memory, processor or loop is at fault".into(),
+                count: wrong,
+            });
+        }
+    }
 }
 
 /// What was done in one direction.
@@ -51,6 +88,12 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// One that counts operations alone; what else it has is set beside it.
+    #[must_use]
+    pub fn new(name: &str, operations: u64) -> Self {
+        Self { name: name.into(), operations, ..Self::default() }
+    }
+
     /// Adds the histogram of one kind of latency.
     pub fn add_latency(&mut self, kind: &str, histogram: &Histogram) {
         self.latency_ns.insert(kind.to_string(), histogram.to_json());
@@ -88,6 +131,19 @@ pub struct Fault {
     pub says: String,
     /// How many times.
     pub count: u64,
+}
+
+impl Fault {
+    /// One refusal by the system.
+    #[must_use]
+    pub fn of(operation: &str, error: &std::io::Error) -> Self {
+        Self {
+            operation: operation.into(),
+            errno: error.raw_os_error().unwrap_or(0),
+            says: error.to_string(),
+            count: 1,
+        }
+    }
 }
 
 /// A remark on how the reading was taken.

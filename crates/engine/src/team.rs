@@ -41,10 +41,8 @@ impl Gate {
 
 /// One member's place in its team.
 pub struct Member<'a> {
-    /// 0 to `members - 1`.
+    /// From 0 on.
     pub number: usize,
-    /// The size of the team.
-    pub members: usize,
     start: &'a Gate,
     waited: Cell<bool>,
 }
@@ -66,13 +64,43 @@ impl Drop for Member<'_> {
     }
 }
 
+/// Values that were made before a team, one for each of its members.
+pub struct PerMember<T> {
+    first: usize,
+    values: Vec<Mutex<Option<T>>>,
+}
+
+impl<T> PerMember<T> {
+    /// One for each member in turn.
+    #[must_use]
+    pub fn new(values: Vec<T>) -> Self {
+        Self::behind(0, values)
+    }
+
+    /// One for each member from number `first` on.
+    #[must_use]
+    pub fn behind(first: usize, values: Vec<T>) -> Self {
+        Self { first, values: values.into_iter().map(|value| Mutex::new(Some(value))).collect() }
+    }
+
+    /// The value of `member`, once.
+    ///
+    /// # Errors
+    /// There is none, or it was taken before.
+    pub fn take(&self, member: &Member<'_>) -> Result<T, Error> {
+        let place = member.number.checked_sub(self.first).and_then(|at| self.values.get(at));
+        let value = place.and_then(|place| place.lock().unwrap_or_else(PoisonError::into_inner).take());
+        value.ok_or_else(|| Error::Machine("a thread has nothing to work on; please report it".into(), None))
+    }
+}
+
 /// Runs `work` on `members` threads and gives back what each returned, in order.
 ///
 /// With `cpus`, member i is pinned to `cpus[i % cpus.len()]`; a machine that refuses to pin is not
 /// an error. Everything that `work` allocates belongs before [`Member::wait_for_start`].
 pub fn run<T: Send>(members: usize, cpus: &[u64], work: impl Fn(&Member<'_>) -> T + Sync) -> Result<Vec<T>, Error> {
     let gate = Gate::default();
-    let member = |number| Member { number, members, start: &gate, waited: Cell::new(false) };
+    let member = |number| Member { number, start: &gate, waited: Cell::new(false) };
     if members == 1 {
         // On the caller's own thread: needs no thread where none can be made (qemu-user).
         let before = crate::sys::affinity::get();

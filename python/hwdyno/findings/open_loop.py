@@ -117,9 +117,7 @@ def _kept_up(point: Measurement, rate: float) -> bool:
 
 def _closed_loop(case: Case) -> str:
     """The command that measures the same work in a closed loop."""
-    if case.result.kernel == "storage_blocks":
-        return "hwdyno storage rate iodepth"
-    return case.command(**{case.result.load: 0})
+    return case.resource.both_loops or case.command(**{case.result.load: 0})
 
 
 def _as_measured(case: Case, counted: str, least: Measurement, most: Measurement, edge: str) -> Verdict | None:

@@ -104,6 +104,8 @@ class Resource:
     """The axis that spreads a load over more threads or processes, where its depth is an axis of its own."""
     larger: Mapping[str, Scalar] = field(default_factory=dict)
     """What lets an operation move more, where every processor already issues them."""
+    both_loops: str = ""
+    """The command that measures an open loop and a closed one of the same work, where one does both."""
 
     # Its part of a run
     by_default: bool = True

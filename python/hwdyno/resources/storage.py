@@ -31,5 +31,6 @@ RESOURCE = Resource(
     ),
     on_faults="Look at dmesg and at the drive's health (smartctl -a)",
     workers="numjobs",
+    both_loops="hwdyno storage rate iodepth",
     larger={"bs": "128k"},
 )

@@ -1,86 +1,55 @@
 //! One loop of arithmetic: what it does, on what numbers, and what it must leave in its registers.
 
 use crate::sys::clock_chain;
+use crate::words;
 
-/// The kind of arithmetic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    /// Multiply and add in one instruction: 2 operations a lane.
-    Fma,
-    /// Addition.
-    Add,
-    /// Multiplication.
-    Multiply,
-    /// Products of narrow numbers added up in a wide one (VNNI, BF16 and tile instructions).
-    Dot,
-}
-
-/// The numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Precision {
-    /// 64-bit floating point.
-    Double,
-    /// 32-bit floating point.
-    Single,
-    /// 16-bit floating point (IEEE binary16).
-    Half,
-    /// Upper half of a single, added up in singles.
-    Bfloat16,
-    /// Whole numbers of 8 bits; in a dot product, added up in 32.
-    Int8,
-    /// Of 16 bits.
-    Int16,
-    /// Of 32 bits.
-    Int32,
-    /// Of 64 bits.
-    Int64,
-}
-
-/// The numbers that a loop works on: a core that switches fewer bits draws less power, and may clock higher.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operands {
-    /// Small numbers, none of them zero, whose closed form tells each turn that was left out.
-    Nonzero,
-    /// Zeros, as peak loops without data have them.
-    Zero,
-}
-
-impl Operands {
-    /// What parameters call them.
-    pub const WORDS: [&'static str; 2] = ["nonzero", "zero"];
-
-    /// By its word.
-    #[must_use]
-    pub fn named(word: &str) -> Self {
-        if word == Self::WORDS[1] {
-            Self::Zero
-        } else {
-            Self::Nonzero
-        }
+words! {
+    /// The kind of arithmetic.
+    pub enum Operation {
+        /// Multiply and add in one instruction: 2 operations a lane.
+        Fma = "fma",
+        /// Addition.
+        Add = "add",
+        /// Multiplication.
+        Multiply = "multiply",
+        /// Products of narrow numbers added up in a wide one (VNNI, BF16 and tile instructions).
+        Dot = "dot",
     }
 }
 
-impl Operation {
-    /// What parameters call them.
-    pub const WORDS: [&'static str; 4] = ["fma", "add", "multiply", "dot"];
+words! {
+    /// The numbers.
+    pub enum Precision {
+        /// 64-bit floating point.
+        Double = "double",
+        /// 32-bit floating point.
+        Single = "single",
+        /// 16-bit floating point (IEEE binary16).
+        Half = "half",
+        /// Upper half of a single, added up in singles.
+        Bfloat16 = "bfloat16",
+        /// Whole numbers of 8 bits; in a dot product, added up in 32.
+        Int8 = "int8",
+        /// Of 16 bits.
+        Int16 = "int16",
+        /// Of 32 bits.
+        Int32 = "int32",
+        /// Of 64 bits.
+        Int64 = "int64",
+    }
+}
 
-    /// Its word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        Self::WORDS[self as usize]
+words! {
+    /// The numbers that a loop works on: a core that switches fewer bits draws less power, and may clock higher.
+    pub enum Operands {
+        /// Small numbers, none of them zero, whose closed form tells each turn that was left out.
+        Nonzero = "nonzero",
+        /// Zeros, as peak loops without data have them.
+        Zero = "zero",
     }
 }
 
 impl Precision {
-    /// What parameters call them.
-    pub const WORDS: [&'static str; 8] = ["double", "single", "half", "bfloat16", "int8", "int16", "int32", "int64"];
-
-    /// Its word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        Self::WORDS[self as usize]
-    }
-
     /// Bytes of one number.
     #[must_use]
     pub fn bytes(self) -> usize {
@@ -143,7 +112,7 @@ impl Bank {
 pub type Loop = unsafe fn(&mut Bank, u64);
 
 /// A chain of [`crate::sys::clock_chain::TURN`] dependent additions a turn, with so many of a loop's wide
-/// instructions between them that the core keeps the clock that it has under that loop; hands back the sum. `turns` is even.
+/// instructions between them that the core keeps the clock that it has under that loop; returns the sum. `turns` is even.
 ///
 /// # Safety
 /// As [`Loop`] says.
@@ -276,7 +245,7 @@ impl Variant {
     /// Runs one slice of `turns` turns.
     #[inline]
     pub fn slice(&self, bank: &mut Bank, turns: u64) {
-        // SAFETY: variants come from `available` alone, which asked the processor for the instructions.
+        // SAFETY: variants come from `available` alone, which checks that the processor has the instructions.
         unsafe { (self.run)(bank, turns.max(1)) };
     }
 

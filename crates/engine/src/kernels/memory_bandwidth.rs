@@ -1,145 +1,125 @@
 //! How many bytes a second a number of threads move, by operation, mix, order, block, stride and pages.
 
-use std::sync::{Mutex, PoisonError};
-
-use serde_json::json;
-
 use crate::clock::now_ns;
-use crate::declare::{integer, interval_s, number};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
-use crate::memory::crew::{self, Timeline};
+use crate::crew::{Crew, Outcome};
+use crate::declare::{integer, Group, CPUS, INTERVAL_S, RUNTIME, THREADS};
+use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::memory::allocation::{fits, paged};
 use crate::memory::operation::Choice;
-use crate::memory::traffic::{Moved, Verdict};
+use crate::memory::traffic::{Moved, Traffic};
 use crate::memory::trial;
-use crate::memory::work;
-use crate::reading::{CpuTime, Reading, Samples, Stream};
-use crate::{cpu_time, team};
+use crate::memory::work::{Placement, TrafficParameters, Work};
+use crate::parameters;
+use crate::reading::{Reading, Stream, Verdict};
+use crate::team::PerMember;
 
 /// See the module.
 pub struct MemoryBandwidth;
 
+parameters! {
+    /// What `memory_bandwidth` takes.
+    pub struct Parameters {
+        traffic: TrafficParameters = Group,
+        working_set: u64 = integer("bytes of all arrays of one thread together", "B", (64, 1 << 44), 512 << 20),
+        threads: usize = THREADS.means("how many threads do it at once, each on memory of its own"),
+        runtime: f64 = RUNTIME.default(0.5),
+        interval_s: f64 = INTERVAL_S,
+        cpus: Vec<u64> = CPUS,
+        placement: Placement = Group,
+    }
+}
+
 /// What one thread did.
-struct Share {
-    moved: Moved,
-    line: Timeline,
-    cpu: CpuTime,
-    verdict: Verdict,
-    huge: Option<u64>,
-    stopped: bool,
+pub(super) struct Share {
+    pub moved: Moved,
+    pub verdict: Verdict,
+    pub huge: Option<u64>,
+}
+
+/// One thread's traffic, and what it had done before it was timed.
+pub(super) struct Flow {
+    traffic: Traffic,
+    before: Moved,
+    visits: u64,
+}
+
+impl Flow {
+    pub fn new(traffic: Traffic) -> Self {
+        Self { before: traffic.moved(), visits: traffic.visits(), traffic }
+    }
+
+    /// One batch; when it ended, and its visits.
+    #[inline]
+    pub fn pass(&mut self) -> (u64, u64) {
+        self.traffic.batch();
+        let visits = self.traffic.visits();
+        let done = visits - self.visits;
+        self.visits = visits;
+        (now_ns(), done)
+    }
+
+    pub fn finish(self) -> Share {
+        let verdict = self.traffic.verify();
+        Share { moved: self.traffic.moved().since(self.before), verdict, huge: self.traffic.mapping().huge_bytes() }
+    }
 }
 
 impl Kernel for MemoryBandwidth {
-    fn info(&self) -> KernelInfo {
-        let mut parameters = work::parameters("read");
-        parameters.extend([
-            integer("working_set", "bytes of all arrays of one thread together", "B", (64, 1 << 44), 512 << 20),
-            integer("threads", "how many threads do it at once, each on memory of its own", "", (1, 1024), 1),
-            number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.5),
-            interval_s(),
-            work::cpus(),
-        ]);
-        parameters.extend(work::placement());
-        KernelInfo {
-            name: "memory_bandwidth",
-            measures: "bytes that threads move between registers and memory, every result verified afterwards",
-            parameters,
-            pass: vec![("operations", "1"), ("bytes", "block")],
-        }
-    }
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration {
+        pass: &[("operations", "1"), ("bytes", "block")],
+        ..Declaration::new(
+            "memory_bandwidth",
+            "bytes that threads move between registers and memory, every result verified afterwards",
+            "access",
+        )
+    };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let threads = parameters.integer("threads") as usize;
-        let work = work::of(parameters, parameters.integer("working_set"))?;
-        crew::fits(work.working_set.saturating_mul(threads as u64))?;
-        let cpus = crew::placed(parameters)?;
+        let Parameters { threads, runtime, interval_s, working_set, ref placement, .. } = *parameters;
+        let work = parameters.traffic.work(placement, working_set, 0)?;
+        fits(working_set.saturating_mul(threads as u64))?;
+        let cpus = placement.processors(&parameters.cpus)?;
         let (traffics, choice) = trial::ready(work, threads, &cpus)?;
-        let traffics: Vec<_> = traffics.into_iter().map(|traffic| Mutex::new(Some(traffic))).collect();
-        let runtime_ns = (parameters.number("runtime") * 1e9) as u64;
-        let interval_ns = (parameters.number("interval_s") * 1e9) as u64;
-        let shares = team::run(threads, &cpus, |member| {
-            let mut traffic = traffics[member.number].lock().unwrap_or_else(PoisonError::into_inner).take()?;
-            let mut line = Timeline::new(runtime_ns, interval_ns);
-            let (before, mut last) = (traffic.moved(), traffic.visits());
-            member.wait_for_start();
-            let cpu = cpu_time::of_this_thread();
-            let mut now = line.start(now_ns());
-            while now < line.deadline() && !stop.is_set() {
-                traffic.batch();
-                now = now_ns();
-                let visits = traffic.visits();
-                line.add(now, visits - last);
-                last = visits;
-            }
-            let cpu = cpu_time::of_this_thread().since(cpu);
-            let stopped = now < line.deadline();
-            let verdict = traffic.verify();
-            let (moved, huge) = (traffic.moved().since(before), traffic.mapping().huge_bytes());
-            Some(Share { moved, line, cpu, verdict, huge, stopped })
-        })?;
-        let shares: Vec<_> = shares.into_iter().flatten().collect();
-        Ok(reading(parameters, &work, choice, &cpus, &shares))
+        let traffics = PerMember::new(traffics);
+        let outcome = Crew::new(threads, &cpus, runtime, interval_s, stop).run(
+            |member| Ok(Flow::new(traffics.take(member)?)),
+            |flow, _| flow.pass(),
+            Flow::finish,
+        )?;
+        Ok(reading(&work, choice, &outcome))
     }
 }
 
-fn reading(parameters: &Parameters, work: &work::Work, choice: Choice, cpus: &[u64], shares: &[Share]) -> Reading {
-    let mut reading = Reading {
-        kernel: "memory_bandwidth".into(),
-        parameters: parameters.as_json(),
-        concurrency_asked: shares.len() as f64,
-        interrupted: shares.iter().any(|share| share.stopped),
-        ..Reading::default()
-    };
-    let total = |of: fn(&Moved) -> u64| shares.iter().map(|share| of(&share.moved)).sum::<u64>();
-    let (read, written) = (total(|moved| moved.read), total(|moved| moved.written));
-    for (name, bytes) in [("read", read), ("write", written)] {
-        if bytes > 0 {
-            reading.streams.push(Stream {
-                name: name.into(),
-                operations: bytes / work.block,
-                bytes,
-                ..Stream::default()
-            });
-        }
-    }
-    let lines: Vec<_> = shares.iter().map(|share| &share.line).collect();
-    let amounts: Vec<_> = shares.iter().map(|share| share.moved.read + share.moved.written).collect();
-    reading.elapsed_s = crew::elapsed_s(&lines, &amounts, shares.len(), cpus);
-    let visits = crew::intervals(&lines);
-    let all: u64 = visits.iter().sum();
-    let share_of = |bytes: u64| -> Vec<u64> {
-        visits.iter().map(|&count| (u128::from(bytes) * u128::from(count) / u128::from(all.max(1))) as u64).collect()
-    };
-    reading.samples = Samples { interval_s: parameters.number("interval_s"), ..Samples::default() };
-    for stream in &reading.streams {
-        let bytes = share_of(stream.bytes);
-        reading.samples.operations.push(bytes.iter().map(|bytes| bytes / work.block).collect());
-        reading.samples.bytes.push(bytes);
-    }
-    for share in shares {
-        reading.cpu += share.cpu;
-    }
-    let details = &mut reading.details;
-    details.insert("isa".into(), json!(choice.isa.word()));
-    details.insert("loop".into(), json!(choice.way.word()));
-    details.insert("flops".into(), json!(total(|moved| moved.flops)));
-    details.insert("useful_bytes".into(), json!(read + written));
-    details.insert("line_bytes".into(), json!(total(|moved| moved.line)));
+/// The streams of some threads' traffic: what was read and what was written, where there is any.
+pub(super) fn streams<'a>(work: &Work, shares: impl Iterator<Item = &'a Share>) -> (Moved, Vec<Stream>) {
+    let moved = shares.fold(Moved::default(), |all, share| all.and(share.moved));
+    let streams = [("read", moved.read), ("write", moved.written)].into_iter().filter(|&(_, bytes)| bytes > 0);
+    (moved, streams.map(|(name, bytes)| Stream { bytes, ..Stream::new(name, bytes / work.block) }).collect())
+}
+
+fn reading(work: &Work, choice: Choice, outcome: &Outcome<Share>) -> Reading {
+    let (moved, streams) = streams(work, outcome.results());
+    let mut reading = outcome.reading(streams);
     let elapsed_s = reading.elapsed_s.max(1e-9);
-    details.insert("line_bytes_s".into(), json!(total(|moved| moved.line) as f64 / elapsed_s));
-    details.insert(
-        "per_thread_bytes_s".into(),
-        json!(lines.iter().zip(&amounts).map(|(line, &bytes)| bytes as f64 / line.elapsed_s()).collect::<Vec<_>>()),
-    );
-    let verdicts: Vec<_> = shares.iter().map(|share| share.verdict).collect();
-    let huge: Vec<_> = shares.iter().map(|share| share.huge).collect();
-    crew::verified(&mut reading, &verdicts);
-    crew::paged(&mut reading, work.pages, work.working_set, &huge);
-    crew::oversubscribed(&mut reading, shares.len(), cpus);
+    reading.detail("isa", choice.isa.word());
+    reading.detail("loop", choice.way.word());
+    reading.detail("flops", moved.flops);
+    reading.detail("useful_bytes", moved.read + moved.written);
+    reading.detail("line_bytes", moved.line);
+    reading.detail("line_bytes_s", moved.line as f64 / elapsed_s);
+    let each = outcome.results().zip(outcome.lengths_s());
+    let rates: Vec<_> = each.map(|(share, s)| (share.moved.read + share.moved.written) as f64 / s).collect();
+    reading.detail("per_thread_bytes_s", rates);
+    reading.verified(outcome.results().map(|share| share.verdict));
+    paged(&mut reading, work.pages, work.working_set, outcome.results().map(|share| share.huge));
     reading
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn run(parameters: serde_json::Value) -> Result<Reading, Error> {

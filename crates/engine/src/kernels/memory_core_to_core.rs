@@ -1,21 +1,18 @@
 //! What it costs to get a cache line from another processor: by compare-and-swap back and forth, or by
 //! loads of lines that the other holds clean or modified.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use serde_json::json;
-
 use crate::clock::now_ns;
-use crate::declare::{choice, integer, number};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+use crate::crew::{processors, Crew, Outcome};
+use crate::declare::{choice, integer, CPUS, RUNTIME};
+use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::memory::allocation::refused;
 use crate::memory::chase::{Chase, Locality, Meter, Ring};
-use crate::memory::crew;
-use crate::memory::traffic::Verdict;
-use crate::memory::work::cpus;
-use crate::reading::{Reading, Stream};
+use crate::reading::{Reading, Samples, Stream, Verdict};
 use crate::sys::pages::Pages;
-use crate::team::{self, Member};
+use crate::{parameters, words};
 
 /// See the module.
 pub struct MemoryCoreToCore;
@@ -23,51 +20,62 @@ pub struct MemoryCoreToCore;
 /// Round trips between two looks at the clock.
 const ROUNDS: u64 = 500;
 
-impl Kernel for MemoryCoreToCore {
-    fn info(&self) -> KernelInfo {
-        KernelInfo {
-            name: "memory_core_to_core",
-            measures: "time to get a cache line from the second processor to the first",
-            parameters: vec![
-                choice("operation", "cas: compare-and-swap in turn, one way; clean, modified: loads of lines that the other has read or written", &[
-                    "cas", "clean", "modified",
-                ]),
-                integer("lines", "lines that are handed over together, for clean and modified", "", (16, 1 << 20), 1024),
-                number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.2),
-                cpus(),
-            ],
-            pass: vec![("operations", "1")],
-        }
+words! {
+    /// How the line goes from one processor to the other.
+    pub enum Operation {
+        /// By compare-and-swap in turn.
+        Cas = "cas",
+        /// By loads of what the other has read.
+        Clean = "clean",
+        /// By loads of what the other has written.
+        Modified = "modified",
     }
+}
+
+parameters! {
+    /// What `memory_core_to_core` takes.
+    pub struct Parameters {
+        operation: Operation = choice("cas: compare-and-swap in turn, one way; clean, modified: loads of lines that the other has read or written"),
+        lines: u64 = integer("lines that are handed over together, for clean and modified", "", (16, 1 << 20), 1024),
+        runtime: f64 = RUNTIME.default(0.2),
+        cpus: Vec<u64> = CPUS,
+    }
+}
+
+impl Kernel for MemoryCoreToCore {
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration::new(
+        "memory_core_to_core",
+        "time to get a cache line from the second processor to the first",
+        "transfer",
+    );
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let cpus = crew::cpus(&parameters.integers("cpus"));
+        let cpus = processors(&parameters.cpus);
         if cpus.len() < 2 || cpus[0] == cpus[1] {
             return Err(Error::Machine(
                 "core to core needs two processors, and one alone is allowed here".into(),
                 None,
             ));
         }
-        let cpus = &cpus[..2];
-        let runtime_ns = (parameters.number("runtime") * 1e9) as u64;
-        let (meter, verdict, stopped) = match parameters.text("operation") {
-            "cas" => swap(cpus, runtime_ns, stop)?,
-            word => hand_over(cpus, runtime_ns, parameters.integer("lines"), word == "modified", stop)?,
+        let crew = Crew::new(2, &cpus[..2], parameters.runtime, parameters.runtime, stop).led();
+        let (outcome, verdict) = match parameters.operation {
+            Operation::Cas => swap(&crew)?,
+            Operation::Clean => hand_over(&crew, parameters.lines, false)?,
+            Operation::Modified => hand_over(&crew, parameters.lines, true)?,
         };
-        let mut stream = Stream { name: "read".into(), operations: meter.loads, ..Stream::default() };
-        stream.add_latency("total", &meter.histogram);
-        let mut reading = Reading {
-            kernel: "memory_core_to_core".into(),
-            parameters: parameters.as_json(),
-            elapsed_s: meter.elapsed_ns as f64 / 1e9,
-            streams: vec![stream],
-            concurrency_asked: 1.0,
-            interrupted: stopped,
-            ..Reading::default()
-        };
-        reading.details.insert("latency_ns".into(), json!(meter.mean_ns()));
-        reading.details.insert("cpus".into(), json!(cpus));
-        crew::verified(&mut reading, &[verdict]);
+        let mut reading = outcome.reading(Vec::new());
+        if let Some(side) = outcome.results().next() {
+            let mut stream = Stream::new("read", side.meter.loads);
+            stream.add_latency("total", &side.meter.histogram);
+            reading.streams.push(stream);
+            // The time of the transfers alone, without that of handing over, which samples would have as well.
+            reading.samples = Samples::default();
+            reading.elapsed_s = side.meter.elapsed_ns as f64 / 1e9;
+            reading.detail("latency_ns", side.meter.mean_ns());
+        }
+        reading.detail("cpus", crew.cpus());
+        reading.verified([verdict].into_iter());
         Ok(reading)
     }
 }
@@ -76,114 +84,110 @@ impl Kernel for MemoryCoreToCore {
 #[repr(align(256))]
 struct Line(AtomicU64);
 
-/// Waits until `line` holds `value` or `over` is set, whichever comes first.
-fn wait_for(line: &Line, value: u64, over: &AtomicBool) -> bool {
-    while line.0.load(Ordering::Acquire) != value {
-        if over.load(Ordering::Relaxed) {
-            return false;
+impl Line {
+    /// Waits until it holds `value` or the crew's time is over, whichever comes first.
+    fn wait_for(&self, value: u64, crew: &Crew<'_>) -> bool {
+        while self.0.load(Ordering::Acquire) != value {
+            if crew.is_over() {
+                return false;
+            }
+            std::hint::spin_loop();
         }
-        std::hint::spin_loop();
+        true
     }
-    true
+}
+
+/// One of the two processors: whose turn comes next, and what the first has timed.
+struct Side {
+    first: bool,
+    turn: u64,
+    meter: Meter,
 }
 
 /// Both swap a number up by one in turn: the first from even, the second from odd.
-fn swap(cpus: &[u64], runtime_ns: u64, stop: &Stop) -> Result<(Meter, Verdict, bool), Error> {
+fn swap(crew: &Crew<'_>) -> Result<(Outcome<Side>, Verdict), Error> {
     let ball = Line(AtomicU64::new(0));
-    let over = AtomicBool::new(false);
-    let mut results = team::run(2, cpus, |member| {
-        let mut meter = Meter::default();
-        let mine = member.number as u64;
-        member.wait_for_start();
-        let begun = now_ns();
-        let (mut now, mut turn) = (begun, mine);
-        while !over.load(Ordering::Relaxed) {
+    let outcome = crew.run(
+        |member| Ok(Side { first: member.number == 0, turn: member.number as u64, meter: Meter::default() }),
+        |side, now| {
             for _ in 0..ROUNDS {
+                let turn = side.turn;
                 while ball.0.compare_exchange(turn, turn + 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-                    if over.load(Ordering::Relaxed) {
-                        return (meter, turn, stop.is_set());
+                    if crew.is_over() {
+                        return (now, 0);
                     }
                 }
-                turn += 2;
+                side.turn += 2;
             }
-            if mine == 0 {
-                let then = now_ns();
-                // A round trip is two transfers of the line.
-                meter.record(then - now, 2 * ROUNDS);
-                now = then;
-                over.store(now - begun >= runtime_ns || stop.is_set(), Ordering::Relaxed);
+            let then = now_ns();
+            // A round trip is two transfers of the line.
+            if side.first {
+                side.meter.record(then - now, 2 * ROUNDS);
             }
-        }
-        (meter, turn, stop.is_set())
-    })?;
-    let (meter, turn, stopped) = results.remove(0);
+            (then, 2 * ROUNDS)
+        },
+        |side| side,
+    )?;
     // The first thread's last swap left `turn - 1`, to which the second may have added one.
+    let turn = outcome.results().next().map_or(0, |side| side.turn);
     let left = ball.0.load(Ordering::Relaxed);
     let wrong = u64::from(left + 1 != turn && left != turn);
-    Ok((meter, Verdict { checked: 1, wrong }, stopped))
+    Ok((outcome, Verdict { checked: 1, wrong }))
 }
 
 /// The second thread takes a ring of lines into its cache; the first chases through it.
-fn hand_over(
-    cpus: &[u64],
-    runtime_ns: u64,
-    lines: u64,
-    modified: bool,
-    stop: &Stop,
-) -> Result<(Meter, Verdict, bool), Error> {
-    let ring =
-        Ring { working_set: lines * 64, stride: 64, locality: Locality::Random, pages: Pages::Huge2M, node: None };
-    let refused = |error: std::io::Error| crew::refused(ring.pages, ring.working_set, &error);
-    let chase = Chase::new(&ring).map_err(refused)?;
+fn hand_over(crew: &Crew<'_>, lines: u64, modified: bool) -> Result<(Outcome<Side>, Verdict), Error> {
+    let ring = Ring {
+        working_set: lines * 64,
+        stride: 64,
+        locality: Locality::Random,
+        local_size: 0,
+        pages: Pages::Huge2M,
+        node: None,
+    };
+    let chase = Chase::new(&ring).map_err(|error| refused(ring.pages, ring.working_set, &error))?;
     let length = chase.length();
     let loads = length / 16 * 16;
     // Never waited for: the phase says whose turn it is.
     let chase = Mutex::new(chase);
     // Odd: the second thread's turn; even: the first's.
     let phase = Line(AtomicU64::new(1));
-    let over = AtomicBool::new(false);
-    let results = team::run(2, cpus, |member: &Member<'_>| {
-        let mut meter = Meter::default();
-        member.wait_for_start();
-        let mut turn = 0;
-        if member.number == 1 {
-            while wait_for(&phase, turn + 1, &over) {
-                let mut chase = chase.lock().unwrap_or_else(PoisonError::into_inner);
+    let outcome = crew.run(
+        |member| Ok(Side { first: member.number == 0, turn: 0, meter: Meter::default() }),
+        |side, now| {
+            if !phase.wait_for(side.turn + if side.first { 2 } else { 1 }, crew) {
+                return (now, 0);
+            }
+            side.turn += 2;
+            let mut chase = chase.lock().unwrap_or_else(PoisonError::into_inner);
+            if !side.first {
                 (0..length as usize).for_each(|line| chase.take_line(line * 64, modified));
                 drop(chase);
-                turn += 2;
-                phase.0.store(turn, Ordering::Release);
+                phase.0.store(side.turn, Ordering::Release);
+                return (now_ns(), length);
             }
-            return meter;
-        }
-        let begun = now_ns();
-        while now_ns() - begun < runtime_ns && !stop.is_set() {
-            turn += 2;
-            if !wait_for(&phase, turn, &over) {
-                break;
-            }
-            let mut chase = chase.lock().unwrap_or_else(PoisonError::into_inner);
             let before = now_ns();
             chase.follow(loads);
             let after = now_ns();
             drop(chase);
             // The first hand-over also fills the TLB.
-            if turn > 2 {
-                meter.record(after - before, loads);
+            if side.turn > 2 {
+                side.meter.record(after - before, loads);
             }
-            phase.0.store(turn + 1, Ordering::Release);
-        }
-        over.store(true, Ordering::Relaxed);
-        meter
-    })?;
-    let chase = chase.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let meter = results.into_iter().next().unwrap_or_default();
-    Ok((meter, chase.verify(), stop.is_set()))
+            phase.0.store(side.turn + 1, Ordering::Release);
+            (after, loads)
+        },
+        |side| side,
+    )?;
+    let verdict = chase.into_inner().unwrap_or_else(PoisonError::into_inner).verify();
+    Ok((outcome, verdict))
 }
 
 #[cfg(test)]
 #[cfg(not(target_arch = "aarch64"))] // qemu-user runs no second thread
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

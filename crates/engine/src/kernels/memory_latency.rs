@@ -1,173 +1,145 @@
 //! How long a load takes that needs the one before: by working set, page size and locality.
 
-use serde_json::json;
-
 use crate::clock::now_ns;
-use crate::declare::{choice, integer, interval_s, number};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
+use crate::crew::Crew;
+use crate::declare::{choice, integer, Group, CPUS, INTERVAL_S, RUNTIME, THREADS};
+use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::memory::allocation::{fits, paged, refused};
 use crate::memory::chase::{Chase, Locality, Meter, Ring};
-use crate::memory::crew::{self, Timeline};
-use crate::memory::traffic::Verdict;
-use crate::memory::work::{cpus, placement};
-use crate::reading::{CpuTime, Reading, Samples, Stream};
+use crate::memory::work::Placement;
+use crate::parameters;
+use crate::reading::{Reading, Stream, Verdict};
 use crate::sys::clock_chain;
-use crate::sys::pages::Pages;
-use crate::{cpu_time, team};
+use crate::team::Member;
 
 /// See the module.
 pub struct MemoryLatency;
 
-struct Share {
-    meter: Meter,
-    line: Timeline,
-    cpu: CpuTime,
-    batch: u64,
-    length: u64,
-    verdict: Verdict,
-    huge: Option<u64>,
-    stopped: bool,
-}
-
-/// Parameters of a ring, which the loaded latency has as well.
-pub(super) fn ring_parameters(set: &'static str) -> Vec<Parameter> {
-    vec![
-        integer(set, "bytes that the chase goes through", "B", (128, 1 << 44), 256 << 20),
-        choice(
-            "locality",
-            "order of the chase: over the whole set, within neighbourhoods, or in turn",
-            &["random", "local", "sequential"],
-        ),
-        integer("local_size", "bytes of a neighbourhood, for locality local", "B", (256, 1 << 40), 256 << 10),
-        integer("batch", "loads timed together; 0 for as many as take 8 µs, and 64 at least", "", (0, 1 << 20), 0),
-    ]
-}
-
-pub(super) fn ring_of(parameters: &Parameters, set: &str, stride: u64) -> Result<Ring, Error> {
-    let working_set = parameters.integer(set);
-    if stride % 8 != 0 || stride * 2 > working_set {
-        return Err(Error::usage(format!(
-            "stride {stride}: take a multiple of 8 bytes that is at most half of {set} ({working_set})"
-        )));
+parameters! {
+    /// The order of a chase, which the loaded latency has as well.
+    pub struct RingParameters {
+        locality: Locality = choice("order of the chase: over the whole set, within neighbourhoods, or in turn"),
+        local_size: u64 = integer("bytes of a neighbourhood, for locality local", "B", (256, 1 << 40), 256 << 10),
+        batch: u64 = integer("loads timed together; 0 for as many as take 8 µs, and 64 at least", "", (0, 1 << 20), 0),
     }
-    let locality = match parameters.text("locality") {
-        "local" => Locality::Local(parameters.integer("local_size")),
-        "sequential" => Locality::Sequential,
-        _ => Locality::Random,
-    };
-    let pages = Pages::of(parameters.text("pages"));
-    Ok(Ring { working_set, stride, locality, pages, node: parameters.node("node") })
+}
+
+/// How many bytes a chase goes through.
+pub(super) const CHASE_BYTES: crate::declare::Integer =
+    integer("bytes that the chase goes through", "B", (128, 1 << 44), 256 << 20);
+
+parameters! {
+    /// What `memory_latency` takes.
+    pub struct Parameters {
+        working_set: u64 = CHASE_BYTES,
+        ring: RingParameters = Group,
+        stride: u64 = integer("distance between the places of the chase, a multiple of 8", "B", (8, 1 << 30), 64),
+        threads: usize = THREADS.means("how many threads chase at once, each through memory of its own"),
+        runtime: f64 = RUNTIME.default(0.3),
+        interval_s: f64 = INTERVAL_S,
+        cpus: Vec<u64> = CPUS,
+        placement: Placement = Group,
+    }
+}
+
+impl RingParameters {
+    /// The ring of `bytes`, which the parameter called `set` says.
+    pub fn ring(&self, placement: &Placement, (set, bytes): (&str, u64), stride: u64) -> Result<Ring, Error> {
+        if stride % 8 != 0 || stride * 2 > bytes {
+            return Err(Error::usage(format!(
+                "stride {stride}: take a multiple of 8 bytes that is at most half of {set} ({bytes})"
+            )));
+        }
+        let Self { locality, local_size, .. } = *self;
+        Ok(Ring { working_set: bytes, stride, locality, local_size, pages: placement.pages, node: placement.node })
+    }
+}
+
+/// One thread's chase and its times.
+pub(super) struct Chaser {
+    chase: Chase,
+    meter: Meter,
+    batch: u64,
+}
+
+/// What one thread found.
+pub(super) struct Found {
+    pub meter: Meter,
+    pub batch: u64,
+    pub length: u64,
+    pub verdict: Verdict,
+    pub huge: Option<u64>,
+}
+
+impl Chaser {
+    /// Makes the ring, waits for the others, and goes once round, or for `warm_ns`.
+    pub fn ready(member: &Member<'_>, ring: &Ring, batch: u64, warm_ns: u64) -> Result<Self, Error> {
+        let mut chase = Chase::new(ring).map_err(|error| refused(ring.pages, ring.working_set, &error))?;
+        member.wait_for_start();
+        chase.warm(warm_ns);
+        Ok(Self { batch: chase.batch(batch), meter: Meter::default(), chase })
+    }
+
+    /// One batch of loads that begins at `now`; when it ended, and its loads.
+    #[inline]
+    pub fn pass(&mut self, now: u64) -> (u64, u64) {
+        self.chase.follow(self.batch);
+        let then = now_ns();
+        self.meter.record(then - now, self.batch);
+        (then, self.batch)
+    }
+
+    pub fn finish(self) -> Found {
+        let Self { chase, meter, batch } = self;
+        let (length, verdict, huge) = (chase.length(), chase.verify(), chase.mapping().huge_bytes());
+        Found { meter, batch, length, verdict, huge }
+    }
 }
 
 impl Kernel for MemoryLatency {
-    fn info(&self) -> KernelInfo {
-        let mut parameters = ring_parameters("working_set");
-        parameters.extend([
-            integer("stride", "distance between the places of the chase, a multiple of 8", "B", (8, 1 << 30), 64),
-            integer("threads", "how many threads chase at once, each through memory of its own", "", (1, 1024), 1),
-            number("runtime", "length of the timed region", "s", (0.001, 86_400.0), 0.3),
-            interval_s(),
-            cpus(),
-        ]);
-        parameters.extend(placement());
-        KernelInfo {
-            name: "memory_latency",
-            measures: "time of a load that depends on the one before, means of short batches as a histogram",
-            parameters,
-            pass: vec![("operations", "1")],
-        }
-    }
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration::new(
+        "memory_latency",
+        "time of a load that depends on the one before, means of short batches as a histogram",
+        "access",
+    );
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let threads = parameters.integer("threads") as usize;
-        let ring = ring_of(parameters, "working_set", parameters.integer("stride"))?;
-        crew::fits(ring.working_set.saturating_mul(threads as u64))?;
-        let cpus = crew::placed(parameters)?;
-        let runtime_ns = (parameters.number("runtime") * 1e9) as u64;
-        let interval_ns = (parameters.number("interval_s") * 1e9) as u64;
+        let Parameters { threads, runtime, interval_s, working_set, stride, ref placement, .. } = *parameters;
+        let ring = parameters.ring.ring(placement, ("working_set", working_set), stride)?;
+        fits(working_set.saturating_mul(threads as u64))?;
+        let cpus = placement.processors(&parameters.cpus)?;
         let clock_before = clock_chain::hertz();
-        let shares = team::run(threads, &cpus, |member| {
-            let chase = Chase::new(&ring);
-            let mut meter = Meter::default();
-            let mut line = Timeline::new(runtime_ns, interval_ns);
-            member.wait_for_start();
-            let mut chase = chase?;
-            chase.warm(100_000_000);
-            let batch = chase.batch(parameters.integer("batch"));
-            let cpu = cpu_time::of_this_thread();
-            let mut now = line.start(now_ns());
-            while now < line.deadline() && !stop.is_set() {
-                chase.follow(batch);
-                let then = now_ns();
-                meter.record(then - now, batch);
-                line.add(then, batch);
-                now = then;
-            }
-            let cpu = cpu_time::of_this_thread().since(cpu);
-            Ok(Share {
-                stopped: now < line.deadline(),
-                meter,
-                line,
-                cpu,
-                batch,
-                length: chase.length(),
-                verdict: chase.verify(),
-                huge: chase.mapping().huge_bytes(),
-            })
-        })?
-        .into_iter()
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| crew::refused(ring.pages, ring.working_set, &error))?;
+        let outcome = Crew::new(threads, &cpus, runtime, interval_s, stop).run(
+            |member| Chaser::ready(member, &ring, parameters.ring.batch, 100_000_000),
+            Chaser::pass,
+            Chaser::finish,
+        )?;
         let clock_hz = clock_before.max(clock_chain::hertz());
-        Ok(reading(parameters, &ring, &cpus, &shares, clock_hz))
+        let mut meter = Meter::default();
+        outcome.results().for_each(|found| meter.merge(&found.meter));
+        let mut stream = Stream::new("read", meter.loads);
+        stream.add_latency("total", &meter.histogram);
+        let mut reading = outcome.reading(vec![stream]);
+        reading.detail("latency_ns", meter.mean_ns());
+        if let Some(clock_hz) = clock_hz {
+            reading.detail("clock_hz", clock_hz);
+            reading.detail("latency_cycles", meter.mean_ns() * clock_hz as f64 / 1e9);
+        }
+        if let Some(found) = outcome.results().next() {
+            reading.detail("loads_per_batch", found.batch);
+            reading.detail("cycle_length", found.length);
+        }
+        reading.verified(outcome.results().map(|found| found.verdict));
+        paged(&mut reading, ring.pages, working_set, outcome.results().map(|found| found.huge));
+        Ok(reading)
     }
-}
-
-fn reading(parameters: &Parameters, ring: &Ring, cpus: &[u64], shares: &[Share], clock_hz: Option<u64>) -> Reading {
-    let lines: Vec<_> = shares.iter().map(|share| &share.line).collect();
-    let loads: Vec<_> = shares.iter().map(|share| share.meter.loads).collect();
-    let mut stream = Stream { name: "read".into(), operations: loads.iter().sum(), ..Stream::default() };
-    let mut meter = Meter::default();
-    for share in shares {
-        meter.histogram.merge(&share.meter.histogram);
-        meter.loads += share.meter.loads;
-        meter.elapsed_ns += share.meter.elapsed_ns;
-    }
-    stream.add_latency("total", &meter.histogram);
-    let mut reading = Reading {
-        kernel: "memory_latency".into(),
-        parameters: parameters.as_json(),
-        elapsed_s: crew::elapsed_s(&lines, &loads, shares.len(), cpus),
-        concurrency_asked: shares.len() as f64,
-        interrupted: shares.iter().any(|share| share.stopped),
-        samples: Samples {
-            interval_s: parameters.number("interval_s"),
-            operations: vec![crew::intervals(&lines)],
-            bytes: vec![vec![]],
-        },
-        streams: vec![stream],
-        ..Reading::default()
-    };
-    for share in shares {
-        reading.cpu += share.cpu;
-    }
-    let details = &mut reading.details;
-    details.insert("latency_ns".into(), json!(meter.mean_ns()));
-    if let Some(clock_hz) = clock_hz {
-        details.insert("clock_hz".into(), json!(clock_hz));
-        details.insert("latency_cycles".into(), json!(meter.mean_ns() * clock_hz as f64 / 1e9));
-    }
-    details.insert("loads_per_batch".into(), json!(shares.first().map_or(0, |share| share.batch)));
-    details.insert("cycle_length".into(), json!(shares.first().map_or(0, |share| share.length)));
-    let verdicts: Vec<_> = shares.iter().map(|share| share.verdict).collect();
-    let huge: Vec<_> = shares.iter().map(|share| share.huge).collect();
-    crew::verified(&mut reading, &verdicts);
-    crew::paged(&mut reading, ring.pages, ring.working_set, &huge);
-    crew::oversubscribed(&mut reading, shares.len(), cpus);
-    reading
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn run(parameters: serde_json::Value) -> Result<Reading, Error> {

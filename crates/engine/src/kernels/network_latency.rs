@@ -1,18 +1,18 @@
 //! Round trips between this machine and a server: idle, or while streams fill the path.
 
-use serde_json::json;
-
-use crate::declare::{choice, integer, text};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+use crate::declare::{choice, integer, text, Group};
+use crate::kernel::{Declaration, Error, Kernel, Stop};
 use crate::network::caller::Pings;
 use crate::network::client::{self, Outcome};
-use crate::network::options::{common, Target};
+use crate::network::options::{Direction, Protocol, Target, TestParameters};
 use crate::network::outcome;
 use crate::network::route;
 use crate::network::settings::{Echo, Settings, MOST_STREAMS};
-use crate::reading::{Fault, Note, Reading, Samples, Stream};
+use crate::parameter::Role;
+use crate::reading::{Fault, Reading, Samples, Stream};
 use crate::sys::datagrams::LARGEST_DATAGRAM;
 use crate::sys::net::Options;
+use crate::{parameters, words};
 
 /// See the module.
 pub struct NetworkLatency;
@@ -20,40 +20,63 @@ pub struct NetworkLatency;
 /// The most bytes under way at once: more would wait in our own buffers.
 const MOST_UNDER_WAY: usize = 4 << 20;
 
-impl Kernel for NetworkLatency {
-    fn info(&self) -> KernelInfo {
-        let mut parameters = vec![
-            choice("protocol", "what carries the round trips", &["tcp", "udp"]),
-            choice("exchange", "round trips over one connection, or a connection for each", &["echo", "connect"]),
-            integer("message", "bytes each way", "B", (1, 64 << 10), 64),
-            integer("in_flight", "round trips under way at once", "", (1, 1024), 1),
-            choice(
-                "waiting",
-                "asleep until a message comes, as most programs do, or both ends looking again for 50 µs before (spin)",
-                &["sleep", "spin"],
-            ),
-            integer("load_streams", "TCP streams that fill the path meanwhile", "", (0, MOST_STREAMS as i64), 0),
-            choice("direction", "where these streams go: from here, to here, or both", &["up", "down", "both"]),
-            text("congestion", "TCP congestion control of these streams; empty for the system's", ""),
-        ];
-        parameters.extend(common());
-        KernelInfo {
-            name: "network_latency",
-            measures: "round trips with a server of ours, idle or while streams fill the path",
-            parameters,
-            pass: vec![("operations", "1")],
-        }
+words! {
+    /// What a round trip goes over.
+    pub enum Exchange {
+        /// One connection for all.
+        Echo = "echo",
+        /// A connection for each.
+        Connect = "connect",
     }
+}
+
+words! {
+    /// How each end waits for the next message.
+    pub enum Waiting {
+        /// Asleep.
+        Sleep = "sleep",
+        /// Looking again and again for a while before it sleeps.
+        Spin = "spin",
+    }
+}
+
+parameters! {
+    /// What `network_latency` takes.
+    pub struct Parameters {
+        protocol: Protocol = choice("what carries the round trips"),
+        exchange: Exchange = choice("round trips over one connection, or a connection for each"),
+        message: usize = integer("bytes each way", "B", (1, 64 << 10), 64).role(Role::Size),
+        in_flight: usize = integer("round trips under way at once", "", (1, 1024), 1).role(Role::Concurrency),
+        waiting: Waiting = choice("asleep until a message comes, as most programs do, or both ends looking again for 50 µs before (spin)"),
+        load_streams: usize = integer("TCP streams that fill the path meanwhile", "", (0, MOST_STREAMS as i64), 0)
+            .role(Role::Concurrency),
+        direction: Direction = choice("where these streams go: from here, to here, or both"),
+        congestion: String = text("TCP congestion control of these streams; empty for the system's", ""),
+        test: TestParameters = Group,
+    }
+}
+
+impl Kernel for NetworkLatency {
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration {
+        stateful: true,
+        ..Declaration::new(
+            "network_latency",
+            "round trips with a server of ours, idle or while streams fill the path",
+            "round trip",
+        )
+    };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let target = Target::of(parameters)?;
-        let udp = parameters.text("protocol") == "udp";
-        let connect = parameters.text("exchange") == "connect";
-        let (message, in_flight) = (parameters.integer("message") as usize, parameters.integer("in_flight") as usize);
+        let Parameters { message, in_flight, direction, load_streams, ref test, .. } = *parameters;
+        let target = Target::of(test)?;
+        let udp = parameters.protocol == Protocol::Udp;
+        let connect = parameters.exchange == Exchange::Connect;
+        let spin = parameters.waiting == Waiting::Spin;
         if connect && (udp || in_flight > 1) {
             return Err(Error::usage("exchange = connect: it is TCP's, one at a time; take protocol tcp, in_flight 1"));
         }
-        if connect && parameters.text("waiting") == "spin" {
+        if connect && spin {
             return Err(Error::usage("waiting = spin: it is for exchange echo; a connection for each sleeps"));
         }
         if udp && message > LARGEST_DATAGRAM {
@@ -67,30 +90,21 @@ impl Kernel for NetworkLatency {
                 message * in_flight
             )));
         }
-        let echo = Echo { udp, connect, spin: parameters.text("waiting") == "spin", message };
+        let echo = Echo { udp, connect, spin, message };
         let pings = Pings { echo, in_flight };
-        let loading = parameters.integer("load_streams") as usize;
-        let runtime_s = parameters.number("runtime");
-        let quiet = Settings {
-            streams: 0,
-            echo: Some(echo),
-            omit_s: parameters.number("ramp_time"),
-            runtime_s,
-            ..Settings::default()
-        };
-        let interval_s = parameters.number("interval_s");
+        let TestParameters { runtime: runtime_s, ramp_time: omit_s, interval_s, .. } = *test;
+        let quiet = Settings { streams: 0, echo: Some(echo), omit_s, runtime_s, ..Settings::default() };
         let mut idle = None;
-        if loading > 0 {
+        if load_streams > 0 {
             // The idle figure is taken on the same path right before, in a third of the time.
             let before = Settings { runtime_s: (runtime_s / 3.0).max(0.01), ..quiet.clone() };
             idle = Some(client::run(target.address, &before, Some(pings), interval_s, stop)?);
         }
-        let direction = parameters.text("direction");
         let loaded = Settings {
-            streams: loading,
-            up: direction != "down",
-            down: direction != "up",
-            socket: Options { congestion: parameters.text("congestion").into(), ..Options::default() },
+            streams: load_streams,
+            up: direction != Direction::Down,
+            down: direction != Direction::Up,
+            socket: Options { congestion: parameters.congestion.clone(), ..Options::default() },
             ..quiet
         };
         let outcome = client::run(target.address, &loaded, Some(pings), interval_s, stop)?;
@@ -99,12 +113,12 @@ impl Kernel for NetworkLatency {
         route::describe(target.address.ip(), &mut reading.details);
         if let Some(trips) = idle.as_ref().and_then(|idle| idle.trips.as_ref()) {
             for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {
-                reading.details.insert(format!("idle_{name}_ns"), json!(trips.round_trip.quantile(quantile)));
+                reading.detail(&format!("idle_{name}_ns"), trips.round_trip.quantile(quantile));
             }
-            reading.details.insert("idle_mean_ns".into(), json!(trips.round_trip.mean()));
-            reading.details.insert("idle_round_trips".into(), json!(trips.round_trip.count()));
+            reading.detail("idle_mean_ns", trips.round_trip.mean());
+            reading.detail("idle_round_trips", trips.round_trip.count());
         }
-        Ok(Reading { kernel: "network_latency".into(), parameters: parameters.as_json(), ..reading })
+        Ok(reading)
     }
 }
 
@@ -117,25 +131,22 @@ fn reading_of(settings: &Settings, outcome: &Outcome, loopback: bool) -> Reading
     reading.samples = Samples::default();
     let Some(trips) = &outcome.trips else { return reading };
     let count = trips.round_trip.count();
-    let mut stream = Stream { name: "round_trip".into(), operations: count, ..Stream::default() };
+    let mut stream = Stream::new("round_trip", count);
     stream.add_latency("total", &trips.round_trip);
     if trips.connect.count() > 0 {
         stream.add_latency("connect", &trips.connect);
     }
     reading.streams.push(stream);
     if let Some(error) = &trips.fault {
-        let errno = error.raw_os_error().unwrap_or(0);
-        let says = error.to_string();
-        reading.faults.push(Fault { operation: "round_trip".into(), errno, says, count: 1 });
+        reading.faults.push(Fault::of("round_trip", error));
     }
     if settings.streams > 0 {
-        reading.details.insert("load_bytes_s".into(), json!(load_bytes as f64 / outcome.elapsed_s.max(1e-9)));
+        reading.detail("load_bytes_s", load_bytes as f64 / outcome.elapsed_s.max(1e-9));
         for (name, bytes) in ways {
-            reading.details.insert(format!("load_{name}_bytes_s"), json!(bytes as f64 / outcome.elapsed_s.max(1e-9)));
+            reading.detail(&format!("load_{name}_bytes_s"), bytes as f64 / outcome.elapsed_s.max(1e-9));
         }
     }
-    reading.details.insert("round_trips_lost".into(), json!(trips.lost));
-    let says = "latency is the whole round trip (tools that print half of it show half)";
-    reading.notes.push(Note { code: "round_trip".into(), says: says.into() });
+    reading.detail("round_trips_lost", trips.lost);
+    reading.note("round_trip", "latency is the whole round trip (tools that print half of it show half)");
     reading
 }

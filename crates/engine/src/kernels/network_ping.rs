@@ -2,14 +2,15 @@
 
 use std::io::ErrorKind;
 
-use serde_json::json;
-
-use crate::declare::{integer, interval_s, number, text};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+use crate::declare::{integer, number, text, INTERVAL_S, RUNTIME};
+use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::network::options::RAMP_TIME;
 use crate::network::ping::{self, Pinging};
 use crate::network::reach::resolve;
 use crate::network::route;
-use crate::reading::{Fault, Note, Reading, Samples, Stream};
+use crate::parameter::Role;
+use crate::parameters;
+use crate::reading::{Fault, Reading, Samples, Stream};
 
 /// See the module.
 pub struct NetworkPing;
@@ -19,41 +20,41 @@ const PAYLOAD_BYTES: i64 = 56;
 /// The largest that IPv4 can carry: 65535 B less 20 of IP and 8 of ICMP.
 const MOST_PAYLOAD: i64 = 65_507;
 
-impl Kernel for NetworkPing {
-    fn info(&self) -> KernelInfo {
-        KernelInfo {
-            name: "network_ping",
-            measures: "ICMP echo round trips with any host, where this system permits them",
-            parameters: vec![
-                text("server", "whom to ping, by name or address; empty for 127.0.0.1", ""),
-                integer("message", "payload each way, as ping's -s", "B", (0, MOST_PAYLOAD), PAYLOAD_BYTES),
-                integer("in_flight", "echoes under way at once", "", (1, 1024), 1),
-                number(
-                    "rate",
-                    "echoes asked for a second; 0 for the next as soon as one is back",
-                    "1/s",
-                    (0.0, 1e7),
-                    0.0,
-                ),
-                number("runtime", "length of the timed region", "s", (0.01, 86_400.0), 1.0),
-                number("ramp_time", "run this long before anything is counted", "s", (0.0, 3600.0), 0.0),
-                interval_s(),
-            ],
-            pass: vec![("operations", "1")],
-        }
+parameters! {
+    /// What `network_ping` takes.
+    pub struct Parameters {
+        server: String = text("whom to ping, by name or address; empty for 127.0.0.1", ""),
+        message: usize = integer("payload each way, as ping's -s", "B", (0, MOST_PAYLOAD), PAYLOAD_BYTES).role(Role::Size),
+        in_flight: usize = integer("echoes under way at once", "", (1, 1024), 1).role(Role::Concurrency),
+        rate: f64 = number("echoes sent a second; 0 for the next as soon as one is back", "1/s", (0.0, 1e7), 0.0).role(Role::Rate),
+        runtime: f64 = RUNTIME.within(0.01, 86_400.0),
+        ramp_time: f64 = RAMP_TIME,
+        interval_s: f64 = INTERVAL_S,
     }
+}
+
+impl Kernel for NetworkPing {
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration {
+        stateful: true,
+        ..Declaration::new(
+            "network_ping",
+            "ICMP echo round trips with any host, where this system permits them",
+            "round trip",
+        )
+    };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let server = parameters.text("server");
+        let server = parameters.server.as_str();
         let address = resolve(if server.is_empty() { "127.0.0.1" } else { server }, 9)?.ip();
         let pinging = Pinging {
-            message: parameters.integer("message") as usize,
-            in_flight: parameters.integer("in_flight") as usize,
-            rate: parameters.number("rate"),
-            runtime_s: parameters.number("runtime"),
-            omit_s: parameters.number("ramp_time"),
+            message: parameters.message,
+            in_flight: parameters.in_flight,
+            rate: parameters.rate,
+            runtime_s: parameters.runtime,
+            omit_s: parameters.ramp_time,
         };
-        let interval_s = parameters.number("interval_s");
+        let interval_s = parameters.interval_s;
         let echoes = ping::run(address, &pinging, interval_s, stop).map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied => Error::Machine(
                 "ping is not permitted here: run as root, or allow this group: \
@@ -64,11 +65,9 @@ impl Kernel for NetworkPing {
             _ => Error::machine(format!("ping {address}"), &error),
         })?;
         let count = echoes.round_trip.count();
-        let mut stream = Stream { name: "round_trip".into(), operations: count, ..Stream::default() };
+        let mut stream = Stream::new("round_trip", count);
         stream.add_latency("total", &echoes.round_trip);
         let mut reading = Reading {
-            kernel: "network_ping".into(),
-            parameters: parameters.as_json(),
             elapsed_s: echoes.elapsed_s,
             streams: vec![stream],
             samples: Samples { interval_s, bytes: vec![vec![0; echoes.rows.len()]], operations: vec![echoes.rows] },
@@ -77,23 +76,15 @@ impl Kernel for NetworkPing {
             interrupted: echoes.interrupted,
             ..Reading::default()
         };
-        if let Some(error) = &echoes.fault {
-            let errno = error.raw_os_error().unwrap_or(0);
-            reading.faults.push(Fault { operation: "ping".into(), errno, says: error.to_string(), count: 1 });
-        }
-        for (name, value) in [
-            ("echoes_sent", json!(echoes.sent)),
-            ("echoes_lost", json!(echoes.lost)),
-            ("loss_share", json!(echoes.lost as f64 / echoes.sent.max(1) as f64)),
-            ("socket", json!(if echoes.raw { "raw" } else { "datagram" })),
-            ("family", json!(if address.is_ipv4() { "IPv4" } else { "IPv6" })),
-            ("loopback", json!(route::stays_here(address))),
-        ] {
-            reading.details.insert(name.into(), value);
-        }
+        reading.faults.extend(echoes.fault.as_ref().map(|error| Fault::of("ping", error)));
+        reading.detail("echoes_sent", echoes.sent);
+        reading.detail("echoes_lost", echoes.lost);
+        reading.detail("loss_share", echoes.lost as f64 / echoes.sent.max(1) as f64);
+        reading.detail("socket", if echoes.raw { "raw" } else { "datagram" });
+        reading.detail("family", if address.is_ipv4() { "IPv4" } else { "IPv6" });
+        reading.detail("loopback", route::stays_here(address));
         route::describe(address, &mut reading.details);
-        let says = "latency is the whole round trip between the two kernels";
-        reading.notes.push(Note { code: "round_trip".into(), says: says.into() });
+        reading.note("round_trip", "latency is the whole round trip between the two kernels");
         Ok(reading)
     }
 }

@@ -2,11 +2,13 @@
 
 use serde_json::json;
 
-use crate::declare::{choice, flag, integer, text};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
-use crate::network::options::{common, Target};
+use crate::declare::{choice, flag, integer, text, Group};
+use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::network::options::{Direction, Protocol, Target, TestParameters};
 use crate::network::settings::{Handing, Settings, HEADER_BYTES, LARGEST_BLOCK, MOST_STREAMS};
 use crate::network::{client, outcome, route};
+use crate::parameter::Role;
+use crate::parameters;
 use crate::reading::Reading;
 use crate::sys::datagrams::LARGEST_DATAGRAM;
 use crate::sys::net::Options;
@@ -19,70 +21,53 @@ const SEARCH_STEPS: usize = 7;
 /// What a UDP stream sends where no block is given: fits an Ethernet frame, as iperf3's.
 const DATAGRAM_BYTES: usize = 1460;
 
-impl Kernel for NetworkThroughput {
-    fn info(&self) -> KernelInfo {
-        let mut parameters = vec![
-            choice("protocol", "what carries the streams", &["tcp", "udp"]),
-            integer("streams", "streams a direction", "", (1, MOST_STREAMS as i64), 1),
-            integer(
-                "block",
-                "bytes handed over at a time, a datagram's with UDP; 0 for 128 KiB, or 1460 B with UDP",
-                "B",
-                (0, LARGEST_BLOCK as i64),
-                0,
-            ),
-            choice("direction", "from here (up), to here (down), or both at once", &["up", "down", "both"]),
-            integer("rate", "rate of each stream; 0 for as fast as it goes", "bit/s", (0, 1 << 50), 0),
-            integer("burst", "blocks that may go at once within the rate; 0 for one", "", (0, 1000), 0),
-            integer("window", "socket buffers at both ends; 0 leaves them to the system", "B", (0, 512 << 20), 0),
-            text("congestion", "TCP congestion control; empty for the system's", ""),
-            flag("nodelay", "send small blocks at once (TCP_NODELAY)", false),
-            integer("mss", "TCP maximum segment size; 0 leaves it to the system", "B", (0, 65_535), 0),
-            flag("zero_copy", "the sender copies nothing (splice or sendfile)", false),
-            flag("skip_rx_copy", "the receiver copies nothing (MSG_TRUNC; only TCP)", false),
-            choice(
-                "handing",
-                "datagrams go many a call, one a call, or cut up by the kernel (UDP_SEGMENT, UDP_GRO)",
-                &["batched", "plain", "segmented"],
-            ),
-            flag("search", "UDP: find the highest rate without loss first, and measure there", false),
-            integer(
-                "bytes",
-                "end after so many bytes instead of runtime; 0 for runtime (iperf3's -n)",
-                "B",
-                (0, 1 << 60),
-                0,
-            ),
-            integer(
-                "blocks",
-                "end after so many blocks instead of runtime; 0 for runtime (iperf3's -k)",
-                "",
-                (0, 1 << 60),
-                0,
-            ),
-        ];
-        parameters.extend(common());
-        KernelInfo {
-            name: "network_throughput",
-            measures: "TCP or UDP streams to, from, or both ways with a server (ours or iperf3's)",
-            parameters,
-            pass: vec![("operations", "1"), ("bytes", "block")],
-        }
+parameters! {
+    /// What `network_throughput` takes.
+    pub struct Parameters {
+        protocol: Protocol = choice("what carries the streams"),
+        streams: usize = integer("streams a direction", "", (1, MOST_STREAMS as i64), 1).role(Role::Concurrency),
+        block: usize = integer("bytes handed over at a time, a datagram's with UDP; 0 for 128 KiB, or 1460 B with UDP", "B", (0, LARGEST_BLOCK as i64), 0).role(Role::Size),
+        direction: Direction = choice("from here (up), to here (down), or both at once"),
+        rate: u64 = integer("rate of each stream; 0 for as fast as it goes", "bit/s", (0, 1 << 50), 0).role(Role::Rate),
+        burst: usize = integer("blocks that may go at once within the rate; 0 for one", "", (0, 1000), 0),
+        window: usize = integer("socket buffers at both ends; 0 leaves them to the system", "B", (0, 512 << 20), 0),
+        congestion: String = text("TCP congestion control; empty for the system's", ""),
+        nodelay: bool = flag("send small blocks at once (TCP_NODELAY)", false),
+        mss: usize = integer("TCP maximum segment size; 0 leaves it to the system", "B", (0, 65_535), 0),
+        zero_copy: bool = flag("the sender copies nothing (splice or sendfile)", false),
+        skip_rx_copy: bool = flag("the receiver copies nothing (MSG_TRUNC; only TCP)", false),
+        handing: Handing = choice("datagrams go many a call, one a call, or cut up by the kernel (UDP_SEGMENT, UDP_GRO)"),
+        search: bool = flag("UDP: find the highest rate without loss first, and measure there", false),
+        bytes: u64 = integer("end after so many bytes instead of runtime; 0 for runtime (iperf3's -n)", "B", (0, 1 << 60), 0),
+        blocks: u64 = integer("end after so many blocks instead of runtime; 0 for runtime (iperf3's -k)", "", (0, 1 << 60), 0),
+        test: TestParameters = Group,
     }
+}
+
+impl Kernel for NetworkThroughput {
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration {
+        pass: &[("operations", "1"), ("bytes", "block")],
+        stateful: true,
+        ..Declaration::new(
+            "network_throughput",
+            "TCP or UDP streams to, from, or both ways with a server (ours or iperf3's)",
+            "block",
+        )
+    };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let target = Target::of(parameters)?;
+        let target = Target::of(&parameters.test)?;
         let mut settings = settings_of(parameters)?;
-        let probes =
-            if parameters.flag("search") && settings.udp { search(&target, &mut settings, stop)? } else { Vec::new() };
-        let outcome = client::run(target.address, &settings, None, parameters.number("interval_s"), stop)?;
+        let probes = if parameters.search && settings.udp { search(&target, &mut settings, stop)? } else { Vec::new() };
+        let outcome = client::run(target.address, &settings, None, parameters.test.interval_s, stop)?;
         let mut reading = outcome::reading(&settings, &outcome, target.is_loopback());
         route::describe(target.address.ip(), &mut reading.details);
         if !probes.is_empty() {
-            reading.details.insert("rate_found_bits_s".into(), json!(settings.rate_bits_s));
-            reading.details.insert("probes".into(), json!(probes));
+            reading.detail("rate_found_bits_s", settings.rate_bits_s);
+            reading.detail("probes", json!(probes));
         }
-        Ok(Reading { kernel: "network_throughput".into(), parameters: parameters.as_json(), ..reading })
+        Ok(reading)
     }
 }
 
@@ -124,8 +109,8 @@ fn search(target: &Target, settings: &mut Settings, stop: &Stop) -> Result<Vec<(
 
 /// The test that these parameters ask for.
 pub fn settings_of(parameters: &Parameters) -> Result<Settings, Error> {
-    let udp = parameters.text("protocol") == "udp";
-    let block = match parameters.integer("block") as usize {
+    let udp = parameters.protocol == Protocol::Udp;
+    let block = match parameters.block {
         0 if udp => DATAGRAM_BYTES,
         0 => 128 << 10,
         block => block,
@@ -135,33 +120,29 @@ pub fn settings_of(parameters: &Parameters) -> Result<Settings, Error> {
             "block = {block}: a datagram has {HEADER_BYTES} to {LARGEST_DATAGRAM} bytes; take --block 1460"
         )));
     }
-    let direction = parameters.text("direction");
+    let Parameters { direction, handing, .. } = *parameters;
     Ok(Settings {
         udp,
-        streams: parameters.integer("streams") as usize,
-        up: direction != "down",
-        down: direction != "up",
+        streams: parameters.streams,
+        up: direction != Direction::Down,
+        down: direction != Direction::Up,
         block,
-        rate_bits_s: parameters.integer("rate"),
-        burst: parameters.integer("burst") as usize,
+        rate_bits_s: parameters.rate,
+        burst: parameters.burst,
         socket: Options {
-            window: parameters.integer("window") as usize,
-            congestion: if udp { String::new() } else { parameters.text("congestion").into() },
-            nodelay: parameters.flag("nodelay"),
-            mss: parameters.integer("mss") as usize,
+            window: parameters.window,
+            congestion: if udp { String::new() } else { parameters.congestion.clone() },
+            nodelay: parameters.nodelay,
+            mss: parameters.mss,
             tos: 0,
         },
-        zero_copy: parameters.flag("zero_copy") && !udp,
-        skip_rx_copy: parameters.flag("skip_rx_copy") && !udp,
-        handing: match parameters.text("handing") {
-            "plain" => Handing::Plain,
-            "segmented" => Handing::Segmented,
-            _ => Handing::Batched,
-        },
-        runtime_s: parameters.number("runtime"),
-        omit_s: parameters.number("ramp_time"),
-        bytes: parameters.integer("bytes"),
-        blocks: parameters.integer("blocks"),
+        zero_copy: parameters.zero_copy && !udp,
+        skip_rx_copy: parameters.skip_rx_copy && !udp,
+        handing,
+        runtime_s: parameters.test.runtime,
+        omit_s: parameters.test.ramp_time,
+        bytes: parameters.bytes,
+        blocks: parameters.blocks,
         ..Settings::default()
     })
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde_json::{json, Value};
 
 use super::storage_blocks::{self, StorageBlocks};
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameter, Parameters, Stop};
+use crate::declare::required;
+use crate::kernel::{Declaration, Error, Given, Kernel, Stop, Writes};
+use crate::parameters;
 use crate::reading::Reading;
 use crate::storage::pace::flow::Flows;
 
@@ -76,46 +78,49 @@ impl Gate {
 /// See the module.
 pub struct StorageGroup;
 
-impl Kernel for StorageGroup {
-    fn info(&self) -> KernelInfo {
-        KernelInfo {
-            name: "storage_group",
-            measures: "several jobs on storage at the same time; each one's own reading stands in details.jobs",
-            parameters: vec![Parameter {
-                name: "jobs",
-                means:
-                    "the parameters of storage_blocks for each job, as a JSON list of objects; after: the numbers of \
-                        the jobs that it waits for, ends: of those that end with it",
-                unit: "",
-                kind: Kind::Text,
-                default: Value::Null,
-            }],
-            pass: vec![("operations", "1")],
-        }
+parameters! {
+    /// What `storage_group` takes.
+    pub struct Parameters {
+        jobs: String = required("the parameters of storage_blocks for each job, as a JSON list of objects; after: the numbers of \
+                 the jobs that it waits for, ends: of those that end with it"),
     }
+}
+
+impl Kernel for StorageGroup {
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration {
+        writes: Writes::Device,
+        stateful: true,
+        ..Declaration::new(
+            "storage_group",
+            "several jobs on storage at the same time; the reading of each is in details.jobs",
+            "I/O",
+        )
+    };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let given: Vec<Value> = serde_json::from_str(parameters.text("jobs"))
+        let given: Vec<Value> = serde_json::from_str(&parameters.jobs)
             .map_err(|error| Error::usage(format!("jobs is no JSON list: {error}")))?;
         if given.is_empty() || given.len() > MOST_JOBS {
             return Err(Error::usage(format!("jobs has {} entries; give 1 to {MOST_JOBS}", given.len())));
         }
-        let info = StorageBlocks.info();
         let jobs = given.len();
         let given = given
             .into_iter()
             .enumerate()
             .map(|(number, job)| Beside::take(number, job, jobs))
             .collect::<Result<Vec<_>, _>>()?;
-        let checked = given.iter().map(|(_, job)| Parameters::check(&info, job)).collect::<Result<Vec<_>, _>>()?;
+        let checked = given.iter().map(|(_, job)| Given::<StorageBlocks>::check(job)).collect::<Result<Vec<_>, _>>()?;
         let (flows, gate) = (Flows::default(), Gate::new(checked.len()));
         let answers: Vec<Mutex<Option<Result<Reading, Error>>>> = checked.iter().map(|_| Mutex::new(None)).collect();
         let one = |number: usize| {
             let beside = &given[number].0;
             gate.wait_for(&beside.after, stop);
-            let answer = storage_blocks::run(&checked[number], stop, &flows, Some(&gate.cancelled[number]));
+            let job = &checked[number];
+            let answer = storage_blocks::run(&job.parameters, stop, &flows, Some(&gate.cancelled[number]))
+                .map(|reading| job.name(reading));
             if answer.is_err() {
-                stop.set(); // the others would measure another load than the one asked for
+                stop.set(); // the others would measure another load than this one
             }
             gate.ended(number, &beside.ends);
             if let Ok(mut place) = answers[number].lock() {
@@ -132,7 +137,7 @@ impl Kernel for StorageGroup {
             one(0);
             Ok(())
         })?;
-        let mut together = Reading { kernel: "storage_group".into(), ..Reading::default() };
+        let mut together = Reading::default();
         let mut jobs = Vec::with_capacity(answers.len());
         for answer in answers {
             let answer = answer.into_inner().ok().flatten();
@@ -145,8 +150,7 @@ impl Kernel for StorageGroup {
             together.faults.extend(reading.faults.iter().cloned());
             jobs.push(json!(reading));
         }
-        together.parameters = parameters.as_json();
-        together.details.insert("jobs".into(), json!(jobs));
+        together.detail("jobs", jobs);
         Ok(together)
     }
 }

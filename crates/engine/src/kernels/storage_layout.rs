@@ -1,38 +1,38 @@
 //! Lays a data file out with bytes that do not compress, or finishes one that was begun.
 
-use serde_json::Value;
+use std::path::PathBuf;
 
-use crate::declare::{integer, parameter, path};
-use crate::kernel::{Error, Kernel, KernelInfo, Kind, Parameters, Stop};
+use crate::declare::{integer, required, SEED};
+use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
+use crate::parameters;
 use crate::reading::Reading;
 use crate::storage::data::layout::lay_out;
 
 /// See the module.
 pub struct StorageLayout;
 
-impl Kernel for StorageLayout {
-    fn info(&self) -> KernelInfo {
-        KernelInfo {
-            name: "storage_layout",
-            measures: "a data file laid out in sequence with bytes that do not compress, to the last fsync",
-            parameters: vec![
-                path("the file; one that is there is finished if it is a layout, and never overwritten"),
-                parameter(
-                    "size",
-                    "length that it is to have",
-                    "B",
-                    Kind::Integer { min: 1, max: i64::MAX },
-                    Value::Null,
-                ),
-                integer("seed", "decides the bytes", "", (0, i64::MAX), 1),
-            ],
-            pass: vec![("operations", "1")],
-        }
+parameters! {
+    /// What `storage_layout` takes.
+    pub struct Parameters {
+        path: PathBuf = required("the file; one that is there is finished if it is a layout, and never overwritten"),
+        size: u64 = integer("length that it is to have", "B", (1, i64::MAX), 1).required(),
+        seed: u64 = SEED.means("decides the bytes"),
     }
+}
+
+impl Kernel for StorageLayout {
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration {
+        writes: Writes::File,
+        stateful: true,
+        ..Declaration::new(
+            "storage_layout",
+            "a data file laid out in sequence with bytes that do not compress, to the last fsync",
+            "block",
+        )
+    };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let path = std::path::Path::new(parameters.text("path"));
-        let reading = lay_out(path, parameters.integer("size"), parameters.integer("seed"), stop)?;
-        Ok(Reading { kernel: "storage_layout".into(), parameters: parameters.as_json(), ..reading })
+        lay_out(&parameters.path, parameters.size, parameters.seed, stop)
     }
 }

@@ -3,134 +3,158 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::declare::{choice, cpus, flag, integer, interval_s, number, path};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
+use crate::declare::{choice, flag, integer, number, required, Words, CPUS, INTERVAL_S, SEED, THREADS};
+use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
+use crate::parameter::{Role, Trait};
 use crate::reading::Reading;
 use crate::storage::io::fault_injection::PlannedFault;
 use crate::storage::job::options::JobOptions;
 use crate::storage::job::spec::{Engine, Job};
-use crate::storage::raw::claim::Consent;
+use crate::{parameters, words};
 
-/// What IOzone's stride read takes unless told otherwise: every 17th record.
+/// What IOzone's stride read takes by default: every 17th record.
 const STRIDE_RECORDS: u64 = 17;
-const PATTERNS: [&str; 14] = [
-    "write",
-    "rewrite",
-    "read",
-    "reread",
-    "randread",
-    "randwrite",
-    "backward_read",
-    "record_rewrite",
-    "stride",
-    "fwrite",
-    "frewrite",
-    "fread",
-    "freread",
-    "randrw",
-];
-
 /// See the module.
 pub struct StoragePatterns;
 
-impl Kernel for StoragePatterns {
-    fn info(&self) -> KernelInfo {
-        KernelInfo {
-            name: "storage_patterns",
-            measures: "one pass through a file in one of the patterns of IOzone and IOR, through the page cache unless direct",
-            parameters: vec![
-                path("an existing data file; new ones are made beside it and removed"),
-                choice(
-                    "pattern",
-                    "write: into a new file; rewrite: into one that is there; read: not in the cache; reread: read before; \
-                     backward_read, stride (every 17th record), record_rewrite (one record again and again); f…: by fread and fwrite",
-                    &PATTERNS,
-                ),
-                integer("bs", "length of a record", "B", (1, 1 << 40), 65536),
-                integer("numjobs", "threads, each with a part of the file (or a new file) of its own", "", (1, 1024), 1),
-                integer("size", "what all threads together go through; 0 for the whole file", "B", (0, i64::MAX), 0),
-                choice(
-                    "ioengine",
-                    "how records reach the file; f… are always the C library's",
-                    &["psync", "mmap", "io_uring", "libaio"],
-                ),
-                flag("direct", "past the page cache (O_DIRECT), where the filesystem allows it", false),
-                flag("end_fsync", "make durable what was written, inside the timed region", false),
-                number("runtime", "a pass is cut after this; 0 for never", "s", (0.0, 604_800.0), 0.0),
-                integer("seed", "decides random orders and the bytes written", "", (0, i64::MAX), 1),
-                interval_s(),
-                cpus("processors to run on, one job each in turn; empty for any"),
-            ],
-            pass: vec![("operations", "1"), ("bytes", "bs")],
+words! {
+    /// A way through a file, as IOzone and IOR name it.
+    pub enum Pattern {
+        /// Into a new file.
+        Write = "write": Writes,
+        /// Into one that is there.
+        Rewrite = "rewrite": Writes,
+        /// Not in the cache.
+        Read = "read": Reads,
+        /// Read right before.
+        Reread = "reread": Reads,
+        /// At random.
+        Randread = "randread": Reads Random,
+        /// At random.
+        Randwrite = "randwrite": Writes Random,
+        /// From the end down.
+        BackwardRead = "backward_read": Reads,
+        /// One record again and again.
+        RecordRewrite = "record_rewrite": Writes,
+        /// Every 17th record.
+        Stride = "stride": Reads,
+        /// As the plain ones, by the C library's streams.
+        Fwrite = "fwrite": Writes PageCache,
+        /// See [`Pattern::Rewrite`].
+        Frewrite = "frewrite": Writes PageCache,
+        /// See [`Pattern::Read`].
+        Fread = "fread": Reads PageCache,
+        /// See [`Pattern::Reread`].
+        Freread = "freread": Reads PageCache,
+        /// Both at random, half and half.
+        Randrw = "randrw": Reads Writes Random,
+    }
+}
+
+impl Pattern {
+    /// The way itself, whoever goes it.
+    fn plain(self) -> Self {
+        match self {
+            Self::Fwrite => Self::Write,
+            Self::Frewrite => Self::Rewrite,
+            Self::Fread => Self::Read,
+            Self::Freread => Self::Reread,
+            other => other,
         }
     }
 
+    fn read_percent(self) -> u64 {
+        match (self.is(Trait::Reads), self.is(Trait::Writes)) {
+            (true, true) => 50,
+            (reads, _) => 100 * u64::from(reads),
+        }
+    }
+}
+
+parameters! {
+    /// What `storage_patterns` takes.
+    pub struct Parameters {
+        path: PathBuf = required("an existing data file; new ones are made beside it and removed"),
+        pattern: Pattern = choice("write: into a new file; rewrite: into one that is there; read: not in the cache; reread: read before; \
+                     backward_read, stride (every 17th record), record_rewrite (one record again and again); f…: by fread and fwrite"),
+        bs: u64 = integer("length of a record", "B", (1, 1 << 40), 65536).role(Role::Size),
+        numjobs: usize = THREADS.means("threads, each with a part of the file (or a new file) of its own"),
+        size: u64 = integer("what all threads together go through; 0 for the whole file", "B", (0, i64::MAX), 0),
+        ioengine: Engine = choice("how records reach the file; f… are always the C library's")
+            .only(&[Engine::Psync, Engine::Mmap, Engine::Uring, Engine::Aio]),
+        direct: bool = flag("past the page cache (O_DIRECT), where the filesystem allows it", false),
+        end_fsync: bool = flag("make durable what was written, inside the timed region", false),
+        runtime: f64 = number("a pass is cut after this; 0 for never", "s", (0.0, 604_800.0), 0.0),
+        seed: u64 = SEED.means("decides random orders and the bytes written"),
+        interval_s: f64 = INTERVAL_S,
+        cpus: Vec<u64> = CPUS.means("processors to run on, one job each in turn; empty for any"),
+    }
+}
+
+impl Kernel for StoragePatterns {
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration {
+        pass: &[("operations", "1"), ("bytes", "bs")],
+        writes: Writes::File,
+        stateful: true,
+        ..Declaration::new(
+            "storage_patterns",
+            "one pass through a file in one of the patterns of IOzone and IOR, through the page cache unless direct",
+            "I/O",
+        )
+    };
+
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let pattern = parameters.text("pattern");
-        let path = PathBuf::from(parameters.text("path"));
-        let (block, jobs) = (parameters.integer("bs"), parameters.integer("numjobs"));
-        let streams = matches!(pattern, "fwrite" | "frewrite" | "fread" | "freread");
-        let plain = if streams { &pattern[1..] } else { pattern };
-        let fresh = plain == "write";
+        let Parameters { pattern, bs: block, numjobs, .. } = *parameters;
+        let (path, jobs) = (parameters.path.clone(), numjobs as u64);
+        let plain = pattern.plain();
+        let fresh = plain == Pattern::Write;
         if !path.is_file() {
             return Err(Error::usage(format!("{} is no file: patterns go through a data file", path.display())));
         }
-        let size = match parameters.integer("size") {
+        let size = match parameters.size {
             0 => path.metadata().map_err(|e| Error::machine(format!("stat {}", path.display()), &e))?.len(),
             size => size,
         };
         let options = JobOptions {
-            backward: plain == "backward_read",
-            stride: if plain == "stride" { STRIDE_RECORDS * block } else { 0 },
-            io_size: if plain == "record_rewrite" { size / block * block } else { 0 },
+            backward: plain == Pattern::BackwardRead,
+            stride: if plain == Pattern::Stride { STRIDE_RECORDS * block } else { 0 },
+            io_size: if plain == Pattern::RecordRewrite { size / block * block } else { 0 },
             ..JobOptions::default()
         };
         let job = Job {
-            engine: if streams { Engine::Stdio } else { Engine::named(parameters.text("ioengine")) },
-            read_percent: match plain {
-                "read" | "reread" | "randread" | "backward_read" | "stride" => 100,
-                "randrw" => 50,
-                _ => 0,
-            },
-            random: plain.starts_with("rand"),
+            engine: if pattern.is(Trait::PageCache) { Engine::Stdio } else { parameters.ioengine },
+            read_percent: pattern.read_percent(),
+            random: pattern.is(Trait::Random),
             block,
-            depth: 1,
-            jobs: jobs as usize,
-            direct: parameters.flag("direct"),
+            jobs: numjobs,
+            direct: parameters.direct,
             size: match plain {
-                "record_rewrite" => block * jobs,
-                "write" => (size / jobs).max(block),
+                Pattern::RecordRewrite => block * jobs,
+                Pattern::Write => (size / jobs).max(block),
                 _ => size,
             },
-            offset: 0,
-            share_whole: false,
-            runtime_s: parameters.number("runtime"),
-            time_based: false,
-            ramp_s: 0.0,
-            delay_s: 0.0,
-            seed: parameters.integer("seed"),
-            interval_s: parameters.number("interval_s"),
-            cpus: parameters.integers("cpus"),
-            batch_submit: 0,
-            batch_complete_min: 0,
-            end_fsync: parameters.flag("end_fsync"),
-            drop_cache: plain == "read",
+            runtime_s: parameters.runtime,
+            seed: parameters.seed,
+            interval_s: parameters.interval_s,
+            cpus: parameters.cpus.clone(),
+            end_fsync: parameters.end_fsync,
+            drop_cache: plain == Pattern::Read,
             files: if fresh { beside(&path, jobs) } else { Vec::new() },
             fresh,
-            consent: Consent::default(),
             fault: PlannedFault::from_environment(),
             options,
             path,
+            ..Job::default()
         };
-        if plain == "read" {
+        if plain == Pattern::Read {
             // Only clean pages can be dropped.
             let _ = std::fs::File::open(&job.path).and_then(|file| file.sync_data());
         }
-        if plain == "reread" {
+        if plain == Pattern::Reread {
             Job { options: JobOptions::default(), ..job.clone() }.run(stop)?;
         }
-        let reading = job.run(stop)?;
-        Ok(Reading { kernel: "storage_patterns".into(), parameters: parameters.as_json(), ..reading })
+        job.run(stop)
     }
 }
 

@@ -5,74 +5,65 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
-
 use crate::clock::now_ns;
-use crate::declare::{flag, integer, number, path, text};
+use crate::declare::{flag, integer, number, required, text};
 use crate::histogram::Histogram;
-use crate::kernel::{Error, Kernel, KernelInfo, Parameters, Stop};
-use crate::reading::{CpuTime, Note, Reading};
+use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
+use crate::parameter::Role;
+use crate::reading::{CpuTime, Reading};
 use crate::training::batches::Meeting;
 use crate::training::ledger::Ledger;
 use crate::training::random::Noise;
-use crate::{cpu_time, sys, team};
+use crate::{cpu_time, parameters, sys, team};
 
 const BLOCK: usize = 4096;
 
 /// See the module.
 pub struct Checkpoint;
 
-impl Kernel for Checkpoint {
-    fn info(&self) -> KernelInfo {
-        KernelInfo {
-            name: "training_checkpoint",
-            measures: "how fast a checkpoint is saved and loaded again, over ranks",
-            parameters: vec![
-                path("a folder of this kernel's own; its files are removed after"),
-                integer("checkpoint_bytes", "size of one checkpoint over all ranks", "B", (4096, 1 << 50), 1 << 30),
-                integer("ranks", "how many ranks save and load their parts at once", "", (1, 4096), 8),
-                number(
-                    "model_share",
-                    "share of the bytes that is the model's; the rest is the optimizer's, in a file of its own",
-                    "",
-                    (0.0, 1.0),
-                    0.0,
-                ),
-                number(
-                    "model_ranks_share",
-                    "share of the ranks that save the model, where others have replicas of it",
-                    "",
-                    (0.0, 1.0),
-                    1.0,
-                ),
-                integer(
-                    "model_files",
-                    "files that a rank's part of the model is saved in, as one a layer",
-                    "",
-                    (1, 1000),
-                    1,
-                ),
-                integer("writes", "how many checkpoints are saved", "", (1, 1000), 10),
-                integer("reads", "how many are loaded", "", (0, 1000), 10),
-                integer("slots", "how many are kept at once; the oldest is overwritten", "", (1, 1000), 1),
-                integer("transfer_size", "bytes of one write or read", "B", (4096, 1 << 30), 8 << 20),
-                flag("fsync", "a save ends when its data is on the storage", true),
-                flag("drop_cache", "a load reads from the storage, not from the page cache", true),
-                text("model", "name of the model; told on, not used", ""),
-                number("scale", "share of the model's own checkpoint; told on, not used", "", (0.0, 1.0), 1.0),
-            ],
-            pass: vec![("bytes", "checkpoint_bytes")],
-        }
+parameters! {
+    /// What `training_checkpoint` takes.
+    pub struct Parameters {
+        path: PathBuf = required("a folder of this kernel's own; its files are removed after"),
+        checkpoint_bytes: u64 = integer("size of one checkpoint over all ranks", "B", (4096, 1 << 50), 1 << 30).role(Role::Size),
+        ranks: u64 = integer("how many ranks save and load their parts at once", "", (1, 4096), 8).role(Role::Concurrency),
+        model_share: f64 = number("share of the bytes that is the model's; the rest is the optimizer's, in a file of its own", "", (0.0, 1.0), 0.0),
+        model_ranks_share: f64 = number("share of the ranks that save the model, where others have replicas of it", "", (0.0, 1.0), 1.0),
+        model_files: u64 = integer("files that a rank's part of the model is saved in, as one a layer", "", (1, 1000), 1),
+        writes: u64 = integer("how many checkpoints are saved", "", (1, 1000), 10),
+        reads: u64 = integer("how many are loaded", "", (0, 1000), 10),
+        slots: u64 = integer("how many are kept at once; the oldest is overwritten", "", (1, 1000), 1),
+        transfer_size: u64 = integer("bytes of one write or read", "B", (4096, 1 << 30), 8 << 20).role(Role::Size),
+        fsync: bool = flag("a save ends when its data is on the storage", true),
+        drop_cache: bool = flag("a load reads from the storage, not from the page cache", true),
+        #[allow(dead_code, reason = "only recorded in the reading")]
+        model: String = text("name of the model; recorded, not used", ""),
+        #[allow(dead_code, reason = "only recorded in the reading")]
+        scale: f64 = number("share of the model's own checkpoint; recorded, not used", "", (0.0, 1.0), 1.0),
     }
+}
+
+impl Kernel for Checkpoint {
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration {
+        pass: &[("bytes", "checkpoint_bytes")],
+        writes: Writes::Folder,
+        stateful: true,
+        ..Declaration::new(
+            "training_checkpoint",
+            "how fast a checkpoint is saved and loaded again, over ranks",
+            "checkpoint",
+        )
+    };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let folder = PathBuf::from(parameters.text("path"));
-        let (ranks, slots) = (parameters.integer("ranks"), parameters.integer("slots"));
-        let size = parameters.integer("checkpoint_bytes");
-        let model = (size as f64 * parameters.number("model_share")) as u64;
-        let model_ranks = ((ranks as f64 * parameters.number("model_ranks_share")).round() as u64).clamp(1, ranks);
+        let folder = parameters.path.clone();
+        let (ranks, slots) = (parameters.ranks, parameters.slots);
+        let size = parameters.checkpoint_bytes;
+        let model = (size as f64 * parameters.model_share) as u64;
+        let model_ranks = ((ranks as f64 * parameters.model_ranks_share).round() as u64).clamp(1, ranks);
         // the ranks that save the model have the most to save
-        let model_files = parameters.integer("model_files");
+        let model_files = parameters.model_files;
         let (model_part, part) = (model.div_ceil(model_ranks * model_files), (size - model).div_ceil(ranks));
         let size = model_part * model_files * model_ranks + part * ranks;
         std::fs::create_dir_all(&folder)
@@ -97,11 +88,11 @@ impl Kernel for Checkpoint {
                 Files { name: "optimizer", bytes: part, each: 1, ranks },
             ],
             slots,
-            transfer: parameters.integer("transfer_size").next_multiple_of(BLOCK as u64) as usize,
-            fsync: parameters.flag("fsync"),
-            drop_cache: parameters.flag("drop_cache"),
-            writes: parameters.integer("writes"),
-            reads: parameters.integer("reads"),
+            transfer: parameters.transfer_size.next_multiple_of(BLOCK as u64) as usize,
+            fsync: parameters.fsync,
+            drop_cache: parameters.drop_cache,
+            writes: parameters.writes,
+            reads: parameters.reads,
         };
         let (saves, loads) = (Ledger::new(0.1), Ledger::new(0.1));
         let meeting = Meeting::new(ranks as usize);
@@ -116,7 +107,7 @@ impl Kernel for Checkpoint {
                 let _ = std::fs::remove_file(path);
             }
         }
-        Ok(report(self.info().name, parameters, &members, (&saves, &loads), elapsed_s, size, stop.is_set()))
+        Ok(report(&members, (&saves, &loads), elapsed_s, size, stop.is_set()))
     }
 }
 
@@ -258,22 +249,13 @@ impl Job<'_> {
 }
 
 fn report(
-    kernel: &str,
-    parameters: &Parameters,
     members: &[Times],
     (saves, loads): (&Ledger, &Ledger),
     elapsed_s: f64,
     size: u64,
     interrupted: bool,
 ) -> Reading {
-    let mut reading = Reading {
-        kernel: kernel.into(),
-        parameters: parameters.as_json(),
-        elapsed_s,
-        interrupted,
-        faults: [saves.faults(), loads.faults()].concat(),
-        ..Reading::default()
-    };
+    let mut reading = Reading { elapsed_s, interrupted, ..Reading::default() };
     for member in members {
         reading.cpu += member.cpu;
     }
@@ -285,29 +267,24 @@ fn report(
     for (name, word, ledger, took) in
         [("write", "save", saves, slowest(&|t| &t.saves)), ("read", "load", loads, slowest(&|t| &t.loads))]
     {
-        let (samples, mut stream) = ledger.samples(elapsed_s, name);
         let mut histogram = Histogram::new();
         for &ns in &took {
             histogram.record(ns);
         }
-        stream.operations = took.len() as u64;
-        stream.add_latency("total", &histogram);
+        ledger.add(&mut reading, name, &[("total", &histogram)]);
+        if let Some(stream) = reading.streams.last_mut() {
+            stream.operations = took.len() as u64;
+        }
         let seconds: Vec<f64> = took.iter().map(|&ns| ns as f64 / 1e9).collect();
         let total: f64 = seconds.iter().sum();
         let speed = (total > 0.0).then(|| size as f64 * seconds.len() as f64 / total);
-        reading.details.insert(format!("{word}_bytes_s"), json!(speed));
-        reading
-            .details
-            .insert(format!("{word}_mean_s"), json!((!seconds.is_empty()).then(|| total / seconds.len() as f64)));
-        reading.details.insert(format!("{word}s_s"), json!(seconds));
-        reading.samples.interval_s = samples.interval_s;
-        reading.samples.operations.extend(samples.operations);
-        reading.samples.bytes.extend(samples.bytes);
-        reading.streams.push(stream);
+        reading.detail(&format!("{word}_bytes_s"), speed);
+        reading.detail(&format!("{word}_mean_s"), (!seconds.is_empty()).then(|| total / seconds.len() as f64));
+        reading.detail(&format!("{word}s_s"), seconds);
     }
-    reading.details.insert("checkpoint_bytes".into(), json!(size));
+    reading.detail("checkpoint_bytes", size);
     if members.iter().any(|member| member.saves.is_empty()) {
-        reading.notes.push(Note { code: "no_step".into(), says: "not one checkpoint was saved whole".into() });
+        reading.note("no_step", "not one checkpoint was saved whole");
     }
     reading
 }

@@ -3,56 +3,46 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde_json::json;
-
 use crate::clock::now_ns;
-use crate::declare::{chosen, integer, number, path, text};
+use crate::declare::{integer, Group};
 use crate::histogram::Histogram;
-use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
-use crate::reading::{CpuTime, Note, Reading};
+use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
+use crate::reading::{CpuTime, Reading};
 use crate::rng::mix;
-use crate::training::dataset::{Layout, FORMATS};
+use crate::training::dataset::{DatasetParameters, Layout};
 use crate::training::ledger::Ledger;
 use crate::training::sink::{Halt, Sink};
-use crate::{cpu_time, sys, team};
+use crate::{cpu_time, parameters, sys, team};
 
-/// Room that stays free whatever is asked: a filesystem filled to the brim serves nobody.
+/// Room that always stays free: a filesystem filled to the brim serves nobody.
 const SPARE: u64 = 256 << 20;
 
 /// See the module.
 pub struct Generate;
 
-/// What says how a data set lies on disk, for this kernel and the loader.
-pub fn layout_parameters() -> Vec<Parameter> {
-    vec![
-        path("data folder; the files are below its `train`"),
-        chosen("format", "format of the files", &FORMATS.map(|(name, _)| name), "npz"),
-        integer("files", "how many files", "", (0, 1 << 32), 168),
-        integer("samples_per_file", "samples in each file", "", (0, 1 << 40), 1),
-        number("record_bytes", "mean size of a sample", "B", (0.0, 1e12), 146_600_628.0),
-        number("record_bytes_stdev", "standard deviation of that size", "B", (0.0, 1e12), 0.0),
-        integer("subfolders", "folders that the files are dealt to; 0 for none", "", (0, 1 << 20), 0),
-        text("prefix", "how file names begin", "img"),
-        integer("seed", "seeds sizes and content (DLIO has 10)", "", (0, i64::from(u32::MAX)), 10),
-        integer("row_group", "parquet: rows in a group; 0 for one group", "", (0, 1 << 40), 0),
-        integer("columns", "parquet: columns that share a row", "", (0, 10_000), 1),
-    ]
+parameters! {
+    /// What `training_generate` takes.
+    pub struct Parameters {
+        dataset: DatasetParameters = Group,
+        threads: usize = integer("files written at once; 0 for one a processor", "", (0, 1024), 0).workers(),
+    }
 }
 
 impl Kernel for Generate {
-    fn info(&self) -> KernelInfo {
-        let mut parameters = layout_parameters();
-        parameters.push(integer("threads", "files written at once; 0 for one a processor", "", (0, 1024), 0));
-        KernelInfo {
-            name: "training_generate",
-            measures: "how fast a training data set is written, file by file, each synced",
-            parameters,
-            pass: vec![("files", "1")],
-        }
-    }
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration {
+        pass: &[("files", "1")],
+        writes: Writes::Folder,
+        stateful: true,
+        ..Declaration::new(
+            "training_generate",
+            "how fast a training data set is written, file by file, each synced",
+            "file",
+        )
+    };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let layout = Layout::of(parameters)?;
+        let layout = Layout::of(&parameters.dataset);
         if layout.record < 1.0 || layout.files == 0 {
             return Err(Error::usage("a data set needs at least one file, and samples of at least one byte"));
         }
@@ -62,7 +52,7 @@ impl Kernel for Generate {
         let needed: u64 = missing.iter().map(|&file| layout.size(dimensions[file as usize]).0).sum();
         room(&layout.folder, needed, &layout)?;
 
-        let threads = match parameters.integer("threads") as usize {
+        let threads = match parameters.threads {
             0 => sys::affinity::allowed().len().max(1),
             given => given,
         }
@@ -103,30 +93,22 @@ impl Kernel for Generate {
             latency.merge(histogram);
             cpu += *spent;
         }
-        let (samples, mut stream) = ledger.samples(elapsed_s, "write");
-        stream.add_latency("total", &latency);
         let kept = layout.files - missing.len() as u64;
         let mut reading = Reading {
-            kernel: self.info().name.into(),
-            parameters: parameters.as_json(),
             elapsed_s,
-            samples,
             cpu,
             concurrency_asked: threads as f64,
-            faults: ledger.faults(),
             interrupted: stop.is_set(),
             ..Reading::default()
         };
+        ledger.add(&mut reading, "write", &[("total", &latency)]);
         if kept > 0 {
-            reading.notes.push(Note {
-                code: "kept".into(),
-                says: format!("{kept} of {} files were whole already and were kept", layout.files),
-            });
+            reading.note("kept", format!("{kept} of {} files were whole already and were kept", layout.files));
         }
-        reading.details.insert("kept_files".into(), json!(kept));
-        reading.details.insert("dataset_bytes".into(), json!(kept_bytes + stream.bytes));
-        reading.details.insert("written_files".into(), json!(stream.operations));
-        reading.streams.push(stream);
+        reading.detail("kept_files", kept);
+        let (files, bytes) = reading.streams.first().map_or((0, 0), |stream| (stream.operations, stream.bytes));
+        reading.detail("dataset_bytes", kept_bytes + bytes);
+        reading.detail("written_files", files);
         Ok(reading)
     }
 }

@@ -7,96 +7,120 @@ use std::thread;
 
 use serde_json::{json, Value};
 
-use super::training_generate::layout_parameters;
 use crate::clock::now_ns;
-use crate::declare::{choice, flag, integer, number, text};
+use crate::declare::{choice, flag, integer, number, text, Group};
 use crate::histogram::Histogram;
-use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
+use crate::kernel::{Declaration, Error, Kernel, Stop};
+use crate::parameter::Role;
 use crate::reading::{CpuTime, Note, Reading};
 use crate::training::batches::{Batches, Meeting};
-use crate::training::dataset::{self, Format, Layout};
+use crate::training::dataset::{self, DatasetParameters, Format, Layout};
 use crate::training::ledger::Ledger;
 use crate::training::source::{Reader, Source};
 use crate::training::steps::{self, Epoch, Pace, Rank};
-use crate::{cpu_time, sys};
+use crate::{cpu_time, parameters, sys, words};
 
 /// Threads need little: readers keep their buffers on the heap.
 const STACK: usize = 256 << 10;
-/// Files that are asked how much of them the page cache holds: a sample beyond this many.
-const ASKED: usize = 4096;
+/// Files whose share in the page cache is looked up: a sample beyond this many.
+const SAMPLED: usize = 4096;
 
 /// See the module.
 pub struct Loader;
 
-fn parameters() -> Vec<Parameter> {
-    let mut list = layout_parameters();
-    list.extend([
-        integer("accelerators", "how many accelerators are emulated, each a rank", "", (1, 4096), 1),
-        integer("batch_size", "samples in a batch", "", (1, 1 << 32), 7),
-        integer("read_threads", "readers of each accelerator; 0 for none: it reads for itself", "", (0, 256), 4),
-        integer("prefetch", "batches that each reader keeps ahead", "", (1, 1024), 2),
-        integer("epochs", "how often the data set is read", "", (1, 10_000), 5),
-        integer("steps", "at most so many steps an epoch; 0 for all", "", (0, 1 << 40), 0),
-        number("compute", "time that an accelerator computes on a batch", "s", (0.0, 3600.0), 0.323),
-        number("runtime", "ends the run after the step that lasts beyond this; 0 for none", "s", (0.0, 1e7), 0.0),
-        choice("order", "the sorted files as they are, or a new random order each epoch", &["dlio", "shuffled"]),
-        choice("parse", "hold each format against its checksums, or only read it", &["full", "raw"]),
-        integer("transfer_size", "bytes of one read", "B", (4096, 1 << 30), 512 << 10),
-        integer("read_columns", "parquet: how many columns are read; 0 for all", "", (0, 10_000), 0),
-        flag("direct", "bypass the page cache (O_DIRECT)", false),
-        choice(
-            "cache",
-            "leave the page cache as it is, empty it of the files first, or fill it",
-            &["keep", "drop", "warm"],
-        ),
-        integer("subset", "read only the first so many files; 0 for all", "", (0, 1 << 32), 0),
-        flag("barrier", "accelerators wait for each other after each step", true),
-        number(
-            "au_pass",
-            "share of the time that an accelerator must compute to pass; told on, not used",
-            "s",
-            (0.0, 1.0),
-            0.9,
-        ),
-        text("workload", "name of the workload; told on, not used", ""),
-        text("accelerator", "name of the emulated accelerator; told on, not used", ""),
-        text("storage", "name of the storage; told on, not used", ""),
-    ]);
-    list
+words! {
+    /// In which order an epoch goes through the files.
+    pub enum Order {
+        /// As DLIO does: sorted.
+        Dlio = "dlio",
+        /// At random, another each epoch.
+        Shuffled = "shuffled",
+    }
+}
+
+words! {
+    /// What is made of what was read.
+    pub enum Parse {
+        /// Each format is checked by its checksums.
+        Full = "full",
+        /// Nothing.
+        Raw = "raw",
+    }
+}
+
+words! {
+    /// What becomes of the page cache first.
+    pub enum Cache {
+        /// It stays as it is.
+        Keep = "keep",
+        /// It is emptied of the files.
+        Drop = "drop",
+        /// It is filled with them.
+        Warm = "warm",
+    }
+}
+
+parameters! {
+    /// What `training_loader` takes.
+    pub struct Parameters {
+        dataset: DatasetParameters = Group,
+        accelerators: u64 = integer("how many accelerators are emulated, each a rank", "", (1, 4096), 1).role(Role::Concurrency),
+        batch_size: u64 = integer("samples in a batch", "", (1, 1 << 32), 7),
+        read_threads: u64 = integer("readers of each accelerator; 0 for none: it reads for itself", "", (0, 256), 4).role(Role::Concurrency),
+        prefetch: u64 = integer("batches that each reader keeps ahead", "", (1, 1024), 2).role(Role::Concurrency),
+        epochs: u64 = integer("how often the data set is read", "", (1, 10_000), 5),
+        steps: u64 = integer("at most so many steps an epoch; 0 for all", "", (0, 1 << 40), 0),
+        compute: f64 = number("time that an accelerator computes on a batch", "s", (0.0, 3600.0), 0.323),
+        runtime: f64 = number("ends the run after the step that lasts beyond this; 0 for none", "s", (0.0, 1e7), 0.0),
+        order: Order = choice("the sorted files as they are, or a new random order each epoch"),
+        parse: Parse = choice("hold each format against its checksums, or only read it"),
+        transfer_size: u64 = integer("bytes of one read", "B", (4096, 1 << 30), 512 << 10).role(Role::Size),
+        read_columns: usize = integer("parquet: how many columns are read; 0 for all", "", (0, 10_000), 0),
+        direct: bool = flag("bypass the page cache (O_DIRECT)", false),
+        cache: Cache = choice("leave the page cache as it is, empty it of the files first, or fill it"),
+        subset: usize = integer("read only the first so many files; 0 for all", "", (0, 1 << 32), 0),
+        barrier: bool = flag("accelerators wait for each other after each step", true),
+        #[allow(dead_code, reason = "only recorded in the reading")]
+        au_pass: f64 = number("share of the time that an accelerator must compute to pass; recorded, not used", "", (0.0, 1.0), 0.9),
+        #[allow(dead_code, reason = "only recorded in the reading")]
+        workload: String = text("name of the workload; recorded, not used", ""),
+        #[allow(dead_code, reason = "only recorded in the reading")]
+        accelerator: String = text("name of the emulated accelerator; recorded, not used", ""),
+        #[allow(dead_code, reason = "only recorded in the reading")]
+        storage: String = text("name of the storage; recorded, not used", ""),
+    }
 }
 
 impl Kernel for Loader {
-    fn info(&self) -> KernelInfo {
-        KernelInfo {
-            name: "training_loader",
-            measures: "how well storage and loader keep emulated accelerators busy",
-            parameters: parameters(),
-            pass: vec![("samples", "1")],
-        }
-    }
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration {
+        pass: &[("samples", "1")],
+        stateful: true,
+        ..Declaration::new("training_loader", "how well storage and loader keep emulated accelerators busy", "sample")
+    };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let layout = Layout::of(parameters)?;
+        let layout = Layout::of(&parameters.dataset);
         let mut notes = Vec::new();
         let ledger = Ledger::new(0.1);
         let source = source(&layout, parameters, &ledger, &mut notes)?;
         let mut steps = source.steps();
-        if parameters.integer("steps") > 0 {
-            steps = steps.min(parameters.integer("steps"));
+        if parameters.steps > 0 {
+            steps = steps.min(parameters.steps);
         }
-        let cached = prepare(&source, parameters.text("cache"), stop);
+        let cached = prepare(&source, parameters.cache, stop);
         let pace = Pace {
-            epochs: parameters.integer("epochs"),
+            epochs: parameters.epochs,
             steps,
             batch: source.batch,
-            in_flight: (parameters.integer("read_threads") * parameters.integer("prefetch")).max(1),
-            compute_s: parameters.number("compute"),
-            runtime_s: parameters.number("runtime"),
-            barrier: parameters.flag("barrier"),
+            in_flight: (parameters.read_threads * parameters.prefetch).max(1),
+            compute_s: parameters.compute,
+            runtime_s: parameters.runtime,
+            barrier: parameters.barrier,
             // only with a processor for each may the last microseconds of a wait be spent spinning
             spins: source.ranks <= sys::affinity::allowed().len() as u64,
         };
-        let outcome = race(&source, &pace, parameters.integer("read_threads"), &ledger, stop)?;
+        let outcome = race(&source, &pace, parameters.read_threads, &ledger, stop)?;
 
         if source.direct_refused.load(Ordering::Relaxed) {
             notes.push(Note {
@@ -107,11 +131,11 @@ impl Kernel for Loader {
         if outcome.epochs.iter().flatten().all(|epoch| epoch.steps == 0) {
             notes.push(Note { code: "no_step".into(), says: "not one step was done".into() });
         }
-        Ok(report(self.info().name, parameters, &source, &pace, &ledger, outcome, cached, notes, stop.is_set()))
+        Ok(report(parameters, &source, &pace, &ledger, outcome, cached, notes, stop.is_set()))
     }
 }
 
-/// What all threads brought home.
+/// What all threads have done.
 #[derive(Default)]
 struct Outcome {
     elapsed_s: f64,
@@ -154,7 +178,7 @@ impl Outcome {
 /// Lists the files and names what is wrong with them.
 fn source(layout: &Layout, parameters: &Parameters, ledger: &Ledger, notes: &mut Vec<Note>) -> Result<Source, Error> {
     let (mut files, others) = dataset::list(&layout.folder, layout.format)?;
-    let ending = layout.format.name();
+    let ending = layout.format.word();
     if files.is_empty() {
         let found =
             others.first().map_or(String::new(), |other| format!("; {} is of another workload", other.display()));
@@ -184,8 +208,8 @@ fn source(layout: &Layout, parameters: &Parameters, ledger: &Ledger, notes: &mut
     if layout.files > 0 {
         files.truncate(layout.files as usize);
     }
-    if parameters.integer("subset") > 0 {
-        files.truncate(parameters.integer("subset") as usize);
+    if parameters.subset > 0 {
+        files.truncate(parameters.subset);
     }
     let mean_bytes = mean_size(layout, &files, notes);
     let exact = layout.stdev == 0.0;
@@ -193,14 +217,14 @@ fn source(layout: &Layout, parameters: &Parameters, ledger: &Ledger, notes: &mut
         files,
         format: layout.format,
         samples: layout.samples,
-        batch: parameters.integer("batch_size"),
-        ranks: parameters.integer("accelerators"),
-        shuffled: parameters.text("order") == "shuffled",
-        seed: parameters.integer("seed"),
-        full: parameters.text("parse") == "full",
-        direct: parameters.flag("direct"),
-        transfer: parameters.integer("transfer_size").next_multiple_of(4096),
-        columns: parameters.integer("read_columns") as usize,
+        batch: parameters.batch_size,
+        ranks: parameters.accelerators,
+        shuffled: parameters.order == Order::Shuffled,
+        seed: layout.seed.into(),
+        full: parameters.parse == Parse::Full,
+        direct: parameters.direct,
+        transfer: parameters.transfer_size.next_multiple_of(4096),
+        columns: parameters.read_columns,
         file_bytes: match (layout.format, exact) {
             (Format::Binary, true) => layout.dimensions().first().map_or(0, |&sides| layout.size(sides).0),
             _ => 0,
@@ -233,19 +257,19 @@ fn mean_size(layout: &Layout, files: &[std::path::PathBuf], notes: &mut Vec<Note
     mean
 }
 
-/// Empties or fills the page cache, if asked; gives the share of the files' bytes that it holds then.
-fn prepare(source: &Source, cache: &str, stop: &Stop) -> Option<f64> {
-    let every = if cache == "keep" { source.files.len().div_ceil(ASKED) } else { 1 };
-    let mut buffer = if cache == "warm" { vec![0_u8; 1 << 20] } else { Vec::new() };
+/// Empties or fills the page cache, or leaves it; gives the share of the files' bytes that it holds then.
+fn prepare(source: &Source, cache: Cache, stop: &Stop) -> Option<f64> {
+    let every = if cache == Cache::Keep { source.files.len().div_ceil(SAMPLED) } else { 1 };
+    let mut buffer = if cache == Cache::Warm { vec![0_u8; 1 << 20] } else { Vec::new() };
     let (mut cached, mut total) = (0_u64, 0_u64);
     for path in source.files.iter().step_by(every) {
         let Ok(file) = std::fs::File::open(path) else { continue };
         let Ok(about) = file.metadata() else { continue };
         match cache {
-            "drop" => sys::files::forget(&file),
+            Cache::Drop => sys::files::forget(&file),
             // a file that cannot be read is named when it is, in the timed region
-            "warm" => while !stop.is_set() && (&file).read(&mut buffer).is_ok_and(|got| got > 0) {},
-            _ => {}
+            Cache::Warm => while !stop.is_set() && (&file).read(&mut buffer).is_ok_and(|got| got > 0) {},
+            Cache::Keep => {}
         }
         cached += sys::files::cached_bytes(&file, about.len())?;
         total += about.len();
@@ -379,7 +403,6 @@ fn device_bytes() -> Option<u64> {
 
 #[allow(clippy::too_many_arguments, reason = "all there is to report")]
 fn report(
-    kernel: &str,
     parameters: &Parameters,
     source: &Source,
     pace: &Pace,
@@ -389,10 +412,6 @@ fn report(
     notes: Vec<Note>,
     interrupted: bool,
 ) -> Reading {
-    let (samples, mut stream) = ledger.samples(outcome.elapsed_s, "read");
-    stream.add_latency("total", &outcome.step);
-    stream.add_latency("wait", &outcome.wait);
-    stream.add_latency("complete", &outcome.batch);
     let mut cpu = outcome.readers;
     cpu += outcome.accelerators;
     cpu.user_s = (cpu.user_s - outcome.spun_s).max(0.0);
@@ -400,14 +419,13 @@ fn report(
     let mut details = steps::summary(pace, &outcome.epochs);
     let mut add = |name: &str, value: Value| details.insert(name.into(), value);
     add("accelerators", json!(source.ranks));
-    let need = parameters.number("record_bytes") * source.batch as f64 / pace.compute_s;
+    let need = parameters.dataset.record_bytes * source.batch as f64 / pace.compute_s;
     add("need_bytes_s", if pace.compute_s > 0.0 { json!(need) } else { Value::Null });
     add("files", json!(source.files.len()));
     add("dataset_bytes", json!(source.mean_bytes * source.files.len() as f64));
     add("samples_per_epoch", json!(pace.steps * pace.batch * source.ranks));
     add("samples_left_over", json!(source.total() - pace.steps * pace.batch * source.ranks));
     add("lost_samples", json!(outcome.lost));
-    add("nominal_bytes", json!((stream.operations as f64 * parameters.number("record_bytes")) as u64));
     add("cached_share_before", json!(cached));
     add(
         "cached_share_by_device",
@@ -416,33 +434,25 @@ fn report(
     add("reader_cpu_s", json!(outcome.readers.user_s + outcome.readers.system_s));
     add("client_cpu_s_per_gb", json!((cpu.user_s + cpu.system_s) / (outcome.bytes.max(1) as f64 / 1e9)));
     add("spun_s", json!(outcome.spun_s));
-    let mut reading = Reading {
-        kernel: kernel.into(),
-        parameters: parameters.as_json(),
-        elapsed_s: outcome.elapsed_s,
-        streams: vec![stream],
-        samples,
-        cpu,
-        faults: ledger.faults(),
-        notes,
-        details,
-        interrupted,
-        ..Reading::default()
-    };
+    let mut reading = Reading { elapsed_s: outcome.elapsed_s, cpu, notes, details, interrupted, ..Reading::default() };
+    let latencies = [("total", &outcome.step), ("wait", &outcome.wait), ("complete", &outcome.batch)];
+    ledger.add(&mut reading, "read", &latencies);
+    let samples = reading.streams.first().map_or(0, |stream| stream.operations);
+    reading.detail("nominal_bytes", (samples as f64 * parameters.dataset.record_bytes) as u64);
     if let Some(bytes) = outcome.device_bytes {
         reading.counters.insert("process_read_bytes".into(), json!(bytes));
     }
     let uneven = (0..source.ranks).map(|rank| source.shard(rank)).map(|(from, to)| to - from);
     if let (Some(least), Some(most)) = (uneven.clone().min(), uneven.max()) {
         if least != most {
-            reading.notes.push(Note {
-                code: "uneven_tails".into(),
-                says: format!(
+            reading.note(
+                "uneven_tails",
+                format!(
                     "the accelerators share the samples unevenly ({least} to {most}): each epoch ends after {} steps, \
                      with which all are served",
                     pace.steps
                 ),
-            });
+            );
         }
     }
     reading

@@ -2,20 +2,20 @@
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{json, Map, Value};
 
 use crate::clock::now_ns;
-use crate::declare::{choice, integer, path};
-use crate::kernel::{Error, Kernel, KernelInfo, Parameter, Parameters, Stop};
-use crate::reading::{CpuTime, Reading, Stream};
-use crate::sys;
+use crate::declare::{choice, integer, required, Group, Text, SEED};
+use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
+use crate::reading::{Reading, Stream};
 use crate::training::vectors::data::{Code, Set, Spread, TRUTH};
 use crate::training::vectors::file::{words, Header, Layout, Writer, SECTOR};
 use crate::training::vectors::graph::{self, Codes, Graph, Shape, ALPHA_SQUARED};
 use crate::training::vectors::layers::{self, Upper};
 use crate::training::vectors::lists::{self, Lists};
+use crate::{parameters, sys, words};
 
 /// The name of an index in its folder.
 pub const FILE: &str = "vectors.hwdyno";
@@ -25,70 +25,81 @@ const ROOM: f64 = 0.9;
 /// See the module.
 pub struct VectorIndex;
 
-/// What an index is made of; its header repeats each.
-pub fn index_parameters() -> Vec<Parameter> {
-    vec![
-        path("a folder; the index is vectors.hwdyno in it"),
-        choice(
-            "index",
-            "a graph with short vectors in memory (DiskANN), one with its upper levels there (HNSW), or lists (IVF)",
-            &["diskann", "hnsw", "ivf"],
-        ),
-        integer("vectors", "vectors of the index", "", (2, 1 << 31), 20_000),
-        integer("dim", "dimensions of a vector, 4 bytes each", "", (2, 65_536), 128),
-        choice(
-            "distribution",
-            "of the vectors: in few dimensions really, as embeddings are, or evenly",
-            &["clustered", "uniform"],
-        ),
-        integer("degree", "diskann, hnsw: neighbours of a vector at most", "", (2, 1024), 32),
-        integer("build_list", "diskann, hnsw: candidates that are kept while it is built", "", (2, 10_000), 64),
-        integer("lists", "ivf: lists; 0 for the square root of the vectors", "", (0, 1 << 24), 0),
-        integer("queries", "queries with their exact answers", "", (1, 1 << 20), 500),
-        integer("seed", "decides vectors and queries", "", (0, i64::MAX), 1),
-    ]
+words! {
+    /// How an index is searched.
+    pub enum Kind {
+        /// A graph with short vectors in memory.
+        Diskann = "diskann",
+        /// A graph with its upper levels there.
+        Hnsw = "hnsw",
+        /// Lists of near vectors.
+        Ivf = "ivf",
+    }
 }
 
-/// Those of them that decide what is in the file.
-#[must_use]
-pub fn fields(parameters: &Parameters) -> Map<String, Value> {
-    let Value::Object(mut all) = parameters.as_json() else { return Map::new() };
-    let own: Vec<_> = index_parameters().iter().map(|one| one.name).collect();
-    all.retain(|name, _| name != "path" && own.contains(&name.as_str()));
-    for other in if parameters.text("index") == "ivf" { vec!["degree", "build_list"] } else { vec!["lists"] } {
-        all.remove(other);
+parameters! {
+    /// What decides what is in an index; its header repeats each.
+    #[derive(serde::Serialize)]
+    pub struct IndexParameters {
+        index: Kind = choice("a graph with short vectors in memory (DiskANN), one with its upper levels there (HNSW), or lists (IVF)"),
+        vectors: usize = integer("vectors of the index", "", (2, 1 << 31), 20_000),
+        dim: usize = integer("dimensions of a vector, 4 bytes each", "", (2, 65_536), 128),
+        distribution: Spread = choice("of the vectors: in few dimensions really, as embeddings are, or evenly"),
+        degree: usize = integer("diskann, hnsw: neighbours of a vector at most", "", (2, 1024), 32),
+        build_list: usize = integer("diskann, hnsw: candidates that are kept while it is built", "", (2, 10_000), 64),
+        lists: usize = integer("ivf: lists; 0 for the square root of the vectors", "", (0, 1 << 24), 0),
+        queries: usize = integer("queries with their exact answers", "", (1, 1 << 20), 500),
+        seed: u64 = SEED.means("decides vectors and queries"),
     }
-    all
+}
+
+impl IndexParameters {
+    /// Those that decide it for an index of this kind, as its header has them.
+    #[must_use]
+    pub fn fields(&self) -> Map<String, Value> {
+        let Value::Object(mut all) = json!(self) else { return Map::new() };
+        let others: &[_] = if self.index == Kind::Ivf { &["degree", "build_list"] } else { &["lists"] };
+        all.retain(|name, _| !others.contains(&name.as_str()));
+        all
+    }
+}
+
+/// Where an index lies.
+pub const FOLDER: Text = required("a folder; the index is vectors.hwdyno in it");
+
+parameters! {
+    /// What `training_vector_index` takes.
+    pub struct Parameters {
+        path: PathBuf = FOLDER,
+        shape: IndexParameters = Group,
+        threads: usize = integer("threads that build; 0 for all processors", "", (0, 1024), 0).workers(),
+    }
 }
 
 impl Kernel for VectorIndex {
-    fn info(&self) -> KernelInfo {
-        let mut parameters = index_parameters();
-        parameters.push(integer("threads", "threads that build; 0 for all processors", "", (0, 1024), 0));
-        KernelInfo {
-            name: "training_vector_index",
-            measures: "builds a vector index on storage, to be searched",
-            parameters,
-            pass: vec![("bytes", "the index's")],
-        }
-    }
+    type Parameters = Parameters;
+    const DECLARATION: Declaration = Declaration {
+        pass: &[("bytes", "the index's")],
+        writes: Writes::Folder,
+        stateful: true,
+        ..Declaration::new("training_vector_index", "builds a vector index on storage, to be searched", "index")
+    };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
-        let folder = Path::new(parameters.text("path"));
+        let folder = parameters.path.as_path();
         std::fs::create_dir_all(folder)
             .map_err(|error| Error::machine(format!("make {}", folder.display()), &error))?;
-        let asked = fields(parameters);
+        let fields = parameters.shape.fields();
         let path = folder.join(FILE);
         let begun = now_ns();
-        let mut reading =
-            Reading { kernel: self.info().name.into(), parameters: parameters.as_json(), ..Reading::default() };
+        let mut reading = Reading::default();
         let there = File::open(&path).ok().and_then(|file| Header::read(&file).ok());
-        if there.is_some_and(|header| header.is_of(&asked)) {
-            reading.details.insert("kept".into(), json!(true));
+        if there.is_some_and(|header| header.is_of(&fields)) {
+            reading.detail("kept", true);
             reading.elapsed_s = (now_ns() - begun) as f64 / 1e9;
             return Ok(reading);
         }
-        let plan = Plan::of(parameters);
+        let plan = Plan::of(&parameters.shape, parameters.threads);
         plan.check_room(folder)?;
         let before = sys::time::process_cpu_time();
         let Some(made) = plan.make(stop)? else {
@@ -96,7 +107,7 @@ impl Kernel for VectorIndex {
             return Ok(reading);
         };
         let built = now_ns();
-        let bytes = match plan.write(&made, asked, &path) {
+        let bytes = match plan.write(&made, fields, &path) {
             Ok(bytes) => bytes,
             Err(error) => {
                 let _ = std::fs::remove_file(path.with_extension("part"));
@@ -105,17 +116,17 @@ impl Kernel for VectorIndex {
         };
         let cpu = sys::time::process_cpu_time().since(before);
         reading.elapsed_s = (now_ns() - begun) as f64 / 1e9;
-        reading.cpu = CpuTime { ..cpu };
-        reading.streams.push(Stream { name: "write".into(), operations: 1, bytes, ..Stream::default() });
-        reading.details.insert("kept".into(), json!(false));
-        reading.details.insert("build_s".into(), json!((built - begun) as f64 / 1e9));
+        reading.cpu = cpu;
+        reading.streams.push(Stream { bytes, ..Stream::new("write", 1) });
+        reading.detail("kept", false);
+        reading.detail("build_s", (built - begun) as f64 / 1e9);
         Ok(reading)
     }
 }
 
 /// What is to be built.
 struct Plan<'a> {
-    parameters: &'a Parameters,
+    shape: &'a IndexParameters,
     is_graph: bool,
     threads: usize,
     layout: Layout,
@@ -138,25 +149,18 @@ enum Index {
 }
 
 impl<'a> Plan<'a> {
-    fn of(parameters: &'a Parameters) -> Self {
-        let (dim, degree) = (parameters.integer("dim") as usize, parameters.integer("degree") as usize);
-        let is_graph = parameters.text("index") != "ivf";
+    fn of(shape: &'a IndexParameters, threads: usize) -> Self {
+        let IndexParameters { dim, degree, index, .. } = *shape;
+        let is_graph = index != Kind::Ivf;
         let entry = 4 * dim + if is_graph { 4 + 4 * degree } else { 4 };
-        let threads = match parameters.integer("threads") {
-            0 => sys::affinity::allowed().len(),
-            asked => asked as usize,
-        };
-        Self { parameters, is_graph, threads, layout: Layout::of(entry) }
-    }
-
-    fn number(&self, name: &str) -> usize {
-        self.parameters.integer(name) as usize
+        let threads = if threads == 0 { sys::affinity::allowed().len() } else { threads };
+        Self { shape, is_graph, threads, layout: Layout::of(entry) }
     }
 
     fn list_count(&self) -> usize {
-        match self.number("lists") {
-            0 => (self.number("vectors") as f64).sqrt().ceil() as usize,
-            asked => asked.min(self.number("vectors")),
+        match self.shape.lists {
+            0 => (self.shape.vectors as f64).sqrt().ceil() as usize,
+            lists => lists.min(self.shape.vectors),
         }
     }
 
@@ -164,7 +168,7 @@ impl<'a> Plan<'a> {
     fn check_room(&self, folder: &Path) -> Result<(), Error> {
         let free = sys::filesystem::free_bytes(folder)
             .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
-        let (vectors, dim) = (self.number("vectors"), self.number("dim"));
+        let (vectors, dim) = (self.shape.vectors, self.shape.dim);
         let lists = if self.is_graph { 0 } else { self.list_count() };
         let bytes = (self.layout.blocks(vectors) + lists) * self.layout.block + vectors * dim;
         let refuse = |what: &str, need: f64, there: u64, errno| {
@@ -178,7 +182,7 @@ impl<'a> Plan<'a> {
         if bytes as f64 > free as f64 * ROOM {
             return refuse("storage", bytes as f64, free, libc::ENOSPC);
         }
-        let memory = vectors as f64 * (5 * dim + 4 * self.number("degree") + 160) as f64;
+        let memory = vectors as f64 * (5 * dim + 4 * self.shape.degree + 160) as f64;
         match sys::pages::available_bytes() {
             Some(there) if memory > there as f64 * ROOM => refuse("memory", memory, there, libc::ENOMEM),
             _ => Ok(()),
@@ -186,19 +190,18 @@ impl<'a> Plan<'a> {
     }
 
     fn make(&self, stop: &Stop) -> Result<Option<Made>, Error> {
-        let (dim, seed) = (self.number("dim"), self.parameters.integer("seed"));
-        let spread =
-            if self.parameters.text("distribution") == "uniform" { Spread::Uniform } else { Spread::Clustered };
-        let set = Set::draw(self.number("vectors"), dim, spread, (seed, 0), self.threads)?;
-        let queries = Set::draw(self.number("queries"), dim, spread, (seed, 1), self.threads)?;
+        let (dim, seed) = (self.shape.dim, self.shape.seed);
+        let spread = self.shape.distribution;
+        let set = Set::draw(self.shape.vectors, dim, spread, (seed, 0), self.threads)?;
+        let queries = Set::draw(self.shape.queries, dim, spread, (seed, 1), self.threads)?;
         let code = Code::of(&set);
         let entry = set.middle();
         let index = if self.is_graph {
             let mut bytes = Vec::with_capacity(set.values.len());
             code.encode(&set.values, &mut bytes);
             let codes = Codes { dim, bytes };
-            let (degree, list) = (self.number("degree"), self.number("build_list"));
-            if self.parameters.text("index") == "hnsw" {
+            let (degree, list) = (self.shape.degree, self.shape.build_list);
+            if self.shape.index == Kind::Hnsw {
                 let levels = layers::levels(set.count(), degree, seed);
                 let inserted = layers::order(&levels, seed);
                 let shape = Shape { degree, list, alpha_squared: 1.0 };

@@ -6,21 +6,23 @@
 use std::io;
 
 use super::places::Mix;
-use super::traffic::Verdict;
 use crate::clock::now_ns;
 use crate::histogram::Histogram;
+use crate::reading::Verdict;
 use crate::sys::pages::{Mapping, Pages};
+use crate::words;
 
-/// In which order the cycle goes through its places.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Locality {
-    /// Random over the whole set: neither a prefetcher nor the TLB can help.
-    Random,
-    /// Random within one neighbourhood of this many bytes after the other, neighbourhoods in random
-    /// order: caches are as cold as before, but the TLB holds.
-    Local(u64),
-    /// In turn, as prefetchers like it.
-    Sequential,
+words! {
+    /// In which order the cycle goes through its places.
+    pub enum Locality {
+        /// Random over the whole set: neither a prefetcher nor the TLB can help.
+        Random = "random",
+        /// Random within one neighbourhood after the other, neighbourhoods in random order: caches are
+        /// as cold as before, but the TLB holds.
+        Local = "local",
+        /// In turn, as prefetchers like it.
+        Sequential = "sequential",
+    }
 }
 
 /// What a chase goes through.
@@ -32,6 +34,8 @@ pub struct Ring {
     pub stride: u64,
     /// The order.
     pub locality: Locality,
+    /// Bytes of a neighbourhood, for [`Locality::Local`].
+    pub local_size: u64,
     /// On which pages.
     pub pages: Pages,
     /// On which NUMA node; none for where its thread runs.
@@ -89,8 +93,8 @@ impl Order {
         let n = (ring.working_set / ring.stride).max(2);
         match ring.locality {
             Locality::Sequential => Self::Sequential { n },
-            Locality::Local(bytes) => {
-                let lines = (bytes / ring.stride).max(2).next_power_of_two();
+            Locality::Local => {
+                let lines = (ring.local_size / ring.stride).max(2).next_power_of_two();
                 if n < 2 * lines {
                     return Self::Random { n, mix: Mix::new(n, 9) };
                 }
@@ -178,11 +182,11 @@ impl Chase {
         self.at = std::hint::black_box(at);
     }
 
-    /// How many loads make a batch that a look at the clock (some 25 ns) does not lengthen: at least
-    /// `least` (rounded to 16) and, unless it was asked for, 10 µs.
-    pub fn batch(&mut self, asked: u64) -> u64 {
-        if asked > 0 {
-            return asked.next_multiple_of(UNROLLED);
+    /// How many loads make a batch that a look at the clock (some 25 ns) does not lengthen: `loads`
+    /// (rounded to 16), or for 0 as many as take 8 µs, and 64 at least.
+    pub fn batch(&mut self, loads: u64) -> u64 {
+        if loads > 0 {
+            return loads.next_multiple_of(UNROLLED);
         }
         let mut loads = 64;
         loop {
@@ -254,6 +258,13 @@ pub struct Meter {
 }
 
 impl Meter {
+    /// Adds another thread's.
+    pub fn merge(&mut self, other: &Self) {
+        self.histogram.merge(&other.histogram);
+        self.loads += other.loads;
+        self.elapsed_ns += other.elapsed_ns;
+    }
+
     /// Counts a batch.
     #[inline]
     pub fn record(&mut self, ns: u64, loads: u64) {
@@ -277,10 +288,10 @@ mod tests {
     use super::*;
 
     fn ring(working_set: u64, stride: u64, locality: Locality) -> Ring {
-        Ring { working_set, stride, locality, pages: Pages::Base, node: None }
+        Ring { working_set, stride, locality, local_size: 4096, pages: Pages::Base, node: None }
     }
 
-    const LOCALITIES: [Locality; 3] = [Locality::Random, Locality::Local(4096), Locality::Sequential];
+    const LOCALITIES: [Locality; 3] = [Locality::Random, Locality::Local, Locality::Sequential];
 
     #[test]
     fn every_ring_is_one_cycle_through_all_its_places() {
@@ -308,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_local_walk_stays_in_its_neighbourhood() {
-        let chase = Chase::new(&ring(1 << 20, 64, Locality::Local(4096))).unwrap();
+        let chase = Chase::new(&ring(1 << 20, 64, Locality::Local)).unwrap();
         let far = (0..chase.length()).filter(|&place| chase.order.next(place) / 64 != place / 64).count();
         assert_eq!(far, 256, "one step out of each of the 256 pages");
     }

@@ -1,5 +1,7 @@
 //! What a memory kernel does at each place: which arrays it reads and writes, with which instructions, and in what order.
 
+use crate::words;
+
 /// A loop over blocks of memory. What each moves is stated here; every rate is derived from that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Primitive {
@@ -183,53 +185,36 @@ pub struct Job {
 /// blocks of 64 bytes and more are aligned to 64 bytes; the machine has the loop's instructions.
 pub type Loop = unsafe fn(&mut Job);
 
-/// Instruction sets that memory loops exist for, by the field's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Isa {
-    /// Plain 8-byte loads and stores.
-    Scalar,
-    /// 16-byte SSE2.
-    Sse,
-    /// 32-byte AVX2.
-    Avx2,
-    /// 64-byte AVX-512.
-    Avx512,
-    /// 16-byte NEON in pairs.
-    Neon,
-    /// SVE, at the machine's own length.
-    Sve,
-}
-
-impl Isa {
-    /// What parameters call them.
-    pub const WORDS: [&'static str; 7] = ["auto", "scalar", "sse", "avx2", "avx512", "neon", "sve"];
-
-    /// Its word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        Self::WORDS[self as usize + 1]
-    }
-
-    /// The one that `word` names; none for `auto`.
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        [Self::Scalar, Self::Sse, Self::Avx2, Self::Avx512, Self::Neon, Self::Sve]
-            .into_iter()
-            .find(|isa| isa.word() == word)
+words! {
+    /// Instruction sets that memory loops exist for, by the field's names.
+    pub enum Isa {
+        /// Plain 8-byte loads and stores.
+        Scalar = "scalar",
+        /// 16-byte SSE2.
+        Sse = "sse",
+        /// 32-byte AVX2.
+        Avx2 = "avx2",
+        /// 64-byte AVX-512.
+        Avx512 = "avx512",
+        /// 16-byte NEON in pairs.
+        Neon = "neon",
+        /// SVE, at the machine's own length.
+        Sve = "sve",
     }
 }
 
-/// In which order a loop goes through a block, and what it does beside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
-    /// Line after line.
-    Plain,
-    /// As well, and asks for each line 1 KiB before it is stored, so that the read that a store through
-    /// the caches needs does not wait for the store to leave the core.
-    Ahead,
-    /// Two lines of each of eight neighbouring pages in turn: a prefetcher follows one stream a page, and
-    /// stores past the caches go to more of the memory's banks at once.
-    Pages,
+words! {
+    /// In which order a loop goes through a block, and what it does beside.
+    pub enum Way {
+        /// Line after line.
+        Plain = "lines",
+        /// As well, and asks for each line 1 KiB before it is stored, so that the read that a store through
+        /// the caches needs does not wait for the store to leave the core.
+        Ahead = "prefetched lines",
+        /// Two lines of each of eight neighbouring pages in turn: a prefetcher follows one stream a page, and
+        /// stores past the caches go to more of the memory's banks at once.
+        Pages = "eight pages in turn",
+    }
 }
 
 /// Blocks for [`Way::Pages`] are multiples of this.
@@ -238,12 +223,6 @@ pub const PAGES: u64 = 8 * 4096;
 impl Way {
     /// All of them, the plain one first.
     pub const ALL: [Self; 3] = [Self::Plain, Self::Ahead, Self::Pages];
-
-    /// Its word, for the reading.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        ["lines", "prefetched lines", "eight pages in turn"][self as usize]
-    }
 }
 
 /// Which loop does the work.

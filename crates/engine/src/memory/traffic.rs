@@ -10,6 +10,7 @@ use super::loops::loop_of;
 use super::operation::{Choice, Job, Loop, Primitive, SCALAR, WRITTEN};
 use super::places::Places;
 use super::work::Work;
+use crate::reading::Verdict;
 use crate::sys::pages::Mapping;
 
 /// A dense walk goes by pieces of this size: a multiple of every mix's pattern (6 and 4 lines) and of
@@ -73,15 +74,17 @@ impl Moved {
             flops: self.flops - before.flops,
         }
     }
-}
 
-/// What was found when the arrays were looked at afterwards.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Verdict {
-    /// Words that were held against what they must be.
-    pub checked: u64,
-    /// Words that were not; a wrong sum of reads counts as one.
-    pub wrong: u64,
+    /// What both moved.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            read: self.read + other.read,
+            written: self.written + other.written,
+            line: self.line + other.line,
+            flops: self.flops + other.flops,
+        }
+    }
 }
 
 fn source(number: usize, word: usize) -> f64 {
@@ -273,7 +276,7 @@ impl Traffic {
         }
     }
 
-    /// Visits of a block of the size that was asked for.
+    /// Visits of a block of the given size.
     #[must_use]
     pub fn visits(&self) -> u64 {
         (self.visited + self.updated) * (self.block / self.work.block.min(self.block))

@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use super::crew;
+use super::allocation;
 use super::loops::{self, loop_of};
 use super::operation::{Choice, Isa, Primitive, Way};
 use super::traffic::Traffic;
 use super::work::Work;
 use crate::clock::now_ns;
+use crate::histogram::median;
 use crate::kernel::Error;
 use crate::team;
 
-/// What makes two readings alike: what is done, in which order and blocks, with which instructions if that was
-/// said, on which pages, on a set of which power of two, by how many threads.
+/// What makes two readings alike: what is done, in which order and blocks, with which instructions if they were
+/// given, on which pages, on a set of which power of two, by how many threads.
 type Kind = (Primitive, bool, u64, Option<Isa>, u8, u32, usize);
 
 static KNOWN: Mutex<BTreeMap<Kind, Evidence>> = Mutex::new(BTreeMap::new());
@@ -88,7 +89,7 @@ impl Evidence {
     }
 
     fn standings(&self) -> Vec<f64> {
-        self.loops.iter().map(|(_, shares)| crew::median(shares.clone()).unwrap_or(0.0)).collect()
+        self.loops.iter().map(|(_, shares)| median(shares.clone()).unwrap_or(0.0)).collect()
     }
 
     /// The loop that stands best; the first of equals, and of loops that nothing is known of.
@@ -155,7 +156,7 @@ fn rounds_of(traffic: &mut Traffic, candidates: &[Choice], rounds: usize) -> Vec
                 }
                 looks.push((traffic.visits() - before) as f64 / (now_ns() - begun) as f64);
             }
-            round[at] = crew::median(looks.clone()).unwrap_or(0.0);
+            round[at] = median(looks.clone()).unwrap_or(0.0);
         }
     }
     found
@@ -175,7 +176,7 @@ fn together(threads: &[Vec<Round>], rounds: usize, candidates: usize) -> Vec<Rou
 }
 
 /// The arrays of `threads` threads, each mapped and touched by a thread on the processor that will use it, and the
-/// loop that they are fastest with together: with the instructions asked for, or any that this machine has.
+/// loop that they are fastest with together: with the given instructions, or any that this machine has.
 ///
 /// Loops are timed on these arrays, because what is best in a smaller set, or for one thread, is not what is best
 /// in this one, where several share the memory's channels. What was seen is kept for later readings of the same
@@ -203,7 +204,7 @@ pub fn ready(work: Work, threads: usize, cpus: &[u64]) -> Result<(Vec<Traffic>, 
             (traffic, candidates, rounds)
         })
     })?;
-    let refused = |error: io::Error| crew::refused(work.pages, work.working_set, &error);
+    let refused = |error: io::Error| allocation::refused(work.pages, work.working_set, &error);
     let made = made.into_iter().collect::<io::Result<Vec<_>>>().map_err(refused)?;
     let candidates = made.first().map(|(_, candidates, _)| candidates.clone()).unwrap_or_default();
     let mut traffics = Vec::with_capacity(threads);

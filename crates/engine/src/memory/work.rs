@@ -1,10 +1,14 @@
 //! What traffic a thread is to make, as its parameters say it.
 
-use super::loops::{self, loop_of};
+use super::loops::{loop_of, wide};
 use super::operation::{Isa, Primitive};
-use crate::declare::{self, choice, chosen, integer};
-use crate::kernel::{Error, Parameter, Parameters};
+use crate::crew::processors;
+use crate::declare::{choice, choice_or, integer};
+use crate::kernel::Error;
+use crate::parameter::Role;
+use crate::sys::numa;
 use crate::sys::pages::Pages;
+use crate::{parameters, words};
 
 /// The traffic of one thread.
 #[derive(Debug, Clone, Copy)]
@@ -29,126 +33,187 @@ pub struct Work {
     pub node: Option<usize>,
 }
 
-const OPERATIONS: [&str; 12] =
-    ["read", "write", "nt_write", "copy", "scale", "add", "triad", "nt_copy", "nt_scale", "nt_add", "nt_triad", "mix"];
-const MIXES: [&str; 11] = ["1:0", "4:1", "3:1", "2:1", "3:2", "1:1", "0:1", "1:1-nt", "2:1-nt", "3:1-nt", "0:1-nt"];
 /// Blocks from this size on hold a mix's pattern within them; in shorter ones whole blocks take turns.
 const MIX_WITHIN: u64 = 4096;
 
-fn primitive_of(operation: &str, mix: &str) -> Option<Primitive> {
-    Some(match (operation, mix) {
-        ("read", _) | ("mix", "1:0") => Primitive::Read,
-        ("write", _) => Primitive::Write,
-        ("nt_write", _) | ("mix", "0:1" | "0:1-nt") => Primitive::NtWrite,
-        ("copy", _) => Primitive::Copy,
-        ("scale", _) => Primitive::Scale,
-        ("add", _) => Primitive::Add,
-        ("triad", _) => Primitive::Triad,
-        ("nt_copy", _) => Primitive::NtCopy,
-        ("nt_scale", _) => Primitive::NtScale,
-        ("nt_add", _) => Primitive::NtAdd,
-        ("nt_triad", _) => Primitive::NtTriad,
-        ("mix", "1:1") => Primitive::Update,
-        ("mix", "2:1") => Primitive::Mix21,
-        ("mix", "3:1") => Primitive::Mix31,
-        ("mix", "3:2") => Primitive::Mix32,
-        ("mix", "4:1") => Primitive::Mix41,
-        ("mix", "1:1-nt") => Primitive::NtMix11,
-        ("mix", "2:1-nt") => Primitive::NtMix21,
-        ("mix", "3:1-nt") => Primitive::NtMix31,
-        _ => return None,
-    })
+words! {
+    /// What is done at each place; STREAM's names.
+    pub enum Operation {
+        /// Adds up an array.
+        Read = "read",
+        /// Stores one value through the caches.
+        Write = "write",
+        /// Stores it past the caches.
+        NtWrite = "nt_write",
+        /// `a = b`.
+        Copy = "copy",
+        /// `a = s b`.
+        Scale = "scale",
+        /// `a = b + c`.
+        Add = "add",
+        /// `a = b + s c`.
+        Triad = "triad",
+        /// Likewise, each past the caches.
+        NtCopy = "nt_copy",
+        /// `a = s b`.
+        NtScale = "nt_scale",
+        /// `a = b + c`.
+        NtAdd = "nt_add",
+        /// `a = b + s c`.
+        NtTriad = "nt_triad",
+        /// Lines read and lines written in the proportion of [`Mix`].
+        Mix = "mix",
+    }
 }
 
-/// The processors to pin to.
-#[must_use]
-pub fn cpus() -> Parameter {
-    declare::cpus("processors to pin to, thread i to the i-th in turn; empty for all that are allowed")
+words! {
+    /// Lines read : lines written on the bus; a written line is read first, or with `-nt` written past the caches.
+    pub enum Mix {
+        /// Reads alone.
+        Reads = "1:0",
+        /// Four to one.
+        FourToOne = "4:1",
+        /// Three to one.
+        ThreeToOne = "3:1",
+        /// Two to one.
+        TwoToOne = "2:1",
+        /// Three to two.
+        ThreeToTwo = "3:2",
+        /// One to one.
+        OneToOne = "1:1",
+        /// Writes alone, which are always past the caches.
+        Writes = "0:1",
+        /// One to one.
+        NtOneToOne = "1:1-nt",
+        /// Two to one.
+        NtTwoToOne = "2:1-nt",
+        /// Three to one.
+        NtThreeToOne = "3:1-nt",
+        /// Writes alone.
+        NtWrites = "0:1-nt",
+    }
 }
 
-/// The pages and node of a working set.
-#[must_use]
-pub fn placement() -> Vec<Parameter> {
-    vec![
-        chosen(
-            "pages",
-            "page size: the base pages of the system, 2 MiB (reserved, else transparent) or 1 GiB (reserved)",
-            &Pages::WORDS,
-            "2m",
-        ),
-        integer("node", "NUMA node of the memory; -1 for that of its thread", "", (-1, 1023), -1),
-        integer("cpu_node", "NUMA node of the processors; -1 for any, or for those in cpus", "", (-1, 1023), -1),
-    ]
+words! {
+    /// Order of the places.
+    pub enum Pattern {
+        /// In turn.
+        Sequential = "sequential",
+        /// Each once a pass, in random order.
+        Random = "random",
+    }
 }
 
-/// Those of a thread's traffic; `working_set`, `pages` and `node` are declared apart.
-#[must_use]
-pub fn parameters(default_operation: &'static str) -> Vec<Parameter> {
-    vec![
-        chosen("operation", "what is done at each place; STREAM's names", &OPERATIONS, default_operation),
-        choice(
-            "mix",
-            "lines read : lines written on the bus, for operation mix: a written line is read first, or with -nt written past the caches; 0:1 is always so",
-            &MIXES,
-        ),
-        choice("pattern", "order of the places", &["sequential", "random"]),
-        integer("stride", "distance from one place to the next; 0 for no gaps between blocks", "B", (0, 1 << 40), 0),
-        integer("block", "bytes touched in turn at each place: 8, 16, 32 or a multiple of 64", "B", (8, 1 << 40), 64),
-        choice("isa", "instructions of the loop; auto takes the fastest by a short timing", &Isa::WORDS),
-    ]
+parameters! {
+    /// The traffic of a thread; `working_set`, `pages` and `node` are declared apart.
+    pub struct TrafficParameters {
+        operation: Operation = choice("what is done at each place; STREAM's names"),
+        mix: Mix = choice("lines read : lines written on the bus, for operation mix: a written line is read first, or with -nt written past the caches; 0:1 is always so"),
+        pattern: Pattern = choice("order of the places"),
+        stride: u64 = integer("distance from one place to the next; 0 for no gaps between blocks", "B", (0, 1 << 40), 0),
+        block: u64 = integer("bytes touched in turn at each place: 8, 16, 32 or a multiple of 64", "B", (8, 1 << 40), 64).role(Role::Size),
+        isa: Option<Isa> = choice_or("auto", "instructions of the loop; auto takes the fastest by a short timing"),
+    }
 }
 
-/// Reads the traffic from parameters; `working_set` is for the arrays of one thread together.
-///
-/// # Errors
-/// Usage: sizes that do not fit together, or instructions that this machine lacks.
-pub fn of(parameters: &Parameters, working_set: u64) -> Result<Work, Error> {
-    let (block, given) = (parameters.integer("block"), parameters.integer("stride"));
-    let stride = if given == 0 { block } else { given };
-    if !(matches!(block, 8 | 16 | 32) || block % 64 == 0) {
-        return Err(Error::usage(format!("block {block}: take 8, 16, 32 or a multiple of 64 bytes")));
+parameters! {
+    /// The pages and node of a working set, and the processors that work on it.
+    pub struct Placement {
+        pages: Pages = choice("page size: the base pages of the system, 2 MiB (reserved, else transparent) or 1 GiB (reserved)").default(Pages::Huge2M),
+        node: Option<usize> = integer("NUMA node of the memory; -1 for that of its thread", "", (-1, 1023), -1),
+        cpu_node: Option<usize> = integer("NUMA node of the processors; -1 for any, or for those in cpus", "", (-1, 1023), -1),
     }
-    if !(matches!(stride, 8 | 16 | 32) || stride % 64 == 0) || stride < block {
-        return Err(Error::usage(format!(
-            "stride {stride}: take 0, 8, 16, 32 or a multiple of 64 bytes that is at least the block ({block})"
-        )));
-    }
-    let (operation, mix) = (parameters.text("operation"), parameters.text("mix"));
-    let primitive = primitive_of(operation, mix)
-        .ok_or_else(|| Error::usage(format!("operation {operation} with mix {mix} is not one of the loops")))?;
-    let isa = Isa::of(parameters.text("isa"));
-    if let Some(isa) = isa.filter(|&isa| isa != Isa::Scalar && !loops::wide().contains(&isa)) {
-        return Err(Error::usage(format!("isa {}: this processor does not have it", isa.word())));
-    }
-    if let Some(isa) = isa.filter(|&isa| loop_of(primitive, isa.into(), 64).is_none()) {
-        return Err(Error::usage(format!("isa {}: there is no loop of it for {operation}; take auto", isa.word())));
-    }
-    let work = Work {
-        primitive,
-        isa,
-        random: parameters.text("pattern") == "random",
-        working_set,
-        stride,
-        block,
-        delay: parameters.integer("delay"),
-        pages: Pages::of(parameters.text("pages")),
-        node: parameters.node("node"),
-    };
-    if work.array_bytes() < stride.max(64) {
-        return Err(Error::usage(format!(
-            "working_set {working_set}: {} arrays with a stride of {stride} bytes need at least {}",
-            primitive.arrays(),
-            primitive.arrays() as u64 * stride.max(64)
-        )));
-    }
-    Ok(work)
 }
 
-impl Parameters {
-    /// The parameter called `name`, a NUMA node; none for -1 or where there is none.
-    #[must_use]
-    pub fn node(&self, name: &str) -> Option<usize> {
-        self.as_json().get(name).and_then(serde_json::Value::as_i64).and_then(|node| usize::try_from(node).ok())
+impl Placement {
+    /// The processors that were named; else those of `cpu_node` that are allowed, or all that are.
+    ///
+    /// # Errors
+    /// Usage, where the node has none.
+    pub fn processors(&self, named: &[u64]) -> Result<Vec<u64>, Error> {
+        let allowed = processors(named);
+        let Some(node) = self.cpu_node.filter(|_| named.is_empty()) else { return Ok(allowed) };
+        let found: Vec<_> = numa::processors(node).into_iter().filter(|cpu| allowed.contains(cpu)).collect();
+        if found.is_empty() {
+            return Err(Error::usage(format!(
+                "cpu_node {node}: this NUMA node has no processor that may be used here; `hwdyno machine` lists the nodes"
+            )));
+        }
+        Ok(found)
+    }
+}
+
+impl TrafficParameters {
+    fn primitive(&self) -> Primitive {
+        match self.operation {
+            Operation::Read => Primitive::Read,
+            Operation::Write => Primitive::Write,
+            Operation::NtWrite => Primitive::NtWrite,
+            Operation::Copy => Primitive::Copy,
+            Operation::Scale => Primitive::Scale,
+            Operation::Add => Primitive::Add,
+            Operation::Triad => Primitive::Triad,
+            Operation::NtCopy => Primitive::NtCopy,
+            Operation::NtScale => Primitive::NtScale,
+            Operation::NtAdd => Primitive::NtAdd,
+            Operation::NtTriad => Primitive::NtTriad,
+            Operation::Mix => match self.mix {
+                Mix::Reads => Primitive::Read,
+                Mix::FourToOne => Primitive::Mix41,
+                Mix::ThreeToOne => Primitive::Mix31,
+                Mix::TwoToOne => Primitive::Mix21,
+                Mix::ThreeToTwo => Primitive::Mix32,
+                Mix::OneToOne => Primitive::Update,
+                Mix::Writes | Mix::NtWrites => Primitive::NtWrite,
+                Mix::NtOneToOne => Primitive::NtMix11,
+                Mix::NtTwoToOne => Primitive::NtMix21,
+                Mix::NtThreeToOne => Primitive::NtMix31,
+            },
+        }
+    }
+
+    /// The traffic of a thread on `working_set` bytes for all its arrays, with a wait of `delay` cycles after each place.
+    ///
+    /// # Errors
+    /// Usage: sizes that do not fit together, or instructions that this machine lacks.
+    pub fn work(&self, placement: &Placement, working_set: u64, delay: u64) -> Result<Work, Error> {
+        let block = self.block;
+        let stride = if self.stride == 0 { block } else { self.stride };
+        if !(matches!(block, 8 | 16 | 32) || block % 64 == 0) {
+            return Err(Error::usage(format!("block {block}: take 8, 16, 32 or a multiple of 64 bytes")));
+        }
+        if !(matches!(stride, 8 | 16 | 32) || stride % 64 == 0) || stride < block {
+            return Err(Error::usage(format!(
+                "stride {stride}: take 0, 8, 16, 32 or a multiple of 64 bytes that is at least the block ({block})"
+            )));
+        }
+        let primitive = self.primitive();
+        if let Some(isa) = self.isa.filter(|&isa| isa != Isa::Scalar && !wide().contains(&isa)) {
+            return Err(Error::usage(format!("isa {}: this processor does not have it", isa.word())));
+        }
+        if let Some(isa) = self.isa.filter(|&isa| loop_of(primitive, isa.into(), 64).is_none()) {
+            let operation = self.operation.word();
+            return Err(Error::usage(format!("isa {}: there is no loop of it for {operation}; take auto", isa.word())));
+        }
+        let work = Work {
+            primitive,
+            isa: self.isa,
+            random: self.pattern == Pattern::Random,
+            working_set,
+            stride,
+            block,
+            delay,
+            pages: placement.pages,
+            node: placement.node,
+        };
+        if work.array_bytes() < stride.max(64) {
+            return Err(Error::usage(format!(
+                "working_set {working_set}: {} arrays with a stride of {stride} bytes need at least {}",
+                primitive.arrays(),
+                primitive.arrays() as u64 * stride.max(64)
+            )));
+        }
+        Ok(work)
     }
 }
 

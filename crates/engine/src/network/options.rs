@@ -2,23 +2,50 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crate::declare::{integer, interval_s, number, text};
-use crate::kernel::{Error, Parameter, Parameters};
+use crate::declare::{integer, number, text, Integer, Number, INTERVAL_S, RUNTIME};
+use crate::kernel::Error;
 use crate::network::reach;
 use crate::network::route;
 use crate::network::server::{Server, Serving};
+use crate::{parameters, words};
 
-/// Times that every measurement has, and where its server is.
-#[must_use]
-pub fn common() -> Vec<Parameter> {
-    vec![
-        text("server", "the other end; empty for a server of our own over loopback", ""),
-        integer("port", "the server's port", "", (1, 65_535), 5201),
-        number("runtime", "length of the timed region", "s", (0.01, 86_400.0), 1.0),
-        number("ramp_time", "run this long before anything is counted (iperf3's -O)", "s", (0.0, 3600.0), 0.0),
-        interval_s(),
-    ]
+words! {
+    /// What carries streams and round trips.
+    pub enum Protocol {
+        /// A stream of bytes.
+        Tcp = "tcp",
+        /// Datagrams.
+        Udp = "udp",
+    }
 }
+
+words! {
+    /// Where streams go.
+    pub enum Direction {
+        /// From here.
+        Up = "up",
+        /// To here.
+        Down = "down",
+        /// Both at once.
+        Both = "both",
+    }
+}
+
+parameters! {
+    /// Times that every measurement has, and where its server is.
+    pub struct TestParameters {
+        server: String = text("the other end; empty for a server of our own over loopback", ""),
+        port: u16 = PORT,
+        runtime: f64 = RUNTIME.within(0.01, 86_400.0),
+        ramp_time: f64 = RAMP_TIME.means("run this long before anything is counted (iperf3's -O)"),
+        interval_s: f64 = INTERVAL_S,
+    }
+}
+
+/// Where a server listens; iperf3's own by default.
+pub const PORT: Integer = integer("the server's port", "", (1, 65_535), 5201);
+/// What is run before anything is counted.
+pub const RAMP_TIME: Number = number("run this long before anything is counted", "s", (0.0, 3600.0), 0.0);
 
 /// The other end: a server somewhere, or one of our own that lives as long as this.
 pub struct Target {
@@ -29,11 +56,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// Finds the server that was asked for, or makes one.
-    pub fn of(parameters: &Parameters) -> Result<Self, Error> {
-        let server = parameters.text("server");
-        if !server.is_empty() {
-            let address = reach::resolve(server, parameters.integer("port") as u16)?;
+    /// Finds the server that is named, or makes one.
+    pub fn of(test: &TestParameters) -> Result<Self, Error> {
+        if !test.server.is_empty() {
+            let address = reach::resolve(&test.server, test.port)?;
             return Ok(Self { address, _own: None });
         }
         let bind = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

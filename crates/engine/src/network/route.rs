@@ -26,29 +26,29 @@ fn own_address(address: IpAddr) -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip().to_canonical())
 }
 
-/// What is told of the way to `address`: its interface with the speed that it states, or, where nothing leaves this
+/// Adds what is known of the way to `address`: its interface with the speed that it states, or, where nothing leaves this
 /// machine, the bandwidth of a copy through memory.
-pub fn describe(address: IpAddr, told: &mut Map<String, Value>) {
+pub fn describe(address: IpAddr, details: &mut Map<String, Value>) {
     if stays_here(address) {
-        told.insert("interface".into(), json!("lo"));
+        details.insert("interface".into(), json!("lo"));
         if let Some(bytes_s) = copy_bytes_s() {
-            told.insert("copy_bytes_s".into(), json!(bytes_s));
+            details.insert("copy_bytes_s".into(), json!(bytes_s));
         }
         return;
     }
     let tree = Tree::open("/".as_ref());
     let Some(name) = leading_to(&tree, &address.to_canonical().to_string()) else { return };
-    told.insert("interface_mtu_bytes".into(), json!(tree.number::<u64>(&format!("{NET}/{name}/mtu"))));
-    told.insert("interface_driver".into(), json!(tree.leads_to(&format!("{NET}/{name}/device/driver"))));
+    details.insert("interface_mtu_bytes".into(), json!(tree.number::<u64>(&format!("{NET}/{name}/mtu"))));
+    details.insert("interface_driver".into(), json!(tree.leads_to(&format!("{NET}/{name}/device/driver"))));
     // Bonds, bridges and VLANs are no devices themselves, but stand on some; a veth, a tun or a dummy stands on none.
     let stands_on_devices = tree.list(&format!("{NET}/{name}")).iter().any(|entry| {
         let lower = entry.strip_prefix("lower_");
         lower.is_some_and(|lower| tree.exists(&format!("{NET}/{lower}/device")))
     });
     let wire = stands_on_devices || tree.exists(&format!("{NET}/{name}/device"));
-    told.insert("interface_virtual".into(), json!(!wire));
-    told.insert("interface_bits_s".into(), json!(bits_s(&tree, &name)));
-    told.insert("interface".into(), json!(name));
+    details.insert("interface_virtual".into(), json!(!wire));
+    details.insert("interface_bits_s".into(), json!(bits_s(&tree, &name)));
+    details.insert("interface".into(), json!(name));
 }
 
 /// Payload that one core copies a second, from one buffer of a few MiB to another: measured once a process, because it

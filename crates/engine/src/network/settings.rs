@@ -4,6 +4,7 @@ use serde_json::{json, Map, Value};
 
 use crate::sys::datagrams::{LARGEST_DATAGRAM, MOST_SEGMENTS};
 use crate::sys::net::Options;
+use crate::words;
 
 /// What a reader takes at once, and is woken for: woken for each segment, both ends together spend a quarter more on a
 /// byte. Of the powers of two it was the fastest with an L2 cache of 2 MiB.
@@ -17,16 +18,16 @@ const LONGEST_S: f64 = 86_400.0;
 /// Seconds, microseconds and the number of a datagram stand in its first bytes.
 pub const HEADER_BYTES: usize = 16;
 
-/// How datagrams are handed to the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Handing {
-    /// One call each, as iperf3 does.
-    Plain,
-    /// Many a call (`sendmmsg`, `recvmmsg`).
-    #[default]
-    Batched,
-    /// One buffer that the kernel (or the interface) cuts up (`UDP_SEGMENT`, `UDP_GRO`).
-    Segmented,
+words! {
+    /// How datagrams are handed to the kernel.
+    pub enum Handing {
+        /// Many a call (`sendmmsg`, `recvmmsg`).
+        Batched = "batched",
+        /// One call each, as iperf3 does.
+        Plain = "plain",
+        /// One buffer that the kernel (or the interface) cuts up (`UDP_SEGMENT`, `UDP_GRO`).
+        Segmented = "segmented",
+    }
 }
 
 /// Round trips beside the streams, or instead of them; only our own server knows them.
@@ -81,7 +82,7 @@ pub struct Settings {
     pub counters_64: bool,
     /// The client wants the server's output.
     pub wants_output: bool,
-    /// Round trips, where asked for.
+    /// Round trips, if any.
     pub echo: Option<Echo>,
 }
 
@@ -98,7 +99,7 @@ impl Default for Settings {
             socket: Options::default(),
             zero_copy: false,
             skip_rx_copy: false,
-            handing: Handing::default(),
+            handing: Handing::Batched,
             runtime_s: 1.0,
             omit_s: 0.0,
             bytes: 0,
@@ -120,7 +121,7 @@ impl Settings {
     /// Memory that a server needs for the streams of this test, at most: blocks, batches and socket buffers, bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        /// What a socket's two buffers may hold where nothing else is asked for (the kernel's own limits bound the rest).
+        /// What a socket's two buffers may hold unless another size is set (the kernel's own limits bound the rest).
         const SOCKET_BYTES: usize = 512 << 10;
         let own = if self.udp {
             32 * self.block.max(2048) + LARGEST_DATAGRAM * 4
@@ -154,24 +155,24 @@ impl Settings {
     /// As a client's parameters. Real seconds stand in `hwdyno` for our own server: iperf3 takes whole ones.
     #[must_use]
     pub fn to_parameters(&self) -> Value {
-        let mut told = Map::new();
-        told.insert(if self.udp { "udp" } else { "tcp" }.into(), json!(true));
-        told.insert("omit".into(), json!(self.omit_s as u64));
+        let mut fields = Map::new();
+        fields.insert(if self.udp { "udp" } else { "tcp" }.into(), json!(true));
+        fields.insert("omit".into(), json!(self.omit_s as u64));
         // A server of iperf3 gives up some time after this; only the client decides the end.
-        told.insert("time".into(), json!(if self.by_amount() { 0 } else { self.runtime_s.ceil() as u64 + 1 }));
-        told.insert("num".into(), json!(self.bytes));
-        told.insert("blockcount".into(), json!(self.blocks));
-        told.insert("parallel".into(), json!(self.streams));
-        told.insert("len".into(), json!(self.block));
-        told.insert("pacing_timer".into(), json!(1000));
-        told.insert("client_version".into(), json!("3.12"));
+        fields.insert("time".into(), json!(if self.by_amount() { 0 } else { self.runtime_s.ceil() as u64 + 1 }));
+        fields.insert("num".into(), json!(self.bytes));
+        fields.insert("blockcount".into(), json!(self.blocks));
+        fields.insert("parallel".into(), json!(self.streams));
+        fields.insert("len".into(), json!(self.block));
+        fields.insert("pacing_timer".into(), json!(1000));
+        fields.insert("client_version".into(), json!("3.12"));
         if self.down {
-            told.insert(if self.up { "bidirectional" } else { "reverse" }.into(), json!(true));
+            fields.insert(if self.up { "bidirectional" } else { "reverse" }.into(), json!(true));
         }
         let options = &self.socket;
         let mut given = |name: &str, holds: bool, value: Value| {
             if holds {
-                told.insert(name.into(), value);
+                fields.insert(name.into(), value);
             }
         };
         given("nodelay", options.nodelay, json!(true));
@@ -196,27 +197,27 @@ impl Settings {
                 json!({"udp": echo.udp, "connect": echo.connect, "spin": echo.spin, "message": echo.message}),
             );
         }
-        told.insert("hwdyno".into(), Value::Object(own));
-        Value::Object(told)
+        fields.insert("hwdyno".into(), Value::Object(own));
+        Value::Object(fields)
     }
 
-    /// From a client's parameters, each held within what a server can bear; what is wrong, in a sentence.
-    pub fn from_parameters(told: &Value) -> Result<Self, String> {
-        let number = |name: &str| told.get(name).and_then(Value::as_f64).filter(|n| n.is_finite()).unwrap_or(0.0);
+    /// From a client's parameters, each within a server's limits; the error says what is wrong.
+    pub fn from_parameters(fields: &Value) -> Result<Self, String> {
+        let number = |name: &str| fields.get(name).and_then(Value::as_f64).filter(|n| n.is_finite()).unwrap_or(0.0);
         let whole = |name: &str| number(name).max(0.0) as u64;
-        let flag = |name: &str| told.get(name).is_some_and(|v| v.as_bool().unwrap_or_else(|| v.as_f64() > Some(0.0)));
+        let flag = |name: &str| fields.get(name).is_some_and(|v| v.as_bool().unwrap_or_else(|| v.as_f64() > Some(0.0)));
         if flag("sctp") {
             return Err("SCTP is not served".into());
         }
         let udp = flag("udp");
-        let own = told.get("hwdyno");
+        let own = fields.get("hwdyno");
         let echo = own.and_then(|own| own.get("echo")).map(|echo| Echo {
             udp: echo["udp"].as_bool().unwrap_or(false),
             connect: echo["connect"].as_bool().unwrap_or(false),
             spin: echo["spin"].as_bool().unwrap_or(false),
             message: (echo["message"].as_u64().unwrap_or(64) as usize).clamp(1, LARGEST_DATAGRAM),
         });
-        let parallel = if told.get("parallel").is_none() { 1 } else { whole("parallel") as usize };
+        let parallel = if fields.get("parallel").is_none() { 1 } else { whole("parallel") as usize };
         if parallel > MOST_STREAMS || (parallel == 0 && echo.is_none()) {
             return Err(format!("{parallel} streams; 1 to {MOST_STREAMS} are served"));
         }
@@ -232,11 +233,11 @@ impl Settings {
             }
             block => block,
         };
-        let seconds = |name: &str, told: f64| {
-            own.and_then(|own| own.get(name)).and_then(Value::as_f64).unwrap_or(told).clamp(0.0, LONGEST_S)
+        let seconds = |name: &str, whole: f64| {
+            own.and_then(|own| own.get(name)).and_then(Value::as_f64).unwrap_or(whole).clamp(0.0, LONGEST_S)
         };
-        let said = |name: &str| own.is_some_and(|own| own[name].as_bool() == Some(true));
-        let congestion = told.get("congestion").and_then(Value::as_str).unwrap_or("");
+        let switched_on = |name: &str| own.is_some_and(|own| own[name].as_bool() == Some(true));
+        let congestion = fields.get("congestion").and_then(Value::as_str).unwrap_or("");
         Ok(Self {
             udp,
             streams: parallel,
@@ -254,7 +255,7 @@ impl Settings {
             },
             zero_copy: flag("zerocopy"),
             skip_rx_copy: flag("skip_rx_copy"),
-            handing: match (said("segmented"), said("plain")) {
+            handing: match (switched_on("segmented"), switched_on("plain")) {
                 (true, _) => Handing::Segmented,
                 (_, true) => Handing::Plain,
                 _ => Handing::Batched,
@@ -295,9 +296,9 @@ mod tests {
 
     #[test]
     fn iperf3s_own_parameters_are_read() {
-        let told = json!({"tcp": true, "omit": 1, "time": 10, "num": 0, "blockcount": 0, "parallel": 4, "reverse": true,
+        let fields = json!({"tcp": true, "omit": 1, "time": 10, "num": 0, "blockcount": 0, "parallel": 4, "reverse": true,
                           "len": 131_072, "pacing_timer": 1000, "client_version": "3.12", "congestion": "cubic"});
-        let read = Settings::from_parameters(&told).unwrap();
+        let read = Settings::from_parameters(&fields).unwrap();
         assert_eq!((read.streams, read.up, read.down, read.runtime_s as u32), (4, false, true, 10));
         assert_eq!(read.socket.congestion, "cubic");
         assert_eq!(Settings::from_parameters(&json!({"tcp": true})).unwrap().streams, 1);
@@ -305,7 +306,7 @@ mod tests {
 
     #[test]
     fn what_a_server_cannot_bear_is_refused() {
-        for told in [
+        for fields in [
             json!({"tcp": true, "parallel": 100_000}),
             json!({"tcp": true, "parallel": 0}),
             json!({"udp": true, "parallel": 1, "len": 70_000}),
@@ -313,7 +314,7 @@ mod tests {
             json!({"tcp": true, "parallel": 1, "len": 1e18}),
             json!({"sctp": true, "parallel": 1}),
         ] {
-            assert!(Settings::from_parameters(&told).is_err(), "{told}");
+            assert!(Settings::from_parameters(&fields).is_err(), "{fields}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The loops of one TCP stream: send as fast as asked, or take all that comes.
+//! The loops of one TCP stream: send at a rate or as fast as it goes, or take all that comes.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -16,44 +16,32 @@ use crate::storage::results::counters::{Device, Snapshot};
 use crate::storage::results::metrics::Metrics;
 use crate::sys::filesystem::free_bytes;
 use crate::sys::names;
-use crate::team;
+use crate::{team, words};
 
 /// Directories below each directory of the tree.
 const BRANCHES: u64 = 4;
 /// Consecutive faults that end a thread's run.
 const FAULTS_IN_A_ROW: u32 = 1000;
 
-/// The operation that is timed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    /// Create a file and write it.
-    Create,
-    /// Read its attributes.
-    Stat,
-    /// Open and close it.
-    Open,
-    /// List a whole directory.
-    Readdir,
-    /// Rename it within its directory.
-    Rename,
-    /// Remove it.
-    Unlink,
+words! {
+    /// The operation that is timed.
+    pub enum Operation {
+        /// Create a file and write it.
+        Create = "create": Writes,
+        /// Read its attributes.
+        Stat = "stat": Reads,
+        /// Open and close it.
+        Open = "open": Reads,
+        /// List a whole directory.
+        Readdir = "readdir": Reads,
+        /// Rename it within its directory.
+        Rename = "rename": Writes,
+        /// Remove it.
+        Unlink = "unlink": Writes,
+    }
 }
 
 impl Operation {
-    /// The operation of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Self {
-        match name {
-            "create" => Self::Create,
-            "open" => Self::Open,
-            "readdir" => Self::Readdir,
-            "rename" => Self::Rename,
-            "unlink" => Self::Unlink,
-            _ => Self::Stat,
-        }
-    }
-
     fn consumes(self) -> bool {
         matches!(self, Self::Create | Self::Unlink)
     }
@@ -66,8 +54,6 @@ pub struct MetadataJob {
     pub path: PathBuf,
     /// The operation that is timed.
     pub operation: Operation,
-    /// The name of `operation`.
-    pub name: &'static str,
     /// Files a thread.
     pub files: u64,
     /// Length of each, B.
@@ -302,7 +288,8 @@ impl MetadataJob {
         let Some(metrics) = all else { return reading };
         reading.elapsed_s = (metrics.ended_ns - metrics.began_ns) as f64 / 1e9;
         let [direction, _] = &metrics.directions;
-        let mut stream = Stream { name: self.name.into(), operations: direction.total.count(), ..Stream::default() };
+        let mut stream =
+            Stream { name: self.operation.word().into(), operations: direction.total.count(), ..Stream::default() };
         stream.add_latency("total", &direction.total);
         reading.streams.push(stream);
         reading.samples = Samples {
@@ -312,7 +299,7 @@ impl MetadataJob {
         };
         for fault in &metrics.faults {
             reading.faults.push(Fault {
-                operation: self.name.into(),
+                operation: self.operation.word().into(),
                 errno: fault.errno,
                 says: std::io::Error::from_raw_os_error(fault.errno).to_string(),
                 count: fault.count,
@@ -338,22 +325,13 @@ impl MetadataJob {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::declare::Words;
     use crate::storage::scratch::Scratch;
 
-    const ALL: [(&str, Operation); 6] = [
-        ("create", Operation::Create),
-        ("stat", Operation::Stat),
-        ("open", Operation::Open),
-        ("readdir", Operation::Readdir),
-        ("rename", Operation::Rename),
-        ("unlink", Operation::Unlink),
-    ];
-
-    fn names(path: PathBuf, (name, operation): (&'static str, Operation)) -> MetadataJob {
+    fn names(path: PathBuf, operation: Operation) -> MetadataJob {
         MetadataJob {
             path,
             operation,
-            name,
             files: 50,
             size: 100,
             depth: 1,
@@ -372,13 +350,13 @@ mod tests {
         let scratch = Scratch::new("names");
         fs::create_dir(scratch.path("here")).unwrap();
         fs::write(scratch.path("here").join("mine"), "x").unwrap();
-        for chosen in ALL {
+        for &(chosen, _, _) in Operation::ALL {
             for shared in [false, true] {
                 for sync in [false, true] {
                     let mut names = names(scratch.path("here"), chosen);
                     (names.shared, names.sync_file, names.sync_directory) = (shared, sync, sync);
                     let reading = names.run(&Stop::new()).unwrap();
-                    let expected = if chosen.1 == Operation::Readdir { 8 } else { 100 };
+                    let expected = if chosen == Operation::Readdir { 8 } else { 100 };
                     assert_eq!((reading.streams[0].operations, reading.faults.len()), (expected, 0), "{names:?}");
                     assert_eq!(reading.streams[0].latency_ns["total"]["count"], expected, "{names:?}");
                     assert_eq!(fs::read_dir(scratch.path("here")).unwrap().count(), 1, "{names:?}");
@@ -391,16 +369,16 @@ mod tests {
     fn it_goes_on_while_time_lasts_and_stops_when_asked() {
         let scratch = Scratch::new("names-time");
         fs::create_dir(scratch.path("here")).unwrap();
-        for chosen in [ALL[1], ALL[4]] {
+        for chosen in [Operation::Stat, Operation::Rename] {
             let mut names = names(scratch.path("here"), chosen);
             names.runtime_s = 0.1;
             assert!(names.run(&Stop::new()).unwrap().streams[0].operations > 100);
         }
         let stop = Stop::new();
         stop.set();
-        let reading = names(scratch.path("here"), ALL[0]).run(&stop).unwrap();
+        let reading = names(scratch.path("here"), Operation::Create).run(&stop).unwrap();
         assert!(reading.interrupted && reading.streams[0].operations <= 2);
         assert_eq!(fs::read_dir(scratch.path("here")).unwrap().count(), 0);
-        assert!(names(scratch.path("nowhere"), ALL[0]).run(&Stop::new()).is_err());
+        assert!(names(scratch.path("nowhere"), Operation::Create).run(&Stop::new()).is_err());
     }
 }

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::memory::Region;
 use super::pages::page_size;
+use crate::words;
 
 /// What the system may be told about later accesses.
 pub use rustix::fs::Advice;
@@ -20,16 +21,16 @@ pub use rustix::fs::Advice;
 /// What one read or write system call moves at most: 2 GiB less a page (read(2), `MAX_RW_COUNT`).
 pub const LARGEST_CALL: u64 = 0x7FFF_F000;
 
-/// How durable a write is when its call returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durable {
-    /// Whenever the system comes to it.
-    #[default]
-    Later,
-    /// Its data is (`O_DSYNC`).
-    Data,
-    /// So is all that describes the file (`O_SYNC`).
-    Whole,
+words! {
+    /// How durable a write is when its call returns.
+    pub enum Durable {
+        /// Whenever the system comes to it.
+        Later = "none",
+        /// So is all that describes the file (`O_SYNC`).
+        Whole = "sync",
+        /// Its data is (`O_DSYNC`).
+        Data = "dsync",
+    }
 }
 
 /// Opens a file that exists, past the page cache if `direct`.

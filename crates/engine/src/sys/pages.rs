@@ -5,6 +5,7 @@ use std::io;
 use std::ptr::NonNull;
 
 use super::filesystem::available_memory;
+use crate::words;
 
 /// The system's page size.
 #[must_use]
@@ -12,34 +13,20 @@ pub fn page_size() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// Which pages to ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pages {
-    /// The system's base pages (4 KiB on x86-64), with transparent huge pages refused.
-    Base,
-    /// 2 MiB: reserved ones where there are enough, else transparent ones.
-    Huge2M,
-    /// 1 GiB, reserved.
-    Huge1G,
+words! {
+    /// Which pages to ask for.
+    pub enum Pages {
+        /// The system's base pages (4 KiB on x86-64), with transparent huge pages refused.
+        Base = "4k",
+        /// 2 MiB: reserved ones where there are enough, else transparent ones.
+        Huge2M = "2m",
+        /// 1 GiB, reserved.
+        Huge1G = "1g",
+    }
 }
 
 const MIB2: usize = 2 << 20;
 const GIB: usize = 1 << 30;
-
-impl Pages {
-    /// The words for them, as parameters name them.
-    pub const WORDS: [&'static str; 3] = ["4k", "2m", "1g"];
-
-    /// The pages that `word` names; base pages for any other word.
-    #[must_use]
-    pub fn of(word: &str) -> Self {
-        match word {
-            "2m" => Self::Huge2M,
-            "1g" => Self::Huge1G,
-            _ => Self::Base,
-        }
-    }
-}
 
 /// A private mapping; given back when dropped.
 pub struct Mapping {
@@ -144,7 +131,7 @@ impl Mapping {
         self.length
     }
 
-    /// How many of its bytes lie on huge pages now, by `/proc/self/smaps`; none where that is not told.
+    /// How many of its bytes lie on huge pages now, by `/proc/self/smaps`; none where that is unknown.
     #[must_use]
     pub fn huge_bytes(&self) -> Option<u64> {
         if self.reserved {

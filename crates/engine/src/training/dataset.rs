@@ -5,52 +5,45 @@ use std::path::{Path, PathBuf};
 use super::random::Mersenne;
 use super::sink::{Halt, Sink};
 use super::{hdf5, image, npz, parquet, tfrecord};
-use crate::kernel::{Error, Parameters};
+use crate::declare::{choice, integer, number, required, text};
+use crate::kernel::Error;
+use crate::parameter::Role;
+use crate::{parameters, words};
 
-/// A file format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the formats' own names")]
-pub enum Format {
-    Npz,
-    Npy,
-    Tfrecord,
-    Hdf5,
-    Jpeg,
-    Png,
-    Csv,
-    Binary,
-    Parquet,
+words! {
+    /// A file format; its word is also the ending of its files.
+    #[allow(missing_docs, reason = "the formats' own names")]
+    pub enum Format {
+        Npz = "npz",
+        Npy = "npy",
+        Tfrecord = "tfrecord",
+        Hdf5 = "hdf5",
+        Jpeg = "jpeg",
+        Png = "png",
+        Csv = "csv",
+        Binary = "bin",
+        Parquet = "parquet",
+    }
 }
 
-/// Every format with its name, which is also the ending of its files.
-pub const FORMATS: [(&str, Format); 9] = [
-    ("npz", Format::Npz),
-    ("npy", Format::Npy),
-    ("tfrecord", Format::Tfrecord),
-    ("hdf5", Format::Hdf5),
-    ("jpeg", Format::Jpeg),
-    ("png", Format::Png),
-    ("csv", Format::Csv),
-    ("bin", Format::Binary),
-    ("parquet", Format::Parquet),
-];
+parameters! {
+    /// What says how a data set lies on disk.
+    pub struct DatasetParameters {
+        path: PathBuf = required("data folder; the files are below its `train`"),
+        format: Format = choice("format of the files"),
+        files: u64 = integer("how many files", "", (0, 1 << 32), 168),
+        samples_per_file: u64 = integer("samples in each file", "", (0, 1 << 40), 1),
+        record_bytes: f64 = number("mean size of a sample", "B", (0.0, 1e12), 146_600_628.0).role(Role::Size),
+        record_bytes_stdev: f64 = number("standard deviation of that size", "B", (0.0, 1e12), 0.0),
+        subfolders: u64 = integer("folders that the files are dealt to; 0 for none", "", (0, 1 << 20), 0),
+        prefix: String = text("how file names begin", "img"),
+        seed: u32 = integer("seeds sizes and content (DLIO has 10)", "", (0, 0xFFFF_FFFF), 10),
+        row_group: u64 = integer("parquet: rows in a group; 0 for one group", "", (0, 1 << 40), 0),
+        columns: u64 = integer("parquet: columns that share a row", "", (0, 10_000), 1),
+    }
+}
 
 impl Format {
-    /// The format called `name`.
-    pub fn named(name: &str) -> Result<Self, Error> {
-        FORMATS
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, format)| *format)
-            .ok_or_else(|| Error::usage(format!("no format is called '{name}'")))
-    }
-
-    /// Its name, which is also the ending of its files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        FORMATS.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
-    }
-
     /// Whether a loader fetches single samples out of a file, rather than whole files.
     #[must_use]
     pub fn by_sample(self) -> bool {
@@ -86,21 +79,22 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// From the parameters of a kernel that declares them.
-    pub fn of(parameters: &Parameters) -> Result<Self, Error> {
-        Ok(Self {
-            folder: PathBuf::from(parameters.text("path")),
-            format: Format::named(parameters.text("format"))?,
-            files: parameters.integer("files"),
-            samples: parameters.integer("samples_per_file").max(1),
-            record: parameters.number("record_bytes"),
-            stdev: parameters.number("record_bytes_stdev"),
-            subfolders: parameters.integer("subfolders"),
-            prefix: parameters.text("prefix").to_string(),
-            seed: parameters.integer("seed") as u32,
-            group: parameters.integer("row_group"),
-            columns: parameters.integer("columns"),
-        })
+    /// The one that these parameters say.
+    #[must_use]
+    pub fn of(parameters: &DatasetParameters) -> Self {
+        Self {
+            folder: parameters.path.clone(),
+            format: parameters.format,
+            files: parameters.files,
+            samples: parameters.samples_per_file.max(1),
+            record: parameters.record_bytes,
+            stdev: parameters.record_bytes_stdev,
+            subfolders: parameters.subfolders,
+            prefix: parameters.prefix.clone(),
+            seed: parameters.seed,
+            group: parameters.row_group,
+            columns: parameters.columns,
+        }
     }
 
     /// Where file `number` stands.
@@ -111,7 +105,7 @@ impl Layout {
             "{}_{number:0width$}_of_{}.{}",
             self.prefix,
             self.files,
-            self.format.name(),
+            self.format.word(),
             width = digits(self.files)
         );
         let train = self.folder.join("train");
@@ -231,7 +225,7 @@ pub fn list(folder: &Path, format: Format) -> Result<(Vec<PathBuf>, Vec<PathBuf>
             if is_folder && depth_left > 0 {
                 depth_left -= 1;
                 folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == format.name()) {
+            } else if path.extension().is_some_and(|ending| ending == format.word()) {
                 files.push(path);
             } else if !is_folder {
                 others.push(path);

@@ -14,20 +14,32 @@ use crate::histogram::Histogram;
 use crate::kernel::Stop;
 use crate::reading::CpuTime;
 use crate::rng::{mix, Rng};
-use crate::{cpu_time, sys};
+use crate::{cpu_time, sys, words};
 
-/// A kind of user: tokens of context and of answer, and the time to think between turns, s.
+words! {
+    /// A kind of user.
+    pub enum UserKind {
+        /// Asks and is answered shortly.
+        Chatbot = "chatbot",
+        /// Has much context and long answers.
+        Coding = "coding",
+        /// Reads long documents.
+        Document = "document",
+    }
+}
+
+/// What a kind of user does: tokens of context and of answer, and the time to think between turns, s.
 struct Shape {
-    name: &'static str,
     context: (u64, u64),
     answer: (u64, u64),
     think_s: (f64, f64),
 }
 
+/// In the order of [`UserKind`].
 const SHAPES: [Shape; 3] = [
-    Shape { name: "chatbot", context: (512, 4096), answer: (50, 200), think_s: (0.1, 0.5) },
-    Shape { name: "coding", context: (4096, 25_000), answer: (100, 500), think_s: (0.2, 1.0) },
-    Shape { name: "document", context: (4096, 16_384), answer: (200, 800), think_s: (0.3, 1.5) },
+    Shape { context: (512, 4096), answer: (50, 200), think_s: (0.1, 0.5) },
+    Shape { context: (4096, 25_000), answer: (100, 500), think_s: (0.2, 1.0) },
+    Shape { context: (4096, 16_384), answer: (200, 800), think_s: (0.3, 1.5) },
 ];
 /// A conversation goes on with this probability after each turn.
 const GOES_ON: f64 = 0.8;
@@ -42,8 +54,8 @@ pub struct Traffic {
     pub bytes_per_token: u64,
     /// Context tokens are this share of the real ones.
     pub scale: f64,
-    /// `mixed` or one of the kinds.
-    pub kind: String,
+    /// Of what kind all are; mixed for none.
+    pub kind: Option<UserKind>,
     /// Turns of a conversation at most.
     pub turns: u64,
     /// Tokens generated a read of the turn's entry.
@@ -60,7 +72,7 @@ pub struct Traffic {
 
 /// What one user did.
 #[derive(Default)]
-pub struct Told {
+pub struct Tally {
     /// Storage's time of each entry read and written.
     pub read: Histogram,
     /// As above.
@@ -89,7 +101,7 @@ pub struct Told {
     pub cpu: CpuTime,
 }
 
-impl Told {
+impl Tally {
     /// Adds another user's.
     pub fn merge(&mut self, other: &Self) {
         self.read.merge(&other.read);
@@ -138,7 +150,7 @@ struct User<'a> {
     number: u64,
     /// Entries that he has made so far.
     made: u64,
-    told: Told,
+    tally: Tally,
 }
 
 /// Tokens of an entry at the traffic's scale.
@@ -153,13 +165,13 @@ fn entry_bytes(traffic: &Traffic, tokens: u64) -> u64 {
 
 /// Serves user `number` until the time is over, and tells what he did.
 #[must_use]
-pub fn serve(service: &Service<'_>, number: u64, buffers: Buffers) -> Told {
+pub fn serve(service: &Service<'_>, number: u64, buffers: Buffers) -> Tally {
     let seed = service.traffic.seed.wrapping_mul(0x1_0001).wrapping_add(number);
-    let mut user = User { service, buffers, rng: Rng::new(mix(seed)), number, made: 0, told: Told::default() };
+    let mut user = User { service, buffers, rng: Rng::new(mix(seed)), number, made: 0, tally: Tally::default() };
     let before = cpu_time::of_this_thread();
     user.talk();
-    user.told.cpu = cpu_time::of_this_thread().since(before);
-    user.told
+    user.tally.cpu = cpu_time::of_this_thread().since(before);
+    user.tally
 }
 
 impl User<'_> {
@@ -182,8 +194,8 @@ impl User<'_> {
 
     fn talk(&mut self) {
         let traffic = self.service.traffic;
-        let chosen = SHAPES.iter().position(|shape| shape.name == traffic.kind);
-        let shape = &SHAPES[chosen.unwrap_or_else(|| self.rng.below(SHAPES.len() as u64) as usize)];
+        let kind = traffic.kind.map(|kind| kind as usize);
+        let shape = &SHAPES[kind.unwrap_or_else(|| self.rng.below(SHAPES.len() as u64) as usize)];
         let (context, answer) = (self.between(shape.context), self.between(shape.answer));
         let think_s = shape.think_s.0 + (shape.think_s.1 - shape.think_s.0) * self.rng.share();
         let mut turns: Vec<u64> = Vec::new();
@@ -200,9 +212,9 @@ impl User<'_> {
                 return;
             }
             self.pause(generated as f64 * traffic.token_s);
-            self.told.request.record(now_ns() - begun);
-            self.told.requests += 1;
-            self.told.tokens += generated;
+            self.tally.request.record(now_ns() - begun);
+            self.tally.requests += 1;
+            self.tally.tokens += generated;
             turns.push(self.id(self.made));
         }
     }
@@ -211,7 +223,7 @@ impl User<'_> {
         (self.number << 32) | made
     }
 
-    /// One turn: what was said before is read, the new entry written and read while tokens are generated.
+    /// One turn: what the turns before have left is read, the new entry written and read while tokens are generated.
     fn turn(&mut self, before: &[u64], tokens: u64, generated: u64) -> Result<(), ()> {
         for id in before {
             self.fetch(*id)?;
@@ -219,7 +231,7 @@ impl User<'_> {
         self.made += 1;
         let id = self.id(self.made);
         self.keep(id, entry_bytes(self.service.traffic, tokens))?;
-        self.told.prefilled += scaled(self.service.traffic, tokens);
+        self.tally.prefilled += scaled(self.service.traffic, tokens);
         if tokens < PREFILL_ONLY {
             for _ in 0..=generated.div_ceil(self.service.traffic.decode_batch) {
                 self.fetch(id)?;
@@ -235,14 +247,14 @@ impl User<'_> {
         }
         let service = self.service;
         let Some((bytes, data)) = service.tiers.hold(id) else {
-            self.told.misses += 1;
+            self.tally.misses += 1;
             return Ok(());
         };
         if let Some(data) = data {
             // what a copy to an accelerator would read
             std::hint::black_box(crc32c::crc32c(&data));
-            self.told.memory_hits += 1;
-            self.told.memory_read += bytes;
+            self.tally.memory_hits += 1;
+            self.tally.memory_read += bytes;
             service.tiers.release(id);
             return Ok(());
         }
@@ -250,15 +262,15 @@ impl User<'_> {
         service.tiers.release(id);
         match answer {
             Ok(took) => {
-                self.told.read.record(took);
-                self.told.storage_hits += 1;
+                self.tally.read.record(took);
+                self.tally.storage_hits += 1;
                 Ok(())
             }
             Err(Ended::Halted) => Err(()),
             Err(Ended::Failed(operation, errno, says)) => {
                 service.reads.fault(operation, errno, says);
                 service.tiers.forget(id);
-                self.told.misses += 1;
+                self.tally.misses += 1;
                 self.gone_on(errno)
             }
         }
@@ -285,10 +297,10 @@ impl User<'_> {
             Tier::Memory => {
                 let data = service.shelf.compose(id, bytes, &self.buffers);
                 service.tiers.fill(id, data);
-                self.told.memory_written += bytes;
+                self.tally.memory_written += bytes;
             }
             Tier::Storage => self.write(id, bytes, None).inspect_err(|()| service.tiers.forget(id))?,
-            Tier::None => self.told.turned_away += 1,
+            Tier::None => self.tally.turned_away += 1,
         }
         service.tiers.release(id);
         Ok(())
@@ -298,7 +310,7 @@ impl User<'_> {
         let service = self.service;
         match service.shelf.write(id, bytes, memory, &self.buffers, service.writes, &|| self.over()) {
             Ok(took) => {
-                self.told.written.record(took);
+                self.tally.written.record(took);
                 Ok(())
             }
             Err(ended) => {
@@ -333,7 +345,7 @@ mod tests {
         let traffic = Traffic {
             bytes_per_token: 131_072,
             scale: 0.01,
-            kind: "mixed".into(),
+            kind: None,
             turns: 50,
             decode_batch: 32,
             token_s: 0.0,
@@ -353,7 +365,7 @@ mod tests {
         let traffic = Traffic {
             bytes_per_token: 4096,
             scale: 1.0,
-            kind: "mixed".into(),
+            kind: None,
             turns: 50,
             decode_batch: 32,
             token_s: 0.0,
@@ -373,7 +385,8 @@ mod tests {
             broken: &broken,
         };
         let buffers = Buffers::new(2 * BLOCK, 1).unwrap();
-        let mut user = User { service: &service, buffers, rng: Rng::new(1), number: 0, made: 0, told: Told::default() };
+        let mut user =
+            User { service: &service, buffers, rng: Rng::new(1), number: 0, made: 0, tally: Tally::default() };
         let ledger = if name == "gone" { &writes } else { &reads };
         work(&mut user, ledger, &broken);
         let _ = std::fs::remove_dir_all(folder);
@@ -387,7 +400,7 @@ mod tests {
             user.service.shelf.remove(1);
             user.fetch(1).unwrap();
             user.fetch(1).unwrap();
-            assert_eq!((user.told.storage_hits, user.told.misses, broken.is_set()), (1, 2, false));
+            assert_eq!((user.tally.storage_hits, user.tally.misses, broken.is_set()), (1, 2, false));
             let faults = reads.faults();
             assert_eq!((faults.len(), faults[0].operation.as_str(), faults[0].errno), (1, "open", libc::ENOENT));
             assert!(faults[0].says.contains("kv-00000001.hwdyno: No such file"), "{}", faults[0].says);

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::reading::{Fault, Samples, Stream};
+use crate::histogram::Histogram;
+use crate::reading::{Fault, Reading, Samples, Stream};
 
 /// Intervals that are kept; later progress is counted in the last one.
 const INTERVALS: usize = 1 << 16;
@@ -65,9 +66,21 @@ impl Ledger {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Adds to the reading, whose time is known, a stream with these latencies, its samples over time, and the faults.
+    pub fn add(&self, reading: &mut Reading, name: &str, latencies: &[(&str, &Histogram)]) {
+        let (samples, mut stream) = self.samples(reading.elapsed_s, name);
+        for (kind, histogram) in latencies {
+            stream.add_latency(kind, histogram);
+        }
+        reading.samples.interval_s = samples.interval_s;
+        reading.samples.operations.extend(samples.operations);
+        reading.samples.bytes.extend(samples.bytes);
+        reading.faults.extend(self.faults());
+        reading.streams.push(stream);
+    }
+
     /// Progress over `elapsed_s`, the interval that was cut short left out, and the whole as a stream.
-    #[must_use]
-    pub fn samples(&self, elapsed_s: f64, name: &str) -> (Samples, Stream) {
+    fn samples(&self, elapsed_s: f64, name: &str) -> (Samples, Stream) {
         let read = |list: &[AtomicU64]| list.iter().map(|count| count.load(Ordering::Relaxed)).collect::<Vec<_>>();
         let (operations, bytes) = (read(&self.operations), read(&self.bytes));
         let stream = Stream {

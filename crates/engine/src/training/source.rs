@@ -15,7 +15,7 @@ use super::random::Order;
 
 /// What `O_DIRECT` wants offsets, lengths and addresses to be multiples of, on any storage in use.
 const ALIGN: u64 = 4096;
-/// Bytes that are asked of a parquet file at first, to find its footer.
+/// Bytes of a parquet file that are read first, to find its footer.
 const FOOTER: u64 = 64 << 10;
 /// A footer beyond this is not believed.
 const FOOTER_LIMIT: u64 = 1 << 30;
@@ -99,7 +99,7 @@ pub struct Reader<'a> {
     scratch: Vec<u8>,
     /// Bytes that the system handed over.
     pub bytes: u64,
-    /// Samples that were asked for and not delivered whole.
+    /// Samples that were wanted and not delivered whole.
     pub lost: u64,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the batch of `rank` at `step` of `epoch`; `fault` is told what could not be read.
+    /// Reads the batch of `rank` at `step` of `epoch`; `fault` receives what could not be read.
     pub fn batch(&mut self, rank: u64, epoch: u64, step: u64, mut fault: impl FnMut(Trouble)) {
         let source = self.source;
         let from = source.shard(rank).0 + step * source.batch;
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
         Ok((from, at))
     }
 
-    /// Parquet: the chosen columns of the row groups that begin within the samples asked for.
+    /// Parquet: the chosen columns of the row groups that begin within these samples.
     fn groups(
         &mut self,
         (file, structure): (&File, &File),

@@ -16,14 +16,16 @@ use crate::storage::data::file_set::FileSet;
 use crate::storage::order::blocks::Span;
 use crate::sys::files;
 use crate::sys::memory::Region;
+use crate::words;
 
-/// What interrupted the writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Interruption {
-    /// The process was killed: whatever was acknowledged has to be there.
-    Kill,
-    /// The power was cut: whatever a sync had covered has to be there.
-    PowerCut,
+words! {
+    /// What interrupted the writes.
+    pub enum Interruption {
+        /// The process was killed: whatever was acknowledged has to be there.
+        Kill = "kill",
+        /// The power was cut: whatever a sync had covered has to be there.
+        PowerCut = "power_cut",
+    }
 }
 
 /// A check.

@@ -145,7 +145,6 @@ mod tests {
 
     use super::*;
     use crate::storage::data::layout::lay_out;
-    use crate::storage::job::options::JobOptions;
     use crate::storage::job::spec::{Engine, Job};
     use crate::storage::scratch::Scratch;
     use crate::{Error, Reading, Stop};
@@ -166,30 +165,12 @@ mod tests {
             path: path.into(),
             engine,
             read_percent,
-            random: false,
-            block: 4096,
             depth: if deep { 4 } else { 1 },
-            jobs: 1,
             direct: deep,
             size: BLOCKS * 4096,
-            offset: 0,
-            share_whole: false,
-            runtime_s: 0.0,
-            time_based: false,
-            ramp_s: 0.0,
-            delay_s: 0.0,
-            seed: 1,
-            interval_s: 1.0,
-            cpus: Vec::new(),
-            batch_submit: 0,
-            batch_complete_min: 0,
             end_fsync,
-            drop_cache: false,
-            consent: crate::storage::raw::claim::Consent::default(),
-            files: Vec::new(),
-            fresh: false,
             fault: Some(fault),
-            options: JobOptions::default(),
+            ..Job::default()
         };
         match job.run(&Stop::new()) {
             Ok(reading) => Some(reading),

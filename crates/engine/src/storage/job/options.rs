@@ -1,11 +1,14 @@
 //! What a job is asked beyond blocks at full speed, and the [`Controls`] that each of its threads makes of it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
+use super::parameters::{
+    JobFileParameters, LoadParameters, MultiFileParameters, RateProcess, RwSequencer, SequenceDirection, Verification,
+};
 use crate::histogram::Histogram;
-use crate::kernel::{Error, Parameters};
+use crate::kernel::Error;
 use crate::rng::mix;
 use crate::storage::data::content::{Content, Duplicates};
 use crate::storage::integrity::journal::Journal;
@@ -183,85 +186,73 @@ impl Default for JobOptions {
 }
 
 impl JobOptions {
-    /// Reads the parameters of `storage_blocks`.
+    /// What these parameters of `storage_blocks` ask.
     ///
     /// # Errors
     /// What is wrong with one of them.
-    pub fn of(parameters: &Parameters) -> Result<Self, Error> {
-        let syncs = [parameters.integer("fsync"), parameters.integer("fdatasync")];
-        if syncs[0] > 0 && syncs[1] > 0 {
+    pub fn of(load: &LoadParameters, multi: &MultiFileParameters, job: &JobFileParameters) -> Result<Self, Error> {
+        if load.fsync > 0 && load.fdatasync > 0 {
             return Err(Error::usage("fsync and fdatasync exclude each other: give one of them"));
         }
-        if parameters.number("rate") > 0.0 && parameters.integer("rate_bytes") > 0 {
+        if load.rate > 0.0 && load.rate_bytes > 0 {
             return Err(Error::usage("rate and rate_bytes exclude each other: give one of them"));
         }
+        let rates = [(job.rate_iops_read, job.rate_read), (job.rate_iops_write, job.rate_write)];
         Ok(Self {
-            rate: parameters.number("rate"),
-            rate_bytes: parameters.integer("rate_bytes"),
-            rates: Some(by_direction(parameters, "rate_iops_", "rate_"))
-                .filter(|rates| rates.iter().any(|&rate| rate != (0.0, 0))),
-            minimum_rate: by_direction(parameters, "rate_iops_min_", "rate_min_"),
-            minimum_rate_cycle_s: parameters.number("rate_cycle"),
-            poisson: parameters.text("rate_process") == "poisson",
-            think_s: parameters.number("thinktime"),
-            think_blocks: parameters.integer("thinktime_blocks") as u32,
-            think_spin_s: parameters.number("thinktime_spin"),
-            think_busy_s: parameters.number("thinktime_iotime"),
-            think_shifts_rate: parameters.flag("rate_ignore_thinktime"),
-            loops: parameters.integer("loops"),
-            service: FileService::parse(parameters.text("file_service_type")).map_err(Error::usage)?,
-            open_files: parameters.integer("openfiles") as usize,
+            rate: load.rate,
+            rate_bytes: load.rate_bytes,
+            rates: Some(rates).filter(|rates| rates.iter().any(|&rate| rate != (0.0, 0))),
+            minimum_rate: [(job.rate_iops_min_read, job.rate_min_read), (job.rate_iops_min_write, job.rate_min_write)],
+            minimum_rate_cycle_s: job.rate_cycle,
+            poisson: load.rate_process == RateProcess::Poisson,
+            think_s: load.thinktime,
+            think_blocks: load.thinktime_blocks,
+            think_spin_s: load.thinktime_spin,
+            think_busy_s: load.thinktime_iotime,
+            think_shifts_rate: job.rate_ignore_thinktime,
+            loops: multi.loops,
+            service: FileService::parse(&multi.file_service_type).map_err(Error::usage)?,
+            open_files: multi.openfiles,
             steady: Criterion::parse(
-                parameters.text("steadystate"),
-                parameters.number("steadystate_duration"),
-                parameters.number("steadystate_ramp_time"),
-                parameters.number("steadystate_interval"),
+                &multi.steadystate,
+                multi.steadystate_duration,
+                multi.steadystate_ramp_time,
+                multi.steadystate_interval,
             )
             .map_err(Error::usage)?,
-            log: parameters.flag("log"),
-            sync_every: syncs[0].max(syncs[1]) as u32,
-            sync_whole: syncs[0] > 0,
-            pattern: pattern(parameters)?,
-            stride: parameters.integer("stride"),
-            backward: parameters.text("pattern") == "backward",
-            io_size: parameters.integer("io_size"),
-            max_operations: parameters.integer("number_ios"),
-            target: (parameters.number("latency_target") > 0.0).then(|| LatencyTarget {
-                latency_ns: (parameters.number("latency_target") * 1e9) as u64,
-                window_ns: (parameters.number("latency_window") * 1e9) as u64,
-                percentile: parameters.number("latency_percentile"),
-                run: parameters.flag("latency_run"),
+            log: multi.log,
+            sync_every: load.fsync.max(load.fdatasync),
+            sync_whole: load.fsync > 0,
+            pattern: pattern(load, job)?,
+            stride: load.stride,
+            backward: load.pattern == SequenceDirection::Backward,
+            io_size: load.io_size,
+            max_operations: job.number_ios,
+            target: (job.latency_target > 0.0).then_some(LatencyTarget {
+                latency_ns: (job.latency_target * 1e9) as u64,
+                window_ns: (job.latency_window * 1e9) as u64,
+                percentile: job.latency_percentile,
+                run: job.latency_run,
             }),
-            flow: None,
-            cancelled: None,
-            trims: parameters.text("rw").contains("trim"),
             content: Content {
-                compress_percent: parameters.integer("buffer_compress_percentage"),
-                compress_chunk: parameters.integer("buffer_compress_chunk"),
-                duplicate_percent: parameters.integer("dedupe_percentage"),
-                pattern: hexadecimal(parameters.text("buffer_pattern"))?,
+                compress_percent: job.buffer_compress_percentage,
+                compress_chunk: job.buffer_compress_chunk,
+                duplicate_percent: job.dedupe_percentage,
+                pattern: hexadecimal(&job.buffer_pattern)?,
             },
-            durable: match parameters.text("sync") {
-                "sync" => Durable::Whole,
-                "dsync" => Durable::Data,
-                _ => Durable::Later,
+            durable: job.sync,
+            pre_read: job.pre_read,
+            replay: match &job.read_iolog {
+                None => None,
+                Some(path) => Some((Arc::new(Iolog::read(path, &job.replay_skip)?), job.replay_time_scale)),
             },
-            pre_read: parameters.flag("pre_read"),
-            replay: match parameters.text("read_iolog") {
-                "" => None,
-                path => Some((
-                    Arc::new(Iolog::read(Path::new(path), parameters.text("replay_skip"))?),
-                    parameters.number("replay_time_scale"),
-                )),
-            },
-            trace: Some(parameters.text("write_iolog")).filter(|path| !path.is_empty()).map(PathBuf::from),
-            verify: parameters.text("verify") == "crc32c",
-            generation: parameters.integer("generation") as u32,
-            verify_seed: parameters.integer("verify_seed"),
-            journal: PathBuf::from(parameters.text("journal")),
-            purge: parameters.flag("purge"),
-            hipri: parameters.flag("hipri"),
-            huge: parameters.text("mem") == "huge",
+            trace: job.write_iolog.clone(),
+            verify: load.verify == Verification::Crc32c,
+            generation: load.generation,
+            verify_seed: load.verify_seed,
+            journal: load.journal.clone(),
+            purge: load.purge,
+            ..Self::default()
         })
     }
 
@@ -446,39 +437,27 @@ impl JobOptions {
     }
 }
 
-/// Operations/s and B/s of reads and of writes.
-fn by_direction(parameters: &Parameters, operations: &str, bytes: &str) -> [(f64, u64); 2] {
-    ["read", "write"].map(|direction| {
-        (parameters.number(&format!("{operations}{direction}")), parameters.integer(&format!("{bytes}{direction}")))
-    })
-}
-
-fn pattern(parameters: &Parameters) -> Result<AccessPattern, Error> {
-    let both = lengths(parameters.text("bssplit")).map_err(Error::usage)?;
-    let writes = lengths(parameters.text("bssplit_write")).map_err(Error::usage)?;
+fn pattern(load: &LoadParameters, job: &JobFileParameters) -> Result<AccessPattern, Error> {
+    let both = lengths(&load.bssplit).map_err(Error::usage)?;
+    let writes = lengths(&load.bssplit_write).map_err(Error::usage)?;
     let writes = if writes.is_empty() { both.clone() } else { writes };
-    let (size, range) = (parameters.integer("zonesize"), parameters.integer("zonerange"));
-    let align = parameters.integer("blockalign");
+    let (size, range, align) = (job.zonesize, job.zonerange, job.blockalign);
     Ok(AccessPattern {
         lengths: [both, writes],
-        unaligned: parameters.flag("bs_unaligned"),
-        by_order: parameters.flag("bs_is_seq_rand"),
-        align: [align, Some(parameters.integer("blockalign_write")).filter(|&own| own > 0).unwrap_or(align)],
-        traversal: match parameters.signed("gap") {
+        unaligned: job.bs_unaligned,
+        by_order: job.bs_is_seq_rand,
+        align: [align, Some(job.blockalign_write).filter(|&own| own > 0).unwrap_or(align)],
+        traversal: match job.gap {
             0 => Traversal::Random,
             by => Traversal::Gap { by },
         },
-        distribution: Distribution::parse(parameters.text("random_distribution")).map_err(Error::usage)?,
-        sequential_percent: [parameters.integer("sequential_read"), parameters.integer("sequential_write")],
-        run: parameters.integer("random_every") as u32,
-        identical: parameters.text("rw_sequencer") == "identical",
-        apart: parameters.flag("positions_apart"),
-        revisits: parameters.flag("norandommap"),
-        zone: (size > 0).then(|| Zone {
-            size,
-            range: if range > 0 { range } else { size },
-            skip: parameters.integer("zoneskip"),
-        }),
+        distribution: Distribution::parse(&load.random_distribution).map_err(Error::usage)?,
+        sequential_percent: [job.sequential_read, job.sequential_write],
+        run: job.random_every,
+        identical: job.rw_sequencer == RwSequencer::Identical,
+        apart: job.positions_apart,
+        revisits: job.norandommap,
+        zone: (size > 0).then_some(Zone { size, range: if range > 0 { range } else { size }, skip: job.zoneskip }),
     })
 }
 

@@ -3,45 +3,87 @@
 use std::path::PathBuf;
 
 use super::options::JobOptions;
+use crate::declare::Words;
 use crate::kernel::Error;
+use crate::parameter::Trait;
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::io::fault_injection::PlannedFault;
 use crate::storage::raw::claim::Consent;
 use crate::sys::filesystem::available_memory;
+use crate::words;
 
-/// How operations reach the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
-    /// `io_uring`.
-    Uring,
-    /// libaio's system calls.
-    Aio,
-    /// pread and pwrite.
-    Psync,
-    /// Copies from and to a mapping.
-    Mmap,
-    /// The C library's fread and fwrite.
-    Stdio,
-    /// Nothing: the loop alone.
-    Null,
+words! {
+    /// How operations reach the file.
+    pub enum Engine {
+        /// `io_uring`.
+        Uring = "io_uring",
+        /// libaio's system calls.
+        Aio = "libaio": SynchronousBuffered,
+        /// pread and pwrite.
+        Psync = "psync": Synchronous,
+        /// Copies from and to a mapping.
+        Mmap = "mmap": Synchronous PageCache,
+        /// The C library's fread and fwrite.
+        Stdio = "stdio": Synchronous PageCache,
+        /// Nothing: the loop alone.
+        Null = "null",
+    }
 }
 
-impl Engine {
-    /// The engine of the field's name for it.
+words! {
+    /// Direction and order of a job's operations.
+    pub enum Rw {
+        /// Reads in sequence.
+        Read = "read": Reads,
+        /// Writes in sequence.
+        Write = "write": Writes,
+        /// Reads at random.
+        Randread = "randread": Reads Random,
+        /// Writes at random.
+        Randwrite = "randwrite": Writes Random,
+        /// Both in sequence.
+        Rw = "rw": Reads Writes,
+        /// Both at random.
+        Randrw = "randrw": Reads Writes Random,
+        /// Gives blocks back in sequence.
+        Trim = "trim": Trims,
+        /// Gives blocks back at random.
+        Randtrim = "randtrim": Trims Random,
+        /// Gives each block back and writes it, in sequence.
+        Trimwrite = "trimwrite": Trims Writes,
+        /// Likewise at random.
+        Randtrimwrite = "randtrimwrite": Trims Writes Random,
+    }
+}
+
+impl Rw {
+    /// Share of what does not write, percent; `mixed` where it does both.
     #[must_use]
-    pub fn named(name: &str) -> Self {
-        match name {
-            "libaio" => Self::Aio,
-            "psync" => Self::Psync,
-            "mmap" => Self::Mmap,
-            "stdio" => Self::Stdio,
-            "null" => Self::Null,
-            _ => Self::Uring,
+    pub fn read_percent(self, mixed: u64) -> u64 {
+        match self {
+            Self::Read | Self::Randread | Self::Trim | Self::Randtrim => 100,
+            Self::Write | Self::Randwrite => 0,
+            Self::Trimwrite | Self::Randtrimwrite => 50,
+            Self::Rw | Self::Randrw => mixed,
         }
     }
 
+    /// Whether its order is random.
+    #[must_use]
+    pub fn random(self) -> bool {
+        self.is(Trait::Random)
+    }
+
+    /// Whether it gives blocks back.
+    #[must_use]
+    pub fn trims(self) -> bool {
+        self.is(Trait::Trims)
+    }
+}
+
+impl Engine {
     fn synchronous(self) -> bool {
-        matches!(self, Self::Psync | Self::Mmap | Self::Stdio)
+        self.is(Trait::Synchronous)
     }
 }
 
@@ -103,6 +145,41 @@ pub struct Job {
     pub fault: Option<PlannedFault>,
     /// Options beyond blocks at full speed.
     pub options: JobOptions,
+}
+
+/// Reads one file in sequence, once, a block of 4 KiB at a time.
+impl Default for Job {
+    fn default() -> Self {
+        Self {
+            path: PathBuf::new(),
+            engine: Engine::Uring,
+            read_percent: 100,
+            random: false,
+            block: 4096,
+            depth: 1,
+            jobs: 1,
+            direct: false,
+            size: 0,
+            offset: 0,
+            share_whole: false,
+            runtime_s: 0.0,
+            time_based: false,
+            ramp_s: 0.0,
+            delay_s: 0.0,
+            seed: 1,
+            interval_s: 0.1,
+            cpus: Vec::new(),
+            batch_submit: 0,
+            batch_complete_min: 0,
+            end_fsync: false,
+            drop_cache: false,
+            consent: Consent::default(),
+            files: Vec::new(),
+            fresh: false,
+            fault: None,
+            options: JobOptions::default(),
+        }
+    }
 }
 
 impl Job {

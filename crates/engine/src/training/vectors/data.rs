@@ -3,6 +3,7 @@
 use super::{distance, each};
 use crate::kernel::Error;
 use crate::rng::{mix, Rng};
+use crate::words;
 
 /// Dimensions that the vectors of a `clustered` set really vary in, as learned embeddings do in a few.
 const LATENT: usize = 16;
@@ -19,13 +20,14 @@ pub struct Set {
     pub values: Vec<f32>,
 }
 
-/// How vectors are spread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spread {
-    /// Around a plane of few dimensions, as embeddings are.
-    Clustered,
-    /// Evenly in a cube, as `MLPerf` Storage draws them: the hardest for any index.
-    Uniform,
+words! {
+    /// How vectors are spread.
+    pub enum Spread {
+        /// Around a plane of few dimensions, as embeddings are.
+        Clustered = "clustered",
+        /// Evenly in a cube, as `MLPerf` Storage draws them: the hardest for any index.
+        Uniform = "uniform",
+    }
 }
 
 impl Set {

@@ -22,7 +22,7 @@ const NAMED: u64 = 16;
 
 /// How queries search.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct Search {
     /// Neighbours that a query asks for.
     pub k: usize,
     /// A graph's: candidates that are kept.
@@ -39,7 +39,7 @@ pub struct Asked {
 
 /// What a thread found.
 #[derive(Default)]
-pub struct Told {
+pub struct Tally {
     /// Whole time of each query.
     pub query: Histogram,
     /// From handing a beam's reads over to having them all.
@@ -52,17 +52,17 @@ pub struct Told {
     pub bytes: u64,
     /// As above.
     pub hops: u64,
-    /// Exact neighbours found, of so many asked for.
+    /// Exact neighbours found, of so many that there are.
     pub found: u64,
     /// As above.
-    pub asked: u64,
+    pub sought: u64,
     /// Blocks that were not what was written.
     pub corrupt: u64,
     /// What keeps it from going on.
     pub broken: bool,
 }
 
-impl Told {
+impl Tally {
     /// Adds another thread's.
     pub fn add(&mut self, other: &Self) {
         self.query.merge(&other.query);
@@ -73,7 +73,7 @@ impl Told {
             (&mut self.bytes, other.bytes),
             (&mut self.hops, other.hops),
             (&mut self.found, other.found),
-            (&mut self.asked, other.asked),
+            (&mut self.sought, other.sought),
             (&mut self.corrupt, other.corrupt),
         ] {
             *mine += theirs;
@@ -85,7 +85,7 @@ impl Told {
 /// One thread that searches.
 pub struct Searcher<'a, A: Access> {
     index: &'a Index,
-    asked: Asked,
+    search: Search,
     access: A,
     pool: &'a BufferPool,
     ledger: &'a Ledger,
@@ -105,7 +105,7 @@ pub struct Searcher<'a, A: Access> {
     vector: Vec<f32>,
     coded: Vec<u8>,
     fresh: Vec<u32>,
-    told: Told,
+    tally: Tally,
 }
 
 /// A vector, or a list, that a query came across.
@@ -135,61 +135,61 @@ impl<'a, A: Access> Searcher<'a, A> {
     /// Allocates all that searching takes.
     pub fn new(
         index: &'a Index,
-        asked: Asked,
+        search: Search,
         access: A,
         pool: &'a BufferPool,
         ledger: &'a Ledger,
         path: &'a Path,
     ) -> Self {
-        let most = asked.list * 64;
+        let most = search.list * 64;
         Self {
             index,
-            asked,
+            search,
             access,
             pool,
             ledger,
             path,
             seen: vec![0; index.count()],
             turn: 0,
-            nearest: Vec::with_capacity(asked.list + 1),
+            nearest: Vec::with_capacity(search.list + 1),
             links: Vec::with_capacity(most),
             exact: Vec::with_capacity(most),
-            wanted: Vec::with_capacity(asked.beam),
-            moved: vec![0; asked.beam],
+            wanted: Vec::with_capacity(search.beam),
+            moved: vec![0; search.beam],
             vector: vec![0.0; index.dim()],
             coded: Vec::with_capacity(index.dim()),
             fresh: Vec::with_capacity(256),
-            told: Told::default(),
+            tally: Tally::default(),
         }
     }
 
     /// Answers queries, from `first` on `apart` from each other in a shuffled order, until the time is over.
-    pub fn run(mut self, first: u64, apart: u64, stop: &Stop) -> Told {
+    pub fn run(mut self, first: u64, apart: u64, stop: &Stop) -> Tally {
         let queries = self.index.queries.count() as u64;
         if queries == 0 {
-            return self.told;
+            return self.tally;
         }
-        let order = crate::training::random::Order::new(queries, self.asked.seed);
+        let order = crate::training::random::Order::new(queries, self.search.seed);
         let mut at = first;
-        while !stop.is_set() && !self.told.broken {
+        while !stop.is_set() && !self.tally.broken {
             let begun = now_ns();
-            if begun >= self.asked.end_ns {
+            if begun >= self.search.end_ns {
                 break;
             }
             let query = order.at(at % queries) as usize;
-            let before = self.told.bytes;
+            let before = self.tally.bytes;
             if self.answer(query).is_err() {
-                self.told.broken = true;
+                self.tally.broken = true;
                 break;
             }
             let now = now_ns();
-            self.told.query.record(now - begun);
-            self.told.queries += 1;
-            self.ledger.done(now, 1, self.told.bytes - before);
+            self.tally.query.record(now - begun);
+            self.tally.queries += 1;
+            self.ledger.done(now, 1, self.tally.bytes - before);
             self.count(query);
             at += apart;
         }
-        self.told
+        self.tally
     }
 
     fn answer(&mut self, query: usize) -> Result<(), ()> {
@@ -208,20 +208,20 @@ impl<'a, A: Access> Searcher<'a, A> {
     /// Holds the answer against the exact one.
     fn count(&mut self, query: usize) {
         let kept = TRUTH.min(self.index.count());
-        let k = self.asked.k.min(kept);
+        let k = self.search.k.min(kept);
         let truth = &self.index.truth[query * kept..query * kept + k];
         let found = self.exact.iter().take(k).filter(|(_, at)| truth.contains(at)).count();
-        self.told.found += found as u64;
-        self.told.asked += k as u64;
+        self.tally.found += found as u64;
+        self.tally.sought += k as u64;
     }
 
     /// Keeps a candidate if it is among the nearest that the query keeps.
     fn consider(&mut self, candidate: Candidate) {
         let far = candidate.far;
-        if self.nearest.len() < self.asked.list || self.nearest.last().is_some_and(|last| far < last.far) {
+        if self.nearest.len() < self.search.list || self.nearest.last().is_some_and(|last| far < last.far) {
             let place = self.nearest.partition_point(|one| one.far <= far);
             self.nearest.insert(place, candidate);
-            self.nearest.truncate(self.asked.list);
+            self.nearest.truncate(self.search.list);
         }
     }
 
@@ -268,8 +268,8 @@ impl<'a, A: Access> Searcher<'a, A> {
     }
 
     fn damaged(&mut self, block: u64, what: &str) {
-        self.told.corrupt += 1;
-        if self.told.corrupt <= NAMED {
+        self.tally.corrupt += 1;
+        if self.tally.corrupt <= NAMED {
             self.ledger.fault("verify", 0, format!("{}: block {block} is {what}", self.path.display()));
         }
     }
@@ -288,7 +288,7 @@ impl<'a, A: Access> Searcher<'a, A> {
                 fault = fault.and(self.access.submit());
                 self.access.completions(|slot, bytes| moved[slot] = bytes);
             }
-            self.told.bytes += length as u64;
+            self.tally.bytes += length as u64;
         }
         if !A::SYNCHRONOUS {
             fault = self.access.submit();
@@ -301,9 +301,9 @@ impl<'a, A: Access> Searcher<'a, A> {
                 });
             }
         }
-        self.told.hop.record(now_ns() - begun);
-        self.told.reads += self.wanted.len() as u64;
-        self.told.hops += 1;
+        self.tally.hop.record(now_ns() - begun);
+        self.tally.reads += self.wanted.len() as u64;
+        self.tally.hops += 1;
         let tell = |errno: i32, says: String| {
             self.ledger.fault("read", errno, format!("{}: {says}", self.path.display()));
             Err(())

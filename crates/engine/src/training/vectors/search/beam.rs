@@ -24,7 +24,7 @@ impl<A: Access> Searcher<'_, A> {
                 }
                 self.nearest[place].done = true;
                 self.want(self.nearest[place].at);
-                if self.wanted.len() == self.asked.beam {
+                if self.wanted.len() == self.search.beam {
                     break;
                 }
             }

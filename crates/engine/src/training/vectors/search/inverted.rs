@@ -21,7 +21,7 @@ impl<A: Access> Searcher<'_, A> {
         self.nearest.sort_unstable_by_key(|one| (one.far, one.at));
         let each = index.read_bytes() / index.layout.block;
         self.wanted.clear();
-        for probe in 0..self.asked.probes.min(self.nearest.len()) {
+        for probe in 0..self.search.probes.min(self.nearest.len()) {
             let (first, mut left) = lists[self.nearest[probe].at as usize];
             let mut block = u64::from(first);
             while left > 0 {
@@ -30,7 +30,7 @@ impl<A: Access> Searcher<'_, A> {
                 self.wanted.push(Wanted { block, blocks, vector: 0, entries });
                 block += blocks as u64;
                 left -= entries as u32;
-                if self.wanted.len() == self.asked.beam {
+                if self.wanted.len() == self.search.beam {
                     self.scan(query)?;
                 }
             }

@@ -24,7 +24,7 @@ impl<A: Access> Searcher<'_, A> {
                 let other = self.links[at as usize];
                 if self.is_new(other) {
                     self.want(other);
-                    if self.wanted.len() == self.asked.beam {
+                    if self.wanted.len() == self.search.beam {
                         self.read_wanted(query)?;
                     }
                 }

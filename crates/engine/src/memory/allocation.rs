@@ -1,0 +1,47 @@
+//! Memory for a team: whether it fits, why it was refused, and on which pages it came to lie.
+
+use std::io;
+
+use crate::kernel::Error;
+use crate::reading::Reading;
+use crate::sys::pages::{available_bytes, Pages};
+
+/// Refuses to take more than nine tenths of what is free, since swapping is not measuring memory.
+///
+/// # Errors
+/// Usage, with both figures.
+pub fn fits(bytes: u64) -> Result<(), Error> {
+    match available_bytes() {
+        Some(free) if bytes > free / 10 * 9 => Err(Error::usage(format!(
+            "{} MiB are needed in all, {} MiB are free: take a smaller working set or fewer threads",
+            bytes >> 20,
+            free >> 20
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Why memory was refused, and what mends it.
+#[must_use]
+pub fn refused(pages: Pages, bytes: u64, error: &io::Error) -> Error {
+    let mend = match pages {
+        Pages::Huge1G => {
+            " (1 GiB pages must be reserved: write a number to /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages, or take pages = 2m)"
+        }
+        _ => "",
+    };
+    Error::Machine(format!("map {} KiB of memory: {error}{mend}", bytes >> 10), error.raw_os_error())
+}
+
+/// Writes into the reading on which pages the memory came to lie.
+pub fn paged(reading: &mut Reading, pages: Pages, bytes_each: u64, huge: impl Iterator<Item = Option<u64>>) {
+    let Some(huge) = huge.collect::<Option<Vec<_>>>() else { return };
+    let (huge_bytes, bytes) = (huge.iter().sum::<u64>(), bytes_each * huge.len() as u64);
+    reading.detail("huge_page_bytes", huge_bytes);
+    if pages != Pages::Base && huge_bytes < bytes / 10 * 9 {
+        reading.note(
+            "huge_pages_refused",
+            format!("only {} of {} MiB lie on huge pages; the rest is on base pages", huge_bytes >> 20, bytes >> 20),
+        );
+    }
+}
