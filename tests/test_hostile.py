@@ -133,6 +133,7 @@ def test_the_terminal_gets_nothing_raw_and_no_line_too_long(name: str, width: in
     text = printed(RUNS[name](), width)
     assert not hostile.steers(text)
     assert max(map(len, text.splitlines())) <= width
+    assert not [line for line in text.splitlines() if line.startswith(("# head", "| a | b |"))], "a name forged a line"
 
 
 def test_colours_are_the_only_orders_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
