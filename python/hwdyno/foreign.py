@@ -50,14 +50,14 @@ def json_at(text: str | bytes, start: int = 0) -> Any:
         return None
 
 
-def json_of(text: str | bytes, name: str, most: float = LARGEST) -> Any:
-    """A JSON document. Raises ``UserError`` in one line."""
+def json_of(text: str | bytes, name: str, *, is_ours: bool = False) -> Any:
+    """A JSON document; one of ours holds any text and any finite number. Raises ``UserError`` in one line."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         why = str(error) if isinstance(error, ValueError) else "it is nested too deep"
         raise UserError(f"{name} is not JSON ({why}): it was cut off or is another kind of file") from None
-    return checked(document, name, most)
+    return checked(document, name, LARGEST_FIGURE if is_ours else LARGEST, any_text=is_ours)
 
 
 def toml_of(text: str, name: str) -> dict[str, Any]:
@@ -123,17 +123,17 @@ def _yaml_loader() -> Any:
     return Loader
 
 
-def checked(document: Made, name: str, most: float = LARGEST) -> Made:
+def checked(document: Made, name: str, most: float = LARGEST, *, any_text: bool = False) -> Made:
     """The document, where a Run can hold what is in it: JSON's values, dates, or the types of a Run.
 
-    Raises ``UserError`` for a number that is not finite or beyond ``most``, for half a character or a NUL in a text,
-    and for more than ``DEEPEST`` levels.
+    Raises ``UserError`` for a number that is not finite or beyond ``most``, for half a character or a NUL in a text
+    (unless ``any_text``), and for more than ``DEEPEST`` levels.
     """
     level: list[Any] = [document]
     for _ in range(DEEPEST):
         for value in level:
             if isinstance(value, str):
-                if "\0" in value or not (value.isascii() or _is_whole(value)):
+                if not any_text and ("\0" in value or not (value.isascii() or _is_whole(value))):
                     raise UserError(f"{name} has a text that is no text: {_short(value)}")
             elif is_number(value) and not -most <= value <= most:
                 raise UserError(f"{name} has a number that is out of range: {_short(value)}")

@@ -81,7 +81,7 @@ def from_json(text: str | bytes, name: str = "this document") -> Run:
     Raises ``StoreError`` in one line for text that is not JSON, not a Run, or a Run of a newer schema.
     """
     try:
-        plain = foreign.json_of(text, name, foreign.LARGEST_FIGURE)
+        plain = foreign.json_of(text, name, is_ours=True)
     except UserError as error:
         raise StoreError(str(error)) from None
     return run_from(plain, name)

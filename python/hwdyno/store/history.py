@@ -78,7 +78,7 @@ def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
 def entry_from(text: str, path: Path) -> Entry | None:
     """Parse a line of the index; none if another program wrote it."""
     try:
-        row = Table.of(foreign.json_of(text, "it", foreign.LARGEST_FIGURE), "it")
+        row = Table.of(foreign.json_of(text, "it", is_ours=True), "it")
         fields = {key: value for key, value in row.values.items() if key not in {"headline", "path"}}
         headline = row.values.get("headline")
         best = tuple(_best(one) for one in headline) if isinstance(headline, list) else ()

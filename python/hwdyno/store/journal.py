@@ -153,7 +153,7 @@ def from_journal(text: bytes, path: Path) -> Run:
 def _record(line: bytes) -> dict[str, Any]:
     """A line's table; an empty one where it was torn or damaged."""
     try:
-        record = foreign.json_of(line, "it", foreign.LARGEST_FIGURE)
+        record = foreign.json_of(line, "it", is_ours=True)
     except UserError:
         return {}
     return record if isinstance(record, dict) else {}
