@@ -137,6 +137,8 @@ def checked(document: Made, name: str, most: float = LARGEST, *, any_text: bool 
                     raise UserError(f"{name} has a text that is no text: {_short(value)}")
             elif is_number(value) and not -most <= value <= most:
                 raise UserError(f"{name} has a number that is out of range: {_short(value)}")
+            elif isinstance(value, dict) and not all(_is_whole(key) for key in value if isinstance(key, str)):
+                raise UserError(f"{name} has a key that is no text")
         level = [inner for value in level for inner in _inner(value)]
         if not level:
             return document
