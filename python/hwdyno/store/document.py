@@ -11,12 +11,13 @@ from datetime import datetime, timezone
 from functools import cache
 from typing import Any, TypeVar
 
+from hwdyno import foreign
 from hwdyno.axes import with_field_axes
 from hwdyno.machine import Machine, survey_of
 from hwdyno.printable import escaped
 from hwdyno.statistics import Histogram
 from hwdyno.store.files import StoreError
-from hwdyno.words import SCHEMA, Axis, ExperimentResult, Run
+from hwdyno.words import SCHEMA, Axis, ExperimentResult, Run, UserError
 
 SCHEMA_ID = "urn:hwdyno:schema:run:2"
 
@@ -69,10 +70,6 @@ def _not_finite(value: Any, where: str) -> Iterator[str]:
             yield from _not_finite(inner, f"{where}[{index}]")
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
-
-
 def to_json(run: Run, indent: int | None = None) -> str:
     """Serialize a Run. Raises ``StoreError`` for a figure that is not finite."""
     return escaped(json.dumps(plain_of(Run, run), indent=indent, ensure_ascii=False, allow_nan=False))
@@ -83,14 +80,17 @@ def from_json(text: str | bytes, name: str = "this document") -> Run:
 
     Raises ``StoreError`` in one line for text that is not JSON, not a Run, or a Run of a newer schema.
     """
+    try:
+        plain = foreign.json_of(text, name, foreign.LARGEST_FIGURE, has_nul=True)
+    except UserError as error:
+        raise StoreError(str(error)) from None
+    return run_from(plain, name)
+
+
+def run_from(plain: Any, name: str) -> Run:
+    """Make a Run of what its document holds; see ``from_json``."""
     from pydantic import ValidationError
 
-    try:
-        plain = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise StoreError(
-            f"{name} is not JSON ({_one_line(error)}): it was cut off or is another kind of file"
-        ) from None
     schema = plain.get("schema") if isinstance(plain, dict) else None
     upgrade = _UPGRADES.get(schema) if isinstance(schema, str) else None
     if upgrade is None and schema != SCHEMA:
