@@ -5,9 +5,7 @@ use std::fs::{remove_file, File};
 use std::path::Path;
 use std::sync::Arc;
 
-use hwdyno_engine::clock::Clock;
-use hwdyno_engine::storage::integrity::ledger::Ledger;
-use hwdyno_engine::sys::words::Words;
+use hwdyno_engine::parts::{Clock, Ledger, Words};
 
 const BLOCKS: usize = 1 << 18;
 const TURNS: usize = 40;

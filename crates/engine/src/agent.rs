@@ -6,8 +6,8 @@
 //! complete, and waits for `start`. Whatever bytes come, an error document is the worst answer; at the end of the
 //! input a run is stopped and scratch directories are removed.
 
-pub mod counters;
-pub mod scratch;
+mod counters;
+mod scratch;
 
 use std::io::{self, BufRead, Write};
 use std::panic::{catch_unwind, AssertUnwindSafe};

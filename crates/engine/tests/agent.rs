@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hwdyno_engine::agent::{serve, LONGEST_LINE};
-use hwdyno_engine::clock::now_ns;
+use hwdyno_engine::parts::now_ns;
 use serde_json::{json, Value};
 
 /// Gates are the process's own, so that one agent at a time serves here.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 mod here;
 
 use here::absent;
-use hwdyno_engine::network::server::{Server, Serving};
+use hwdyno_engine::parts::{Server, Serving};
 use hwdyno_engine::{run, Stop};
 use serde_json::{json, Value};
 

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use hwdyno_engine::network::server::{Server, Serving};
+use hwdyno_engine::parts::{Server, Serving};
 use hwdyno_engine::{run, Stop};
 use serde_json::{json, Value};
 

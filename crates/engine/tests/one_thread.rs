@@ -95,7 +95,7 @@ fn bandwidth(operation: &str, mix: &str, pattern: &str) -> Value {
 /// By the widest instructions that are here: `auto` may find others faster, and leave these unchecked.
 fn widest(operation: &str, pattern: &str) -> Value {
     let mut asked = bandwidth(operation, "2:1", pattern);
-    if let Some(isa) = hwdyno_engine::memory::loops::wide().last() {
+    if let Some(isa) = hwdyno_engine::parts::wide().last() {
         asked["isa"] = json!(isa.word());
         // No multiple of a long register, so that the rest of a block is checked too.
         asked["block"] = json!(320);
@@ -105,7 +105,7 @@ fn widest(operation: &str, pattern: &str) -> Value {
 
 fn widest_flops(precision: &str) -> Value {
     let mut asked = flops("fma", precision);
-    let loops = hwdyno_engine::compute::available();
+    let loops = hwdyno_engine::parts::available();
     let fitting = loops.iter().filter(|one| one.operation.word() == "fma" && one.precision.word() == precision);
     if let Some(widest) = fitting.max_by_key(|one| one.operations) {
         asked["isa"] = json!(widest.isa);

@@ -67,7 +67,7 @@ fn operations(reading: &Reading) -> u64 {
 
 /// The mark that a sector at `offset` of a file carries (as `sys::memory::mark`).
 fn mark(offset: u64) -> [u8; 8] {
-    hwdyno_engine::sys::memory::mark(offset).to_le_bytes()
+    hwdyno_engine::parts::mark(offset).to_le_bytes()
 }
 
 fn serial(data: &[u8], offset: usize) -> &[u8] {

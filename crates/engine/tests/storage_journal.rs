@@ -11,10 +11,7 @@ use std::time::{Duration, Instant};
 mod here;
 
 use here::absent;
-use hwdyno_engine::rng::mix;
-use hwdyno_engine::storage::integrity::journal::Journal;
-use hwdyno_engine::storage::integrity::ledger::Entry;
-use hwdyno_engine::storage::integrity::verify::seal;
+use hwdyno_engine::parts::{mix, seal, Entry, Journal};
 use hwdyno_engine::{run, Error, Reading, Stop};
 use serde_json::{json, Value};
 

@@ -46,29 +46,6 @@ pub enum Primitive {
 }
 
 impl Primitive {
-    /// All of them.
-    pub const ALL: [Self; 19] = [
-        Self::Read,
-        Self::Write,
-        Self::NtWrite,
-        Self::Copy,
-        Self::Scale,
-        Self::Add,
-        Self::Triad,
-        Self::NtCopy,
-        Self::NtScale,
-        Self::NtAdd,
-        Self::NtTriad,
-        Self::Update,
-        Self::Mix21,
-        Self::Mix31,
-        Self::Mix32,
-        Self::Mix41,
-        Self::NtMix11,
-        Self::NtMix21,
-        Self::NtMix31,
-    ];
-
     /// How many arrays beside `a` it reads.
     #[must_use]
     pub fn sources(self) -> usize {

@@ -74,7 +74,7 @@ impl Report {
                         "operations": report.counts.operations,
                         "reordered": report.counts.reordered,
                         "duplicates": report.counts.duplicates,
-                        "tcp": report.tcp.map(|tcp| tcp.to_json()),
+                        "tcp": report.tcp.map(Figures::to_json),
                     },
                 })
             })

@@ -104,7 +104,7 @@ pub struct Figures {
 impl Figures {
     /// As it goes over the wire.
     #[must_use]
-    pub fn to_json(&self) -> Value {
+    pub fn to_json(self) -> Value {
         json!({
             "retransmits": self.retransmits, "acked_bytes": self.acked_bytes,
             "cwnd_mean_bytes": self.cwnd_mean_bytes, "cwnd_max_bytes": self.cwnd_max_bytes,

@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
             }
             _ => (0, length),
         };
-        self.check.start(&Piece { file: structure, length, from, to, samples: count }).map_err(wrong)?;
+        self.check.start(&Piece { file: structure, length, from, samples: count }).map_err(wrong)?;
         self.stream(&opened, from, to)?;
         self.check.end().map_err(wrong)
     }

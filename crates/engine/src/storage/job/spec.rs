@@ -32,6 +32,8 @@ words! {
 
 words! {
     /// Direction and order of a job's operations.
+    // The names are fio's.
+    #[allow(clippy::enum_variant_names)]
     pub enum Rw {
         /// Reads in sequence.
         Read = "read": Reads,

@@ -142,7 +142,7 @@ impl EveryNth {
     /// It is time.
     #[inline]
     #[must_use]
-    pub fn is_due(&self) -> bool {
+    pub fn is_due(self) -> bool {
         self.since >= self.every
     }
 

@@ -68,12 +68,6 @@ impl Header {
         self.0.get(name).and_then(Value::as_f64).unwrap_or(0.0) as f32
     }
 
-    /// All fields.
-    #[must_use]
-    pub fn fields(&self) -> &Map<String, Value> {
-        &self.0
-    }
-
     /// Whether it was made from what is asked for: every field that is asked for has the same value.
     #[must_use]
     pub fn is_of(&self, asked: &Map<String, Value>) -> bool {
