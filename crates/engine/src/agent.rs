@@ -153,7 +153,7 @@ impl Agent {
         let parameters = request.get("parameters").cloned().unwrap_or_else(|| json!({}));
         let (ready_id, ready_output) = (id.clone(), Arc::clone(&self.output));
         if request.get("hold").and_then(Value::as_bool) == Some(true) {
-            start::arm_held(move || send(&ready_output, &json!({"id": ready_id, "ready": true})));
+            start::arm(move || send(&ready_output, &json!({"id": ready_id, "ready": true})));
         } else if request.contains_key("start_at_ns") {
             start::arm_at(whole(request, "start_at_ns")?);
         }

@@ -111,7 +111,7 @@ struct Share {
     busy_ns: u64,
     best_ns: u64,
     /// The slice before each of the chain's during the run, ns, as long as there was room.
-    beside: Vec<u32>,
+    paired_ns: Vec<u32>,
     /// Before, during, after.
     clocks: [Chain; 3],
     verdict: Verdict,
@@ -122,8 +122,8 @@ impl Share {
     fn ready(member: &Member<'_>, variant: &Variant, operands: Operands) -> Self {
         let turns = variant.turns();
         let mut proof = variant.bank(Operands::Nonzero);
-        let mut beside = vec![0_u32; PAIRS];
-        beside.clear();
+        let mut paired_ns = vec![0_u32; PAIRS];
+        paired_ns.clear();
         let mut share = Self {
             turns,
             operations: SLICES * variant.operations_of(turns),
@@ -132,7 +132,7 @@ impl Share {
             slices: 0,
             busy_ns: 0,
             best_ns: u64::MAX,
-            beside,
+            paired_ns,
             clocks: [Chain::new(PAIRS), Chain::new(PAIRS), Chain::new(PAIRS)],
             verdict: Verdict::default(),
         };
@@ -164,8 +164,8 @@ impl Share {
             self.verdict.wrong += variant.wrong(&self.bank, &self.expected);
         }
         let now = self.clocks[1].slice(|turns| variant.beat(turns));
-        if self.beside.len() < PAIRS {
-            self.beside.push(u32::try_from(ns.max(1)).unwrap_or(u32::MAX));
+        if self.paired_ns.len() < PAIRS {
+            self.paired_ns.push(u32::try_from(ns.max(1)).unwrap_or(u32::MAX));
         }
         (now, self.operations)
     }
@@ -186,7 +186,7 @@ impl Cycles {
     fn of(each: f64, shares: &[&Share]) -> Option<Self> {
         let mut pairs: Vec<_> = shares
             .iter()
-            .flat_map(|share| share.beside.iter().zip(share.clocks[1].slices()))
+            .flat_map(|share| share.paired_ns.iter().zip(share.clocks[1].slices()))
             .map(|(&ns, &chain_ns)| (f64::from(ns), f64::from(chain_ns)))
             .collect();
         let ns = median(pairs.iter().map(|pair| pair.0).collect())?;

@@ -28,7 +28,7 @@ pub struct StreamEnd {
     pub up: bool,
     /// What was counted here.
     pub here: Counts,
-    /// What TCP told here of what it sends.
+    /// TCP's figures at this end for what it sends.
     pub tcp: Option<Figures>,
     /// What ended it early, by the system's number.
     pub errno: i32,
@@ -107,11 +107,11 @@ fn attempt(
     let echo = match pings {
         None => None,
         Some(pings) => {
-            let told = control.read_json("where its echo is", 1024, Duration::from_secs(3)).map_err(|_| {
+            let echo_place = control.read_json("where its echo is", 1024, Duration::from_secs(3)).map_err(|_| {
                 let says = "does not echo: latency needs `hwdyno network server` there (iperf3 has none)";
                 Error::Machine(format!("the server at {} {says}", place(address)), None)
             })?;
-            let port = told["port"].as_u64().unwrap_or(0) as u16;
+            let port = echo_place["port"].as_u64().unwrap_or(0) as u16;
             Some((pings, SocketAddr::new(address.ip(), port)))
         }
     };
@@ -144,7 +144,7 @@ fn open(address: SocketAddr, settings: &Settings, cookie: &wire::Cookie) -> io::
     let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = net::udp_socket(&any, &settings.socket)?;
     socket.connect(address)?;
-    caller::say_hello(&socket, PATIENCE)?;
+    caller::send_hello(&socket, PATIENCE)?;
     Ok(Carrier::Udp(socket))
 }
 
@@ -349,8 +349,8 @@ impl Outcome {
             }
         }
         control.send_json(&self.report(settings).to_json(None))?;
-        let told = control.read_json("its results", wire::MOST_RESULTS, PATIENCE)?;
-        let report = Report::from_json(&told, count);
+        let results = control.read_json("its results", wire::MOST_RESULTS, PATIENCE)?;
+        let report = Report::from_json(&results, count);
         // The test is over: a slip in saying goodbye loses nothing.
         if let Ok(wire::DISPLAY_RESULTS) = control.read_state("its goodbye", PATIENCE) {
             let _ = control.send_state(wire::IPERF_DONE);

@@ -26,8 +26,8 @@ pub enum Responder {
 
 impl Responder {
     /// Binds a port of the system's choice on the address that the client reached us by.
-    pub fn bind(echo: &Echo, own: IpAddr) -> io::Result<(Self, u16)> {
-        let any_port = SocketAddr::new(own, 0);
+    pub fn bind(echo: &Echo, local: IpAddr) -> io::Result<(Self, u16)> {
+        let any_port = SocketAddr::new(local, 0);
         if echo.udp {
             let socket = net::udp_socket(&any_port, &Options::default())?;
             let port = socket.local_addr()?.port();

@@ -15,11 +15,11 @@ const NET: &str = "/sys/class/net";
 #[must_use]
 pub fn stays_here(address: IpAddr) -> bool {
     let address = address.to_canonical();
-    address.is_loopback() || own_address(address) == Some(address)
+    address.is_loopback() || source_address(address) == Some(address)
 }
 
-/// The address of ours that packets to `address` are sent from; connecting a datagram socket sends nothing.
-fn own_address(address: IpAddr) -> Option<IpAddr> {
+/// The local address that packets to `address` are sent from; connecting a datagram socket sends nothing.
+fn source_address(address: IpAddr) -> Option<IpAddr> {
     let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = UdpSocket::bind(any).ok()?;
     socket.connect((address, 9)).ok()?;

@@ -38,7 +38,7 @@ pub struct Place<'a> {
     /// The client.
     pub client: IpAddr,
     /// The address that the client reached us by.
-    pub own: IpAddr,
+    pub local: IpAddr,
     /// Its streams, as they are accepted.
     pub streams: Receiver<TcpStream>,
     /// Held while datagram streams are opened: they all knock at one port.
@@ -84,8 +84,8 @@ fn ended(says: &str) -> io::Error {
 pub fn serve(control: TcpStream, place: &Place<'_>, course: &mut Course) -> io::Result<u64> {
     let mut control = Control::new(control, place.stop.clone())?;
     control.send_state(wire::PARAM_EXCHANGE)?;
-    let told = control.read_json("its parameters", wire::MOST_PARAMETERS, PATIENCE)?;
-    let settings = match Settings::from_parameters(&told) {
+    let parameters = control.read_json("its parameters", wire::MOST_PARAMETERS, PATIENCE)?;
+    let settings = match Settings::from_parameters(&parameters) {
         Ok(settings) => settings,
         Err(says) => {
             refuse(&mut control, 0)?;
@@ -101,7 +101,7 @@ pub fn serve(control: TcpStream, place: &Place<'_>, course: &mut Course) -> io::
     let guard = if settings.udp { Some(enter(place)?) } else { None };
     let listener = if settings.udp { Some(net::udp_socket(&place.bound, &settings.socket)?) } else { None };
     let echo = match settings.echo {
-        Some(echo) => Some((echo, Responder::bind(&echo, place.own)?)),
+        Some(echo) => Some((echo, Responder::bind(&echo, place.local)?)),
         None => None,
     };
     control.send_state(wire::CREATE_STREAMS)?;
@@ -127,8 +127,8 @@ pub fn serve(control: TcpStream, place: &Place<'_>, course: &mut Course) -> io::
     course.here = Some(report.clone());
     finished?;
     control.send_state(wire::EXCHANGE_RESULTS)?;
-    let said = control.read_json("its results", wire::MOST_RESULTS, PATIENCE)?;
-    course.there = Some(Report::from_json(&said, opened.len()));
+    let results = control.read_json("its results", wire::MOST_RESULTS, PATIENCE)?;
+    course.there = Some(Report::from_json(&results, opened.len()));
     let output = settings.wants_output.then(|| output_of(&settings, &report));
     control.send_json(&report.to_json(output))?;
     place.leaving.store(true, Ordering::Release);

@@ -260,16 +260,16 @@ impl Acceptor {
         let cookie = one.cookie;
         let forget = Forget { tests, running, cookie };
         let body = move || {
-            let own = one.stream.local_addr().map_or(bound.ip(), |address| address.ip().to_canonical());
+            let local = one.stream.local_addr().map_or(bound.ip(), |address| address.ip().to_canonical());
             let (door, stop, memory, leaving) = (&*door, &stop, &*memory, &*leaving);
-            let place = Place { bound, client, own, streams, door, stop, memory, leaving, silence };
+            let place = Place { bound, client, local, streams, door, stop, memory, leaving, silence };
             let mut course = Course::default();
             let ended = serve(one.stream, &place, &mut course);
             if let Some(log) = log.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
                 let error = ended.as_ref().err().map(ToString::to_string);
-                let told = document(&course, place.client, &readable(&cookie), error.as_deref());
+                let result = document(&course, place.client, &readable(&cookie), error.as_deref());
                 // A log that cannot be written (a full disk) must not end the serving.
-                let _ = writeln!(log, "{told:#}");
+                let _ = writeln!(log, "{result:#}");
             }
             match ended {
                 Ok(bytes) => {

@@ -123,12 +123,12 @@ impl Settings {
     pub fn memory_bytes(&self) -> usize {
         /// What a socket's two buffers may hold unless another size is set (the kernel's own limits bound the rest).
         const SOCKET_BYTES: usize = 512 << 10;
-        let own = if self.udp {
+        let buffer_bytes = if self.udp {
             32 * self.block.max(2048) + LARGEST_DATAGRAM * 4
         } else {
             self.block + self.block.max(TAKEN_BYTES)
         };
-        self.total() * (own + SOCKET_BYTES)
+        self.total() * (buffer_bytes + SOCKET_BYTES)
     }
 
     /// How many streams there are over all directions.
@@ -186,18 +186,18 @@ impl Settings {
         given("skip_rx_copy", self.skip_rx_copy, json!(1));
         given("udp_counters_64bit", self.udp && self.counters_64, json!(1));
         given("get_server_output", self.wants_output, json!(1));
-        let mut own = Map::new();
-        own.insert("runtime_s".into(), json!(self.runtime_s));
-        own.insert("omit_s".into(), json!(self.omit_s));
-        own.insert("segmented".into(), json!(self.handing == Handing::Segmented));
-        own.insert("plain".into(), json!(self.handing == Handing::Plain));
+        let mut extension = Map::new();
+        extension.insert("runtime_s".into(), json!(self.runtime_s));
+        extension.insert("omit_s".into(), json!(self.omit_s));
+        extension.insert("segmented".into(), json!(self.handing == Handing::Segmented));
+        extension.insert("plain".into(), json!(self.handing == Handing::Plain));
         if let Some(echo) = self.echo {
-            own.insert(
+            extension.insert(
                 "echo".into(),
                 json!({"udp": echo.udp, "connect": echo.connect, "spin": echo.spin, "message": echo.message}),
             );
         }
-        fields.insert("hwdyno".into(), Value::Object(own));
+        fields.insert("hwdyno".into(), Value::Object(extension));
         Value::Object(fields)
     }
 
@@ -210,8 +210,8 @@ impl Settings {
             return Err("SCTP is not served".into());
         }
         let udp = flag("udp");
-        let own = fields.get("hwdyno");
-        let echo = own.and_then(|own| own.get("echo")).map(|echo| Echo {
+        let extension = fields.get("hwdyno");
+        let echo = extension.and_then(|extension| extension.get("echo")).map(|echo| Echo {
             udp: echo["udp"].as_bool().unwrap_or(false),
             connect: echo["connect"].as_bool().unwrap_or(false),
             spin: echo["spin"].as_bool().unwrap_or(false),
@@ -234,9 +234,13 @@ impl Settings {
             block => block,
         };
         let seconds = |name: &str, whole: f64| {
-            own.and_then(|own| own.get(name)).and_then(Value::as_f64).unwrap_or(whole).clamp(0.0, LONGEST_S)
+            extension
+                .and_then(|extension| extension.get(name))
+                .and_then(Value::as_f64)
+                .unwrap_or(whole)
+                .clamp(0.0, LONGEST_S)
         };
-        let switched_on = |name: &str| own.is_some_and(|own| own[name].as_bool() == Some(true));
+        let switched_on = |name: &str| extension.is_some_and(|extension| extension[name].as_bool() == Some(true));
         let congestion = fields.get("congestion").and_then(Value::as_str).unwrap_or("");
         Ok(Self {
             udp,

@@ -116,12 +116,12 @@ impl Figures {
         })
     }
 
-    /// What the other end said; none where it said nothing, and nonsense is 0.
+    /// Reads what the other end sent; none where it sent nothing, and nonsense is 0.
     #[must_use]
-    pub fn from_json(told: &Value) -> Option<Self> {
-        told.as_object()?;
+    pub fn from_json(fields: &Value) -> Option<Self> {
+        fields.as_object()?;
         let number =
-            |name: &str| told.get(name).and_then(Value::as_f64).filter(|n| n.is_finite()).unwrap_or(0.0).max(0.0);
+            |name: &str| fields.get(name).and_then(Value::as_f64).filter(|n| n.is_finite()).unwrap_or(0.0).max(0.0);
         let whole = |name: &str| number(name) as u64;
         Some(Self {
             retransmits: whole("retransmits"),

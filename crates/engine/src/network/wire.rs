@@ -181,9 +181,9 @@ impl Control {
             bytes.copy_from_slice(&numbers[at..at + 4]);
             i32::from_be_bytes(bytes)
         };
-        let (own, errno) = (number(0), number(4));
+        let (code, errno) = (number(0), number(4));
         let cause = if errno > 0 { format!(": {}", io::Error::from_raw_os_error(errno)) } else { String::new() };
-        format!("the server reported its error {own}{cause}")
+        format!("the server reported its error {code}{cause}")
     }
 }
 

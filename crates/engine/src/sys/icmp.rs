@@ -59,8 +59,8 @@ impl EchoSocket {
         self.raw
     }
 
-    /// Asks for the echo of `packet`: [`HEADER_BYTES`] that are filled in here, then the payload given at the opening.
-    pub fn ask(&self, packet: &mut [u8], number: u16) -> io::Result<()> {
+    /// Sends `packet` as an echo request: [`HEADER_BYTES`] that are filled in here, then the payload given at the opening.
+    pub fn send(&self, packet: &mut [u8], number: u16) -> io::Result<()> {
         packet[..HEADER_BYTES].fill(0);
         packet[0] = REQUEST[usize::from(self.v6)];
         packet[4..6].copy_from_slice(&self.identifier.to_be_bytes());

@@ -109,8 +109,8 @@ impl Shelf {
         let Ok(listing) = std::fs::read_dir(&self.folder) else { return };
         for found in listing.flatten() {
             let name = found.file_name();
-            let own = name.to_str().is_some_and(|name| name.starts_with("kv-") && name.ends_with(".hwdyno"));
-            if own {
+            let is_cache_file = name.to_str().is_some_and(|name| name.starts_with("kv-") && name.ends_with(".hwdyno"));
+            if is_cache_file {
                 let _ = std::fs::remove_file(found.path());
             }
         }

@@ -370,10 +370,13 @@ impl JobOptions {
             |offset, size, seed| patterned.then(|| PatternOrder::new(offset, size, span.block, &pattern, seed));
         let file_selector = (files > 1 && self.replay.is_none()).then(|| {
             let orders = (0..files).map(|number| {
-                let own =
+                let file_span =
                     Span { offset: span.offset + number * a_file, blocks: span.blocks / files, block: span.block };
                 let seed = mix(seed ^ mix(number));
-                (Order::new(own, random, part.read_percent, false, seed), pattern_order(own.offset, a_file, seed))
+                (
+                    Order::new(file_span, random, part.read_percent, false, seed),
+                    pattern_order(file_span.offset, a_file, seed),
+                )
             });
             let again = endless || self.io_size > 0 || self.loops > 1;
             FileSelector::new(orders.collect(), a_file, self.service.clone(), self.open_files, again, seed)
@@ -446,7 +449,7 @@ fn pattern(load: &LoadParameters, job: &JobFileParameters) -> Result<AccessPatte
         lengths: [both, writes],
         unaligned: job.bs_unaligned,
         by_order: job.bs_is_seq_rand,
-        align: [align, Some(job.blockalign_write).filter(|&own| own > 0).unwrap_or(align)],
+        align: [align, Some(job.blockalign_write).filter(|&bytes| bytes > 0).unwrap_or(align)],
         traversal: match job.gap {
             0 => Traversal::Random,
             by => Traversal::Gap { by },
