@@ -1,4 +1,4 @@
-//! Prints what a write costs in the journal of acknowledged writes, beside the same ledger in private memory.
+//! Prints what a write costs in the journal of acknowledged writes, compared with the same ledger in private memory.
 
 use std::error::Error;
 use std::fs::{remove_file, File};

@@ -2,7 +2,7 @@
 //!
 //! A request is `{"id": 1, "do": VERB, …}`; its answer `{"id": 1, "answer": …}` or
 //! `{"id": 1, "error": {"kind": "usage" | "machine", "says": …, "errno": …}}`. While a run goes on the other verbs
-//! are answered too. A run with `"hold": true` says `{"id": 1, "ready": true}` each time that a team of threads is
+//! are answered too. A run with `"hold": true` sends `{"id": 1, "ready": true}` each time that a team of threads is
 //! complete, and waits for `start`. Whatever bytes come, an error document is the worst answer; at the end of the
 //! input a run is stopped and scratch directories are removed.
 

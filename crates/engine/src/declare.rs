@@ -107,7 +107,7 @@ pub struct OptionalChoice<E> {
     words: PhantomData<E>,
 }
 
-/// One of some words that no loop tells apart.
+/// One of some words that no loop distinguishes.
 #[derive(Debug, Clone, Copy)]
 pub struct Word {
     facts: Facts,
@@ -158,7 +158,7 @@ pub const fn choice_or<E>(none: &'static str, means: &'static str) -> OptionalCh
     OptionalChoice { facts: Facts::new(means, ""), none, words: PhantomData }
 }
 
-/// One of some words that no loop tells apart, the first by default.
+/// One of some words that no loop distinguishes, the first by default.
 #[must_use]
 pub const fn word(means: &'static str, words: &'static [&'static str]) -> Word {
     Word { facts: Facts::new(means, ""), words }
@@ -266,7 +266,7 @@ impl<E: Copy + 'static> Choice<E> {
         self
     }
 
-    /// With the parameter that says the share of reads where a word both reads and writes.
+    /// With the parameter for the share of reads where a word both reads and writes.
     #[must_use]
     pub const fn split(mut self, by: &'static str) -> Self {
         self.split = by;

@@ -1,4 +1,4 @@
-//! Runs every kernel once with small parameters on one thread and checks what it hands back.
+//! Runs every kernel once with small parameters on one thread and checks what it returns.
 //!
 //! It has no test harness, because that makes a thread for each test, and under qemu-user, where the
 //! aarch64 build is checked, making a thread hangs. A kernel without a check here runs with its defaults.
@@ -81,7 +81,7 @@ const CHECKS: &[Check] = &[
     ("training_vector_search", |scratch| searched(scratch, "ivf"), recalled),
 ];
 
-/// Kernels that need a second processor, and say so where they are given one.
+/// Kernels that need a second processor, and report so where they get one.
 const NEED_TWO: &[&str] = &["memory_core_to_core"];
 
 /// Kernels that cannot do without threads (both ends of a connection at once), or without a right that not everybody
@@ -174,7 +174,7 @@ fn counted(reading: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A directory of this test's own, removed at its end.
+/// A directory for this test alone, removed at its end.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -221,7 +221,7 @@ fn asked_to_stop_it_ends_soon_with_what_it_has() {
         let began = Instant::now();
         let answer = run("storage_blocks", &with(&base, &more), &stop);
         setter.join().unwrap();
-        // Far from the minute that was asked for, whatever else the machine does.
+        // Far from the requested minute, whatever else the machine does.
         assert!(began.elapsed() < Duration::from_secs(20), "{more}: {:?}", began.elapsed());
         match answer {
             Ok(reading) => assert!(reading.interrupted, "{more}"),

@@ -1,5 +1,5 @@
 //! How many arithmetic operations a second the processors do, by operation, precision and instruction
-//! set, beside the clock at which they did them.
+//! set, with the clock at which they did them.
 
 use std::cell::RefCell;
 
@@ -24,7 +24,7 @@ const ISAS: [&str; 8] = ["auto", "scalar", "sse", "avx2", "avx512", "amx", "neon
 const SLICES: u64 = 8;
 /// Instructions a cycle this near a whole number are those of that many units.
 const WHOLE: f64 = 0.04;
-/// Slices that are remembered beside one of the chain: those of the first half minute.
+/// Slices that are recorded, each with one of the chain: those of the first half minute.
 const PAIRS: usize = 1 << 16;
 /// How long the clock is measured before and after.
 const CLOCK_NS: u64 = 2_000_000;
@@ -101,7 +101,7 @@ fn choose(parameters: &Parameters, cpus: &[u64]) -> Result<Variant, Error> {
     best.ok_or_else(|| Error::usage(format!("{operation} in {precision} has no instruction on this processor")))
 }
 
-/// One thread's arithmetic and the clocks beside it.
+/// One thread's arithmetic and the clocks around it.
 struct Share {
     turns: u64,
     operations: u64,
@@ -138,7 +138,7 @@ impl Share {
         };
         member.wait_for_start();
         share.clocks[0].run(CLOCK_NS);
-        // A sum of zeros does not tell a turn that was left out, so the same loop is proved on other numbers first.
+        // A sum of zeros does not reveal a turn that was left out, so the same loop is proved on other numbers first.
         variant.slice(&mut proof, turns);
         share.verdict.checked += variant.accumulators;
         share.verdict.wrong += variant.wrong(&proof, &variant.expected(turns, Operands::Nonzero));
@@ -191,7 +191,7 @@ impl Cycles {
             .collect();
         let ns = median(pairs.iter().map(|pair| pair.0).collect())?;
         let chain_ns = median(pairs.iter().map(|pair| pair.1).collect())?;
-        // Where either side was cut into, their ratio says nothing; a clock or a neighbour moves it by less.
+        // Where either side was cut into, their ratio means nothing; a clock or a neighbour moves it by less.
         pairs.retain(|pair| pair.0 < 1.5 * ns && pair.1 < 1.2 * chain_ns);
         let mut ratios: Vec<_> =
             pairs.iter().map(|(ns, chain_ns)| each / ns * chain_ns / Chain::SLICE as f64).collect();

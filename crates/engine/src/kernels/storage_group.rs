@@ -26,7 +26,7 @@ struct Dependencies {
 }
 
 impl Dependencies {
-    /// Takes what is not the job's own out of what was given for it, as one of `jobs`.
+    /// Separates them from the parameters given for the job `number` of `jobs`.
     fn take(number: usize, mut job: Value, jobs: usize) -> Result<(Self, Value), Error> {
         let mut list = |name: &str, below: usize| {
             let Some(given) = job.as_object_mut().and_then(|all| all.remove(name)) else { return Ok(Vec::new()) };

@@ -46,7 +46,7 @@ pub enum Primitive {
 }
 
 impl Primitive {
-    /// How many arrays beside `a` it reads.
+    /// How many arrays besides `a` it reads.
     #[must_use]
     pub fn sources(self) -> usize {
         match self {
@@ -181,11 +181,11 @@ words! {
 }
 
 words! {
-    /// In which order a loop goes through a block, and what it does beside.
+    /// In which order a loop goes through a block, and what else it does.
     pub enum Way {
         /// Line after line.
         Plain = "lines",
-        /// As well, and asks for each line 1 KiB before it is stored, so that the read that a store through
+        /// As well, and prefetches each line 1 KiB before it is stored, so that the read that a store through
         /// the caches needs does not wait for the store to leave the core.
         Ahead = "prefetched lines",
         /// Two lines of each of eight neighbouring pages in turn: a prefetcher follows one stream a page, and

@@ -52,7 +52,7 @@ pub struct Traffic {
 /// What was moved so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Bytes loaded, as the loop's source says.
+    /// Bytes loaded, as the loop's source has them.
     pub read: u64,
     /// Bytes stored.
     pub written: u64,
@@ -117,7 +117,7 @@ impl Traffic {
     /// Maps, fills and so first touches the arrays; `key` varies the random order between threads.
     ///
     /// # Errors
-    /// What the system says when memory, pages or node are refused.
+    /// The error of the system when memory, pages or node are refused.
     pub fn new(work: Work, choice: impl Into<Choice>, key: u64) -> io::Result<Self> {
         let choice = choice.into();
         let arrays = work.primitive.arrays();

@@ -51,7 +51,7 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// Opens it; `address` is where the server said that its echo is.
+    /// Opens it; `address` is where the server reported its echo.
     pub fn open(echo: &Echo, address: SocketAddr, patience: Duration) -> io::Result<Self> {
         if echo.connect {
             return Ok(Self::Connect(address));

@@ -41,7 +41,7 @@ pub struct Outcome {
     pub streams: Vec<StreamEnd>,
     /// The timed region here, s.
     pub elapsed_s: f64,
-    /// What the other end said; none if it said nothing any more.
+    /// The other end's report; none if it sent none.
     pub there: Option<Report>,
     /// CPU time of the streams' threads here, over the timed region.
     pub cpu: CpuTime,
@@ -51,7 +51,7 @@ pub struct Outcome {
     pub interval_s: f64,
     /// Bytes of each stream in each interval.
     pub stream_rows: Vec<Vec<u64>>,
-    /// Round trips, where asked for.
+    /// Round trips, where requested.
     pub trips: Option<Trips>,
     /// The congestion control here.
     pub congestion: String,
@@ -61,7 +61,7 @@ pub struct Outcome {
     pub buffers: (u64, u64),
     /// What went wrong after the start, with the system's number.
     pub faults: Vec<(String, i32)>,
-    /// It was asked to end early.
+    /// It was stopped early.
     pub interrupted: bool,
 }
 
@@ -298,7 +298,7 @@ impl Test<'_> {
         }
     }
 
-    /// Whether the amount that was asked for has been moved.
+    /// Whether the requested amount has been moved.
     fn is_enough(&self, course: &Course) -> bool {
         let moved = |of: fn(&Counts) -> u64| -> u64 {
             course.last.iter().zip(&course.base).map(|(last, base)| of(&last.since(base))).sum()

@@ -11,11 +11,11 @@ use crate::network::settings::Settings;
 /// What a server knows of one test at its end, however it ended.
 #[derive(Debug, Clone, Default)]
 pub struct Course {
-    /// What the client asked for.
+    /// What the client requested.
     pub settings: Option<Settings>,
     /// What was counted here.
     pub here: Option<Report>,
-    /// What the client said.
+    /// What the client reported.
     pub there: Option<Report>,
 }
 

@@ -42,7 +42,7 @@ parameters! {
     }
 }
 
-/// Where a server listens; iperf3's own by default.
+/// Where a server listens; iperf3's port by default.
 pub const PORT: Integer = integer("the server's port", "", (1, 65_535), 5201);
 /// What is run before anything is counted.
 pub const RAMP_TIME: Number = number("run this long before anything is counted", "s", (0.0, 3600.0), 0.0);

@@ -38,7 +38,7 @@ fn note(code: &str, says: impl Into<String>) -> Note {
     Note { code: code.into(), says: says.into() }
 }
 
-/// Makes the reading; `loopback` says that no wire was on the way.
+/// Makes the reading; `loopback` means that no wire was on the way.
 #[must_use]
 pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Reading {
     let mut reading = Reading {
@@ -48,7 +48,7 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
         interrupted: outcome.interrupted,
         ..Reading::default()
     };
-    // The receiver's clock counts: what it received lasted as long as it says.
+    // The receiver's clock counts: what it received lasted as long as it reports.
     if let Some(there) = outcome.there.as_ref().filter(|there| settings.up && !settings.down && there.elapsed_s > 0.0) {
         reading.elapsed_s = there.elapsed_s;
     }

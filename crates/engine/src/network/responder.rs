@@ -16,7 +16,7 @@ use crate::sys::net::{self, Options};
 /// A server holds at most this many echo connections of a test.
 const MOST_CONNECTIONS: usize = 64;
 
-/// The server's end of the echo: bound beside the test's port, for one client's address alone.
+/// The server's end of the echo: bound next to the test's port, for one client's address alone.
 pub enum Responder {
     /// TCP.
     Tcp(TcpListener),

@@ -1,4 +1,4 @@
-//! The results that both ends of a test exchange, as iperf3 has them, with our own figures beside.
+//! The results that both ends of a test exchange, as iperf3 has them, with our figures added.
 
 use serde_json::{json, Map, Value};
 
@@ -15,7 +15,7 @@ pub fn stream_id(index: usize) -> u64 {
     }
 }
 
-/// What one end says of one stream.
+/// What one end reports of one stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StreamReport {
     /// What was counted in the timed region.
@@ -30,7 +30,7 @@ pub struct StreamReport {
     pub tcp: Option<Figures>,
 }
 
-/// What one end says of a test.
+/// What one end reports of a test.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// In the order of opening; none for a stream that it did not mention.
@@ -95,7 +95,7 @@ impl Report {
         Value::Object(fields)
     }
 
-    /// What the other end says of a test of `count` streams; what it leaves out is absent, nonsense is 0.
+    /// What the other end reports of a test of `count` streams; what it leaves out is absent, nonsense is 0.
     #[must_use]
     pub fn from_json(fields: &Value, count: usize) -> Self {
         let number = |value: &Value, name: &str| {

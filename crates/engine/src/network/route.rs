@@ -11,7 +11,7 @@ use crate::survey::tree::Tree;
 
 const NET: &str = "/sys/class/net";
 
-/// Whether packets to `address` never leave this machine: a loopback address, or one of its own.
+/// Whether packets to `address` never leave this machine: a loopback address, or one of its addresses.
 #[must_use]
 pub fn stays_here(address: IpAddr) -> bool {
     let address = address.to_canonical();
@@ -52,7 +52,7 @@ pub fn describe(address: IpAddr, details: &mut Map<String, Value>) {
 }
 
 /// Payload that one core copies a second, from one buffer of a few MiB to another: measured once a process, because it
-/// is loopback's only limit beside the processor's work for each segment. A copy reads and writes each byte, so it is
+/// is loopback's only limit besides the processor's work for each segment. A copy reads and writes each byte, so it is
 /// half of what `memory_bandwidth` counts.
 fn copy_bytes_s() -> Option<f64> {
     static COPY: OnceLock<Option<f64>> = OnceLock::new();

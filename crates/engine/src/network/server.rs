@@ -31,7 +31,7 @@ const MOST_TESTS: usize = 16;
 pub struct Serving {
     /// Where to listen; port 0 lets the system choose.
     pub bind: SocketAddr,
-    /// Several clients at once; otherwise others are told that it is busy.
+    /// Several clients at once; otherwise the others get the answer that it is busy.
     pub parallel_clients: bool,
     /// End after the first test.
     pub once: bool,
@@ -56,7 +56,7 @@ pub struct Served {
     pub tests: AtomicU64,
     /// Tests that failed, whoever's fault it was.
     pub failed: AtomicU64,
-    /// Clients that were told that the server is busy.
+    /// Clients that got the answer that the server is busy.
     pub refused: AtomicU64,
     /// Bytes moved by tests that came to their end.
     pub bytes: AtomicU64,
@@ -71,7 +71,7 @@ impl Served {
     }
 }
 
-/// A server that runs on a thread of its own until it is dropped.
+/// A server that runs on a separate thread until it is dropped.
 pub struct Server {
     address: SocketAddr,
     stop: Stop,
@@ -119,7 +119,7 @@ impl Server {
         &self.served
     }
 
-    /// Whether it ended by itself (after one test, where that was asked for).
+    /// Whether it ended by itself (after one test, where that was requested).
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)

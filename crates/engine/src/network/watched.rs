@@ -1,4 +1,4 @@
-//! What TCP tells of a sending stream while it runs, at whichever end it is, and how that goes over the wire.
+//! What TCP reports of a sending stream while it runs, at whichever end it is, and how that goes over the wire.
 
 use serde_json::{json, Value};
 
@@ -23,7 +23,7 @@ impl Watched {
         self.looks > 0
     }
 
-    /// Takes one look; nothing, where the socket tells nothing any more.
+    /// Takes one look; nothing, where the socket reports nothing any more.
     pub fn look(&mut self, info: Option<TcpInfo>) {
         let Some(info) = info else {
             self.looks += 1;

@@ -59,7 +59,7 @@ impl Pcie {
             "64" | "64.0" => (6, 64_000_000_000),
             _ => return None,
         };
-        // a link that is down says 0 lanes, and a lost device 63 or 255
+        // a link that is down reports 0 lanes, and a lost device 63 or 255
         (1..=32).contains(&lanes).then_some(Self { generation, lanes, lane_bits_s })
     }
 

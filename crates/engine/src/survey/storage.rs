@@ -1,7 +1,7 @@
 //! The storage behind a path, followed through mount, partition, LVM, RAID, loop and overlay down to the disks.
 //!
 //! `chain` lists what was passed on the way down. Each element's `on` names what lies directly below
-//! it (elements or disks), and a RAID's `level` says how it spreads over them.
+//! it (elements or disks), and a RAID's `level` names how it spreads over them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -251,7 +251,7 @@ impl Walk<'_> {
         vec![mount.point.clone()]
     }
 
-    /// The disk behind the files that the container's engine mounts from beside its layers.
+    /// The disk behind the files that the container's engine mounts from outside of its layers.
     fn engines_disk(&mut self, at: usize, depth: usize) -> Vec<String> {
         let mount =
             self.mounts.iter().find(|mount| OF_THE_ENGINE.contains(&mount.point.as_str()) && mount.has_device());

@@ -113,7 +113,7 @@ pub struct Job {
     pub size: u64,
     /// Beginning of the region, B.
     pub offset: u64,
-    /// Each job covers the whole region, not a part of its own.
+    /// Each job covers the whole region, not a separate part.
     pub share_whole: bool,
     /// Length of the timed region, s; 0 for no limit.
     pub runtime_s: f64,

@@ -1,4 +1,4 @@
-//! The file of a vector index: a header, blocks of vectors that say what they are, and what a search keeps in memory.
+//! The file of a vector index: a header, blocks of vectors that identify themselves, and what a search keeps in memory.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -172,7 +172,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Hands all over to the storage.
+    /// Flushes all to the storage.
     pub fn finish(mut self) -> io::Result<u64> {
         self.file.flush()?;
         self.file.get_ref().sync_all()?;

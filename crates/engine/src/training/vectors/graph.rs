@@ -106,7 +106,7 @@ fn prune(codes: &Codes, vector: u32, candidates: &[(u32, u32)], degree: usize, a
     chosen
 }
 
-/// Builds the graph over all vectors; none if it was asked to stop.
+/// Builds the graph over all vectors; none if it was stopped.
 pub fn build(
     codes: &Codes,
     entry: u32,
@@ -122,7 +122,7 @@ pub fn build(
     Ok(grow(codes, &inserted, &vec![0; count], shape, threads, stop)?.map(|mut levels| levels.swap_remove(0)))
 }
 
-/// Builds a graph on each level over the vectors that reach it, the lowest first; none if it was asked to stop.
+/// Builds a graph on each level over the vectors that reach it, the lowest first; none if it was stopped.
 ///
 /// `inserted` has every vector, those of higher levels first: the first of all is the entry of every level.
 pub fn grow(

@@ -23,7 +23,7 @@ const NAMED: u64 = 16;
 /// How queries search.
 #[derive(Debug, Clone, Copy)]
 pub struct Search {
-    /// Neighbours that a query asks for.
+    /// Neighbours that a query requests.
     pub k: usize,
     /// A graph's: candidates that are kept.
     pub list: usize,
