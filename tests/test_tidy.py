@@ -127,7 +127,7 @@ UNSAFE = {
 }
 """Modules that may say ``unsafe``, each with its reason."""
 
-VAGUE_NAMES = {"python/hwdyno": 61, "crates": 77, "tests/simulation": 7} | dict.fromkeys(
+VAGUE_NAMES = {"python/hwdyno": 61, "tests/simulation": 7} | dict.fromkeys(
     (
         *(
             f"python/hwdyno/{room}"
