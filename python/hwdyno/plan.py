@@ -196,14 +196,14 @@ def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
     for repeats in range(profile.repeats_min, 0, -1):
         # Readings in units of a whole one, and what they cost beside their timed regions.
         turns = shares = float(more * repeats)
-        beside = 0.0
+        overhead_s = 0.0
         for planned in plan.experiments:
             count = len(planned.points) * repeats * (2 if plan.peers and planned.experiment.peers else 1) + 1
             turns += count
             shares += count * planned.experiment.runtime_share
             setups = sum(setup_s(planned, point) for point in planned.points)
-            beside += count * setups / max(1, len(planned.points))
-        spare = left_s - beside - turns * (OVERHEAD_S + (PEER_OVERHEAD_S / 2 if plan.peers else 0))
+            overhead_s += count * setups / max(1, len(planned.points))
+        spare = left_s - overhead_s - turns * (OVERHEAD_S + (PEER_OVERHEAD_S / 2 if plan.peers else 0))
         share = spare / shares / (profile.runtime_s + profile.ramp_s)
         runtime, ramp = profile.runtime_s * min(1.0, share), profile.ramp_s * min(1.0, share)
         if runtime >= SHORTEST_S or repeats == 1:
@@ -227,16 +227,16 @@ def reading_s(planned: Planned, point: Parameters, chosen: Timing, given: frozen
     """How long one reading of a point takes."""
     parameters = {**planned.fixed, **point}
 
-    def seconds(name: str, otherwise: float) -> float:
+    def seconds(name: str, default: float) -> float:
         value = parameters.get(name)
-        return float(value) if name in given and isinstance(value, int | float) else otherwise
+        return float(value) if name in given and isinstance(value, int | float) else default
 
     delay = seconds("startdelay", 0.0)
     if parameters.get("time_based") is False and "runtime" not in given:
         return delay + float(parameters.get("size") or 0) / WRITE_BYTES_S + OVERHEAD_S
-    share, beside = planned.experiment.runtime_share, OVERHEAD_S + setup_s(planned, point)
+    share, overhead_s = planned.experiment.runtime_share, OVERHEAD_S + setup_s(planned, point)
     ramp = seconds("ramp_time", chosen.ramp_s * share) if "ramp_time" in parameters else 0.0
-    return delay + ramp + seconds("runtime", chosen.runtime_s * share) + beside
+    return delay + ramp + seconds("runtime", chosen.runtime_s * share) + overhead_s
 
 
 @dataclass(frozen=True)
@@ -486,7 +486,7 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
     if missing:
         raise UserError(f"{where} with a kernel of its own also needs {' and '.join(missing)}")
     like = next((one for one in catalogue.all() if one.kernel == entry["kernel"]), None)
-    own = Experiment(
+    custom = Experiment(
         name=entry["name"],
         asks=entry.get("asks", f"What does {entry['kernel']} reach over {entry['load']}?"),
         kernel=entry["kernel"],
@@ -498,7 +498,7 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
         peers=like.peers if like else (),
         fixed=like.fixed if like else {},
     )
-    return [(own, axes)]
+    return [(custom, axes)]
 
 
 def select(names: Sequence[str] | None, target: Target) -> list[tuple[Experiment, Given]]:

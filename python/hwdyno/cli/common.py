@@ -228,11 +228,11 @@ def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
             new_id(),
             shown,
             peers_here(plan, shown),
-            lambda run: explained(beside_earlier(run, store) if scenario.has_earlier else run),
+            lambda run: explained(with_stored(run, store) if scenario.has_earlier else run),
         )
 
 
-def beside_earlier(run: Run, store: Store) -> Run:
+def with_stored(run: Run, store: Store) -> Run:
     """The Run with what differs between its machine's runs in its intervals, where the store has earlier ones."""
     from hwdyno.repeatability import MOST_EARLIER, comparable, with_earlier
     from hwdyno.store import StoreError, machine_of

@@ -78,5 +78,5 @@ def table(changes: list[Change]) -> str:
 
 def _summary(changes: list[Change], mean: float | None) -> str:
     counts = {verdict: sum(change.verdict == verdict for change in changes) for verdict in ("slower", "faster", "same")}
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    return f"\n{len(changes)} like points: {told}; geometric mean {mean:.3f}\n"
+    tally = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return f"\n{len(changes)} like points: {tally}; geometric mean {mean:.3f}\n"

@@ -117,8 +117,8 @@ def _dispatch(name: str, rest: list[str]) -> int:
         import difflib
 
         near = difflib.get_close_matches(name, known, n=1)
-        mend = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}"
-        _complain(f"no command is called '{name}'; {mend}")
+        hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}"
+        _complain(f"no command is called '{name}'; {hint}")
         return ERROR
     module = importlib.import_module(f"hwdyno.cli.{name}")
     parser = Parser(prog=f"hwdyno {name}", description=f"{known[name].help[0].upper()}{known[name].help[1:]}.")

@@ -28,20 +28,20 @@ def run(words: list[str], args: argparse.Namespace) -> int:
     """Check the file of a journal; nothing is written."""
     if not 1 <= len(words) <= 2:
         raise UserError("storage check takes the journal, and the file where it is no longer where it was")
-    told = {"journal": words[0], "path": words[1] if words[1:] else ""}
-    told["after"] = "power_cut" if args.after_power_cut else "kill"
+    parameters = {"journal": words[0], "path": words[1] if words[1:] else ""}
+    parameters["after"] = "power_cut" if args.after_power_cut else "kill"
     try:
-        reading = common.this_machine().run(KERNEL, told)
+        reading = common.this_machine().run(KERNEL, parameters)
     except OSError as error:
         raise UserError(str(error.strerror or error)) from None
     if args.json:
         sys.stdout.write(json.dumps(reading) + "\n")
     elif not args.quiet:
-        sys.stdout.write(said(reading))
+        sys.stdout.write(summary_of(reading))
     return INTERRUPTED if reading["interrupted"] else DEGRADED if reading["faults"] else OK
 
 
-def said(reading: Mapping[str, Any]) -> str:
+def summary_of(reading: Mapping[str, Any]) -> str:
     """What the check came to, in lines."""
     details = reading["details"]
 

@@ -113,8 +113,8 @@ class _Series:
 
     def point(self, load: float, amount: float | None = None, note: str = "") -> OperatingPoint:
         """The place at a load: measured, or read between the points (straight lines in log-log)."""
-        for at, own in enumerate(self.loads):
-            if own == load and amount is None:
+        for at, known in enumerate(self.loads):
+            if known == load and amount is None:
                 return OperatingPoint(
                     self.as_given(load), self.values[at].value, self.latencies[at], measured=True, note=note
                 )
@@ -170,7 +170,11 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     # Latencies within 2% of the least are the same; the least load among them is the floor.
     least = min((latency for latency in series.latencies if latency), default=None)
     floor = next(
-        (n for n, own in zip(series.loads, series.latencies, strict=True) if least and own and own <= 1.02 * least),
+        (
+            n
+            for n, latency in zip(series.loads, series.latencies, strict=True)
+            if least and latency and latency <= 1.02 * least
+        ),
         series.loads[0],
     )
     plain = Curve(
@@ -269,7 +273,7 @@ def _levelled(series: _Series) -> bool:
     """Whether what was offered more at the end brought nothing: with hardly a delay left, a loop's own time rules."""
     if series.axis.role != "delay":
         return False
-    before = [own for load, own in zip(series.loads, series.amounts, strict=True) if load <= series.loads[-1] / 2]
+    before = [amount for load, amount in zip(series.loads, series.amounts, strict=True) if load <= series.loads[-1] / 2]
     return bool(before) and series.amounts[-1] <= (1 + RISING_GAIN) * before[-1]
 
 

@@ -116,7 +116,7 @@ class Agent:
         how = "closed its pipe" if status is None else f"was killed by signal {-status}" if status < 0 else "ended"
         return HostLostError(f"its agent {how}" + (f": {last}" if last else ""))
 
-    def _ask(self, verb: str, timeout_s: float | None = None, **fields: Any) -> Any:
+    def _request(self, verb: str, timeout_s: float | None = None, **fields: Any) -> Any:
         """Send a request and wait for its answer; what comes of the run meanwhile is kept for ``poll``."""
         wanted = self._send(verb, **fields)
         patience_s = self._patience_s if timeout_s is None else timeout_s
@@ -140,7 +140,7 @@ class Agent:
     def survey(self, path: Path | None = None) -> Machine:
         """Describe the host, with the storage behind ``path``."""
         fields = {} if path is None else {"path": str(path)}
-        return Machine.of_survey(self._ask("survey", SURVEY_S, **fields))
+        return Machine.of_survey(self._request("survey", SURVEY_S, **fields))
 
     def topology(self) -> Topology:
         """The processors that the agent may use, and the host's NUMA nodes."""
@@ -152,7 +152,7 @@ class Agent:
         """The kernels of the host's engine."""
         if self._kernels is None:
             try:
-                self._kernels = declarations_of(self._ask("kernels"))
+                self._kernels = declarations_of(self._request("kernels"))
             except (KeyError, TypeError, AttributeError):
                 raise HostLostError(
                     "its hwdyno-engine declares kernels in another form; install the same version on both"
@@ -179,13 +179,13 @@ class Agent:
 
     def snapshot(self) -> dict[str, float]:
         """The host's counters now."""
-        return counters.parsed(self._ask("snapshot"))
+        return counters.parsed(self._request("snapshot"))
 
     # --- Member
 
     def clock_ns(self) -> int:
         """The host's monotonic clock now."""
-        return int(self._ask("clock")["ns"])
+        return int(self._request("clock")["ns"])
 
     def prepare(self, kernel: str, parameters: dict[str, Any]) -> None:
         """Begin to set a kernel up; it waits for ``start`` when its threads are ready."""
@@ -229,15 +229,15 @@ class Agent:
 
     def claim(self, path: Path) -> Scratch:
         """Make a scratch directory below ``path`` on the host."""
-        return Scratch(**self._ask("files", action="claim", path=str(path)))
+        return Scratch(**self._request("files", action="claim", path=str(path)))
 
     def size_of(self, path: str) -> int:
         """The length of a file of the host."""
-        return int(self._ask("files", action="size", path=path)["bytes"])
+        return int(self._request("files", action="size", path=path)["bytes"])
 
     def release(self, scratch: Scratch) -> None:
         """Remove a scratch directory of the host."""
-        self._ask("files", SURVEY_S, action="release", path=scratch.directory)
+        self._request("files", SURVEY_S, action="release", path=scratch.directory)
 
     def abandon(self) -> None:
         """Kill the agent."""

@@ -134,7 +134,7 @@ class Together(Site):
         for number, (name, part) in enumerate(parts.items()):
             with self._losing(name, part):
                 part.offset_ns = clock_offset_ns(part.member)
-                part.member.prepare(kernel, self._own(parameters, name, number))
+                part.member.prepare(kernel, self._parameters_of(parameters, name, number))
         interrupted = False
         while True:
             try:
@@ -233,24 +233,24 @@ class Together(Site):
         error = part.event.error
         return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
-    def _own(self, parameters: dict[str, Any], name: str, number: int) -> dict[str, Any]:
+    def _parameters_of(self, parameters: dict[str, Any], name: str, number: int) -> dict[str, Any]:
         """The parameters of one host: its own data file, and a random order of its own."""
-        own = dict(parameters)
+        adapted = dict(parameters)
         shared = next(iter(self._scratch.values()), None)
-        if shared is not None and own.get("path") == shared.data and name in self._scratch:
-            own["path"] = self._scratch[name].data
-        if isinstance(own.get("seed"), int):
-            own["seed"] += number * SEEDS_APART
-        return own
+        if shared is not None and adapted.get("path") == shared.data and name in self._scratch:
+            adapted["path"] = self._scratch[name].data
+        if isinstance(adapted.get("seed"), int):
+            adapted["seed"] += number * SEEDS_APART
+        return adapted
 
     # --- hosts that go
 
-    def _each(self, ask: Callable[[Member], Any]) -> dict[str, Any]:
+    def _each(self, query: Callable[[Member], Any]) -> dict[str, Any]:
         """What each host answers; raises ``HostLostError`` where none is left."""
         found: dict[str, Any] = {}
         for name, member in list(self._members.items()):
             with self._losing(name):
-                found[name] = ask(member)
+                found[name] = query(member)
         if not found:
             raise self._nobody()
         return found

@@ -89,8 +89,8 @@ class Allowance:
         # What readings take beside their timed regions stays; only these can be shortened.
         now = self.timing
         timed = (now.runtime_s + now.ramp_s) * sum(planned.experiment.runtime_share for planned, _ in unread)
-        beside = max(0.0, needed - timed)
-        share = max(0.0, left - beside) / max(1e-9, needed - beside)
+        overhead_s = max(0.0, needed - timed)
+        share = max(0.0, left - overhead_s) / max(1e-9, needed - overhead_s)
         runtime_s = max(min(SHORTEST_S, now.runtime_s), now.runtime_s * share)
         ramp_s = min(now.ramp_s, max(0.05, now.ramp_s * share))
         self.timing = replace(now, runtime_s=runtime_s, ramp_s=ramp_s, repeats_min=1)
@@ -116,8 +116,8 @@ class Allowance:
 
     def _expected_s(self, planned: Planned, point: PointInWork) -> float:
         once = reading_s(planned, point.parameters, self.timing, self.given)
-        beside = sum(name in planned.experiment.peers for name in self.peers)
-        return once + beside * (once + PEER_OVERHEAD_S)
+        peers = sum(name in planned.experiment.peers for name in self.peers)
+        return once + peers * (once + PEER_OVERHEAD_S)
 
     def ends(self, point: PointInWork, target: float, experiments: Sequence[Planned]) -> str:
         """What ends a point: ``sure`` (within ``target``), ``repeats`` or ``time``; empty if it goes on."""

@@ -52,7 +52,7 @@ class PointInWork:
         says = f"the interval should be within {target}; {reached} after {spent} spent"
         return replace(made, notes=(*made.notes, Note("interval_not_reached", says)))
 
-    def beside(self, peer: Peer, version: str, command: str) -> PeerResult | None:
+    def peer_result(self, peer: Peer, version: str, command: str) -> PeerResult | None:
         """What a peer reached on this point, with the ratio of ours over theirs from the pairs."""
         counted, unit = unit_of(self.declaration, self.readings)
         pairs = self.pairs.get(peer.name, [])

@@ -22,11 +22,11 @@ from hwdyno.resources import ceilings_of_site, rate_word
 from hwdyno.runner import faults
 from hwdyno.runner.allowance import Allowance
 from hwdyno.runner.bend import NOTE, near_the_bend
-from hwdyno.runner.beside import Beside
 from hwdyno.runner.declared import kept_declaration
 from hwdyno.runner.faults import StopError
 from hwdyno.runner.in_turn import blocks
 from hwdyno.runner.layout import lay_out
+from hwdyno.runner.peer_readings import PeerReadings
 from hwdyno.runner.point import PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
@@ -71,10 +71,10 @@ class Session:
         if site.several and peers:
             progress.says("peers are left out: each measures one machine, and this site has several")
             self.plan, peers = replace(plan, peers=False), ()
-        self.beside = Beside(peers)
+        self.peer_readings = PeerReadings(peers)
         self.random = random.Random(plan.seed)
         self.degraded: list[str] = []
-        self.unsaid: list[str] = []
+        self.unreported: list[str] = []
         """Of these, what the user has not heard yet."""
         self.failure = ""
         """What failed first, while nothing had been measured yet; empty if nothing did."""
@@ -209,7 +209,7 @@ class Session:
             else:
                 with self._guarded(block):
                     self._block(block, journal)
-            self._tell()
+            self._report_degraded()
             begun += len(block)
             if self.interrupted:
                 return
@@ -350,7 +350,7 @@ class Session:
         point.snapshots.append((before, self.site.snapshot()))
         gone = faults.gone(reading)
         if not self.interrupted and not gone:
-            for why in self.beside.in_turn(planned, point, parameters):
+            for why in self.peer_readings.in_turn(planned, point, parameters):
                 self._degrade(why)
         self.allowance.took(planned, point, time.monotonic() - begun)
         ended_by = self.allowance.ends(point, self.plan.profile.target, self.plan.experiments)
@@ -410,7 +410,7 @@ class Session:
         if self.workspace is not None and "path" in parameters:
             # Not the scratch directory: its name is new in each run.
             parameters["path"] = str(self.plan.path / "data")
-        return self.beside.results(planned, point, parameters)
+        return self.peer_readings.results(planned, point, parameters)
 
     def _made(self, planned: Planned, point: PointInWork, ended_by: str) -> Measurement:
         notes = self.notes if "data_file" in planned.experiment.needs else ()
@@ -442,20 +442,20 @@ class Session:
     def _degrade(self, why: str) -> None:
         if why not in self.degraded:
             self.degraded.append(why)
-            self.unsaid.append(why)
-            self._tell()
+            self.unreported.append(why)
+            self._report_degraded()
 
     def _failed(self, why: str) -> None:
         """Remember what failed first, if nothing has been measured yet: if nothing ever is, it is the run's error."""
         if not self.readings:
             self.failure = self.failure or why
 
-    def _tell(self) -> None:
-        """Tell what degrades the Run, but of a run that may measure nothing at all the one cause in the end."""
+    def _report_degraded(self) -> None:
+        """Report what degrades the Run; of a run that measured nothing, only the one cause at the end."""
         if self.readings or not self.failure:
-            for why in self.unsaid:
+            for why in self.unreported:
                 self.progress.says(why)
-            self.unsaid.clear()
+            self.unreported.clear()
 
     def _result(self, planned: Planned, points: Sequence[PointInWork]) -> ExperimentResult:
         """The experiment as it stands; its points in the order of the plan."""

@@ -103,7 +103,7 @@ def of_experiments(
     if any(kind is not None for kind, _ in groups):
         check_place(place, writes=True)
     scratch = Scratch(place)
-    own = ScratchFolder(where=place, scratch=scratch)
+    scratch_folder = ScratchFolder(where=place, scratch=scratch)
     parts = []
     for kind, members in groups:
         if kind is None:
@@ -115,7 +115,7 @@ def of_experiments(
             replace(one, what=one.what.replace(str(scratch.folder), f"{place}/hwdyno-scratch-…"))
             for one in part.preparations
         ]
-        parts.append(replace(part, plan=replace(part.plan, path=place), preparations=(own, *shown)))
+        parts.append(replace(part, plan=replace(part.plan, path=place), preparations=(scratch_folder, *shown)))
     return together(parts)
 
 

@@ -74,12 +74,12 @@ def make(request: Request, host: Host) -> JobScenario:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise UserError(f"cannot read {name}: {(error.strerror or str(error)).lower()}") from None
-    beside = Path() if name == "-" else Path(name).parent
+    folder = Path() if name == "-" else Path(name).parent
     job_file = fio_job.parse(
         text,
         name,
         ignore=request.options["ignore"],
-        included=lambda other: (beside / other).read_text("utf-8", errors="replace"),
+        included=lambda other: (folder / other).read_text("utf-8", errors="replace"),
         traces=lambda other: Path(other).read_text("utf-8", errors="replace"),
     )
     _, path = request.places[0]
@@ -102,12 +102,12 @@ def make(request: Request, host: Host) -> JobScenario:
 
 def _files(groups: Sequence[Sequence[Work]]) -> tuple[Preparation, ...]:
     """The files that are laid out for the jobs, by their directories."""
-    from hwdyno.runner.jobs import own_bytes
+    from hwdyno.runner.jobs import files_bytes
 
     needed: dict[Path, int] = {}
     for work in (work for group in groups for work in group):
         if work.touches_files and not work.files and work.size is not None:
-            needed[work.directory] = needed.get(work.directory, 0) + own_bytes(work)
+            needed[work.directory] = needed.get(work.directory, 0) + files_bytes(work)
     return tuple(
         Preparation(what=f"files of the jobs: in {path}, removed after", where=path, bytes=size)
         for path, size in needed.items()

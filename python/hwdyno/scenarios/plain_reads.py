@@ -26,7 +26,7 @@ ROOM_SHARE = 0.1
 """Of the free room, so much at most is taken by the file."""
 
 
-def beside(
+def experiment_of(
     workload: Workload,
     where: tuple[str, Path],
     accelerators: Sequence[int],

@@ -51,10 +51,6 @@ class Scenario:
 
         return listing(budget.fitted(self.plan, self.plan.budget_s), write_bytes_s)
 
-    def beside(self, other: Scenario) -> Scenario:
-        """Both, as one; measured as this one's plan says."""
-        return together((self, other))
-
     @contextlib.contextmanager
     def ready(self, host: Host, says: Says) -> Iterator[Plan]:
         """The plan as it can be measured now, with everything made; all of it goes again, however this ends."""

@@ -80,7 +80,7 @@ def _experiment(question: Question, profile: str, largest: int) -> Experiment:
     sweep = sweeps[0]
     for more in sweeps[1:]:
         sweep = sweep + more
-    own = Experiment(
+    made = Experiment(
         name=question.name,
         asks=question.asks,
         kernel=question.kernel,
@@ -89,9 +89,9 @@ def _experiment(question: Question, profile: str, largest: int) -> Experiment:
         fixed=fixed,
     )
     if like is None:
-        return own
+        return made
     return replace(
-        own,
+        made,
         metric=like.metric,
         ceilings=like.ceilings,
         peers=like.peers,

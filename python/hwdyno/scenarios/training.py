@@ -240,12 +240,12 @@ def _client(target: Target, request: Request, given: Mapping[str, Any], many: bo
     kind = target.workload
     part: Parameters = {"subset": _subset(kind, max(_accelerator_counts(given)))}
     where = f".{kind.samples}@{target.storage}" if many else ""
-    own = {name: value for name, value in given.items() if name not in {"cache", "epochs", "steps"}}
+    options = {name: value for name, value in given.items() if name not in {"cache", "epochs", "steps"}}
     one = _on(CLIENT, replace(kind, accelerator=""), target, part)
     one = replace(one, name=f"training.client.{kind.name}{where}")
     if request.is_brief:
-        return request.as_part(one, BRIEF_CLIENT_SHARE), own
-    return one, {**own, "runtime": CLIENT_S}
+        return request.as_part(one, BRIEF_CLIENT_SHARE), options
+    return one, {**options, "runtime": CLIENT_S}
 
 
 def _plain_reads(targets: list[Target], request: Request, given: Mapping[str, Any]) -> list[Chosen]:
@@ -256,7 +256,7 @@ def _plain_reads(targets: list[Target], request: Request, given: Mapping[str, An
     for target in {(one.storage, one.workload.name): one for one in targets}.values():
         threads = _numbers(readers, "read-threads", 0) if readers else [target.workload.read_threads]
         place = (target.storage if len(targets) > 1 else "", target.path)
-        found.append((plain_reads.beside(target.workload, place, numbers, threads, given, most_bytes), {}))
+        found.append((plain_reads.experiment_of(target.workload, place, numbers, threads, given, most_bytes), {}))
     return found
 
 
@@ -318,8 +318,8 @@ class DataSet(Preparation):
         except OSError as error:
             raise refused(error) from None
         for fault in reading["faults"]:
-            mend = "free some room or give fewer --samples"
-            raise UserError(f"the data set could not be written: {fault['says']}; {mend}")
+            hint = "free some room or give fewer --samples"
+            raise UserError(f"the data set could not be written: {fault['says']}; {hint}")
         (stream,) = reading["streams"]
         if stream["bytes"]:
             speed = format_bytes_s(stream["bytes"] / reading["elapsed_s"])

@@ -87,8 +87,8 @@ def check_listens(bind: str, port: int) -> None:
         try:
             probe.bind(place)
         except OSError as error:
-            mend = "another port" if error.errno == errno.EADDRINUSE else "an address of this machine, or 0.0.0.0"
-            raise UserError(f"{bind} port {port} cannot be served: {error.strerror}; take {mend}") from None
+            hint = "another port" if error.errno == errno.EADDRINUSE else "an address of this machine, or 0.0.0.0"
+            raise UserError(f"{bind} port {port} cannot be served: {error.strerror}; take {hint}") from None
 
 
 def _address(server: str) -> tuple[str, int]:
