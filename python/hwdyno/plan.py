@@ -264,11 +264,8 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
             takes = chosen.repeats_min * (once + (once + PEER_OVERHEAD_S if plan.peers else 0.0))
             share = planned.write_share(point)
             if planned.experiment.writes is not None:
-                writes = chosen.repeats_min * planned.experiment.writes(parameters, write_bytes_s * once)
-            elif planned.experiment.kernel == "storage_patterns":
-                # A pass, or as much of it as there is time for.
-                once_bytes = min(float(parameters.get("size") or 0), write_bytes_s * once)
-                writes = share * chosen.repeats_min * once_bytes
+                most_bytes = write_bytes_s * once
+                writes = chosen.repeats_min * planned.experiment.writes(planned.declaration, parameters, most_bytes)
             elif parameters.get("time_based", True):
                 writes = share * takes * min(write_bytes_s, _most_bytes_s(parameters))
             else:
@@ -497,6 +494,7 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
         ceilings=like.ceilings if like else (),
         peers=like.peers if like else (),
         fixed=like.fixed if like else {},
+        writes=like.writes if like else None,
     )
     return [(custom, axes)]
 

@@ -62,9 +62,9 @@ class Experiment:
     """The word that names it together with others, where that is not its resource."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Those of the scenario that prepares for it, as a plan file gives them."""
-    writes: Callable[[Parameters, float], float] | None = None
-    """Bytes that one reading writes at most, of its parameters and what the storage takes in its time; none where
-    its ``rw`` says it."""
+    writes: Callable[[Declaration, Parameters, float], float] | None = None
+    """Bytes that one reading of a point writes at most, given what the storage takes in its time; none where the
+    share of writes in that time decides."""
 
     @property
     def resource(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwdyno.axes import traits_of
+from hwdyno.axes import traits_of, write_share
 from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep
 from hwdyno.words import CeilingClass, Declaration, Parameters
@@ -33,6 +33,11 @@ def _nonsense(kernel: Declaration, point: Parameters) -> str | None:
     return None
 
 
+def _pass_bytes(kernel: Declaration, point: Parameters, most_bytes: float) -> float:
+    """One pass over the file, or as much of it as there is time for."""
+    return write_share(kernel.axes, point) * min(float(point.get("size") or 0), most_bytes)
+
+
 PATTERNS = Experiment(
     name="storage.patterns",
     asks="What does each way through a file cost, as IOzone and IOR ask it?",
@@ -44,6 +49,7 @@ PATTERNS = Experiment(
     ceilings=_CEILINGS,
     needs=("data_file",),
     check=_nonsense,
+    writes=_pass_bytes,
     default=False,
 )
 
@@ -65,6 +71,7 @@ THREADS = Experiment(
     ceilings=_CEILINGS,
     needs=("data_file",),
     check=_nonsense,
+    writes=_pass_bytes,
     default=False,
 )
 

@@ -36,7 +36,7 @@ CHECKPOINT = Experiment(
     load="ranks",
     sweep=Sweep(ranks=8),
     named_as={"model": "checkpoint"},
-    writes=lambda point, _: float(point.get("writes") or 0) * float(point.get("checkpoint_bytes") or 0),
+    writes=lambda _, point, __: float(point.get("writes") or 0) * float(point.get("checkpoint_bytes") or 0),
 )
 
 # The model, its scale and its place stand in `fixed` of a copy, made for the model that is asked about.
@@ -51,7 +51,7 @@ KV_CACHE = Experiment(
     named_as={"model": "kv-cache", "capacity": "capacity"},
     peers=("mlperf_kv",),
     group="inference",
-    writes=lambda _, most: most,
+    writes=lambda _, __, most_bytes: most_bytes,
 )
 
 # The index and its place likewise. Its seed is fixed: other vectors would be another index.
