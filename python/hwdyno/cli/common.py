@@ -197,10 +197,10 @@ def perform(
         also(run, args)
     ends = status(run, args.fail_under)
     if ends == DEGRADED and not args.quiet:
-        from hwdyno.report.verdict import verdict_of
+        from hwdyno.report.overview import overview_of
 
-        verdict = verdict_of(run)
-        sys.stderr.write(f"exit status 3: the Run is {verdict.status} ({verdict.tally}); the findings say why\n")
+        overview = overview_of(run)
+        sys.stderr.write(f"exit status 3: the Run is {overview.status} ({overview.tally}); the findings say why\n")
     return ends
 
 
@@ -304,13 +304,13 @@ def show(run: Run, args: argparse.Namespace) -> None:
 
 def status(run: Run, fail_under: float | None) -> int:
     """The exit status that a Run deserves."""
-    from hwdyno.report.verdict import verdict_of
+    from hwdyno.report.overview import overview_of
 
     if run.interrupted:
         return INTERRUPTED
     if fail_under is not None and below(run, fail_under):
         return BELOW
-    return OK if verdict_of(run).status == "valid" else DEGRADED
+    return OK if overview_of(run).status == "valid" else DEGRADED
 
 
 def below(run: Run, share: float) -> bool:

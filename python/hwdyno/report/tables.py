@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from hwdyno.report import figures, study
+from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.plotdata import quantiles_of
 from hwdyno.report.rows import Row, parameters_of, point_label, rows_of, series_of, unit_of, varying
-from hwdyno.report.verdict import ranked, verdict_of
 from hwdyno.resources import rate_word_of
 from hwdyno.units import format_number
 from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Run, Value
@@ -193,9 +193,9 @@ def ratio_words(ratio: Value) -> str:
 
 
 def markdown(run: Run) -> str:
-    """The report as Markdown: verdict, figures, findings, operating points and all points."""
-    verdict = verdict_of(run)
-    parts = [f"# {_plain(verdict.says)}", _plain(f"{verdict.more}\n\n{verdict.status}: {verdict.tally}.".strip())]
+    """The report as Markdown: overview, figures, findings, operating points and all points."""
+    overview = overview_of(run)
+    parts = [f"# {_plain(overview.says)}", _plain(f"{overview.more}\n\n{overview.status}: {overview.tally}.".strip())]
     rows = rows_of(run)
     if rows:
         parts += ["## Figures", _markdown_table(grid_table(rows))]
