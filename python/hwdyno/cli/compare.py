@@ -1,4 +1,4 @@
-"""``hwdyno compare``: set two Runs of one machine beside each other, and fail on a regression."""
+"""``hwdyno compare``: compare two Runs of one machine, and fail on a regression."""
 
 from __future__ import annotations
 

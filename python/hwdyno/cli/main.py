@@ -70,7 +70,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        """Say what is wrong and where help is, and exit with status 2."""
+        """Report the error and where to find help, and exit with status 2."""
         self.exit(ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
         _complain("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader went away (hwdyno … | head): no error of ours, and nothing may be written to it at exit.
+        # The reader closed the pipe (hwdyno … | head): no error, and nothing may be written to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except Exception as error:
@@ -102,7 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _write_any_letter() -> None:
-    """Where the locale lacks letters (µ, ±), a terminal shows others in their place, and data are UTF-8."""
+    """Where the locale lacks letters (µ, ±), a terminal shows replacements, and data are UTF-8."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and (stream.encoding or "").lower().replace("-", "") != "utf8":
             if stream.isatty():
@@ -128,7 +128,7 @@ def _dispatch(name: str, rest: list[str]) -> int:
 
 
 def _explain(error: Exception) -> int:
-    """One line for what a user or the machine caused; for a slip of our own, how to report it."""
+    """One line for an error of the user or the machine; for a bug of hwdyno, how to report it."""
     from hwdyno.words import UserError
 
     says = " ".join(str(error).split())

@@ -31,7 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make what was asked for; the terminal's report unless that was something else."""
+    """Make the files that the options name, or else print the terminal's report."""
     from hwdyno.cli.runs import loaded
     from hwdyno.report.overview import overview_of
 

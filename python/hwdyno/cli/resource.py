@@ -94,7 +94,7 @@ def _bound(bound: float, unit: str) -> str:
 
 
 def _defaults(resource: str, kernel: str) -> dict[str, str]:
-    """What a sweep takes where an axis is not given, by the axis."""
+    """The value of each axis that the command line leaves out."""
     from hwdyno.experiments import base_of
 
     like = base_of(resource, kernel)
@@ -112,7 +112,7 @@ def _shown(value: Any) -> str:
 
 
 def plan_of(resource: str, kernel: Kernels, args: argparse.Namespace, host: Host) -> Plan:
-    """The plan of a resource's command: the questions named, the sweep given, or every question of the resource."""
+    """The plan of a resource's command: the named questions, the given sweep, or every question of the resource."""
     from hwdyno import experiments
     from hwdyno import plan as plans
     from hwdyno.units import parse_duration

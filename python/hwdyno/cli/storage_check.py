@@ -1,4 +1,4 @@
-"""``hwdyno storage check JOURNAL``: whether what a run had acknowledged before it was cut short is there."""
+"""``hwdyno storage check JOURNAL``: check that every write acknowledged before a crash is in the file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KERNEL = "storage_check"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare what only the check takes."""
+    """Declare the options that only the check has."""
     parser.add_argument(
         "--after-power-cut",
         action="store_true",
@@ -42,7 +42,7 @@ def run(words: list[str], args: argparse.Namespace) -> int:
 
 
 def summary_of(reading: Mapping[str, Any]) -> str:
-    """What the check came to, in lines."""
+    """The check's result as text."""
     details = reading["details"]
 
     def count(name: str) -> int:

@@ -31,7 +31,7 @@ CEILING_SPREAD = 0.25
 FITTED = {"concurrency", "size", "delay"}
 """Roles of a load that a model is fitted along; a rate has a model of its own."""
 SMALLEST_DELAY = {"s": 1e-9}
-"""By unit: no delay at all counts as one of these, and of any other unit, such as cycles, as 1."""
+"""By unit: the value used for a delay of 0; 1 for any other unit, such as cycles."""
 BITS = 8
 State = Literal["knee", "still rising", "saturated at the first point", "flat", "unknown"]
 
@@ -187,7 +187,7 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     )
     if axis.role == "rate":
         return _open_loop(plain, series)
-    # How bandwidth grows with the block is a law; how many blocks a second is none.
+    # The model describes bandwidth by block size, not blocks a second.
     lawless = axis.role == "size" and plain.unit == "operations/s"
     if len(set(series.loads)) < LEAST_POINTS or axis.role not in FITTED or lawless:
         return plain
@@ -202,7 +202,7 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
 
 
 def _open_loop(plain: Curve, series: _Series) -> Curve:
-    """Latency over the rates that were reached, held against M/M/m; its ceiling is where the wait has no end."""
+    """Latency by reached rate, compared with M/M/m; the ceiling is the rate at which the wait is infinite."""
     reached = [
         (series.offered(load), latency)
         for load, amount, latency in zip(series.loads, series.amounts, series.latencies, strict=True)
@@ -270,7 +270,7 @@ def _state(series: _Series, knee: Knee) -> State:
 
 
 def _levelled(series: _Series) -> bool:
-    """Whether what was offered more at the end brought nothing: with hardly a delay left, a loop's own time rules."""
+    """Whether shorter delays no longer raise the rate: with hardly any delay, the loop's time dominates."""
     if series.axis.role != "delay":
         return False
     before = [amount for load, amount in zip(series.loads, series.amounts, strict=True) if load <= series.loads[-1] / 2]

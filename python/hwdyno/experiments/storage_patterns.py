@@ -9,7 +9,7 @@ from hwdyno.words import CeilingClass, Declaration, Parameters
 
 _PATTERNS = "storage_patterns"
 _METADATA = "storage_metadata"
-# They go through the page cache unless direct is asked for: a device's ceiling says nothing about that.
+# They go through the page cache unless direct is set, so a device's ceiling does not apply.
 _CEILINGS: tuple[CeilingClass, ...] = ("reference",)
 # Six loads are the least that the Universal Scalability Law is fitted to.
 _THREADS = (1, 2, 3, 4, 6, 8)
@@ -21,7 +21,7 @@ OPERATIONS = ("create", "stat", "open", "readdir", "rename", "unlink")
 
 
 def _nonsense(kernel: Declaration, point: Parameters) -> str | None:
-    """Combinations that would measure something else than what they say."""
+    """The error of parameters that contradict each other; none for a valid point."""
     pattern, block = str(point.get("pattern", "")), point.get("bs")
     streams = pattern in {"fwrite", "frewrite", "fread", "freread"}
     if point.get("direct") and (streams or "page_cache" in traits_of(kernel.axes, point)):

@@ -21,9 +21,9 @@ from hwdyno.topology import Topology
 from hwdyno.words import Declaration
 
 PROTOCOL = 1
-"""What ``crates/engine/src/agent.rs`` speaks."""
+"""The protocol version of ``crates/engine/src/agent.rs``."""
 PATIENCE_S = 5.0
-"""For an answer that takes no work."""
+"""Timeout of a request that needs no work."""
 SURVEY_S = 60.0
 CLOSE_S = 6.0
 """The agent gives a run five seconds to end."""
@@ -50,11 +50,11 @@ class Agent:
             raise HostLostError(f"the agent {self.command[0]} cannot be started: {error.strerror}") from None
         self._partial = bytearray()
         self._lines: deque[dict[str, Any]] = deque()
-        """Read and not looked at yet: what concerns the run under way."""
+        """Documents of the current run that were read but not handled yet."""
         self._last_id = 0
         self._run_id = 0
         self._owed: dict[int, float] = {}
-        """By request: since when a sign of life is awaited."""
+        """By request: when its sign of life was requested."""
         self._kernels: dict[str, Declaration] | None = None
         self._topology: Topology | None = None
         self._greet()
@@ -117,7 +117,7 @@ class Agent:
         return HostLostError(f"its agent {how}" + (f": {last}" if last else ""))
 
     def _request(self, verb: str, timeout_s: float | None = None, **fields: Any) -> Any:
-        """Send a request and wait for its answer; what comes of the run meanwhile is kept for ``poll``."""
+        """Send a request and wait for its answer; events of the run are kept for ``poll``."""
         wanted = self._send(verb, **fields)
         patience_s = self._patience_s if timeout_s is None else timeout_s
         end = time.monotonic() + patience_s
@@ -194,7 +194,7 @@ class Agent:
         self._run_id = self._send("run", kernel=kernel, parameters=parameters, hold=True)
 
     def start(self, at_ns: int) -> None:
-        """Let the threads that are ready start at this time of the host's clock."""
+        """Start the threads that are ready at this time of the host's clock."""
         self._send("start", at_ns=max(0, at_ns))
 
     def poll(self, timeout_s: float) -> Event | None:
@@ -215,11 +215,11 @@ class Agent:
         return Done(answer["reading"], int(answer["started_ns"]))
 
     def silent_s(self) -> float:
-        """For how long the oldest sign of life is owed."""
+        """How long the oldest pulse has been unanswered."""
         return time.monotonic() - min(self._owed.values()) if self._owed else 0.0
 
     def pulse(self) -> None:
-        """Ask for a sign of life, unless one is owed already."""
+        """Request a sign of life, unless one is pending."""
         if not self._owed:
             self._owed[self._send("clock")] = time.monotonic()
 
@@ -261,7 +261,7 @@ class Agent:
 
 
 def _answer(document: Mapping[str, Any]) -> Any:
-    """The answer of a document; raises what its error stands for."""
+    """The answer in a document; raises the exception of its error."""
     error = document.get("error")
     if not isinstance(error, dict):
         return document.get("answer")

@@ -42,24 +42,24 @@ class Work:
     parameters: Parameters
     directory: Path
     files: tuple[Path, ...]
-    """None for files of its own, made for it and removed at the end."""
+    """None for files that are created for the job and removed at the end."""
     size: int | None
-    """Bytes of the region a thread, or, on a named file, of all threads; none for all of a file that is there."""
+    """Bytes of each thread's region, or on a named file of all threads; none for the whole of an existing file."""
     size_share: float | None
     writes: bool
     count: int = 1
-    """Files of its own a thread."""
+    """Files for each thread."""
     each: int | None = None
     """Bytes of the region of one of several files."""
     notes: tuple[Note, ...] = ()
     after: tuple[int, ...] = ()
-    """The jobs of its group by whose end it begins, by their place in it."""
+    """Indices of the jobs in its group after whose end it starts."""
     ends: tuple[int, ...] = ()
-    """Those of its group that end when it does, likewise."""
+    """Indices of the jobs in its group that end with it."""
 
     @property
     def touches_files(self) -> bool:
-        """Whether there is any file, and not the loop alone."""
+        """Whether it reads or writes a file; otherwise only the loop runs."""
         return self.parameters.get("ioengine") != "null"
 
     @property
@@ -189,7 +189,7 @@ def _group(
         readings = together["details"]["jobs"]
     pair = (before, host.snapshot())
     for work, reading in zip(group, readings, strict=True):
-        # Long lists that belong into files of their own, not into the Run.
+        # Long lists belong in log files, not in the Run.
         if logs := reading["details"].pop("logs", None):
             logged(work, logs)
     return [
@@ -212,7 +212,7 @@ def _measured(
     if group_size > 1:
         says = f"it ran at the same time as {group_size - 1} other job(s) of its group (no stonewall between them)"
         notes.append(Note("ran_beside_others", says))
-        reading = {**reading, "counters": {}}  # The system's counters are of all of them.
+        reading = {**reading, "counters": {}}  # The system's counters include the whole group.
     return measurement_of(parameters, [reading], declaration, [pair], notes)
 
 
@@ -272,7 +272,7 @@ def _files(
 
 
 def files_bytes(work: Work) -> int:
-    """Length of a job's own files together: of one, each thread's region after the other."""
+    """Total length of the files created for a job; a single file has one region for each thread."""
     offset, threads = int(work.parameters.get("offset") or 0), int(work.parameters.get("numjobs") or 1)
     if work.several:
         return (offset + (work.each or 0)) * work.count * threads

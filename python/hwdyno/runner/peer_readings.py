@@ -47,7 +47,7 @@ class PeerReadings:
 
     def _failed(self, peer: Peer, error: Exception) -> str:
         self.failures[peer.name] = self.failures.get(peer.name, 0) + 1
-        # One that hangs would cost its whole patience at every reading, and one that fails each time, a line.
+        # A peer that hangs would cost its timeout at every reading, and one that always fails a message.
         if not isinstance(error, TimeoutError) and self.failures[peer.name] < PEER_FAILURES:
             return ""
         self.given_up.add(peer.name)

@@ -1,4 +1,4 @@
-"""A job file of fio's: its jobs run as fio would run them, on files of their own or those that it names."""
+"""A fio job file, run as fio does: on the files that it names, or on created ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class JobScenario(Scenario):
         peers: Sequence[Peer],
         explain: Callable[[Run], Run],
     ) -> Run:
-        """Run group after group, and write each job's logs as it ends; no peer stands beside it."""
+        """Run the groups in sequence, and write each job's logs as it ends; without peers."""
         from hwdyno.runner import jobs
 
         return jobs.run(
@@ -63,7 +63,7 @@ class JobScenario(Scenario):
 
 
 def make(request: Request, host: Host) -> JobScenario:
-    """The job file that is named; ``-`` is standard input."""
+    """The job file of the request; ``-`` is standard input."""
     from hwdyno.formats import fio_job
 
     files = request.options["files"]

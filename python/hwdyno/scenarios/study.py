@@ -1,4 +1,4 @@
-"""A published study: its questions at its own sizes, or scaled down; of the network also between two nodes."""
+"""A published study: its questions at its original sizes or scaled down; network questions also between two nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hwdyno.plan import Plan
     from hwdyno.studies import Block, Question, Study
 
-# Of the memory that is free, so much may hold blocks in flight.
+# The share of free memory that blocks in flight may use.
 BUFFER_SHARE = 0.5
 
 
@@ -61,7 +61,7 @@ def plan_of(study: Study, request: Request, host: Host, second: tuple[str, int] 
 
 
 def _experiment(question: Question, profile: str, largest: int) -> Experiment:
-    """A question as an experiment, with the ceilings and peers of the catalogue's own on the same kernel."""
+    """A question as an experiment, with the ceilings and peers of the catalogue's experiment on the same kernel."""
     from hwdyno import experiments as catalogue
     from hwdyno import plan as plans
     from hwdyno.experiments import Experiment

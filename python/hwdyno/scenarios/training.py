@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 KERNEL = "training_loader"
 DEFAULT_ACCELERATORS = "1,2,4"
 QUICK_BYTES = 16 << 30
-"""At most what a quick run generates."""
+"""The most bytes that a quick run generates."""
 BRIEF_BYTES = 512 << 20
 """The same of ``hwdyno run``, whose budget pays for generating it."""
 BRIEF_PLAIN_BYTES = 256 << 20
@@ -39,7 +39,7 @@ UNLIMITED_S = 1e6
 
 
 class GeneratingInterrupted(Interrupted):
-    """What is whole of the data set stays, so that the same command goes on."""
+    """Complete files stay, so that the same command continues."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Target:
     accelerators: tuple[Workload, ...]
     """The same workload for each accelerator that is emulated on it."""
     data: Workload
-    """What lies there: of several sizes the largest, of whose files the others read the first."""
+    """The data set in this place; of several sizes the largest, whose first files the others read."""
 
     @property
     def folder(self) -> Path:
@@ -279,7 +279,7 @@ def _needs(targets: list[Target]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DataSet(Preparation):
-    """A data set, of which what is missing is generated, or one of somebody else's as it is there."""
+    """A data set: hwdyno's, whose missing files are generated, or an existing one of the user."""
 
     data: Workload
     is_ours: bool
@@ -303,7 +303,7 @@ class DataSet(Preparation):
         try:
             yield True
         except GeneratingInterrupted:
-            keeps = True  # Another one was; the same command goes on with both.
+            keeps = True  # Another data set was made; the same command continues with both.
             raise
         finally:
             if not keeps:

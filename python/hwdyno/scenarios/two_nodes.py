@@ -1,4 +1,4 @@
-"""A second node for the network's questions: one that was named, or a namespace of this machine for the time."""
+"""A second node for the network's questions: a named one, or a temporary network namespace of this machine."""
 
 from __future__ import annotations
 

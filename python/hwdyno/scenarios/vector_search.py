@@ -104,7 +104,7 @@ def _experiment(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Index(Preparation):
-    """An index, built unless it is there."""
+    """An index, built unless it exists."""
 
     parameters: Parameters
     """The builder's."""
