@@ -16,7 +16,7 @@ import pytest
 from hwdyno.axes import FIELD
 from hwdyno.findings import explain
 from hwdyno.machine import Machine
-from hwdyno.report import audit, charts, figures, images, machine, plotdata, rows, tables, theme, verdict
+from hwdyno.report import audit, charts, figures, images, machine, overview, plotdata, rows, tables, theme
 from hwdyno.report.terminal import print_run, sparkline
 from hwdyno.resources import rate_word
 from hwdyno.statistics import interval
@@ -114,17 +114,17 @@ def test_a_sweep_gives_one_headline_a_curve_at_its_best_operating_point() -> Non
     ],
 )
 def test_the_verdict_says_what_was_reached_by_valid_points(name: str, status: str, words: str) -> None:
-    made = verdict.verdict_of(MADE[name])
+    made = overview.overview_of(MADE[name])
     assert made.status == status
     assert words in made.says
 
 
 def test_the_gravest_finding_stands_in_the_verdict_and_an_invalid_figure_does_not() -> None:
-    made = verdict.verdict_of(MADE["invalid"])
+    made = overview.overview_of(MADE["invalid"])
     assert "page cache" in made.more
     assert "12.0 GB/s" not in made.says
     assert made.tally == "44 points, 1 invalid"
-    assert verdict.verdict_of(MADE["partial"]).tally == "2 of 6 points, all valid"
+    assert overview.overview_of(MADE["partial"]).tally == "2 of 6 points, all valid"
 
 
 def holds(run: Run) -> dict[int, str]:
@@ -248,7 +248,7 @@ def test_every_run_gives_charts_tables_and_a_terminal_report(name: str) -> None:
         assert chart.spec()["layer"]
     out = io.StringIO()
     print_run(MADE[name], file=out, width=100)
-    assert verdict.verdict_of(MADE[name]).tally in out.getvalue()
+    assert overview.overview_of(MADE[name]).tally in out.getvalue()
     assert max(map(len, out.getvalue().splitlines())) <= 100
     assert tables.markdown(MADE[name]).startswith("# ")
 

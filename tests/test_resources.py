@@ -11,7 +11,7 @@ import pytest
 from hwdyno import resources
 from hwdyno.findings import explain
 from hwdyno.machine import Machine
-from hwdyno.report import page, verdict
+from hwdyno.report import overview, page
 from hwdyno.report.rows import rows_of
 from hwdyno.report.terminal import print_run
 from hwdyno.resources import Resource, all_resources, ceilings_of, find, rate_word, why_no_ceiling
@@ -153,5 +153,5 @@ def test_a_rate_is_counted_in_the_fields_word(name: str, operation: str, expecte
 def test_a_headline_is_of_the_experiment_that_it_names(gadget: Resource) -> None:
     run = run_of("gadget_copy", copies("in", 1.5e9))
     named = replace(gadget, figures=(replace(gadget.figures[0], experiment="gadget.other"),))
-    assert verdict.reached_by_figures(named, list(run.experiments)) == ""
-    assert "copies" in verdict.reached_by_figures(gadget, list(run.experiments))
+    assert overview.reached_by_figures(named, list(run.experiments)) == ""
+    assert "copies" in overview.reached_by_figures(gadget, list(run.experiments))

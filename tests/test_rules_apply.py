@@ -131,9 +131,9 @@ def test_what_rules_name_is_there() -> None:
         assert {*rule.instead_of, *rule.unless} <= names, rule.name
         for need in rule.applies.needs:
             kind, _, rest = need.partition(".")
-            assert kind in {"latency", "samples", "faults", "peers", "notes", "parameters", "counters", "conditions",
-                            "details"}, need  # fmt: skip
-            assert rest or kind in {"latency", "samples", "faults", "peers"}, need
+            assert kind in {"latency", "samples", "faults", "hosts", "peers", "notes", "parameters", "counters",
+                            "conditions", "details"}, need  # fmt: skip
+            assert rest or kind in {"latency", "samples", "faults", "hosts", "peers"}, need
 
 
 def test_a_rule_that_stands_in_for_another_is_called_alone() -> None:

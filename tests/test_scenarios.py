@@ -27,6 +27,7 @@ from hwdyno.runner.allowance import Allowance
 from hwdyno.scenarios import Interrupted, Preparation, Scenario
 from hwdyno.scenarios.preparation import FolderOfPoints, Says
 from hwdyno.scenarios.request import bytes_below
+from hwdyno.scenarios.scenario import together
 from hwdyno.store import Store
 from hwdyno.words import UserError
 from simulation.host import SimulatedHost, SimulatedMachine
@@ -156,11 +157,11 @@ def test_several_as_one_have_the_preparations_of_all_and_no_name_twice(tmp_path:
     notes: list[str] = []
     one = scenario_of(tmp_path, notes)
     other = replace(one, plan=planned(tmp_path, ("compute.threads",)), needs=("need: much",))
-    both = one.beside(other)
+    both = together((one, other))
     assert [planned.experiment.name for planned in both.plan.experiments] == ["memory.threads", "compute.threads"]
     assert len(both.preparations) == 2 and both.needs == ("need: much",)
     with pytest.raises(UserError, match="named twice"):
-        one.beside(one)
+        together((one, one))
 
 
 def test_points_files_go_by_their_pattern_and_no_other(tmp_path: Path) -> None:

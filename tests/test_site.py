@@ -102,12 +102,11 @@ def test_hosts_that_start_apart_degrade_the_point(skew_s: float, apart: bool) ->
     assert ("hosts_apart" in made.why) == apart and (made.validity == "degraded") == apart
 
 
-def test_a_straggler_is_named_and_its_time_counts() -> None:
+def test_a_stragglers_time_counts() -> None:
     site, (_, b) = site_of_two()
     b.slow = 2.0
     made = measurement_of({}, [site.run("idle", IDLE)])
     assert made.elapsed_s == pytest.approx(0.4, rel=0.05)
-    assert [note.says for note in made.notes if note.code == "straggler"] == ["b took 0.4 s a reading; usual was 0.2 s"]
 
 
 @pytest.mark.parametrize("planted", ["dies_at", "hangs_at"])

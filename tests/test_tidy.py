@@ -127,18 +127,11 @@ UNSAFE = {
 }
 """Modules that may say ``unsafe``, each with its reason."""
 
-VAGUE_NAMES = {"python/hwdyno": 61, "tests/simulation": 7} | dict.fromkeys(
-    (
-        *(
-            f"python/hwdyno/{room}"
-            for room in ("formats", "peers", "store", "resources", "ceilings", "findings", "report")
-        ),
-        *(f"python/hwdyno/{room}.py" for room in ("statistics", "units", "comparison", "repeatability")),
-        *(f"python/hwdyno/{room}.py" for room in ("measurement", "workspace", "sweep")),
-    ),
-    0,
-)
-"""How many names with a word that stands for nothing may be left, by the longest path; a number may only go down."""
+VAGUE_KEYS = {("python/hwdyno/words.py", "asked"): "Concurrency.asked is a key of the Run file"}
+"""Vague names that a file format fixes, each with its reason."""
+
+VAGUE_NAMES: dict[str, int] = {}
+"""How many names with a word that stands for nothing may be left; none elsewhere, and a number may only go down."""
 
 
 def assert_none(violations: list[str]) -> None:
@@ -230,7 +223,10 @@ def test_unsafe_stands_in_sys_and_in_the_loops_alone() -> None:
 
 def test_names_are_the_fields() -> None:
     trees = [one for tree in (HOUSE, OUTSIDE) for one in tree.modules.values()]
-    counts = {str(one.path.relative_to(ROOT)): len(names.vague(names.python_names(one))) for one in trees}
+    counts = {}
+    for one in trees:
+        path = str(one.path.relative_to(ROOT))
+        counts[path] = sum((path, name) not in VAGUE_KEYS for name in names.vague(names.python_names(one)))
     sources = [*ENGINE.values(), *BRIDGE.values()]
     counts |= {str(one.path.relative_to(ROOT)): len(names.vague(names.rust_names(one))) for one in sources}
     assert_none(names.over_budget(counts, VAGUE_NAMES))

@@ -160,19 +160,19 @@ def test_of_several_storages_each_is_named() -> None:
     findings = [found.says for found in explain(run).findings if found.rule == "vector_queries"]
     assert "128 dimensions on ceph answers" in findings[0]
     assert "128 dimensions on local answers" in findings[1]
-    from hwdyno.report.verdict import verdict_of
+    from hwdyno.report.overview import overview_of
 
     third = replace(result, name=f"{result.name}@weka")
-    verdict = verdict_of(explain(replace(run, experiments=(*several, third))))
-    assert verdict.says.count("index of") == 2
-    assert verdict.says.endswith("1 more load is told of below.")
+    overview = overview_of(explain(replace(run, experiments=(*several, third))))
+    assert overview.says.count("index of") == 2
+    assert overview.says.endswith("1 more load is listed below.")
 
 
 def test_the_headline_says_what_the_storage_carries() -> None:
-    from hwdyno.report.verdict import verdict_of
+    from hwdyno.report.overview import overview_of
 
     run = explained(point(1, 0.97, 500), point(4, 0.97, 1500))
-    assert verdict_of(run).says.endswith("and p99 2.00 ms, at 97% recall@10.")
+    assert overview_of(run).says.endswith("and p99 2.00 ms, at 97% recall@10.")
 
 
 def test_fast_answers_that_are_wrong_are_no_answers() -> None:

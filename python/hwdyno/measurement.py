@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from hwdyno import statistics
 from hwdyno.statistics import Histogram
-from hwdyno.units import format_duration, is_number
+from hwdyno.units import is_number
 from hwdyno.words import (
     Concurrency,
     Declaration,
@@ -30,8 +30,6 @@ Snapshot = Mapping[str, float]
 MOST_SAMPLES = 600
 APART_SHARE = 0.01
 """Hosts that start further apart than this share of a reading were not measured together."""
-STRAGGLER = 1.25
-"""A host that takes this many times as long as the others is named in a note."""
 MEDIAN_NOTE = "median_of_repeats"
 """Code of the note that throughput is the median of the repeats instead of their harmonic mean."""
 _RATES = (("flops", "FLOP/s"), ("bytes", "bytes/s"), ("operations", "operations/s"))
@@ -122,7 +120,7 @@ def measurement_of(
     )
     validity: Validity = "degraded" if why else "valid"
     throughput, median_because = statistics.interval_of_repeats(rates, unit)
-    remarks = [*_notes(whole), *notes, *_straggling(shares)]
+    remarks = [*_notes(whole), *notes]
     if median_because:
         remarks.append(Note(MEDIAN_NOTE, f"throughput is the median of the repeats, because {median_because}"))
     # The same kind of mean for both, so that bandwidth equals rate x size.
@@ -178,17 +176,6 @@ def _share(host: str, parts: Sequence[Mapping[str, Any]], counted: str, unit: st
         interrupted=any(bool(one.get("interrupted")) for one in readings),
         failure=next((str(part["failure"]) for part in parts if part["failure"]), ""),
     )
-
-
-def _straggling(shares: Sequence[HostShare]) -> list[Note]:
-    """A note on a host that took much longer than the others: the site's throughput is over all of its time."""
-    took = {one.host: one.elapsed_s / one.repeats for one in shares if one.repeats}
-    if len(took) < 2:
-        return []
-    # The lower median: of two hosts the quicker one is what is usual.
-    usual = sorted(took.values())[(len(took) - 1) // 2]
-    late = [f"{host} took {format_duration(one)}" for host, one in took.items() if one > STRAGGLER * usual > 0]
-    return [Note("straggler", f"{', '.join(late)} a reading; usual was {format_duration(usual)}")] if late else []
 
 
 def _histograms(readings: Sequence[Reading]) -> list[tuple[str, str, Histogram]]:

@@ -1,4 +1,4 @@
-"""What is going to be measured: experiments with their points, how long and how often, from options or a TOML file."""
+"""The plan of a run: experiments with their points, their times and repeats, from options or a TOML file."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Made = TypeVar("Made")
 
 BY_PROFILE = ("runtime", "ramp_time", "size")
 """Axes that a profile settles."""
-# What a reading costs beside its timed region: threads, buffers, opening, and reading the counters.
+# Overhead of a reading outside its timed region: threads, buffers, opening, and reading the counters.
 OVERHEAD_S = 0.06
 # Buffers are touched and filled before the timed region, and the last blocks end after it: at 80 MiB a block and
 # eight threads that is longer than the region itself.
 BUFFER_BYTES_S = 0.5e9
 PEER_OVERHEAD_S = 0.8
 PEERS_FACTOR = 2.5
-"""A budget's stretch where each of our readings has a peer's beside it."""
+"""How much longer a budget is where each reading is paired with a peer's."""
 SHORTEST_S = 0.25
 # No block device of today answers a write sooner.
 LEAST_WRITE_S = 5e-6
@@ -45,7 +45,7 @@ MOST_SEED = 1 << 62
 
 @dataclass(frozen=True)
 class Profile:
-    """How much care a run takes."""
+    """How long and how precisely a run measures."""
 
     name: str
     runtime_s: float
@@ -83,7 +83,7 @@ class Planned:
     fixed: Parameters
     load: str
     declaration: Declaration = field(default_factory=Declaration)
-    """What its kernel states about itself."""
+    """The declaration of its kernel."""
 
     @property
     def writes(self) -> bool:
@@ -110,11 +110,11 @@ class Plan:
     """Bounds that the user knows, as ``rated read 400 MB/s``."""
     budget_s: float | None = None
     prepared_s: float = 0.0
-    """Of the budget, what was spent on preparing."""
+    """The part of the budget spent on preparation."""
     command: str = "hwdyno"
     study: str = ""
     destroy: str = ""
-    """The raw device whose data was given away; empty for none."""
+    """The raw device whose data the user allowed to destroy; empty for none."""
     serial: str = ""
     """Its serial number, as it was typed."""
     given: frozenset[str] = frozenset()
@@ -170,7 +170,7 @@ def every(planned: Planned) -> list[Parameters]:
 
 
 def least_region(parameters: Parameters) -> int:
-    """Bytes that one block a job takes."""
+    """Bytes for one block of each job."""
     block, jobs = parameters.get("bs"), parameters.get("numjobs", 1)
     return block * jobs if isinstance(block, int) and isinstance(jobs, int) else 0
 
@@ -184,7 +184,7 @@ class Timing:
     repeats_min: int
     repeats_max: int
     says: str = ""
-    """How it was cut to the budget, in a sentence."""
+    """A sentence on how it was shortened to fit the budget."""
 
 
 def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
@@ -195,16 +195,16 @@ def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
     if left_s is None or not plan.points or "runtime" in plan.given:
         return whole
     for repeats in range(profile.repeats_min, 0, -1):
-        # Readings in units of a whole one, and what they cost beside their timed regions.
+        # The number of readings in units of a whole one, and their overhead.
         turns = shares = float(more * repeats)
-        beside = 0.0
+        overhead_s = 0.0
         for planned in plan.experiments:
             count = len(planned.points) * repeats * (2 if plan.peers and planned.experiment.peers else 1) + 1
             turns += count
             shares += count * planned.experiment.runtime_share
             setups = sum(setup_s(planned, point) for point in planned.points)
-            beside += count * setups / max(1, len(planned.points))
-        spare = left_s - beside - turns * (OVERHEAD_S + (PEER_OVERHEAD_S / 2 if plan.peers else 0))
+            overhead_s += count * setups / max(1, len(planned.points))
+        spare = left_s - overhead_s - turns * (OVERHEAD_S + (PEER_OVERHEAD_S / 2 if plan.peers else 0))
         share = spare / shares / (profile.runtime_s + profile.ramp_s)
         runtime, ramp = profile.runtime_s * min(1.0, share), profile.ramp_s * min(1.0, share)
         if runtime >= SHORTEST_S or repeats == 1:
@@ -215,7 +215,7 @@ def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
 
 
 def setup_s(planned: Planned, point: Parameters) -> float:
-    """What a reading of a point costs beside its timed region, over what every reading does."""
+    """The overhead of a reading of this point beyond ``OVERHEAD_S``, s."""
     parameters = {**planned.fixed, **point}
     in_flight = [parameters.get(name) or 1 for name in ("bs", "iodepth", "numjobs")]
     known = [one for one in in_flight if isinstance(one, int)]
@@ -228,16 +228,16 @@ def reading_s(planned: Planned, point: Parameters, chosen: Timing, given: frozen
     """How long one reading of a point takes."""
     parameters = {**planned.fixed, **point}
 
-    def seconds(name: str, otherwise: float) -> float:
+    def seconds(name: str, default: float) -> float:
         value = parameters.get(name)
-        return float(value) if name in given and isinstance(value, int | float) else otherwise
+        return float(value) if name in given and isinstance(value, int | float) else default
 
     delay = seconds("startdelay", 0.0)
     if parameters.get("time_based") is False and "runtime" not in given:
         return delay + float(parameters.get("size") or 0) / WRITE_BYTES_S + OVERHEAD_S
-    share, beside = planned.experiment.runtime_share, OVERHEAD_S + setup_s(planned, point)
+    share, overhead_s = planned.experiment.runtime_share, OVERHEAD_S + setup_s(planned, point)
     ramp = seconds("ramp_time", chosen.ramp_s * share) if "ramp_time" in parameters else 0.0
-    return delay + ramp + seconds("runtime", chosen.runtime_s * share) + beside
+    return delay + ramp + seconds("runtime", chosen.runtime_s * share) + overhead_s
 
 
 @dataclass(frozen=True)
@@ -265,11 +265,8 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
             takes = chosen.repeats_min * (once + (once + PEER_OVERHEAD_S if plan.peers else 0.0))
             share = planned.write_share(point)
             if planned.experiment.writes is not None:
-                writes = chosen.repeats_min * planned.experiment.writes(parameters, write_bytes_s * once)
-            elif planned.experiment.kernel == "storage_patterns":
-                # A pass, or as much of it as there is time for.
-                once_bytes = min(float(parameters.get("size") or 0), write_bytes_s * once)
-                writes = share * chosen.repeats_min * once_bytes
+                most_bytes = write_bytes_s * once
+                writes = chosen.repeats_min * planned.experiment.writes(planned.declaration, parameters, most_bytes)
             elif parameters.get("time_based", True):
                 writes = share * takes * min(write_bytes_s, _most_bytes_s(parameters))
             else:
@@ -279,7 +276,7 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
 
 
 def _most_bytes_s(parameters: Parameters) -> float:
-    """What so many blocks in flight can move at most, by the least latency of a write."""
+    """The highest rate of so many blocks in flight, by the least latency of a write."""
     in_flight = float(parameters.get("iodepth") or 1) * float(parameters.get("numjobs") or 1)
     return in_flight * float(parameters.get("bs") or 4096) / LEAST_WRITE_S
 
@@ -433,7 +430,7 @@ def read_toml(
     overrides: Given | None = None,
     command: str = "hwdyno run",
 ) -> Made:
-    """What ``make``, called as ``build`` is, makes of the experiments that a TOML file names."""
+    """The result of ``make``, which has the signature of ``build``, for the experiments in a TOML file."""
     if not path.exists():
         raise UserError(f"there is no plan file {path}")
     document = foreign.toml_of(foreign.text_of(path, LARGEST_FILE, "a TOML file"), str(path))
@@ -489,7 +486,7 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
     if missing:
         raise UserError(f"{where} with a kernel of its own also needs {' and '.join(missing)}")
     like = next((one for one in catalogue.all() if one.kernel == entry["kernel"]), None)
-    own = Experiment(
+    custom = Experiment(
         name=entry["name"],
         asks=entry.get("asks", f"What does {entry['kernel']} reach over {entry['load']}?"),
         kernel=entry["kernel"],
@@ -500,12 +497,13 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
         ceilings=like.ceilings if like else (),
         peers=like.peers if like else (),
         fixed=like.fixed if like else {},
+        writes=like.writes if like else None,
     )
-    return [(own, axes)]
+    return [(custom, axes)]
 
 
 def select(names: Sequence[str] | None, target: Target) -> list[tuple[Experiment, Given]]:
-    """The experiments of these names or resources; without names, those that ``hwdyno run`` asks by itself."""
+    """The experiments with the given names or resources; without names, the defaults of ``hwdyno run``."""
     processors = target.topology().processors
     usual = [one for one in catalogue.all() if one.usual and one.least_processors <= processors]
     if not names:
@@ -517,5 +515,5 @@ def select(names: Sequence[str] | None, target: Target) -> list[tuple[Experiment
 
 def _by_name(name: str, usual: Sequence[Experiment]) -> tuple[Experiment, ...]:
     found = catalogue.find(name)
-    # A resource's name stands for what it asks by default; an experiment's own name for itself.
+    # A resource's name means its default experiments; an experiment's name means that experiment.
     return tuple(one for one in found if one in usual or one.name == name) or found

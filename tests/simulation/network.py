@@ -193,11 +193,11 @@ class SimulatedNetwork(SimulatedHost):
                 "buffer_limited_share": limited["buffer"],
                 "cwnd_mean_bytes": max(path.mss, each / streams * rtt_s),
             }
-        own = cpu["here"]
+        cpu_s = cpu["here"]
         return reading(
             elapsed,
             [stream(name, sum(counts), sum(counts) * block) for name in names],
-            (0.1 * own, 0.9 * own),
+            (0.1 * cpu_s, 0.9 * cpu_s),
             in_flight=float(streams * ways),
             samples={
                 "interval_s": interval_s,

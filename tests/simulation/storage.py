@@ -71,7 +71,9 @@ def _blocks(
         counts[-1] = 1
     mean_ns = mean_s * 1e9 or reached * jobs * elapsed / operations * 1e9
     sampled = _by_direction(counts, read_share)
-    streams = [_timed(name, sum(own), bs, mean_ns, 0.9 if buffered_aio else 0.02) for name, own in sampled.items()]
+    streams = [
+        _timed(name, sum(counted), bs, mean_ns, 0.9 if buffered_aio else 0.02) for name, counted in sampled.items()
+    ]
     done_by = {one["name"]: one["bytes"] for one in streams}
     reads, writes = done_by.get("read", 0), done_by.get("write", 0)
     reached_device = reads * (1 - missed / read_share) if read_share else 0.0
@@ -87,7 +89,7 @@ def _blocks(
         samples={
             "interval_s": interval_s,
             "operations": list(sampled.values()),
-            "bytes": [[count * bs for count in own] for own in sampled.values()],
+            "bytes": [[count * bs for count in row] for row in sampled.values()],
         },
         counters={
             "process_read_bytes": round(reached_device),
@@ -132,13 +134,13 @@ def _children(machine: SimulatedMachine, jobs: int, whole_bytes_s: float) -> dic
     if jobs < 2:
         return {}
     took = [1 - machine.unequal_jobs * job / (jobs - 1) for job in range(jobs)]
-    own = [whole_bytes_s / jobs / share for share in took]
+    each_bytes_s = [whole_bytes_s / jobs / share for share in took]
     return {
-        "children_sum_bytes_s": sum(own),
-        "children_min_bytes_s": min(own),
-        "children_max_bytes_s": max(own),
+        "children_sum_bytes_s": sum(each_bytes_s),
+        "children_min_bytes_s": min(each_bytes_s),
+        "children_max_bytes_s": max(each_bytes_s),
         "children_shortest_share": min(took),
-        "children_sum_over_parent": sum(own) / whole_bytes_s,
+        "children_sum_over_parent": sum(each_bytes_s) / whole_bytes_s,
     }
 
 
@@ -147,7 +149,7 @@ def _by_direction(counts: list[int], read_share: float) -> dict[str, list[int]]:
     if read_share in {0.0, 1.0}:
         return {"read" if read_share else "write": counts}
     reads = [round(count * read_share) for count in counts]
-    return {"read": reads, "write": [count - own for count, own in zip(counts, reads, strict=True)]}
+    return {"read": reads, "write": [count - read for count, read in zip(counts, reads, strict=True)]}
 
 
 def _timed(name: str, done: int, bs: int, mean_ns: float, submit_share: float) -> dict[str, Any]:

@@ -30,7 +30,7 @@ AXIS_PREFIX = "axis_"
 
 
 def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) -> None:
-    """The options that say how to measure and what to do with it; ``--path`` may come several times, as text."""
+    """The options for how to measure and how to report; ``--path`` may be repeated, as text."""
     how = parser.add_argument_group("how to measure")
     how.add_argument(
         "--profile", type=_named, metavar="NAME", help="quick, standard or full: how much care to take (default quick)"
@@ -85,7 +85,7 @@ def given_axes(args: argparse.Namespace) -> dict[str, str]:
 
 
 def request_of(args: argparse.Namespace, command: str, **more: Any) -> Request:
-    """What the options say is to be measured; ``more`` are fields that they do not say."""
+    """The request that the options make; ``more`` has the fields that no option sets."""
     from hwdyno.scenarios import Request, place_of
     from hwdyno.units import parse_duration
 
@@ -115,7 +115,7 @@ def _named(text: str) -> str:
 
 
 def _folder(text: str) -> Path:
-    """A folder that can be written, or be made: a report must not fail after all was measured."""
+    """A folder that can be written or created: the report must not fail after the measurement."""
     path = Path(text)
     try:
         there = next(one for one in (path, *path.absolute().parents) if one.exists())
@@ -148,7 +148,7 @@ def _share(text: str) -> float:
 
 
 def this_machine() -> Host:
-    """The host that points run on, or the site of the agents that ``HWDYNO_AGENTS`` names commands for."""
+    """The host that points run on, or the site of the agents that the commands in ``HWDYNO_AGENTS`` start."""
     if commands := os.environ.get("HWDYNO_AGENTS"):
         from hwdyno.hosts.together import of_commands
 
@@ -159,9 +159,9 @@ def this_machine() -> Host:
 
 
 def command_line(command: str, arguments: Sequence[str] | None = None) -> str:
-    """What was typed, to be typed again."""
+    """The command line, quoted for a shell."""
     typed = shlex.join([*command.split(), *(sys.argv[2:] if arguments is None else arguments)])
-    # A name that is not UTF-8 fits no document; it is shown as it is escaped.
+    # A name that is not UTF-8 fits no document, so it is escaped.
     return os.fsencode(typed).decode(errors="backslashreplace")
 
 
@@ -197,15 +197,15 @@ def perform(
         also(run, args)
     ends = status(run, args.fail_under)
     if ends == DEGRADED and not args.quiet:
-        from hwdyno.report.verdict import verdict_of
+        from hwdyno.report.overview import overview_of
 
-        verdict = verdict_of(run)
-        sys.stderr.write(f"exit status 3: the Run is {verdict.status} ({verdict.tally}); the findings say why\n")
+        overview = overview_of(run)
+        sys.stderr.write(f"exit status 3: the Run is {overview.status} ({overview.tally}); the findings say why\n")
     return ends
 
 
 def says(args: argparse.Namespace) -> Callable[[str], None]:
-    """What a scenario says of its preparations goes to stderr."""
+    """Write a scenario's messages about its preparations to stderr."""
 
     def write(text: str) -> None:
         if not args.quiet:
@@ -228,12 +228,12 @@ def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
             new_id(),
             shown,
             peers_here(plan, shown),
-            lambda run: explained(beside_earlier(run, store) if scenario.has_earlier else run),
+            lambda run: explained(with_stored(run, store) if scenario.has_earlier else run),
         )
 
 
-def beside_earlier(run: Run, store: Store) -> Run:
-    """The Run with what differs between its machine's runs in its intervals, where the store has earlier ones."""
+def with_stored(run: Run, store: Store) -> Run:
+    """The Run with intervals that include the variation between earlier runs of its machine, if the store has any."""
     from hwdyno.repeatability import MOST_EARLIER, comparable, with_earlier
     from hwdyno.store import StoreError, machine_of
 
@@ -245,13 +245,13 @@ def beside_earlier(run: Run, store: Store) -> Run:
         for entry in store.history():
             alike = entry.machine == machine_of(run) and names & {name for name, _, _ in entry.headline}
             if entry.id != run.id and alike and len(earlier) < MOST_EARLIER:
-                with suppress(StoreError):  # One that cannot be read says nothing.
+                with suppress(StoreError):  # An unreadable Run is left out.
                     earlier.append(store.load(entry.path))
     return with_earlier(run, earlier)
 
 
 def peers_here(plan: Plan, shown: Any) -> list[Peer]:
-    """The plan's peers that are on this machine; the others are named."""
+    """The plan's peers that are installed here; missing ones are reported."""
     if not plan.peers:
         return []
     from hwdyno import peers
@@ -303,14 +303,14 @@ def show(run: Run, args: argparse.Namespace) -> None:
 
 
 def status(run: Run, fail_under: float | None) -> int:
-    """The exit status that a Run deserves."""
-    from hwdyno.report.verdict import verdict_of
+    """The exit status for a Run."""
+    from hwdyno.report.overview import overview_of
 
     if run.interrupted:
         return INTERRUPTED
     if fail_under is not None and below(run, fail_under):
         return BELOW
-    return OK if verdict_of(run).status == "valid" else DEGRADED
+    return OK if overview_of(run).status == "valid" else DEGRADED
 
 
 def below(run: Run, share: float) -> bool:
@@ -358,7 +358,7 @@ def dry_run(scenario: Scenario, host: Host) -> int:
 
 
 def list_preparations(preparations: Sequence[Preparation], write_bytes_s: float) -> None:
-    """Say of each preparation what it is, the bytes that are written for it, and the time that this takes."""
+    """List each preparation with the bytes that it writes and the time that it takes."""
     for one in preparations:
         if one.what:
             sys.stdout.write(": ".join(filter(None, [one.what, _cost(one, write_bytes_s)])) + "\n")
@@ -375,13 +375,13 @@ def _cost(one: Preparation, write_bytes_s: float) -> str:
 
 
 def write_speed(scenario: Scenario, host: Host) -> float:
-    """What the storage takes at most, bytes/s: what its link carries, or, where that is unknown, a fast drive's."""
+    """The most that the storage can take, bytes/s: its link's rate, or a fast drive's where the link is unknown."""
     from hwdyno.plan import WRITE_BYTES_S
 
     return _link_speed(host.survey(scenario.plan.path)) or WRITE_BYTES_S
 
 
 def _link_speed(machine: Machine) -> float | None:
-    """What the link to the disk carries at most, bytes/s, before any encoding; none where it is unknown."""
+    """The raw rate of the link to the disk, bytes/s, before any encoding; none where it is unknown."""
     speeds = [float((disk.link.bits_s if disk.link else None) or 0) for disk in machine.storage.disks]
     return max(speeds) / 8 if speeds and all(speeds) else None

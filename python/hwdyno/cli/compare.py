@@ -1,4 +1,4 @@
-"""``hwdyno compare``: set two Runs of one machine beside each other, and fail on a regression."""
+"""``hwdyno compare``: compare two Runs of one machine, and fail on a regression."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ def table(changes: list[Change]) -> str:
 
 def _summary(changes: list[Change], mean: float | None) -> str:
     counts = {verdict: sum(change.verdict == verdict for change in changes) for verdict in ("slower", "faster", "same")}
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    return f"\n{len(changes)} like points: {told}; geometric mean {mean:.3f}\n"
+    tally = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return f"\n{len(changes)} like points: {tally}; geometric mean {mean:.3f}\n"

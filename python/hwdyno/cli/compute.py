@@ -29,6 +29,6 @@ def run(args: argparse.Namespace) -> int:
     if args.axis_blas == "all":
         from hwdyno.workloads import blas
 
-        # Side by side; LU has no meaning for a library that has no LAPACK, and is left out of it when it is asked.
+        # Without LAPACK a library has no LU, so LU is left out there.
         args.axis_blas = ",".join(blas.here())
     return common.perform(plan_of("compute", KERNELS, args, host), args, host)

@@ -1,4 +1,4 @@
-"""``hwdyno history``: list the Runs that were saved, those cut short and those unreadable included."""
+"""``hwdyno history``: list the saved Runs, including partial and unreadable ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hwdyno.store import Entry
 
 HEADLINES = 3
-"""So many of a Run's best numbers stand in its line."""
+"""How many of a Run's best numbers its line shows."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:

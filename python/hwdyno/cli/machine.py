@@ -1,4 +1,4 @@
-"""``hwdyno machine``: what this machine is, what bounds it, and what cannot be known with the reason."""
+"""``hwdyno machine``: what this machine is, what bounds it, and what is unknown with the reason."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _section(console: Console, title: str, rows: list[tuple[str, str]]) -> None:
         table.add_row(Text("  " + label, style="cyan"), Text(says))
     with console.capture() as drawn:
         console.print(table)
-    # the grid fills its columns with blanks, which are in the way of whoever pipes or copies them
+    # the grid pads its columns with blanks, which are a nuisance when piped or copied
     out = "\n".join(line.rstrip() for line in drawn.get().splitlines())
     console.file.write(f"{out}\n\n")
 

@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
         self.color = False  # Python 3.14 would colour the help.
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        """Say what is wrong and where help is, and exit with status 2."""
+        """Report the error and where to find help, and exit with status 2."""
         self.exit(ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
@@ -102,7 +102,7 @@ def _main(given: list[str]) -> int:
         _complain("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader went away (hwdyno … | head): no error of ours, and nothing may be written to it at exit.
+        # The reader closed the pipe (hwdyno … | head): no error, and nothing may be written to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except Exception as error:
@@ -112,7 +112,7 @@ def _main(given: list[str]) -> int:
 
 
 def _write_any_letter() -> None:
-    """Where the locale lacks letters (µ, ±), a terminal shows others in their place, and data are UTF-8."""
+    """Where the locale lacks letters (µ, ±), a terminal shows replacements, and data are UTF-8."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and (stream.encoding or "").lower().replace("-", "") != "utf8":
             if stream.isatty():
@@ -127,8 +127,8 @@ def _dispatch(name: str, rest: list[str]) -> int:
         import difflib
 
         near = difflib.get_close_matches(name, known, n=1)
-        mend = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}"
-        _complain(f"no command is called '{name}'; {mend}")
+        hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}"
+        _complain(f"no command is called '{name}'; {hint}")
         return ERROR
     module = importlib.import_module(f"hwdyno.cli.{name}")
     parser = Parser(prog=f"hwdyno {name}", description=f"{known[name].help[0].upper()}{known[name].help[1:]}.")
@@ -138,7 +138,7 @@ def _dispatch(name: str, rest: list[str]) -> int:
 
 
 def _explain(error: Exception) -> int:
-    """One line for what a user or the machine caused; for a slip of our own, how to report it."""
+    """One line for an error of the user or the machine; for a bug of hwdyno, how to report it."""
     from hwdyno.words import UserError
 
     says = " ".join(str(error).split())

@@ -52,7 +52,7 @@ def result_line(experiment: str, measurement: Measurement, rate_word: str, axes:
 
 
 def _known(measurement: Measurement, half: float) -> str:
-    """How well a value is known; an interval wider than itself says less than the repeats do."""
+    """How precise a value is; where the interval is wider than the value, the range of the repeats."""
     if half < 1:
         return f" ± {format_percent(half, precise=True)}"
     values, unit = measurement.repeat_values, measurement.throughput.unit
@@ -63,7 +63,7 @@ def _known(measurement: Measurement, half: float) -> str:
 
 
 class Lines:
-    """Progress for a file or a pipe: one line for what happens, one for each point."""
+    """Progress for a file or a pipe: one line for each event and each point."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -93,7 +93,7 @@ class Lines:
 
 
 class Bar:
-    """Progress for a person at a terminal; drawn only when told, so never while something is timed."""
+    """Progress on a terminal; drawn only between readings, so never during a timed region."""
 
     def __init__(self) -> None:
         self._console = console_on(sys.stderr)
@@ -103,7 +103,7 @@ class Bar:
     def __enter__(self) -> Bar:
         from rich.live import Live
 
-        # No thread of its own: it would wake up in timed regions.
+        # No refresh thread: it would wake up in timed regions.
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.__enter__()
         # While it lives, it takes what is written to stdout and stderr, and would obey orders in it.
@@ -119,7 +119,7 @@ class Bar:
         self._console.print(text, style="dim")
 
     def begins(self, step: Step) -> None:
-        """Draw the bar as it stands now."""
+        """Draw the current state of the bar."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text

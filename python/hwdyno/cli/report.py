@@ -31,9 +31,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make what was asked for; the terminal's report unless that was something else."""
+    """Make the files that the options name, or else print the terminal's report."""
     from hwdyno.cli.runs import loaded
-    from hwdyno.report.verdict import verdict_of
+    from hwdyno.report.overview import overview_of
 
     document = loaded("last" if args.run == LATEST else args.run, args.store)
     made: list[Path] = []
@@ -58,4 +58,4 @@ def run(args: argparse.Namespace) -> int:
         from hwdyno.report.terminal import print_run
 
         print_run(document, made)
-    return 0 if verdict_of(document).status == "valid" else DEGRADED
+    return 0 if overview_of(document).status == "valid" else DEGRADED

@@ -42,11 +42,11 @@ def add_axes(
 
 
 def add_more_axes(
-    parser: argparse.ArgumentParser, title: str, kernel: str, beside: Kernels, leave_out: Collection[str]
+    parser: argparse.ArgumentParser, title: str, kernel: str, declared_by: Kernels, leave_out: Collection[str]
 ) -> None:
-    """The axes of one more kernel, in a group of their own: those that the kernels ``beside`` it have not declared."""
+    """The axes of one more kernel, in a separate group, without those that the kernels ``declared_by`` already have."""
     known = common.this_machine().kernels()
-    there = {axis for name in _each(beside) if name in known for axis in known[name].names}
+    there = {axis for name in _each(declared_by) if name in known for axis in known[name].names}
     axes = known[kernel].axes if kernel in known else ()
     _declare(parser.add_argument_group(title), axes, {*leave_out, *there}, {})
 
@@ -94,7 +94,7 @@ def _bound(bound: float, unit: str) -> str:
 
 
 def _defaults(resource: str, kernel: str) -> dict[str, str]:
-    """What a sweep takes where an axis is not given, by the axis."""
+    """The value of each axis that the command line leaves out."""
     from hwdyno.experiments import base_of
 
     like = base_of(resource, kernel)
@@ -112,7 +112,7 @@ def _shown(value: Any) -> str:
 
 
 def plan_of(resource: str, kernel: Kernels, args: argparse.Namespace, host: Host) -> Plan:
-    """The plan of a resource's command: the questions named, the sweep given, or every question of the resource."""
+    """The plan of a resource's command: the named questions, the given sweep, or every question of the resource."""
     from hwdyno import experiments
     from hwdyno import plan as plans
     from hwdyno.units import parse_duration
@@ -122,7 +122,7 @@ def plan_of(resource: str, kernel: Kernels, args: argparse.Namespace, host: Host
     if args.question:
         chosen = [(one, given) for word in args.question for one in experiments.find(f"{resource}.{word}")]
     elif given or args.load:
-        chosen = [(own_sweep(resource, kernel_with(kernel, given, host)), given)]
+        chosen = [(base_sweep(resource, kernel_with(kernel, given, host)), given)]
     else:
         chosen = plans.select([resource], host)
     profile = args.profile or "quick"
@@ -159,7 +159,7 @@ def kernel_with(kernel: Kernels, given: Mapping[str, str], host: Host) -> str:
     return next((name for name in names if takes(name)), names[0])
 
 
-def own_sweep(resource: str, kernel: str) -> Experiment:
+def base_sweep(resource: str, kernel: str) -> Experiment:
     """The experiment that a resource's axes are laid over: its first one, at a single point."""
     from hwdyno.experiments import base_of
 

@@ -1,4 +1,4 @@
-"""Loads what a command was told to show: a stored Run, or somebody's result from a file."""
+"""Loads the Run that a command shows: a stored one, or another tool's result from a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def loaded(name: str, where: str | None) -> Run:
-    """Load a Run by name from the store, or somebody's result from a file, explained like one of our own."""
+    """Load a Run by name from the store, or another tool's result from a file, with findings."""
     from hwdyno import formats
     from hwdyno.store import Store, StoreError
 

@@ -1,4 +1,4 @@
-"""``hwdyno storage check JOURNAL``: whether what a run had acknowledged before it was cut short is there."""
+"""``hwdyno storage check JOURNAL``: check that every write acknowledged before a crash is in the file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KERNEL = "storage_check"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare what only the check takes."""
+    """Declare the options that only the check has."""
     parser.add_argument(
         "--after-power-cut",
         action="store_true",
@@ -28,21 +28,21 @@ def run(words: list[str], args: argparse.Namespace) -> int:
     """Check the file of a journal; nothing is written."""
     if not 1 <= len(words) <= 2:
         raise UserError("storage check takes the journal, and the file where it is no longer where it was")
-    told = {"journal": words[0], "path": words[1] if words[1:] else ""}
-    told["after"] = "power_cut" if args.after_power_cut else "kill"
+    parameters = {"journal": words[0], "path": words[1] if words[1:] else ""}
+    parameters["after"] = "power_cut" if args.after_power_cut else "kill"
     try:
-        reading = common.this_machine().run(KERNEL, told)
+        reading = common.this_machine().run(KERNEL, parameters)
     except OSError as error:
         raise UserError(str(error.strerror or error)) from None
     if args.json:
         sys.stdout.write(json.dumps(reading) + "\n")
     elif not args.quiet:
-        sys.stdout.write(said(reading))
+        sys.stdout.write(summary_of(reading))
     return INTERRUPTED if reading["interrupted"] else DEGRADED if reading["faults"] else OK
 
 
-def said(reading: Mapping[str, Any]) -> str:
-    """What the check came to, in lines."""
+def summary_of(reading: Mapping[str, Any]) -> str:
+    """The check's result as text."""
     details = reading["details"]
 
     def count(name: str) -> int:

@@ -1,4 +1,4 @@
-"""``hwdyno storage job FILE.fio``: runs a job file of fio's as fio would, and reports it as any Run."""
+"""``hwdyno storage job FILE.fio``: run a fio job file as fio does, and report it like any Run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMATS = ("report", "json", "fio-json", "fio-json+")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare what only ``job`` takes."""
+    """Declare the options that only ``job`` has."""
     common.add_scenario(parser, fio_job.KIND)
     group = parser.add_argument_group("what a job file gives", "hwdyno storage job FILE.fio runs a job file of fio's")
     group.add_argument("--keys", action="store_true", help="list the keys of job files and what each comes to here")
@@ -83,7 +83,7 @@ def show(run: Run, args: argparse.Namespace) -> None:
 
 
 def listed(scenario: fio_job.JobScenario) -> int:
-    """Say what would run; measures and writes nothing."""
+    """List the jobs of a dry run; measures and writes nothing."""
     from hwdyno.cli.progress import described
 
     for number, group in enumerate(scenario.groups, 1):

@@ -12,7 +12,7 @@ from hwdyno.units import format_duration
 
 
 def run(names: list[str], args: argparse.Namespace) -> int:
-    """Perform the test that is named."""
+    """Perform the named test."""
     host = common.this_machine()
     request = common.request_of(args, "hwdyno storage", options={**vars(args), "tests": names})
     scenario = snia.make(request, host)
@@ -20,7 +20,7 @@ def run(names: list[str], args: argparse.Namespace) -> int:
 
 
 def listed(scenario: snia.SniaScenario) -> int:
-    """Say what would run; measures and writes nothing."""
+    """List the test of a dry run; measures and writes nothing."""
     from hwdyno.experiments.storage_snia import CELL_S, ROUNDS, matches
     from hwdyno.runner.snia import LONGEST_S
 

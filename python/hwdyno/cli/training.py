@@ -1,4 +1,4 @@
-"""``hwdyno training``: what training and inference ask of storage, each by a scenario of its own."""
+"""``hwdyno training``: what training and inference need from storage, one scenario each."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ CEILING_SPREAD = 0.25
 FITTED = {"concurrency", "size", "delay"}
 """Roles of a load that a model is fitted along; a rate has a model of its own."""
 SMALLEST_DELAY = {"s": 1e-9}
-"""By unit: no delay at all counts as one of these, and of any other unit, such as cycles, as 1."""
+"""By unit: the value used for a delay of 0; 1 for any other unit, such as cycles."""
 BITS = 8
 State = Literal["knee", "still rising", "saturated at the first point", "flat", "unknown"]
 
@@ -113,8 +113,8 @@ class _Series:
 
     def point(self, load: float, amount: float | None = None, note: str = "") -> OperatingPoint:
         """The place at a load: measured, or read between the points (straight lines in log-log)."""
-        for at, own in enumerate(self.loads):
-            if own == load and amount is None:
+        for at, known in enumerate(self.loads):
+            if known == load and amount is None:
                 return OperatingPoint(
                     self.as_given(load), self.values[at].value, self.latencies[at], measured=True, note=note
                 )
@@ -170,7 +170,11 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     # Latencies within 2% of the least are the same; the least load among them is the floor.
     least = min((latency for latency in series.latencies if latency), default=None)
     floor = next(
-        (n for n, own in zip(series.loads, series.latencies, strict=True) if least and own and own <= 1.02 * least),
+        (
+            n
+            for n, latency in zip(series.loads, series.latencies, strict=True)
+            if least and latency and latency <= 1.02 * least
+        ),
         series.loads[0],
     )
     plain = Curve(
@@ -183,7 +187,7 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     )
     if axis.role == "rate":
         return _open_loop(plain, series)
-    # How bandwidth grows with the block is a law; how many blocks a second is none.
+    # The model describes bandwidth by block size, not blocks a second.
     lawless = axis.role == "size" and plain.unit == "operations/s"
     if len(set(series.loads)) < LEAST_POINTS or axis.role not in FITTED or lawless:
         return plain
@@ -198,7 +202,7 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
 
 
 def _open_loop(plain: Curve, series: _Series) -> Curve:
-    """Latency over the rates that were reached, held against M/M/m; its ceiling is where the wait has no end."""
+    """Latency by reached rate, compared with M/M/m; the ceiling is the rate at which the wait is infinite."""
     reached = [
         (series.offered(load), latency)
         for load, amount, latency in zip(series.loads, series.amounts, series.latencies, strict=True)
@@ -266,10 +270,10 @@ def _state(series: _Series, knee: Knee) -> State:
 
 
 def _levelled(series: _Series) -> bool:
-    """Whether what was offered more at the end brought nothing: with hardly a delay left, a loop's own time rules."""
+    """Whether shorter delays no longer raise the rate: with hardly any delay, the loop's time dominates."""
     if series.axis.role != "delay":
         return False
-    before = [own for load, own in zip(series.loads, series.amounts, strict=True) if load <= series.loads[-1] / 2]
+    before = [amount for load, amount in zip(series.loads, series.amounts, strict=True) if load <= series.loads[-1] / 2]
     return bool(before) and series.amounts[-1] <= (1 + RISING_GAIN) * before[-1]
 
 

@@ -1,4 +1,4 @@
-"""Reads the caches that really work off a chase: where latency rises with the working set, there one ends."""
+"""Finds the effective caches in a pointer chase: a cache ends where latency rises with the working set."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Edge:
 
 
 def settled_ns(latency: Latency) -> float:
-    """What a load takes where nothing disturbs it: the median, and below its resolution of 1 ns the mean beside it."""
+    """Undisturbed latency of a load: the median, or the mean where the median's 1 ns resolution is too coarse."""
     return max(latency.p50 - 1, min(latency.mean, latency.p50 + 1))
 
 

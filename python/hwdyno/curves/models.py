@@ -211,20 +211,20 @@ def _half_widths(
     import numpy as np
 
     spare = len(residuals) - slopes.shape[1]
-    own = math.sqrt(math.fsum(e * e for e in errors) / len(errors)) if errors else 0.0
+    point_error = math.sqrt(math.fsum(e * e for e in errors) / len(errors)) if errors else 0.0
     scatter = 0.0
     if spare > 0:
         # Outliers beyond the loss's scale count no more than it, as in the loss itself.
         bounded = residuals**2 / np.sqrt(1 + (residuals / (3 * NOISE)) ** 2)
         scatter = math.sqrt(float(bounded.sum()) / spare)
-    noise = max(scatter, own)
+    noise = max(scatter, point_error)
     if noise == 0:
         return [None] * slopes.shape[1]
     precision = slopes.T @ slopes / noise**2
     if known:
         precision = precision + np.diag(known)
     spread = np.sqrt(np.maximum(np.diag(np.linalg.pinv(precision)), 0))
-    t = t_quantile(spare if scatter > own else 30)
+    t = t_quantile(spare if scatter > point_error else 30)
     return [float(t * s) for s in spread]
 
 

@@ -1,4 +1,4 @@
-"""The latency of requests that come at a rate of their own, held against the queue M/M/m."""
+"""Fits the latency of an open loop, whose requests arrive at a given rate, to the queue M/M/m."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 LEAST_POINTS = 4
 MOST_SERVERS = 256
 NO_MODEL = 0.25
-"""Above this rms error of the latency's logarithm the model says nothing about the storage."""
+"""Above this rms error of the latency's logarithm the model does not fit."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class OpenLoop:
     """R = S + C(m, r) S / (m - r) with r = rate x S: the mean latency of M/M/m (Erlang 1917)."""
 
     service_ns: float
-    """S: the latency of a request that waits for nobody."""
+    """S: the latency of a request that does not wait."""
     servers: int
     """m: how many are served at once."""
     error: float
@@ -25,7 +25,7 @@ class OpenLoop:
 
     @property
     def capacity_s(self) -> float:
-        """Operations/s at which the wait has no end: m / S."""
+        """Operations/s at which the wait is infinite: m / S."""
         return self.servers / self.service_ns * 1e9
 
     def latency_ns(self, rate: float) -> float:

@@ -1,4 +1,4 @@
-"""What can be asked of a machine, one file a resource: an experiment is data, found by walking this folder."""
+"""The catalogue of experiments, one file for each resource: an experiment is data, found by walking this folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Experiment:
     """``resource.question``, such as ``storage.iodepth``."""
     asks: str
     kernel: str
-    """How the engine calls the measuring loop."""
+    """The engine's name of the measuring loop."""
     load: str
     """The axis that a curve of this experiment runs along."""
     sweep: Sweep
@@ -35,11 +35,11 @@ class Experiment:
     fixed: Parameters = field(default_factory=dict)
     """Parameters that every point shares, unless a plan says otherwise."""
     settled: Parameters = field(default_factory=dict)
-    """Likewise, of what the machine or a data set decides: no advice names them."""
+    """Shared parameters that the machine or a data set decides: advice does not name them."""
     named_as: Mapping[str, str] = field(default_factory=dict)
     """By axis: the command's option for it, without the dashes; a command always names these."""
     by_name: bool = False
-    """Whether a command asks for its kernel by this experiment's name, because no axis tells it from others."""
+    """Whether a command selects its kernel by this experiment's name, because no axis does."""
     ceilings: tuple[CeilingClass, ...] = ()
     """The classes of its resource's ceilings that apply; all of them if none is named."""
     peers: tuple[str, ...] = ()
@@ -49,22 +49,22 @@ class Experiment:
     ``working_set`` beyond every cache that is claimed. ``instructions``: a point whose instructions this
     processor has not is left out, and not missed."""
     time_share: float = 1.0
-    """How much of the time a reading needs that its resource gives one."""
+    """The share of its resource's reading time that a reading needs."""
     setup_s: float = 0.0
-    """What a reading costs beside its timed region, over what every reading does: memory to touch, matrices to fill."""
+    """Extra overhead of a reading outside its timed region: memory to touch, matrices to fill."""
     check: Callable[[Declaration, Parameters], str | None] | None = None
-    """What is wrong with a point of this kernel, and what mends it; nothing for a sound one."""
+    """The error of an invalid point of this kernel with its remedy; none for a valid point."""
     default: bool = True
     """Whether ``hwdyno run`` includes it where nothing is chosen."""
     least_processors: int = 1
     """Processors below which ``hwdyno run`` leaves it out."""
     group: str = ""
-    """The word that names it together with others, where that is not its resource."""
+    """The group's name, where that is not its resource."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Those of the scenario that prepares for it, as a plan file gives them."""
-    writes: Callable[[Parameters, float], float] | None = None
-    """Bytes that one reading writes at most, of its parameters and what the storage takes in its time; none where
-    its ``rw`` says it."""
+    """Options of the scenario that prepares for it, as in a plan file."""
+    writes: Callable[[Declaration, Parameters, float], float] | None = None
+    """Bytes that one reading of a point writes at most, given what the storage takes in its time; none where the
+    share of writes in that time decides."""
 
     @property
     def resource(self) -> str:
@@ -83,12 +83,12 @@ class Experiment:
 
     @property
     def words(self) -> tuple[str, str]:
-        """What it is chosen by: its name, and that of its group or resource."""
+        """The names that select it: its own, and that of its group or resource."""
         return self.name, self.group or self.resource
 
     @property
     def single_point(self) -> Sweep:
-        """The point that a command's axes are laid over: its own, or the first of its sweep."""
+        """The point that a command's axes override: ``base``, or the first of its sweep."""
         return self.base or Sweep(**{name: values[0] for name, values in self.sweep.axes.items()})
 
 
@@ -115,7 +115,7 @@ def all() -> tuple[Experiment, ...]:
 
 
 def find(name: str) -> tuple[Experiment, ...]:
-    """The experiment called ``name``, or all of the resource or group called so; raises ``UserError``."""
+    """The experiment with this name, or all experiments of the resource or group; raises ``UserError``."""
     found = tuple(one for one in all() if name in one.words)
     if not found:
         resources = dict.fromkeys(one.words[-1] for one in all())

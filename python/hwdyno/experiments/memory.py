@@ -10,13 +10,13 @@ _BANDWIDTH = "memory_bandwidth"
 _LATENCY = "memory_latency"
 _CEILINGS: tuple[CeilingClass, ...] = ("physical", "reference")
 _PEERS = ("stream", "likwid", "sysbench")
-# Intel Memory Latency Checker's default delays, in cycles, so that curves can be set beside its own.
+# Intel Memory Latency Checker's default delays, in cycles, so that curves can be compared with MLC's.
 _DELAYS = (0, 2, 8, 15, 50, 100, 200, 300, 400, 500, 700, 1000, 1300, 1700, 2500, 3500, 5000, 9000, 20000)
 _BUS_MIXES = ("1:0", "4:1", "3:1", "2:1", "3:2", "1:1", "2:1-nt", "0:1")
 
 
 def _nonsense(_: Declaration, point: Parameters) -> str | None:
-    """Combinations that would measure something else than what they say."""
+    """The error of parameters that contradict each other; none for a valid point."""
     mix, operation = point.get("mix"), point.get("operation")
     if isinstance(mix, str) and mix != "1:0" and operation not in {None, "mix"}:
         return f"mix {mix} speaks of the operation mix alone, and this is {operation}; take --operation mix"
@@ -64,7 +64,7 @@ STREAM = Experiment(
         threads=(1, ALL),
     ),
     ceilings=_CEILINGS,
-    # hpcc runs all of its parts each time, which takes too long to stand beside the grid.
+    # hpcc runs all of its parts each time, which takes too long for the grid.
     peers=("stream", "hpcc"),
     needs=("main_memory",),
     setup_s=0.5,

@@ -18,7 +18,7 @@ _SET_UP_S = 0.15
 
 
 def _nonsense(_: Declaration, point: Parameters) -> str | None:
-    """Combinations that would measure something else than what they say."""
+    """The error of parameters that contradict each other; none for a valid point."""
     udp = point.get("protocol") == "udp"
     block = point.get("block")
     if udp and isinstance(block, int) and not (block == 0 or 16 <= block <= 65507):

@@ -14,7 +14,7 @@ _DIRECT: Parameters = {"ioengine": "io_uring", "direct": True}
 
 
 def nonsense(kernel: Declaration, point: Parameters) -> str | None:
-    """Combinations that would measure something else than what they say (fio #1388: depth on a synchronous engine)."""
+    """Parameters that contradict each other (fio #1388: depth on a synchronous engine)."""
     engine, depth = point.get("ioengine"), point.get("iodepth", 1)
     traits = traits_of(kernel.axes, point)
     if "synchronous" in traits and isinstance(depth, int) and depth > 1:

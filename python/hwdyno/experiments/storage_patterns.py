@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hwdyno.axes import traits_of
+from hwdyno.axes import traits_of, write_share
 from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep
 from hwdyno.words import CeilingClass, Declaration, Parameters
 
 _PATTERNS = "storage_patterns"
 _METADATA = "storage_metadata"
-# They go through the page cache unless direct is asked for: a device's ceiling says nothing about that.
+# They go through the page cache unless direct is set, so a device's ceiling does not apply.
 _CEILINGS: tuple[CeilingClass, ...] = ("reference",)
 # Six loads are the least that the Universal Scalability Law is fitted to.
 _THREADS = (1, 2, 3, 4, 6, 8)
@@ -21,7 +21,7 @@ OPERATIONS = ("create", "stat", "open", "readdir", "rename", "unlink")
 
 
 def _nonsense(kernel: Declaration, point: Parameters) -> str | None:
-    """Combinations that would measure something else than what they say."""
+    """The error of parameters that contradict each other; none for a valid point."""
     pattern, block = str(point.get("pattern", "")), point.get("bs")
     streams = pattern in {"fwrite", "frewrite", "fread", "freread"}
     if point.get("direct") and (streams or "page_cache" in traits_of(kernel.axes, point)):
@@ -31,6 +31,11 @@ def _nonsense(kernel: Declaration, point: Parameters) -> str | None:
     if pattern == "write" and point.get("ioengine") == "mmap":
         return "a new file has nothing to map; take --ioengine psync, or --pattern rewrite"
     return None
+
+
+def _pass_bytes(kernel: Declaration, point: Parameters, most_bytes: float) -> float:
+    """One pass over the file, or as much of it as there is time for."""
+    return write_share(kernel.axes, point) * min(float(point.get("size") or 0), most_bytes)
 
 
 PATTERNS = Experiment(
@@ -44,6 +49,7 @@ PATTERNS = Experiment(
     ceilings=_CEILINGS,
     needs=("data_file",),
     check=_nonsense,
+    writes=_pass_bytes,
     default=False,
 )
 
@@ -65,6 +71,7 @@ THREADS = Experiment(
     ceilings=_CEILINGS,
     needs=("data_file",),
     check=_nonsense,
+    writes=_pass_bytes,
     default=False,
 )
 

@@ -30,7 +30,7 @@ class SniaTest:
     experiment: Experiment
     each_round: Mapping[str, object] | None = None
     """Of its workloads, those of every round by their parameters; all of them if none are named. The others are
-    measured once, when the steady state is there."""
+    measured once, after the steady state is reached."""
     tracked: Mapping[str, object]
     """The workload whose rounds must be steady."""
     shown: Mapping[str, object]

@@ -7,7 +7,7 @@ from hwdyno.sweep import Sweep
 
 KERNEL = "training_loader"
 
-# The workload, its data set and its place stand in `fixed` of a copy, made for each workload that is asked about.
+# Each workload has a copy, whose `fixed` has the workload, its data set and its path.
 ACCELERATORS = Experiment(
     name="training.accelerators",
     asks="How many of which accelerator can this storage feed, and if not, what stops it?",
@@ -36,10 +36,10 @@ CHECKPOINT = Experiment(
     load="ranks",
     sweep=Sweep(ranks=8),
     named_as={"model": "checkpoint"},
-    writes=lambda point, _: float(point.get("writes") or 0) * float(point.get("checkpoint_bytes") or 0),
+    writes=lambda _, point, __: float(point.get("writes") or 0) * float(point.get("checkpoint_bytes") or 0),
 )
 
-# The model, its scale and its place stand in `fixed` of a copy, made for the model that is asked about.
+# Each model has a copy, whose `fixed` has the model, its scale and its path.
 KV_CACHE = Experiment(
     name="training.kv_cache",
     asks="How many users' KV cache can this storage keep, and how long do they wait for it?",
@@ -51,10 +51,10 @@ KV_CACHE = Experiment(
     named_as={"model": "kv-cache", "capacity": "capacity"},
     peers=("mlperf_kv",),
     group="inference",
-    writes=lambda _, most: most,
+    writes=lambda _, __, most_bytes: most_bytes,
 )
 
-# The index and its place likewise. Its seed is fixed: other vectors would be another index.
+# Each index has a copy too. Its seed is fixed: other vectors would be another index.
 VECTOR_SEARCH = Experiment(
     name="training.vector_search",
     asks="How many queries does a vector index on this storage answer, how fast and how well?",

@@ -29,6 +29,7 @@ FAMILIES = (
     "steadiness",
     "conditions",
     "between_runs",
+    "hosts",
     # What the curves say
     "queue",
     "snia",

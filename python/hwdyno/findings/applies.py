@@ -41,8 +41,8 @@ class Applies:
     imported: bool | None = None
     """Whether the Run was made from another tool's document."""
     needs: tuple[str, ...] = ()
-    """What a point must have, or one of an experiment's points: ``latency``, ``samples``, ``faults``, ``peers``,
-    ``counters.NAME``, ``conditions.NAME``, ``details.NAME``, ``notes.CODE``, ``parameters.NAME``."""
+    """What a point must have, or one of an experiment's points: ``latency``, ``samples``, ``faults``, ``hosts``,
+    ``peers``, ``counters.NAME``, ``conditions.NAME``, ``details.NAME``, ``notes.CODE``, ``parameters.NAME``."""
     machine: tuple[str, ...] = ()
     """What must be known of the Machine, such as ``storage.disks``."""
 

@@ -15,6 +15,7 @@ _EXPLAINED_AS = {
     "throttled": ("stepped down in mid-run", "stepped down in mid-run"),
     "page_cache": ("missed the device", "missed the device"),
     "not_steady": ("did not settle", "did not settle"),
+    "depth_not_reached": ("had fewer operations in flight than requested",) * 2,
     "interval_not_reached": (
         "are known less well than wanted",
         "is known less well than wanted",

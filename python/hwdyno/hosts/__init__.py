@@ -36,7 +36,7 @@ class Host(Protocol):
         ...
 
     def snapshot(self) -> dict[str, float]:
-        """System counters and gauges at this moment; what the machine does not give is left out.
+        """Current system counters and gauges; those that the machine lacks are left out.
 
         Counters: ``cpu_total_s``, ``cpu_idle_s``, ``cpu_user_s``, ``cpu_steal_s``,
         ``swap_in_bytes``, ``swap_out_bytes``.
@@ -99,23 +99,23 @@ class Member(Host, Protocol):
         ...
 
     def start(self, at_ns: int) -> None:
-        """Let what is ready start at this time of the host's clock."""
+        """Start the threads that are ready at this time of the host's clock."""
         ...
 
     def poll(self, timeout_s: float) -> Event | None:
-        """The next event of the kernel under way; none if there is none in time."""
+        """The next event of the running kernel; none at the timeout."""
         ...
 
     def silent_s(self) -> float:
-        """For how long a sign of life has been awaited; 0 where none is."""
+        """How long a pulse has been unanswered; 0 where none is pending."""
         ...
 
     def pulse(self) -> None:
-        """Ask for a sign of life."""
+        """Request a sign of life."""
         ...
 
     def stop(self) -> None:
-        """End the kernel under way early; it still gives its Reading."""
+        """End the running kernel early; it still gives its Reading."""
         ...
 
     def claim(self, path: Path) -> Scratch:
@@ -131,9 +131,9 @@ class Member(Host, Protocol):
         ...
 
     def close(self) -> None:
-        """Let the host go; whatever runs there ends."""
+        """Release the host and end what runs there."""
         ...
 
     def abandon(self) -> None:
-        """Let a host go that is lost, without waiting for it."""
+        """Release a lost host without waiting for it."""
         ...

@@ -21,9 +21,9 @@ from hwdyno.topology import Topology
 from hwdyno.words import Declaration
 
 PROTOCOL = 1
-"""What ``crates/engine/src/agent.rs`` speaks."""
+"""The protocol version of ``crates/engine/src/agent.rs``."""
 PATIENCE_S = 5.0
-"""For an answer that takes no work."""
+"""Timeout of a request that needs no work."""
 SURVEY_S = 60.0
 CLOSE_S = 6.0
 """The agent gives a run five seconds to end."""
@@ -50,11 +50,11 @@ class Agent:
             raise HostLostError(f"the agent {self.command[0]} cannot be started: {error.strerror}") from None
         self._partial = bytearray()
         self._lines: deque[dict[str, Any]] = deque()
-        """Read and not looked at yet: what concerns the run under way."""
+        """Documents of the current run that were read but not handled yet."""
         self._last_id = 0
         self._run_id = 0
         self._owed: dict[int, float] = {}
-        """By request: since when a sign of life is awaited."""
+        """By request: when its sign of life was requested."""
         self._kernels: dict[str, Declaration] | None = None
         self._topology: Topology | None = None
         self._greet()
@@ -116,8 +116,8 @@ class Agent:
         how = "closed its pipe" if status is None else f"was killed by signal {-status}" if status < 0 else "ended"
         return HostLostError(f"its agent {how}" + (f": {last}" if last else ""))
 
-    def _ask(self, verb: str, timeout_s: float | None = None, **fields: Any) -> Any:
-        """Send a request and wait for its answer; what comes of the run meanwhile is kept for ``poll``."""
+    def _request(self, verb: str, timeout_s: float | None = None, **fields: Any) -> Any:
+        """Send a request and wait for its answer; events of the run are kept for ``poll``."""
         wanted = self._send(verb, **fields)
         patience_s = self._patience_s if timeout_s is None else timeout_s
         end = time.monotonic() + patience_s
@@ -140,7 +140,7 @@ class Agent:
     def survey(self, path: Path | None = None) -> Machine:
         """Describe the host, with the storage behind ``path``."""
         fields = {} if path is None else {"path": str(path)}
-        return Machine.of_survey(self._ask("survey", SURVEY_S, **fields))
+        return Machine.of_survey(self._request("survey", SURVEY_S, **fields))
 
     def topology(self) -> Topology:
         """The processors that the agent may use, and the host's NUMA nodes."""
@@ -152,7 +152,7 @@ class Agent:
         """The kernels of the host's engine."""
         if self._kernels is None:
             try:
-                self._kernels = declarations_of(self._ask("kernels"))
+                self._kernels = declarations_of(self._request("kernels"))
             except (KeyError, TypeError, AttributeError):
                 raise HostLostError(
                     "its hwdyno-engine declares kernels in another form; install the same version on both"
@@ -179,13 +179,13 @@ class Agent:
 
     def snapshot(self) -> dict[str, float]:
         """The host's counters now."""
-        return counters.parsed(self._ask("snapshot"))
+        return counters.parsed(self._request("snapshot"))
 
     # --- Member
 
     def clock_ns(self) -> int:
         """The host's monotonic clock now."""
-        return int(self._ask("clock")["ns"])
+        return int(self._request("clock")["ns"])
 
     def prepare(self, kernel: str, parameters: dict[str, Any]) -> None:
         """Begin to set a kernel up; it waits for ``start`` when its threads are ready."""
@@ -194,7 +194,7 @@ class Agent:
         self._run_id = self._send("run", kernel=kernel, parameters=parameters, hold=True)
 
     def start(self, at_ns: int) -> None:
-        """Let the threads that are ready start at this time of the host's clock."""
+        """Start the threads that are ready at this time of the host's clock."""
         self._send("start", at_ns=max(0, at_ns))
 
     def poll(self, timeout_s: float) -> Event | None:
@@ -215,11 +215,11 @@ class Agent:
         return Done(answer["reading"], int(answer["started_ns"]))
 
     def silent_s(self) -> float:
-        """For how long the oldest sign of life is owed."""
+        """How long the oldest pulse has been unanswered."""
         return time.monotonic() - min(self._owed.values()) if self._owed else 0.0
 
     def pulse(self) -> None:
-        """Ask for a sign of life, unless one is owed already."""
+        """Request a sign of life, unless one is pending."""
         if not self._owed:
             self._owed[self._send("clock")] = time.monotonic()
 
@@ -229,15 +229,15 @@ class Agent:
 
     def claim(self, path: Path) -> Scratch:
         """Make a scratch directory below ``path`` on the host."""
-        return Scratch(**self._ask("files", action="claim", path=str(path)))
+        return Scratch(**self._request("files", action="claim", path=str(path)))
 
     def size_of(self, path: str) -> int:
         """The length of a file of the host."""
-        return int(self._ask("files", action="size", path=path)["bytes"])
+        return int(self._request("files", action="size", path=path)["bytes"])
 
     def release(self, scratch: Scratch) -> None:
         """Remove a scratch directory of the host."""
-        self._ask("files", SURVEY_S, action="release", path=scratch.directory)
+        self._request("files", SURVEY_S, action="release", path=scratch.directory)
 
     def abandon(self) -> None:
         """Kill the agent."""
@@ -261,7 +261,7 @@ class Agent:
 
 
 def _answer(document: Mapping[str, Any]) -> Any:
-    """The answer of a document; raises what its error stands for."""
+    """The answer in a document; raises the exception of its error."""
     error = document.get("error")
     if not isinstance(error, dict):
         return document.get("answer")

@@ -1,4 +1,4 @@
-"""What the control groups of this process hold it to: processor time taken away, and limits on block devices."""
+"""The limits of this process's control groups: processor quota and throttling of block devices."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Site(ABC):
     """Some hosts. It is a ``Host`` itself: a call goes to each host, and the results are merged."""
 
     lost: Mapping[str, str]
-    """By host: why it takes no part any more."""
+    """Lost hosts, each with the reason."""
 
     @property
     @abstractmethod
@@ -36,7 +36,7 @@ class Site(ABC):
 
     @abstractmethod
     def topology(self) -> Topology:
-        """What every host has."""
+        """The processors and NUMA nodes that every host has."""
 
     @abstractmethod
     def kernels(self) -> dict[str, Declaration]:
@@ -60,7 +60,7 @@ class Site(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let the hosts go."""
+        """Release the hosts."""
 
 
 class SingleHost(Site):
@@ -105,7 +105,7 @@ class SingleHost(Site):
         return Workspace(place)
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """Nothing to release."""
 
 
 def site_of(host: Host) -> Site:

@@ -11,7 +11,7 @@ LARGEST_BYTES = 1 << 20
 
 
 def modules(root: Path) -> tuple[list[dict[str, Any]], str]:
-    """The modules that are there, and why there are none: a sentence's end, or empty."""
+    """The populated modules, and the reason if there are none: the end of a sentence, or empty."""
     try:
         raw = (root / TABLE).read_bytes()[:LARGEST_BYTES]
     except FileNotFoundError:

@@ -29,7 +29,7 @@ from hwdyno.words import Declaration, UserError
 from hwdyno.workspace import DataFile, Place, room_of
 
 LEAD_NS = 2_000_000
-"""From the last sign of readiness to the start: the time must reach every host before it has come."""
+"""Delay from the last host's readiness to the start, so that the start time reaches every host before it."""
 PINGS = 8
 POLL_S = 0.05
 PULSE_S = 1.0
@@ -41,30 +41,30 @@ _WORST: dict[str, Callable[[Sequence[float]], float]] = {
     "clock_hz": min,
     "temperature_c": max,
 }
-"""Gauges of a snapshot, each with the one of several that counts; everything else adds up."""
+"""Gauges of a snapshot, each with the function that picks the worst; everything else is summed."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long hosts are waited for, s."""
+    """Timeouts of the hosts, s."""
 
     silent_s: float = 3.0
     """For a sign of life."""
     apart_s: float = 10.0
     """For the others, once a first host has come to the next step; or three times what that one took, if longer."""
     setup_s: float = 60.0
-    """For a step of all hosts, beyond three times the length that the parameters name."""
+    """For a step of all hosts, in addition to three times the length in the parameters."""
     stop_s: float = 5.0
     """For the end of a host that was stopped."""
 
 
 @dataclass
 class _Part:
-    """One host's part in the reading under way."""
+    """One host's part in the current reading."""
 
     member: Member
     offset_ns: int = 0
-    """Its clock less ours."""
+    """Its clock minus ours."""
     ready: bool = False
     event: Done | Refused | None = None
     failure: str = ""
@@ -72,7 +72,7 @@ class _Part:
 
     @property
     def pending(self) -> bool:
-        """Whether it has not come to its end."""
+        """Whether it has not ended."""
         return self.event is None and not self.failure
 
 
@@ -98,12 +98,12 @@ class Together(Site):
         return self._all
 
     def machines(self, path: Path | None = None) -> tuple[Machine, ...]:
-        """Describe each host by the name that it has here."""
+        """Describe each host under its unique name."""
         found = self._each(lambda member: member.survey(path))
         return tuple(replace(machine, hostname=name) for name, machine in found.items())
 
     def topology(self) -> Topology:
-        """What every host has."""
+        """The processors and NUMA nodes that every host has."""
         return Topology.common(list(self._each(lambda member: member.topology()).values()))
 
     def kernels(self) -> dict[str, Declaration]:
@@ -134,7 +134,7 @@ class Together(Site):
         for number, (name, part) in enumerate(parts.items()):
             with self._losing(name, part):
                 part.offset_ns = clock_offset_ns(part.member)
-                part.member.prepare(kernel, self._own(parameters, name, number))
+                part.member.prepare(kernel, self._parameters_of(parameters, name, number))
         interrupted = False
         while True:
             try:
@@ -148,7 +148,7 @@ class Together(Site):
         return self._reading(parts, interrupted)
 
     def _step(self, parts: dict[str, _Part], longest_s: float | None) -> None:
-        """Bring every part to its end, over as many common starts as the kernel has teams of threads."""
+        """Run every part to its end, with one common start for each of the kernel's teams of threads."""
         while pending := {name: part for name, part in parts.items() if part.pending}:
             self._gather(pending, longest_s)
             ready = {name: part for name, part in pending.items() if part.ready and part.pending}
@@ -159,7 +159,7 @@ class Together(Site):
                     part.member.start(at_ns + part.offset_ns)
 
     def _gather(self, parts: dict[str, _Part], longest_s: float | None) -> None:
-        """Wait until each is ready for a start or at its end; what stays behind the others is stopped, then lost."""
+        """Wait until each part is ready or has ended; a host that stays behind is stopped, then lost."""
         began = pulsed = time.monotonic()
         first_s: float | None = None
         while awaited := {name: part for name, part in parts.items() if part.pending and not part.ready}:
@@ -186,7 +186,7 @@ class Together(Site):
     def _press(
         self, awaited: dict[str, _Part], passed_s: float, first_s: float | None, longest_s: float | None
     ) -> None:
-        """Stop what is too far behind, and give up what does not end when stopped."""
+        """Stop hosts that are too far behind, and give up those that do not end when stopped."""
         limits = [longest_s] if longest_s is not None else []
         if first_s is not None:
             limits.append(first_s + max(3 * first_s, self._patience.apart_s))
@@ -233,35 +233,35 @@ class Together(Site):
         error = part.event.error
         return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
-    def _own(self, parameters: dict[str, Any], name: str, number: int) -> dict[str, Any]:
-        """The parameters of one host: its own data file, and a random order of its own."""
-        own = dict(parameters)
+    def _parameters_of(self, parameters: dict[str, Any], name: str, number: int) -> dict[str, Any]:
+        """The parameters for one host: with its data file and its random seed."""
+        adapted = dict(parameters)
         shared = next(iter(self._scratch.values()), None)
-        if shared is not None and own.get("path") == shared.data and name in self._scratch:
-            own["path"] = self._scratch[name].data
-        if isinstance(own.get("seed"), int):
-            own["seed"] += number * SEEDS_APART
-        return own
+        if shared is not None and adapted.get("path") == shared.data and name in self._scratch:
+            adapted["path"] = self._scratch[name].data
+        if isinstance(adapted.get("seed"), int):
+            adapted["seed"] += number * SEEDS_APART
+        return adapted
 
-    # --- hosts that go
+    # --- lost hosts
 
-    def _each(self, ask: Callable[[Member], Any]) -> dict[str, Any]:
-        """What each host answers; raises ``HostLostError`` where none is left."""
+    def _each(self, query: Callable[[Member], Any]) -> dict[str, Any]:
+        """Each host's answer to a query; raises ``HostLostError`` where none is left."""
         found: dict[str, Any] = {}
         for name, member in list(self._members.items()):
             with self._losing(name):
-                found[name] = ask(member)
+                found[name] = query(member)
         if not found:
             raise self._nobody()
         return found
 
     def _nobody(self) -> HostLostError:
-        """With the error number of a lost connection, after which nothing else is tried."""
+        """The error of a lost connection, after which nothing else is tried."""
         return HostLostError(errno.ENOTCONN, "no host is left: " + "; ".join(f"{n}: {w}" for n, w in self.lost.items()))
 
     @contextlib.contextmanager
     def _losing(self, name: str, part: _Part | None = None) -> Iterator[None]:
-        """Where a host turns out to be gone, it is named, and the others go on."""
+        """Record a host that is lost in this block; the others continue."""
         try:
             yield
         except HostLostError as error:
@@ -282,7 +282,7 @@ class Together(Site):
         return Place(path)
 
     def data_file(self, place: Place) -> DataFile:
-        """Make a data file of its own on every host; raises ``UserError`` where a host refuses."""
+        """Make a data file on every host; raises ``UserError`` where a host refuses."""
         try:
             self._scratch = self._each(lambda member: member.claim(place.path))
         except OSError as error:
@@ -309,7 +309,7 @@ class Together(Site):
                     self._members[name].release(one)
 
     def close(self) -> None:
-        """Let all hosts go."""
+        """Release all hosts."""
         self.release()
         for member in self._members.values():
             member.close()
@@ -317,7 +317,7 @@ class Together(Site):
 
 
 class _DataFiles:
-    """The data files of a site; ``data`` is the first host's, and stands for each host's own."""
+    """The data files of a site; ``data`` is the first host's, and each host replaces it by its own."""
 
     def __init__(self, site: Together, place: Place, data: Path) -> None:
         self._site = site
@@ -354,7 +354,7 @@ def of_commands(text: str) -> Site:
 
 
 def clock_offset_ns(member: Member) -> int:
-    """A host's clock less ours, by the quickest of some round trips (Cristian 1989): off by half of that at most."""
+    """A host's clock minus ours, by the quickest of some round trips (Cristian 1989): off by half of that at most."""
     best: tuple[int, int] | None = None
     for _ in range(PINGS):
         sent = time.monotonic_ns()

@@ -17,8 +17,8 @@ from hwdyno.report import distributions, figures, study, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.machine import machines_of
+from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.rows import Row, parameters_of, rows_of
-from hwdyno.report.verdict import ranked, verdict_of
 from hwdyno.resources import rate_word_of
 from hwdyno.statistics import half_width
 from hwdyno.words import ExperimentResult, Run, Value
@@ -72,7 +72,7 @@ def _context(whole: Run) -> dict[str, Any]:
         "scripts": scripts,
         "policy": policy(scripts),
         "links": [{"id": name, "says": says} for name, says, there in links if there],
-        "verdict": verdict_of(run),
+        "overview": overview_of(run),
         "heading": _heading(run, host),
         "grid": _grid(run, rows),
         "grid_note": _grid_note(rows),

@@ -11,9 +11,9 @@ from typing import Any
 
 from hwdyno.printable import csv_cell, markdown_code, markdown_text
 from hwdyno.report import figures, study
+from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.plotdata import quantiles_of
 from hwdyno.report.rows import Row, parameters_of, point_label, rows_of, series_of, unit_of, varying
-from hwdyno.report.verdict import ranked, verdict_of
 from hwdyno.resources import rate_word_of
 from hwdyno.units import format_number
 from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Run, Value
@@ -194,9 +194,10 @@ def ratio_words(ratio: Value) -> str:
 
 
 def markdown(run: Run) -> str:
-    """The report as Markdown: verdict, figures, findings, operating points and all points."""
-    verdict = verdict_of(run)
-    parts = [f"# {markdown_text(verdict.says)}", markdown_text(verdict.more), f"{verdict.status}: {verdict.tally}."]
+    """The report as Markdown: overview, figures, findings, operating points and all points."""
+    overview = overview_of(run)
+    tally = f"{overview.status}: {overview.tally}."
+    parts = [f"# {markdown_text(overview.says)}", markdown_text(overview.more), tally]
     rows = rows_of(run)
     if rows:
         parts += ["## Figures", _markdown_table(grid_table(rows))]

@@ -1,4 +1,4 @@
-"""A Run on the terminal: the grid that everyone compares, the verdict, the findings, and where the report lies."""
+"""A Run on the terminal: the grid that everyone compares, the overview, the findings, and where the report lies."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.printable import console_on, printable
 from hwdyno.report import figures, study
+from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.rows import (
     Series,
     by_unit,
@@ -21,7 +22,6 @@ from hwdyno.report.rows import (
     tightest,
     unit_of,
 )
-from hwdyno.report.verdict import ranked, verdict_of
 from hwdyno.resources import rate_word_of
 from hwdyno.units import format_number
 from hwdyno.words import ExperimentResult, Measurement, Run
@@ -58,12 +58,12 @@ def print_run(run: Run, reports: Sequence[Path] = (), *, file: TextIO | None = N
     if study_text := study.text(run):
         console.print()
         console.print(Text(study_text), end="", overflow="fold")
-    verdict = verdict_of(run)
+    overview = overview_of(run)
     console.print()
-    console.print(Text(verdict.says, style="bold"))
-    if verdict.more and not run.findings:
-        console.print(Text(verdict.more))
-    console.print(Text(f"{verdict.status}: {verdict.tally}", style=_STYLES.get(verdict.status, "green")))
+    console.print(Text(overview.says, style="bold"))
+    if overview.more and not run.findings:
+        console.print(Text(overview.more))
+    console.print(Text(f"{overview.status}: {overview.tally}", style=_STYLES.get(overview.status, "green")))
     for finding in ranked(run.findings):
         mark = Text(f"{_mark(finding.severity, console)} {finding.severity}", style=_STYLES[finding.severity])
         says = Text(finding.says)

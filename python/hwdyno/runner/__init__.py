@@ -1,4 +1,4 @@
-"""Runs a plan on a host: shuffled, warmed up, repeated until sure, each point stored as it ends, and never lost."""
+"""Runs a plan on a host: shuffled, warmed up and repeated until precise; each point is stored as it ends."""
 
 from hwdyno.runner.progress import Progress, Silent, Step
 from hwdyno.runner.session import run

@@ -1,4 +1,4 @@
-"""What is left of a run's budget, and what of it an experiment and a point may still take."""
+"""The time left of a run's budget, and the share that an experiment and a point may use."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from hwdyno.runner.point import PointInWork
 
 
 class Allowance:
-    """The time of one run. It looks at the plan's points as they are worked off, and changes none of them."""
+    """The time of one run; it reads the plan's points and changes none of them."""
 
     def __init__(self, plan: Plan, points: Mapping[str, Sequence[PointInWork]], peers: Sequence[str]) -> None:
         self.points, self.peers = points, peers
         self.budget_s, self.given = plan.budget_s, plan.given
         self.may_add = {one.experiment.name: may_add(one) for one in plan.experiments}
-        """By experiment: for how many points near its bends time is put by."""
+        """By experiment: the number of points near its bends for which time is reserved."""
         self.started = time.monotonic() - plan.prepared_s
         self.deadline: float | None = None
-        """When the experiments in work have had their part of the budget."""
+        """When the current experiments have used their part of the budget."""
         self.expected_s = 0.0
         self.taken_s = 0.0
-        """What readings took so far, and, in ``expected_s``, what they were expected to take."""
+        """The time of the readings so far, and in ``expected_s`` their estimate."""
         self.timing = timing(plan, None)
 
     @property
@@ -35,33 +35,33 @@ class Allowance:
 
     @property
     def pace(self) -> float:
-        """How much longer than expected readings took so far: it holds for the rest, too."""
+        """Actual over estimated time of the readings so far; the rest is assumed to take as much longer."""
         return max(1.0, self.taken_s / self.expected_s) if self.expected_s else 1.0
 
     @property
     def late(self) -> bool:
-        """Whether the experiments in work have had their part of the budget."""
+        """Whether the current experiments have used their part of the budget."""
         return self.deadline is not None and time.monotonic() > self.deadline
 
     @property
     def spent(self) -> bool:
-        """Whether not even one more reading fits into the budget."""
+        """Whether no further reading fits into the budget."""
         left = self.left_s
         return left is not None and left < -budget.GRACE * (self.budget_s or 0.0) / 2 and bool(self.deadline)
 
     def took(self, planned: Planned, point: PointInWork, seconds: float) -> None:
-        """A reading of a point has taken so long, with its peers'."""
+        """Record the time of one reading of a point, with its peers'."""
         point.spent_s += seconds
         self.taken_s += seconds
         self.expected_s += self._expected_s(planned, point)
 
     def share_out(self, plan: Plan) -> None:
-        """How long and how often a point of these experiments is read, so that all fit into what is left."""
+        """How long and how often a point of the experiments is read, so that all fit into the time left."""
         left, bends = self.left_s, sum(self.may_add[one.experiment.name] for one in plan.experiments)
         self.timing = timing(plan, None if left is None else left / self.pace, bends)
 
     def fitted(self, rest: Plan) -> Plan:
-        """The experiments that are left, with as many points as there is time for."""
+        """The remaining experiments, with as many points as fit into the time left."""
         return budget.fitted(rest, self.left_s, self.pace)
 
     def set_deadline(self, rest: Plan, first: int = 1) -> None:
@@ -86,11 +86,11 @@ class Allowance:
         needed = sum(self.turn_s(planned, point) for planned, point in unread)
         if needed <= left:
             return
-        # What readings take beside their timed regions stays; only these can be shortened.
+        # Only timed regions can be shortened; the overhead stays.
         now = self.timing
         timed = (now.runtime_s + now.ramp_s) * sum(planned.experiment.runtime_share for planned, _ in unread)
-        beside = max(0.0, needed - timed)
-        share = max(0.0, left - beside) / max(1e-9, needed - beside)
+        overhead_s = max(0.0, needed - timed)
+        share = max(0.0, left - overhead_s) / max(1e-9, needed - overhead_s)
         runtime_s = max(min(SHORTEST_S, now.runtime_s), now.runtime_s * share)
         ramp_s = min(now.ramp_s, max(0.05, now.ramp_s * share))
         self.timing = replace(now, runtime_s=runtime_s, ramp_s=ramp_s, repeats_min=1)
@@ -116,8 +116,8 @@ class Allowance:
 
     def _expected_s(self, planned: Planned, point: PointInWork) -> float:
         once = reading_s(planned, point.parameters, self.timing, self.given)
-        beside = sum(name in planned.experiment.peers for name in self.peers)
-        return once + beside * (once + PEER_OVERHEAD_S)
+        peers = sum(name in planned.experiment.peers for name in self.peers)
+        return once + peers * (once + PEER_OVERHEAD_S)
 
     def ends(self, point: PointInWork, target: float, experiments: Sequence[Planned]) -> str:
         """What ends a point: ``sure`` (within ``target``), ``repeats`` or ``time``; empty if it goes on."""

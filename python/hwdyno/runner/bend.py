@@ -23,7 +23,7 @@ def may_add(planned: Planned) -> int:
 
 
 def near_the_bend(result: ExperimentResult, planned: Planned) -> list[Parameters]:
-    """The points that are worth adding to what was measured."""
+    """The points worth adding to the measured ones."""
     found = []
     for curve in curves_of(result):
         measured = [result.points[at] for at in curve.points]

@@ -17,16 +17,16 @@ GRACE = 0.1
 def least_s(planned: Planned, plan: Plan) -> float:
     """Seconds that one shortest reading of every point takes, with its peers' and the warm-up."""
     shortest = Timing(min(SHORTEST_S, plan.profile.runtime_s), 0.05, 1, 1)
-    beside = bool(plan.peers and planned.experiment.peers)
+    has_peers = bool(plan.peers and planned.experiment.peers)
     every = (reading_s(planned, point, shortest, plan.given) for point in (planned.points[0], *planned.points))
-    return sum(once + beside * (once + PEER_OVERHEAD_S) for once in every)
+    return sum(once + has_peers * (once + PEER_OVERHEAD_S) for once in every)
 
 
 def needs_s(planned: Planned, plan: Plan, chosen: Timing) -> float:
     """Seconds that the least repeats of every point take, as they were chosen, with the peers' and the warm-up."""
-    beside = bool(plan.peers and planned.experiment.peers)
+    has_peers = bool(plan.peers and planned.experiment.peers)
     every = (reading_s(planned, point, chosen, plan.given) for point in planned.points)
-    repeated = chosen.repeats_min * sum(once + beside * (once + PEER_OVERHEAD_S) for once in every)
+    repeated = chosen.repeats_min * sum(once + has_peers * (once + PEER_OVERHEAD_S) for once in every)
     return repeated + reading_s(planned, planned.points[0], chosen, plan.given)
 
 

@@ -39,7 +39,7 @@ def kept_declaration(planned: Planned, given: Set[str], fixed: Parameters) -> De
 
 
 _SIZED = {"working_set"}
-"""What the runner sizes by the machine: elsewhere the same command takes something else, so advice names it."""
+"""Axes that the runner sizes by the machine: the same command differs elsewhere, so advice names them."""
 
 
 def _resource(experiment: Experiment) -> str:
@@ -56,7 +56,7 @@ def _command(experiment: Experiment) -> str:
 
 
 def _usual(planned: Planned, axis: Axis) -> Scalar:
-    """What the experiment's command takes where an axis is not given; none where it has to be."""
+    """The command's default for an axis; none where the axis must be given."""
     experiment = planned.experiment
     resource = _resource(experiment)
     first = next((one.kernel for one in experiments.all() if one.resource == resource), "")
@@ -65,7 +65,7 @@ def _usual(planned: Planned, axis: Axis) -> Scalar:
         return None
     point: dict[str, Any] = {name: values[0] for name, values in like.single_point.axes.items()}
     settled = {**like.fixed, **point}
-    # By the axes that it names, the command tells a kernel from the first one of its resource.
+    # The axes in a command select the kernel; without them it is the resource's first one.
     if experiment.kernel != first or isinstance(settled.get(axis.name), FromSite):
         return None
     return parse_value(settled[axis.name], axis) if axis.name in settled else axis.default

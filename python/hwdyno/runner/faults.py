@@ -1,4 +1,4 @@
-"""What went wrong while a run was measured, in a sentence, and whether anything can still be measured after it."""
+"""Describes a failure during a run in a sentence, and decides whether measuring can continue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hwdyno.measurement import Reading
 from hwdyno.words import ExperimentResult, Parameters
 from hwdyno.workspace import DataFile
 
-# After these the storage is gone or full, and more points would only fail likewise.
+# After these errors the storage is gone or full, and more points would fail the same way.
 _GONE = {errno.ENODEV, errno.ENXIO, errno.EIO, errno.ENOSPC, errno.EROFS, errno.ESTALE, errno.ENOTCONN, errno.EDQUOT}
 
 
@@ -37,7 +37,7 @@ def gone(reading: Reading) -> str:
 
 
 def hurt(workspace: DataFile, laid_out_bytes: int) -> str:
-    """What somebody else did to the data file of so many bytes meanwhile; empty if it is whole."""
+    """How another process damaged the data file, which was laid out with so many bytes; empty if it is whole."""
     try:
         there = workspace.laid_out_bytes
     except OSError:

@@ -25,7 +25,7 @@ from hwdyno.workspace import Workspace, check_place, room
 KERNEL = "storage_blocks"
 EXPERIMENT = "storage.job"
 # The mark that the engine's layout leaves in a file's first 8 bytes (crates/engine/src/sys/memory.rs, mark(0)).
-_OWN = (0x6877_6479_6E6F_2121 * 0x9E37_79B9_7F4A_7C15 % (1 << 64)).to_bytes(8, "little")
+_MARK = (0x6877_6479_6E6F_2121 * 0x9E37_79B9_7F4A_7C15 % (1 << 64)).to_bytes(8, "little")
 # What a point's parameters show: the axes of every job, and what was set beyond them, but for these.
 _AXES = ("rw", "rwmixread", "bs", "iodepth", "numjobs", "ioengine", "direct", "size")
 _HIDDEN = {
@@ -42,24 +42,24 @@ class Work:
     parameters: Parameters
     directory: Path
     files: tuple[Path, ...]
-    """None for files of its own, made for it and removed at the end."""
+    """None for files that are created for the job and removed at the end."""
     size: int | None
-    """Bytes of the region a thread, or, on a named file, of all threads; none for all of a file that is there."""
+    """Bytes of each thread's region, or on a named file of all threads; none for the whole of an existing file."""
     size_share: float | None
     writes: bool
     count: int = 1
-    """Files of its own a thread."""
+    """Files for each thread."""
     each: int | None = None
     """Bytes of the region of one of several files."""
     notes: tuple[Note, ...] = ()
     after: tuple[int, ...] = ()
-    """The jobs of its group by whose end it begins, by their place in it."""
+    """Indices of the jobs in its group after whose end it starts."""
     ends: tuple[int, ...] = ()
-    """Those of its group that end when it does, likewise."""
+    """Indices of the jobs in its group that end with it."""
 
     @property
     def touches_files(self) -> bool:
-        """Whether there is any file, and not the loop alone."""
+        """Whether it reads or writes a file; otherwise only the loop runs."""
         return self.parameters.get("ioengine") != "null"
 
     @property
@@ -183,23 +183,23 @@ def _group(
     if len(group) == 1:
         readings = [host.run(KERNEL, given[0])]
     else:
-        beside = [{"after": work.after, "ends": work.ends} for work in group]
-        jobs = [{**one, **lists} for one, lists in zip(given, beside, strict=True)]
+        dependencies = [{"after": work.after, "ends": work.ends} for work in group]
+        jobs = [{**one, **lists} for one, lists in zip(given, dependencies, strict=True)]
         together = host.run("storage_group", {"jobs": json.dumps(jobs)})
         readings = together["details"]["jobs"]
     pair = (before, host.snapshot())
     for work, reading in zip(group, readings, strict=True):
-        # Long lists that belong into files of their own, not into the Run.
+        # Long lists belong in log files, not in the Run.
         if logs := reading["details"].pop("logs", None):
             logged(work, logs)
     return [
-        _measured(work, own, reading, pair, host, len(group))
-        for work, own, reading in zip(group, given, readings, strict=True)
+        _measured(work, parameters, reading, pair, host, len(group))
+        for work, parameters, reading in zip(group, given, readings, strict=True)
     ]
 
 
 def _measured(
-    work: Work, given: dict[str, Any], reading: Reading, pair: tuple[Snapshot, Snapshot], host: Host, beside: int
+    work: Work, given: dict[str, Any], reading: Reading, pair: tuple[Snapshot, Snapshot], host: Host, group_size: int
 ) -> Measurement:
     declaration = host.kernels()[KERNEL]
     defaults = {axis.name: axis.default for axis in declaration.axes}
@@ -209,10 +209,10 @@ def _measured(
     if given.get("files"):
         parameters["nrfiles"] = len(json.loads(given["files"]))
     notes = list(work.notes)
-    if beside > 1:
-        says = f"it ran at the same time as {beside - 1} other job(s) of its group (no stonewall between them)"
+    if group_size > 1:
+        says = f"it ran at the same time as {group_size - 1} other job(s) of its group (no stonewall between them)"
         notes.append(Note("ran_beside_others", says))
-        reading = {**reading, "counters": {}}  # The system's counters are of all of them.
+        reading = {**reading, "counters": {}}  # The system's counters include the whole group.
     return measurement_of(parameters, [reading], declaration, [pair], notes)
 
 
@@ -226,7 +226,7 @@ def _files(
     by_directory: dict[Path, int] = {}
     for work in works:
         if not work.files and work.touches_files:
-            by_directory[work.directory] = by_directory.get(work.directory, 0) + own_bytes(work)
+            by_directory[work.directory] = by_directory.get(work.directory, 0) + files_bytes(work)
     for path, end in needed.items():
         missing = end - (path.stat().st_size if path.exists() else 0)
         by_directory[path.parent] = by_directory.get(path.parent, 0) + max(0, missing)
@@ -250,12 +250,12 @@ def _files(
         paths: tuple[Path, ...]
         size: int
         if not work.touches_files:
-            paths, size = (Path("null"),), own_bytes(work)
+            paths, size = (Path("null"),), files_bytes(work)
         elif not work.files:
             workspace = stack.enter_context(Workspace(check_place(work.directory, writes=True)))
             offset = int(work.parameters.get("offset") or 0)
             paths = (workspace.data,)
-            size = own_bytes(work) - offset
+            size = files_bytes(work) - offset
             if work.several:
                 threads = int(work.parameters.get("numjobs") or 1)
                 paths, size = workspace.files(work.count * threads), work.each or 0
@@ -271,8 +271,8 @@ def _files(
     return given
 
 
-def own_bytes(work: Work) -> int:
-    """Length of a job's own files together: of one, each thread's region after the other."""
+def files_bytes(work: Work) -> int:
+    """Total length of the files created for a job; a single file has one region for each thread."""
     offset, threads = int(work.parameters.get("offset") or 0), int(work.parameters.get("numjobs") or 1)
     if work.several:
         return (offset + (work.each or 0)) * work.count * threads
@@ -304,25 +304,25 @@ def _check_file(work: Work, path: Path, needed: dict[Path, int]) -> None:
         return
     if not path.is_file():
         raise UserError(f"job {work.name}: {path} is no regular file and no block device; name another")
-    own = _is_own(path)
-    if work.writes and not own:
+    has_mark = _has_mark(path)
+    if work.writes and not has_mark:
         raise UserError(
             f"job {work.name} would write over {path}, which is not a data file of hwdyno; "
             "name one that is not there, or leave filename out"
         )
     if end > path.stat().st_size:
-        if not own:
+        if not has_mark:
             raise UserError(f"job {work.name} needs {end} bytes and {path} has {path.stat().st_size}; lower size")
         needed[path] = max(end, needed.get(path, 0))
 
 
-def _is_own(path: Path) -> bool:
+def _has_mark(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             first = file.read(8)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a file that you may read") from None
-    return first == _OWN
+    return first == _MARK
 
 
 def _length(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""Makes the data file of a run: as large as asked for, as there is room for, and as there is time for."""
+"""Makes the data file of a run: of the requested size, as far as space and time allow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hwdyno.units import format_bytes_s, format_size
 from hwdyno.words import UserError
 from hwdyno.workspace import DataFile, fit
 
-# The first stretch tells how fast the storage takes it, and so how much fits into the budget.
+# The first part measures the write rate, and so how much fits into the budget.
 PROBE_BYTES = 128 << 20
 BUDGET_SHARE = 0.15
 FILL_BYTES = 1 << 20
@@ -23,15 +23,15 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @dataclass
 class Layout:
-    """What became of the data file."""
+    """The result of laying out the data file."""
 
     size_bytes: int
     says: str = ""
-    """Why it is smaller than asked for; empty if it is not."""
+    """Why it is smaller than requested; empty if it is not."""
     degraded: str = ""
-    """What went wrong on the way; empty if nothing did."""
+    """The error during the layout; empty if there was none."""
     full: bool = False
-    """Whether the filesystem had no more space on the way."""
+    """Whether the filesystem ran out of space during the layout."""
     interrupted: bool = False
 
 

@@ -1,4 +1,4 @@
-"""One point while it is measured: its readings, its peers' beside them, when it is sure, and what it comes to."""
+"""One point while it is measured: its readings and its peers', its precision so far, and its Measurement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hwdyno.words import Declaration, Measurement, Note, Parameters, PeerResult
 
 @dataclass
 class PointInWork:
-    """A point of the plan with all that was read of it so far."""
+    """A point of the plan with its readings so far."""
 
     index: int
     """In the order of the plan."""
@@ -28,7 +28,7 @@ class PointInWork:
     pairs: dict[str, list[tuple[Reading, Any]]] = field(default_factory=dict)
     """By peer: ours and theirs, taken in turn."""
     notes: tuple[Note, ...] = ()
-    """On how it came to be measured."""
+    """Notes on why it was measured."""
     spent_s: float = 0.0
     done: bool = False
     measurement: Measurement | None = None
@@ -52,8 +52,8 @@ class PointInWork:
         says = f"the interval should be within {target}; {reached} after {spent} spent"
         return replace(made, notes=(*made.notes, Note("interval_not_reached", says)))
 
-    def beside(self, peer: Peer, version: str, command: str) -> PeerResult | None:
-        """What a peer reached on this point, with the ratio of ours over theirs from the pairs."""
+    def peer_result(self, peer: Peer, version: str, command: str) -> PeerResult | None:
+        """A peer's result on this point, with the ratio of ours over theirs from the pairs."""
         counted, unit = unit_of(self.declaration, self.readings)
         pairs = self.pairs.get(peer.name, [])
         rates = [(throughput_of(ours, counted), float(theirs.throughput)) for ours, theirs in pairs]

@@ -1,4 +1,4 @@
-"""Who follows a run while it goes on: a person by Progress, and the store by its Journal."""
+"""The observers of a run: Progress for a person, and the Journal of the store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Progress(Protocol):
     """Follows how far a run is; called only between readings, so that nothing disturbs a timed region."""
 
     def says(self, text: str) -> None:
-        """Something happened that a person may want to know."""
+        """Show a message."""
         ...
 
     def begins(self, step: Step) -> None:
@@ -42,7 +42,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Progress for nobody."""
+    """Progress that shows nothing."""
 
     def says(self, text: str) -> None:
         """Nothing."""
@@ -62,7 +62,7 @@ class Journal(Protocol):
         ...
 
     def peer(self, experiment: str, result: PeerResult) -> None:
-        """Keep what a peer reached on a point."""
+        """Keep a peer's result on a point."""
         ...
 
     def finish(self, run: Run) -> Any:

@@ -1,4 +1,4 @@
-"""One run of one plan: the order of its readings, and what happens when something goes wrong in between."""
+"""One run of one plan: the order of its readings, and how it handles failures."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from hwdyno.resources import ceilings_of_site, rate_word
 from hwdyno.runner import faults
 from hwdyno.runner.allowance import Allowance
 from hwdyno.runner.bend import NOTE, near_the_bend
-from hwdyno.runner.beside import Beside
 from hwdyno.runner.declared import kept_declaration
 from hwdyno.runner.faults import StopError
 from hwdyno.runner.in_turn import blocks
 from hwdyno.runner.layout import lay_out
+from hwdyno.runner.peer_readings import PeerReadings
 from hwdyno.runner.point import PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
 from hwdyno.runner.signals import terminations_interrupt, uninterrupted
@@ -71,13 +71,13 @@ class Session:
         if site.several and peers:
             progress.says("peers are left out: each measures one machine, and this site has several")
             self.plan, peers = replace(plan, peers=False), ()
-        self.beside = Beside(peers)
+        self.peer_readings = PeerReadings(peers)
         self.random = random.Random(plan.seed)
         self.degraded: list[str] = []
-        self.unsaid: list[str] = []
-        """Of these, what the user has not heard yet."""
+        self.unreported: list[str] = []
+        """Those reasons that were not shown yet."""
         self.failure = ""
-        """What failed first, while nothing had been measured yet; empty if nothing did."""
+        """The first failure while nothing was measured yet; empty if there was none."""
         self.lost = False
         """Whether the storage of the data file is gone."""
         self.notes: list[Note] = []
@@ -196,7 +196,7 @@ class Session:
             self.progress.says(self.allowance.timing.says)
         begun = 0
         for block in blocks(self.plan.experiments):
-            # Anew for what is left: what was slower than expected must not cost the end of the budget.
+            # Planned again for the rest: readings slower than estimated must not use up its time.
             rest = self._fitted(replace(self.plan, experiments=self.plan.experiments[begun:]), len(block))
             self.allowance.share_out(rest)
             self.allowance.set_deadline(rest, len(block))
@@ -209,7 +209,7 @@ class Session:
             else:
                 with self._guarded(block):
                     self._block(block, journal)
-            self._tell()
+            self._report_degraded()
             begun += len(block)
             if self.interrupted:
                 return
@@ -226,7 +226,7 @@ class Session:
             self._stop(experiments, str(stop))
 
     def _stop(self, experiments: Sequence[Planned], why: str) -> None:
-        """Read nothing more of these experiments."""
+        """Stop reading these experiments."""
         self._degrade(why)
         for planned in experiments:
             self.allowance.may_add[planned.experiment.name] = 0
@@ -234,7 +234,7 @@ class Session:
                 point.done = True
 
     def _fitted(self, rest: Plan, first: int) -> Plan:
-        """The experiments that are left, the ``first`` of them with as many points as there is time for."""
+        """The remaining experiments, the ``first`` of them with as many points as fit into the time left."""
         found = self.allowance.fitted(rest)
         for planned, kept in zip(rest.experiments[:first], found.experiments, strict=False):
             name = planned.experiment.name
@@ -248,7 +248,7 @@ class Session:
         return found
 
     def _leave_out(self, planned: Planned) -> None:
-        """Points that nothing was read of when the experiment's part of the budget was spent."""
+        """Points without a reading when the experiment's part of the budget was spent."""
         name = planned.experiment.name
         unread = [point for point in self.points[name] if not point.readings and not point.done]
         for point in unread:
@@ -271,7 +271,7 @@ class Session:
             self._until_sure([one for planned in bent for one in self._near_the_bend(planned)], journal)
 
     def _near_the_bend(self, planned: Planned) -> list[tuple[Planned, PointInWork]]:
-        """Points beside the plan that there is time for."""
+        """Extra points, outside of the plan, that fit into the time left."""
         points = self.points[planned.experiment.name]
         added = []
         measured = self._result(planned, [point for point in points if point.readings])
@@ -285,7 +285,7 @@ class Session:
         return added
 
     def _until_sure(self, points: Sequence[tuple[Planned, PointInWork]], journal: Journal) -> None:
-        """Read points in rounds, each round in a new order, until each is sure or has had its share."""
+        """Read points in rounds, each round in a new order, until each is precise or has used its time."""
         while open_points := [(planned, point) for planned, point in points if not point.done]:
             self.random.shuffle(open_points)
             for planned, point in open_points:
@@ -312,14 +312,14 @@ class Session:
             raise StopError(f"{planned.experiment.name}: {faults.message_of(error)}") from None
         except ValueError as error:
             if not self.readings:
-                raise  # Nothing is lost yet: the user hears what is wrong at once.
+                raise  # Nothing was measured yet, so the error is reported at once.
             raise StopError(f"{planned.experiment.name}: {faults.message_of(error)}") from None
         self._name_failures(planned.experiment.name, point.parameters, reading)
         if reading.get("interrupted"):
             raise KeyboardInterrupt
 
     def _read(self, planned: Planned, point: PointInWork, journal: Journal) -> None:
-        """One reading of one point, with its peers' in turn; and the point's end, if it is sure now."""
+        """Take one reading of one point, with its peers' in turn; settle the point if it is precise now."""
         name, begun = planned.experiment.name, time.monotonic()
         parameters = self._parameters(planned, point.parameters, repeat=len(point.readings))
         self.progress.begins(self._step(planned, point))
@@ -350,20 +350,20 @@ class Session:
         point.snapshots.append((before, self.site.snapshot()))
         gone = faults.gone(reading)
         if not self.interrupted and not gone:
-            for why in self.beside.in_turn(planned, point, parameters):
+            for why in self.peer_readings.in_turn(planned, point, parameters):
                 self._degrade(why)
         self.allowance.took(planned, point, time.monotonic() - begun)
         ended_by = self.allowance.ends(point, self.plan.profile.target, self.plan.experiments)
         if gone or self.interrupted or ended_by:
             self._settle(planned, point, journal, ended_by)
         elif len(point.readings) == 1:
-            # Kept already now, so that a killed run has every point that was read at all.
+            # Stored after the first reading, so that a killed run has every point with a reading.
             self._keep(journal, name, point, self._made(planned, point, ""))
         if gone:
             raise StopError(f"{name} ended early at {faults.at(point.parameters)}: {gone}")
 
     def _name_failures(self, name: str, parameters: Parameters, reading: Reading) -> None:
-        """Say which hosts took no part in a reading, and why: a lost one once, and any other with the point."""
+        """Report hosts without a reading and the reason: a lost host once, any other with the point."""
         for part in reading.get("hosts", ()):
             host, failure = part["host"], part["failure"]
             if host in self.site.lost:
@@ -372,7 +372,7 @@ class Session:
                 self._degrade(f"{name} at {faults.at(parameters)}: host {host}: {failure}")
 
     def _hurt(self, planned: Planned) -> str:
-        """What somebody else did to the data file meanwhile; empty if it is whole."""
+        """How another process damaged the data file; empty if it is whole."""
         if self.workspace is None or "data_file" not in planned.experiment.needs:
             return ""
         return faults.hurt(self.workspace, self.laid_out_bytes)
@@ -386,7 +386,7 @@ class Session:
         return Step(name, point.parameters, repeat, self.readings, total, needed_s, planned.declaration.axes)
 
     def _parameters(self, planned: Planned, point: Parameters, repeat: int) -> dict[str, Any]:
-        """All that the kernel gets for one reading."""
+        """The kernel's parameters for one reading."""
         parameters: dict[str, Any] = {**planned.fixed, **point}
         for name, value in (("runtime", self.allowance.timing.runtime_s), ("ramp_time", self.allowance.timing.ramp_s)):
             if parameters.get(name) and name not in self.plan.given:
@@ -410,14 +410,14 @@ class Session:
         if self.workspace is not None and "path" in parameters:
             # Not the scratch directory: its name is new in each run.
             parameters["path"] = str(self.plan.path / "data")
-        return self.beside.results(planned, point, parameters)
+        return self.peer_readings.results(planned, point, parameters)
 
     def _made(self, planned: Planned, point: PointInWork, ended_by: str) -> Measurement:
         notes = self.notes if "data_file" in planned.experiment.needs else ()
         return point.measured(self.plan.profile, ended_by, notes)
 
     def _settle(self, planned: Planned, point: PointInWork, journal: Journal, ended_by: str) -> None:
-        """A point's end: it is stored, if anything was read of it."""
+        """Finish a point: store it if it has a reading."""
         point.done = True
         if not point.readings:
             return
@@ -428,7 +428,7 @@ class Session:
         self.progress.ended(name, point.measurement, rate_word(planned.experiment.resource, planned.declaration))
 
     def _keep(self, journal: Journal, name: str, point: PointInWork, measurement: Measurement) -> None:
-        """Store a point as it stands; a store that fails costs the safety of the Run, not the Run."""
+        """Store the point's current state; if the store fails, the Run goes on without its safety."""
         kept = self.kept.setdefault(name, [])
         if point.index not in kept:
             kept.append(point.index)
@@ -442,23 +442,23 @@ class Session:
     def _degrade(self, why: str) -> None:
         if why not in self.degraded:
             self.degraded.append(why)
-            self.unsaid.append(why)
-            self._tell()
+            self.unreported.append(why)
+            self._report_degraded()
 
     def _failed(self, why: str) -> None:
-        """Remember what failed first, if nothing has been measured yet: if nothing ever is, it is the run's error."""
+        """Remember the first failure while nothing was measured: it is the run's error if nothing ever is."""
         if not self.readings:
             self.failure = self.failure or why
 
-    def _tell(self) -> None:
-        """Tell what degrades the Run, but of a run that may measure nothing at all the one cause in the end."""
+    def _report_degraded(self) -> None:
+        """Report what degrades the Run; of a run that measured nothing, only the one cause at the end."""
         if self.readings or not self.failure:
-            for why in self.unsaid:
+            for why in self.unreported:
                 self.progress.says(why)
-            self.unsaid.clear()
+            self.unreported.clear()
 
     def _result(self, planned: Planned, points: Sequence[PointInWork]) -> ExperimentResult:
-        """The experiment as it stands; its points in the order of the plan."""
+        """The experiment's current result; its points are in the order of the plan."""
         at = {point.index: index for index, point in enumerate(points)}
         peers = tuple(replace(result, point=at[result.point]) for point in points for result in point.peers)
         fixed = self._fixed(planned, points)

@@ -1,4 +1,4 @@
-"""What Ctrl-C, a polite kill and a lost terminal do to a run."""
+"""Handles Ctrl-C, SIGTERM and a closed terminal during a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def terminations_interrupt() -> Iterator[None]:
-    """Makes a polite kill and a lost terminal end a run as Ctrl-C does."""
+    """Makes SIGTERM and SIGHUP end a run as Ctrl-C does."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -22,7 +22,7 @@ def terminations_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Keeps what was measured from being lost by one more Ctrl-C while it is stored."""
+    """Blocks a further Ctrl-C while the results are stored."""
     with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_IGN):
         yield
 
@@ -30,7 +30,7 @@ def uninterrupted() -> Iterator[None]:
 @contextlib.contextmanager
 def _handled(signals: Sequence[signal.Signals], handler: Any) -> Iterator[None]:
     before = {}
-    with contextlib.suppress(ValueError):  # Not in the main thread: there, signals are somebody else's.
+    with contextlib.suppress(ValueError):  # Outside the main thread, handlers cannot be set.
         for number in signals:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 before[number] = signal.signal(number, handler)

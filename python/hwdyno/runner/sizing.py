@@ -39,6 +39,6 @@ def claimed_cache(machine: Machine) -> int:
 
 
 def free_memory(machine: Machine) -> int | None:
-    """Bytes that may be used, by the system and by the container; none where neither tells."""
+    """Available bytes, limited by the system and the container; none where both are unknown."""
     limits = (machine.memory.available_bytes, machine.container.memory_limit_bytes)
     return min((limit for limit in limits if limit), default=None)

@@ -40,8 +40,10 @@ Took = tuple[Reading, tuple[Snapshot, Snapshot]]
 
 def rounds_of(test: SniaTest) -> Experiment:
     """What keeps the rounds of the workloads shown, for the plot of convergence."""
-    own = test.experiment
-    return replace(own, name=f"{own.name}-rounds", asks="Did it reach a steady state?", load="round", sweep=Sweep())
+    experiment = test.experiment
+    return replace(
+        experiment, name=f"{experiment.name}-rounds", asks="Did it reach a steady state?", load="round", sweep=Sweep()
+    )
 
 
 def with_rounds(plan: Plan, test: SniaTest) -> Plan:
@@ -99,7 +101,7 @@ class _Rounds(Session):
             if left is not None and left < took + len(once) * (self.runtime_s + OVERHEAD_S) and number >= SNIA_ROUNDS:
                 self.progress.says(f"the time was spent after {number} rounds")
                 break
-        self._say(window)
+        self._report_window(window)
         for point in once:
             if not self.interrupted:
                 self._round(planned, point, 0, journal)
@@ -185,7 +187,7 @@ class _Rounds(Session):
         kept.append(made)
         self._settle(rounds, made, journal, "")
 
-    def _say(self, window: SniaWindow | None) -> None:
+    def _report_window(self, window: SniaWindow | None) -> None:
         rounds = len(self.tracked)
         if window is not None and window.steady:
             self.progress.says(f"steady after {rounds} rounds of {format_duration(self.runtime_s)} a workload")

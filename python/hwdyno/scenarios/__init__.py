@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kind:
-    """What a scenario declares of itself."""
+    """A scenario's declaration."""
 
     name: str
     command: str
@@ -48,16 +48,16 @@ class Kind:
     make: Callable[[Request, Host], Scenario]
     """Raises ``UserError`` for what cannot be measured, before anything is made."""
     title: str = ""
-    """Of its options in the help."""
+    """Title of its options in the help."""
     options: tuple[Option, ...] = ()
     chosen_by: str = ""
-    """The option that chooses it among the scenarios of its command; empty for the one that is chosen otherwise."""
+    """The option that selects it among the scenarios of its command; empty for the default one."""
     kernel: str = ""
     """The kernel whose parameters are axes of the command; empty where none are."""
     hidden: Collection[str] = ()
-    """Those of them that are no axes: the scenario settles them."""
+    """Parameters of that kernel that the scenario sets itself, so they are no axes."""
     experiments: tuple[str, ...] = ()
-    """Of the catalogue: those that ``hwdyno run`` and plan files measure by this scenario."""
+    """Names of the catalogue's experiments that ``hwdyno run`` and plan files measure by this scenario."""
     brief: Mapping[str, Any] = field(default_factory=dict)
     """Its options in ``hwdyno run``, where they are not its defaults."""
 
@@ -103,19 +103,19 @@ def of_experiments(
     if any(kind is not None for kind, _ in groups):
         check_place(place, writes=True)
     scratch = Scratch(place)
-    own = ScratchFolder(where=place, scratch=scratch)
+    scratch_folder = ScratchFolder(where=place, scratch=scratch)
     parts = []
     for kind, members in groups:
         if kind is None:
             parts.append(Scenario(plan=request.plan(members, host)))
             continue
         part = kind.make(_brief(kind, members, request, scratch.folder), host)
-        # That directory has another name each time.
+        # The scratch directory's name is random.
         shown = [
             replace(one, what=one.what.replace(str(scratch.folder), f"{place}/hwdyno-scratch-…"))
             for one in part.preparations
         ]
-        parts.append(replace(part, plan=replace(part.plan, path=place), preparations=(own, *shown)))
+        parts.append(replace(part, plan=replace(part.plan, path=place), preparations=(scratch_folder, *shown)))
     return together(parts)
 
 
@@ -138,7 +138,7 @@ def _grouped(chosen: Sequence[Chosen]) -> list[tuple[Kind | None, list[Chosen]]]
 
 
 def _brief(kind: Kind, members: Sequence[Chosen], request: Request, folder: Path) -> Request:
-    """What ``hwdyno run`` wants of a scenario: what it makes goes into a directory of the run."""
+    """The request of ``hwdyno run`` to a scenario, whose files go into a directory of the run."""
     (_, place), (first, axes) = request.places[0], members[0]
     return replace(
         request,

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 QUICK_TIMES = 3
 ROOM_SHARE = 0.5
-"""Of the free room, what checkpoints side by side may take."""
+"""The share of the free space for concurrent checkpoints."""
 MOST_OF_ROOM = 0.98
-"""What a single one may."""
+"""The same for a single checkpoint."""
 BRIEF_RUNTIME_SHARE = 2.0
 """Its saves and loads are counted, not timed; this is what they are expected to take."""
 

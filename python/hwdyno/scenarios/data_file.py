@@ -1,4 +1,4 @@
-"""The data file or raw device that storage points share, which the runner makes ready, and the journals beside it."""
+"""The data file or raw device that storage points share, which the runner prepares, and their journals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def of(plan: Plan) -> tuple[Preparation, ...]:
 
 
 def _journals(plan: Plan) -> tuple[Preparation, ...]:
-    """What tells, after a kill, which writes had been acknowledged; of points that share one the largest."""
+    """The journal of acknowledged writes, read after a crash; of points that share one, the largest."""
     sizes: dict[Path, int] = {}
     for parameters in (one for planned in plan.experiments for one in every(planned)):
         if name := parameters.get("journal"):

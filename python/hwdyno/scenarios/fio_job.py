@@ -1,4 +1,4 @@
-"""A job file of fio's: its jobs run as fio would run them, on files of their own or those that it names."""
+"""A fio job file, run as fio does: on the files that it names, or on created ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class JobScenario(Scenario):
         peers: Sequence[Peer],
         explain: Callable[[Run], Run],
     ) -> Run:
-        """Run group after group, and write each job's logs as it ends; no peer stands beside it."""
+        """Run the groups in sequence, and write each job's logs as it ends; without peers."""
         from hwdyno.runner import jobs
 
         return jobs.run(
@@ -63,7 +63,7 @@ class JobScenario(Scenario):
 
 
 def make(request: Request, host: Host) -> JobScenario:
-    """The job file that is named; ``-`` is standard input."""
+    """The job file of the request; ``-`` is standard input."""
     from hwdyno import foreign
     from hwdyno.formats import LARGEST_BYTES, fio_job
 
@@ -75,12 +75,12 @@ def make(request: Request, host: Host) -> JobScenario:
         text = sys.stdin.buffer.read(fio_job.LARGEST_BYTES + 1).decode(errors="replace")
     else:
         text = foreign.text_of(Path(name), fio_job.LARGEST_BYTES, errors="replace")
-    beside = Path() if name == "-" else Path(name).parent
+    folder = Path() if name == "-" else Path(name).parent
     job_file = fio_job.parse(
         text,
         name,
         ignore=request.options["ignore"],
-        included=lambda other: foreign.text_of(beside / other, fio_job.LARGEST_BYTES, errors="replace"),
+        included=lambda other: foreign.text_of(folder / other, fio_job.LARGEST_BYTES, errors="replace"),
         traces=lambda other: foreign.text_of(Path(other), LARGEST_BYTES, errors="replace"),
     )
     _, path = request.places[0]
@@ -103,12 +103,12 @@ def make(request: Request, host: Host) -> JobScenario:
 
 def _files(groups: Sequence[Sequence[Work]]) -> tuple[Preparation, ...]:
     """The files that are laid out for the jobs, by their directories."""
-    from hwdyno.runner.jobs import own_bytes
+    from hwdyno.runner.jobs import files_bytes
 
     needed: dict[Path, int] = {}
     for work in (work for group in groups for work in group):
         if work.touches_files and not work.files and work.size is not None:
-            needed[work.directory] = needed.get(work.directory, 0) + own_bytes(work)
+            needed[work.directory] = needed.get(work.directory, 0) + files_bytes(work)
     return tuple(
         Preparation(what=f"files of the jobs: in {path}, removed after", where=path, bytes=size)
         for path, size in needed.items()

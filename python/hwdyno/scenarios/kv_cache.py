@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 KERNEL = "training_kv_cache"
 RUNTIME_S = {"quick": 4.0, "standard": 60.0, "full": 300.0}
-"""300 s are what MLPerf Storage asks for."""
+"""MLPerf Storage requires 300 s."""
 MOST_OF_ROOM = 0.9
 ROOM_SHARE = 0.5
 CAPACITY_BYTES = 16 << 30

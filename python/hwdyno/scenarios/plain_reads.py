@@ -1,4 +1,4 @@
-"""Plain reads beside a training workload: its transfer size and threads on one laid-out file of the same storage."""
+"""Plain reads to compare a training workload with: its transfer size and threads on one file of the same storage."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ NAME = "storage.pattern."
 FILE = "hwdyno-plain-reads"
 FILE_BYTES = 1 << 30
 ROOM_SHARE = 0.1
-"""Of the free room, so much at most is taken by the file."""
+"""The largest share of the free space that the file may take."""
 
 
-def beside(
+def experiment_of(
     workload: Workload,
     where: tuple[str, Path],
     accelerators: Sequence[int],
@@ -84,13 +84,13 @@ def files_of(plan: Plan) -> tuple[PlainFile, ...]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlainFile(Preparation):
-    """A file of incompressible data, beside the data set."""
+    """A file of incompressible data in the data set's directory."""
 
     seed: int
 
     @contextlib.contextmanager
     def made(self, host: Host, says: Says) -> Iterator[bool]:
-        """The file; it never takes the place of one that is there."""
+        """Make the file; an existing one is never replaced."""
         path = self.where
         if path.exists():
             raise UserError(f"{path} is in the way of plain reads; remove it, or give --no-plain")

@@ -1,4 +1,4 @@
-"""What has to be there before a scenario measures: what it is, its bytes, the time it takes, and how it goes again."""
+"""A preparation of a scenario: what it makes, its bytes and time, and how it is removed."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Preparation:
     by_points: bool = False
     """Whether the points write it: then their own lines count its bytes."""
     compute_s: float = 0.0
-    """What it takes beside writing."""
+    """Time that it takes in addition to writing."""
     experiments: frozenset[str] = frozenset()
-    """Those that are left out where it cannot be made."""
+    """Experiments that are left out where it cannot be made."""
 
     def seconds(self, write_bytes_s: float) -> float:
         """How long it takes at least, where ``write_bytes_s`` is what the storage takes at most."""

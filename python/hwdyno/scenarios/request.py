@@ -1,4 +1,4 @@
-"""What somebody wants measured: the places, the axes, the care to take, and the scenario's own options."""
+"""A request to measure: the places, the axes, the profile, and the scenario's options."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Option:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is to be measured, where, and with how much care."""
+    """What to measure, where, and by which profile."""
 
     places: tuple[tuple[str, Path], ...]
     """Storages by name."""
@@ -94,7 +94,7 @@ class Request:
                 raise UserError(f"--path {path} is no directory; make it, or give another")
 
     def plan(self, chosen: Sequence[Chosen], host: Host) -> Plan:
-        """The plan of these experiments, measured as this request says."""
+        """The plan of the given experiments with this request's settings."""
         from hwdyno import plan as plans
 
         return plans.build(

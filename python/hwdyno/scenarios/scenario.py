@@ -1,4 +1,4 @@
-"""A scenario: what it prepares, the points that it measures, and a context in which all of that is there."""
+"""A scenario: its preparations, its points, and a context in which it can be measured."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def _nothing(_: Run) -> Iterable[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """What one command measures, with all that has to be there for it."""
+    """What one command measures, with its preparations."""
 
     plan: Plan
     preparations: tuple[Preparation, ...] = ()
     needs: tuple[str, ...] = ()
-    """What a dry run says of the load itself."""
+    """Lines of a dry run about the load."""
     remarks: tuple[str, ...] = ()
-    """Sentences before anything is done, such as the memory that it takes."""
+    """Sentences shown first, such as the memory that it needs."""
     summary: Callable[[Run], Iterable[str]] = _nothing
     """Lines beneath the report."""
     has_earlier: bool = True
-    """Whether what earlier Runs differed by belongs into its intervals."""
+    """Whether its intervals include the variation between earlier Runs."""
     is_prepared_only: bool = False
-    """Whether nothing is measured: what was made is there for the next command."""
+    """Whether it only prepares files for the next command, and measures nothing."""
 
     def prepares(self) -> tuple[Preparation, ...]:
         """All that it makes, the data file that the runner lays out included."""
@@ -50,10 +50,6 @@ class Scenario:
         from hwdyno.runner import budget
 
         return listing(budget.fitted(self.plan, self.plan.budget_s), write_bytes_s)
-
-    def beside(self, other: Scenario) -> Scenario:
-        """Both, as one; measured as this one's plan says."""
-        return together((self, other))
 
     @contextlib.contextmanager
     def ready(self, host: Host, says: Says) -> Iterator[Plan]:

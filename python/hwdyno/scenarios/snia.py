@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hwdyno.plan import Plan
     from hwdyno.runner.progress import Keeper, Progress
 
-# What may be given otherwise than the specification has it: where, how it is reached, and how much of it.
+# Axes that may differ from the specification: the place, the I/O engine, and the size.
 MAY_GIVE = {"size", "ioengine", "direct", "offset"}
 
 
@@ -48,14 +48,14 @@ class SniaScenario(Scenario):
         peers: Sequence[Peer],
         explain: Callable[[Run], Run],
     ) -> Run:
-        """Perform the test; no peer stands beside it."""
+        """Perform the test, without peers."""
         from hwdyno.runner import snia
 
         return snia.run(plan, self.test, host, store, run_id, progress, explain=explain)
 
 
 def make(request: Request, host: Host) -> SniaScenario:
-    """The test that is named."""
+    """The test of the request."""
     from hwdyno.experiments.storage_snia import TESTS
 
     names = request.options["tests"]

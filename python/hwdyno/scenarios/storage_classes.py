@@ -1,4 +1,4 @@
-"""The study of storage classes: training on each storage, and beside it what inference does there."""
+"""The study of storage classes: training and inference on each storage."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make(request: Request, host: Host) -> Scenario:
         options={"vector_search": INDEX},
     )
     parts = (loaded, kv_cache.make(served, host), vector_search.make(searched, host))
-    # The report of a study has tables of its own.
+    # A study's report has tables.
     return replace(together(parts), remarks=(), summary=loaded.summary)
 
 

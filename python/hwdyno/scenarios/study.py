@@ -1,4 +1,4 @@
-"""A published study: its questions at its own sizes, or scaled down; of the network also between two nodes."""
+"""A published study: its questions at its original sizes or scaled down; network questions also between two nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hwdyno.scenarios import Kind, Option, storage_classes, two_nodes
 from hwdyno.scenarios.request import Request
 from hwdyno.scenarios.scenario import Scenario
-from hwdyno.words import Parameters, UserError
+from hwdyno.words import Declaration, Parameters, UserError
 
 if TYPE_CHECKING:
     from hwdyno.experiments import Experiment
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hwdyno.plan import Plan
     from hwdyno.studies import Block, Question, Study
 
-# Of the memory that is free, so much may hold blocks in flight.
+# The share of free memory that blocks in flight may use.
 BUFFER_SHARE = 0.5
 
 
@@ -53,7 +53,7 @@ def plan_of(study: Study, request: Request, host: Host, second: tuple[str, int] 
 
     is_full, largest = request.profile == "full", _largest_buffers(host)
     chosen = _chosen(study, request.options.get("only"))
-    questions = [*chosen, *(_on_two_nodes(chosen, second) if second else ())]
+    questions = [*chosen, *(_on_two_nodes(chosen, second, host) if second else ())]
     budget_s = plans.budget_of(request.profile, request.peers) if request.budget_s is None else request.budget_s
     made = replace(request, load=None, budget_s=budget_s, study=study.name)
     plan = made.plan([(_experiment(one, request.profile, largest), {}) for one in questions], host)
@@ -61,17 +61,17 @@ def plan_of(study: Study, request: Request, host: Host, second: tuple[str, int] 
 
 
 def _experiment(question: Question, profile: str, largest: int) -> Experiment:
-    """A question as an experiment, with the ceilings and peers of the catalogue's own on the same kernel."""
+    """A question as an experiment, with the ceilings and peers of the catalogue's experiment on the same kernel."""
     from hwdyno import experiments as catalogue
     from hwdyno import plan as plans
     from hwdyno.experiments import Experiment
     from hwdyno.sweep import Sweep
 
-    is_full, on_disk = profile == "full", question.kernel == "storage_blocks"
-    scaled_bytes = plans.PROFILES[profile].size_bytes if profile in plans.PROFILES else 0
-    size = question.size_bytes if is_full else min(question.size_bytes, scaled_bytes)
     alike = [one for one in catalogue.all() if one.kernel == question.kernel]
     like = next((one for one in alike if one.name == question.name), alike[0] if alike else None)
+    is_full, on_disk = profile == "full", like is not None and "data_file" in like.needs
+    scaled_bytes = plans.PROFILES[profile].size_bytes if profile in plans.PROFILES else 0
+    size = question.size_bytes if is_full else min(question.size_bytes, scaled_bytes)
     fixed: Parameters = {**question.fixed, **({"size": size} if on_disk else {})}
     if is_full and question.startdelay_s:
         fixed["startdelay"] = question.startdelay_s
@@ -80,7 +80,7 @@ def _experiment(question: Question, profile: str, largest: int) -> Experiment:
     sweep = sweeps[0]
     for more in sweeps[1:]:
         sweep = sweep + more
-    own = Experiment(
+    made = Experiment(
         name=question.name,
         asks=question.asks,
         kernel=question.kernel,
@@ -89,15 +89,16 @@ def _experiment(question: Question, profile: str, largest: int) -> Experiment:
         fixed=fixed,
     )
     if like is None:
-        return own
+        return made
     return replace(
-        own,
+        made,
         metric=like.metric,
         ceilings=like.ceilings,
         peers=like.peers,
         needs=like.needs,
         time_share=like.time_share,
         setup_s=like.setup_s,
+        writes=like.writes,
     )
 
 
@@ -114,15 +115,21 @@ def _chosen(study: Study, only: str | None) -> list[Question]:
     return [question for question in study.questions if question.name.partition(".")[0] in wanted]
 
 
-def _on_two_nodes(questions: list[Question], second: tuple[str, int]) -> list[Question]:
+def _on_two_nodes(questions: list[Question], second: tuple[str, int], host: Host) -> list[Question]:
     """The questions about the network, measured to a server on another node."""
     place: Parameters = {"server": second[0], "port": second[1]}
+    kernels = host.kernels()
+
+    def reaches(question: Question) -> Parameters:
+        declared = kernels.get(question.kernel, Declaration()).names
+        return {name: value for name, value in place.items() if name in declared}
+
     return [
         replace(
             question,
             name=question.name + _suffix(),
             asks=f"{question.asks[:-1]}, between two nodes?",
-            fixed={**question.fixed, **({"server": second[0]} if question.kernel == "network_ping" else place)},
+            fixed={**question.fixed, **reaches(question)},
         )
         for question in questions
         if question.name.startswith("network.")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 KERNEL = "training_loader"
 DEFAULT_ACCELERATORS = "1,2,4"
 QUICK_BYTES = 16 << 30
-"""At most what a quick run generates."""
+"""The most bytes that a quick run generates."""
 BRIEF_BYTES = 512 << 20
 """The same of ``hwdyno run``, whose budget pays for generating it."""
 BRIEF_PLAIN_BYTES = 256 << 20
@@ -39,7 +39,7 @@ UNLIMITED_S = 1e6
 
 
 class GeneratingInterrupted(Interrupted):
-    """What is whole of the data set stays, so that the same command goes on."""
+    """Complete files stay, so that the same command continues."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Target:
     accelerators: tuple[Workload, ...]
     """The same workload for each accelerator that is emulated on it."""
     data: Workload
-    """What lies there: of several sizes the largest, of whose files the others read the first."""
+    """The data set in this place; of several sizes the largest, whose first files the others read."""
 
     @property
     def folder(self) -> Path:
@@ -240,12 +240,12 @@ def _client(target: Target, request: Request, given: Mapping[str, Any], many: bo
     kind = target.workload
     part: Parameters = {"subset": _subset(kind, max(_accelerator_counts(given)))}
     where = f".{kind.samples}@{target.storage}" if many else ""
-    own = {name: value for name, value in given.items() if name not in {"cache", "epochs", "steps"}}
+    options = {name: value for name, value in given.items() if name not in {"cache", "epochs", "steps"}}
     one = _on(CLIENT, replace(kind, accelerator=""), target, part)
     one = replace(one, name=f"training.client.{kind.name}{where}")
     if request.is_brief:
-        return request.as_part(one, BRIEF_CLIENT_SHARE), own
-    return one, {**own, "runtime": CLIENT_S}
+        return request.as_part(one, BRIEF_CLIENT_SHARE), options
+    return one, {**options, "runtime": CLIENT_S}
 
 
 def _plain_reads(targets: list[Target], request: Request, given: Mapping[str, Any]) -> list[Chosen]:
@@ -256,7 +256,7 @@ def _plain_reads(targets: list[Target], request: Request, given: Mapping[str, An
     for target in {(one.storage, one.workload.name): one for one in targets}.values():
         threads = _numbers(readers, "read-threads", 0) if readers else [target.workload.read_threads]
         place = (target.storage if len(targets) > 1 else "", target.path)
-        found.append((plain_reads.beside(target.workload, place, numbers, threads, given, most_bytes), {}))
+        found.append((plain_reads.experiment_of(target.workload, place, numbers, threads, given, most_bytes), {}))
     return found
 
 
@@ -279,7 +279,7 @@ def _needs(targets: list[Target]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DataSet(Preparation):
-    """A data set, of which what is missing is generated, or one of somebody else's as it is there."""
+    """A data set: hwdyno's, whose missing files are generated, or an existing one of the user."""
 
     data: Workload
     is_ours: bool
@@ -303,7 +303,7 @@ class DataSet(Preparation):
         try:
             yield True
         except GeneratingInterrupted:
-            keeps = True  # Another one was; the same command goes on with both.
+            keeps = True  # Another data set was made; the same command continues with both.
             raise
         finally:
             if not keeps:
@@ -318,8 +318,8 @@ class DataSet(Preparation):
         except OSError as error:
             raise refused(error) from None
         for fault in reading["faults"]:
-            mend = "free some room or give fewer --samples"
-            raise UserError(f"the data set could not be written: {fault['says']}; {mend}")
+            hint = "free some room or give fewer --samples"
+            raise UserError(f"the data set could not be written: {fault['says']}; {hint}")
         (stream,) = reading["streams"]
         if stream["bytes"]:
             speed = format_bytes_s(stream["bytes"] / reading["elapsed_s"])

@@ -1,4 +1,4 @@
-"""A second node for the network's questions: one that was named, or a namespace of this machine for the time."""
+"""A second node for the network's questions: a named one, or a temporary network namespace of this machine."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def check_listens(bind: str, port: int) -> None:
         try:
             probe.bind(place)
         except OSError as error:
-            mend = "another port" if error.errno == errno.EADDRINUSE else "an address of this machine, or 0.0.0.0"
-            raise UserError(f"{bind} port {port} cannot be served: {error.strerror}; take {mend}") from None
+            hint = "another port" if error.errno == errno.EADDRINUSE else "an address of this machine, or 0.0.0.0"
+            raise UserError(f"{bind} port {port} cannot be served: {error.strerror}; take {hint}") from None
 
 
 def _address(server: str) -> tuple[str, int]:

@@ -48,15 +48,20 @@ def make(request: Request, host: Host) -> Scenario:
     declared = {axis.name: axis for axis in kernels[KERNEL].axes}
     makes = set(kernels[BUILDER].names) - HIDDEN - {"threads"}
     given = dict(request.axes)
-    own: list[tuple[str, list[Scalar]]] = [
+    shape_axes: list[tuple[str, list[Scalar]]] = [
         (name, list(plans.read_axis(given.pop(name), declared, name, KERNEL))) for name in list(given) if name in makes
     ]
     request.check_places()
     chosen = [
-        (request.as_part(_experiment(kind, shape, place, own, many=len(request.places) > 1), RUNTIME_S["quick"]), given)
+        (
+            request.as_part(
+                _experiment(kind, shape, place, shape_axes, many=len(request.places) > 1), RUNTIME_S["quick"]
+            ),
+            given,
+        )
         for place in request.places
         for kind in kinds
-        for shape in _shapes(own)
+        for shape in _shapes(shape_axes)
     ]
     plan = replace(request, peers=False).plan(chosen, host)
     if "runtime" not in given and not request.is_brief:
@@ -70,21 +75,21 @@ def make(request: Request, host: Host) -> Scenario:
     )
 
 
-def _shapes(own: list[tuple[str, list[Scalar]]]) -> list[Parameters]:
+def _shapes(shape_axes: list[tuple[str, list[Scalar]]]) -> list[Parameters]:
     """Every combination of what an index is made of."""
     shapes: list[Parameters] = [{}]
-    for name, values in own:
+    for name, values in shape_axes:
         shapes = [{**shape, name: value} for shape in shapes for value in values]
     return shapes
 
 
 def _experiment(
-    kind: str, shape: Parameters, place: tuple[str, Path], own: Sequence[tuple[str, list[Scalar]]], *, many: bool
+    kind: str, shape: Parameters, place: tuple[str, Path], shape_axes: Sequence[tuple[str, list[Scalar]]], *, many: bool
 ) -> Experiment:
     """The experiment for one index on one storage, by name and path, one of many or not."""
     from hwdyno.experiments.training import VECTOR_SEARCH
 
-    several = [f"{name}-{shape[name]}" for name, values in own if len(values) > 1]
+    several = [f"{name}-{shape[name]}" for name, values in shape_axes if len(values) > 1]
     words = "-".join(str(value) for value in shape.values())
     storage, path = place
     folder = path / "-".join(filter(None, ["hwdyno-vectors", kind, words]))
@@ -99,7 +104,7 @@ def _experiment(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Index(Preparation):
-    """An index, built unless it is there."""
+    """An index, built unless it exists."""
 
     parameters: Parameters
     """The builder's."""

@@ -53,18 +53,19 @@ def tables(run: Run) -> list[Table]:
     return [*made, *cloud_vm_network.tables(run)]
 
 
-def _said(point: Measurement) -> str:
+def _throughput(point: Measurement) -> str:
     return format_value(point.throughput.value, point.throughput.unit)
 
 
 def _by_threads(result: ExperimentResult, title: str, parts: tuple[str, ...], axis: str) -> Table:
     grid: dict[tuple[str, ...], dict[int, Measurement]] = {}
     for point in result.points:
-        told = whole(result, point)
-        grid.setdefault(tuple(str(told.get(part)) for part in parts), {})[number(told, axis)] = point
+        parameters = whole(result, point)
+        grid.setdefault(tuple(str(parameters.get(part)) for part in parts), {})[number(parameters, axis)] = point
     counts = sorted({count for row in grid.values() for count in row})
     rows = tuple(
-        (" ".join(key), *(_said(row[count]) if count in row else NONE for count in counts)) for key, row in grid.items()
+        (" ".join(key), *(_throughput(row[count]) if count in row else NONE for count in counts))
+        for key, row in grid.items()
     )
     return Table(title, (" ".join(parts), *(f"{count} threads" for count in counts)), rows)
 
@@ -81,7 +82,7 @@ def _stream(result: ExperimentResult) -> Table:
 
 def _efficiency(run: Run) -> Table | None:
     """Each resource's best against theory and against its reference tools."""
-    said = {finding.rule: finding.evidence for finding in run.findings}
+    evidence = {finding.rule: finding.evidence for finding in run.findings}
     rows = []
     for name, title, rule, best, share in (
         (CPU, "processor, double precision", "peak_share", "flop_s", "share"),
@@ -95,8 +96,8 @@ def _efficiency(run: Run) -> Table | None:
         if result is None or not points:
             continue
         most = max(points, key=lambda point: point.throughput.value).throughput
-        told = said.get(rule, {})
-        value, reached = float(told.get(best) or most.value), told.get(share)
+        figures = evidence.get(rule, {})
+        value, reached = float(figures.get(best) or most.value), figures.get(share)
         bounds = [one.value for one in result.ceilings if one.kind != "reference" and one.unit == most.unit]
         if not rule and bounds:
             reached = value / min(bounds)
@@ -127,14 +128,14 @@ def _linpack(result: ExperimentResult) -> Table:
     theirs = {row["n"]: row["gflops_max"] for row in published("cpu-linpack", NAME)}
     rows = []
     for point in result.points:
-        told = whole(result, point)
+        parameters = whole(result, point)
         rows.append(
             (
-                str(told.get("n")),
+                str(parameters.get("n")),
                 f"{point.throughput.value / 1e9:.1f}",
                 f"{float(point.details.get('flops_s_best') or point.throughput.value) / 1e9:.1f}",
                 str(point.details.get("verification", NONE)),
-                theirs.get(str(told.get("n")), NONE),
+                theirs.get(str(parameters.get("n")), NONE),
             )
         )
     return Table(
@@ -145,9 +146,9 @@ def _linpack(result: ExperimentResult) -> Table:
 def _by_block(result: ExperimentResult, title: str, threads: str, block: str, parts: tuple[str, ...]) -> list[Table]:
     groups: dict[str, dict[tuple[int, int], Measurement]] = {}
     for point in result.points:
-        told = whole(result, point)
-        words = " ".join(str(told[part]) for part in parts if part in told)
-        groups.setdefault(words, {})[number(told, block), number(told, threads)] = point
+        parameters = whole(result, point)
+        words = " ".join(str(parameters[part]) for part in parts if part in parameters)
+        groups.setdefault(words, {})[number(parameters, block), number(parameters, threads)] = point
     made = []
     figures: tuple[tuple[str, Callable[[Measurement], str]], ...] = (
         ("MB/s", lambda point: mb_s(point.throughput.value)),
@@ -175,7 +176,7 @@ def _latency(point: Measurement) -> str:
 
 def observations(run: Run) -> list[str]:
     """The optimal concurrency of each resource, both efficiencies, and what kind of device the disk is."""
-    said = []
+    sentences = []
     for name, title, threads, block, parts in (
         (CPU, "Processor", "threads", "", ("operation", "precision")),
         (MEMORY, "Memory", "threads", "block", ("pattern", "mix")),
@@ -183,26 +184,26 @@ def observations(run: Run) -> list[str]:
         (DISK, "Disk", "numjobs", "bs", ("rw",)),
     ):
         if found := experiment(run, name):
-            said += _optima(found, title, threads, block, parts)
+            sentences += _optima(found, title, threads, block, parts)
     if experiment(run, DISK):
-        said.append("Blocks of 8 B are less than a sector, which direct reads cannot take: 4 KiB stand for them.")
+        sentences.append("Blocks of 8 B are less than a sector, which direct reads cannot take: 4 KiB stand for them.")
     if any(run.points_of("network_throughput")):
-        said += cloud_vm_network.observations(run)
-    said += [finding.says for finding in run.findings if finding.rule in _RULES]
+        sentences += cloud_vm_network.observations(run)
+    sentences += [finding.says for finding in run.findings if finding.rule in _RULES]
     ratios = {(peer.tool, peer.ratio.value) for one in run.experiments for peer in one.peers if peer.ratio}
     for tool in sorted({tool for tool, _ in ratios}):
-        own = sorted(ratio for name, ratio in ratios if name == tool)
-        median = format_percent(own[len(own) // 2], precise=True)
-        said.append(f"Against {tool} this Run measures {median} (median of its points).")
-    return said
+        values = sorted(ratio for name, ratio in ratios if name == tool)
+        median = format_percent(values[len(values) // 2], precise=True)
+        sentences.append(f"Against {tool} this Run measures {median} (median of its points).")
+    return sentences
 
 
 def _optima(result: ExperimentResult, title: str, threads: str, block: str, parts: tuple[str, ...]) -> list[str]:
     """The optimal concurrency of each table: of each pattern, mix or precision by itself."""
     groups: dict[str, list[Measurement]] = {}
     for point in sound(result.points):
-        told = whole(result, point)
-        groups.setdefault(" ".join(str(told[part]) for part in parts if part in told), []).append(point)
+        parameters = whole(result, point)
+        groups.setdefault(" ".join(str(parameters[part]) for part in parts if part in parameters), []).append(point)
     return [_optimum(result, f"{title}, {words}", threads, block, points) for words, points in groups.items()]
 
 
@@ -215,10 +216,10 @@ def _optimum(result: ExperimentResult, title: str, threads: str, block: str, poi
         if point.throughput.value >= 0.9 * most
     ]
     _, _, best = min(near, key=lambda one: one[:2])
-    told = whole(result, best)
-    size = f" x {format_size(number(told, block))}" if block else ""
+    parameters = whole(result, best)
+    size = f" x {format_size(number(parameters, block))}" if block else ""
     return (
-        f"{title}: the optimal concurrency is {number(told, threads)} thread(s){size}, the least within 10% of "
+        f"{title}: the optimal concurrency is {number(parameters, threads)} thread(s){size}, the least within 10% of "
         f"the most: {format_quantity(best.throughput)}."
     )
 

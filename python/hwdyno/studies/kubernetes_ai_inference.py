@@ -30,23 +30,25 @@ def tables(run: Run) -> list[Table]:
 
 def observations(run: Run) -> list[str]:
     """Which storage holds the most users in time, and which answers the most queries."""
-    told = []
+    sentences = []
     holds = {
         _storage(result): max((one[0] for one in takewhile(lambda one: one[1] < IN_TIME_NS, _waits(result))), default=0)
         for result, *_ in run.points_of("training_kv_cache")
     }
     if holds:
         words = ", ".join(f"{users} on {storage}" for storage, users in holds.items())
-        told.append(f"KV cache of {_models(run)}: users that read it at a P95 below 100 ms, of those asked: {words}.")
+        sentences.append(
+            f"KV cache of {_models(run)}: users that read it at a P95 below 100 ms, of those asked: {words}."
+        )
     queries = [(float(point.details.get("queries_s") or 0), result, point)
                for result, _, point, _ in run.points_of("training_vector_search")]  # fmt: skip
     if queries:
         rate, result, point = max(queries, key=lambda one: one[0])
-        told.append(
+        sentences.append(
             f"Vector search: the most is {format_count(rate)} queries/s on {_storage(result)} with "
             f"{point.parameters.get('threads')} threads, at {100 * (point.details.get('recall') or 0):.0f}% recall."
         )
-    return told
+    return sentences
 
 
 def _storage(result: ExperimentResult) -> str:

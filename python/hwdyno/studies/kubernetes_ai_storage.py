@@ -41,10 +41,10 @@ def _cached(point: Measurement) -> float | None:
 
 def _need(result: ExperimentResult, point: Measurement) -> float | None:
     """What the point's accelerators take at full speed, bytes/s: batch x record / compute, each."""
-    told = [result.fixed.get(name) for name in ("batch_size", "record_bytes", "compute")]
-    numbers = [float(value) for value in told if isinstance(value, int | float) and value]
+    figures = [result.fixed.get(name) for name in ("batch_size", "record_bytes", "compute")]
+    numbers = [float(value) for value in figures if isinstance(value, int | float) and value]
     accelerators = point.parameters.get("accelerators")
-    if len(numbers) < len(told) or not isinstance(accelerators, int):
+    if len(numbers) < len(figures) or not isinstance(accelerators, int):
         return None
     batch, record, compute_s = numbers
     return batch * record / compute_s * accelerators
@@ -113,7 +113,7 @@ def _plain(run: Run) -> list[Table]:
 def observations(run: Run) -> list[str]:
     """Which storage feeds which accelerator, which is the best, and what inference gets of each."""
     points = [(result, point, au) for result, point in _points(run) if (au := _au(point)) is not None]
-    told = []
+    sentences = []
     for name in dict.fromkeys(str(result.fixed.get("accelerator")) for result, _, _ in points):
         mine = [(au, result) for result, _, au in points if result.fixed.get("accelerator") == name]
         passed = dict.fromkeys(
@@ -125,10 +125,10 @@ def observations(run: Run) -> list[str]:
         feeds = (
             f"{', '.join(passed)} feed{'s' if len(passed) == 1 else ''} it" if passed else "no storage here feeds it"
         )
-        told.append(
+        sentences.append(
             f"{name.upper()} on unet3d: {feeds}; the best AU is {100 * au:.1f}% on {best.fixed.get('storage')}."
         )
-    return [*told, *kubernetes_ai_inference.observations(run)]
+    return [*sentences, *kubernetes_ai_inference.observations(run)]
 
 
 STUDY = Study(

@@ -52,15 +52,15 @@ def here() -> dict[str, str]:
     importlib.import_module("scipy.linalg")  # Its library is loaded with it.
     found: dict[str, str] = {}
     controller = ThreadpoolController()
-    own = _named(controller, _SCIPY)
+    bundled = _named(controller, _SCIPY)
     for name in NAMES:
         path = next(_loadable(name), None)
-        if name == own:
-            found[name] = _newest(controller.info(), own)
+        if name == bundled:
+            found[name] = _newest(controller.info(), bundled)
         elif path is not None:
             found[name] = path
-    if own not in found:
-        found[own] = _SCIPY
+    if bundled not in found:
+        found[bundled] = _SCIPY
     return found
 
 
@@ -86,11 +86,13 @@ def of(operation: str, wanted: str = "auto") -> Routine:
 def library(controller: Any, module: str, wanted: str) -> dict[str, Any]:
     """The library that answers, as details of a Reading. Raises ``ValueError`` where it is not the one wanted."""
     found = [one for one in controller.info() if one.get("user_api") == "blas"]
-    own = [one for one in found if _same(str(one.get("filepath", "")), module)] or found[:1]
-    name = "accelerate" if module == _ACCELERATE else str(own[0].get("internal_api", "unknown")) if own else "unknown"
+    alike = [one for one in found if _same(str(one.get("filepath", "")), module)] or found[:1]
+    name = (
+        "accelerate" if module == _ACCELERATE else str(alike[0].get("internal_api", "unknown")) if alike else "unknown"
+    )
     if wanted not in {"auto", name}:
         raise ValueError(f"library {wanted} is not here; what answers is {name}")
-    one = own[0] if own else {}
+    one = alike[0] if alike else {}
     return {
         "library": name,
         "library_version": str(one.get("version") or ""),

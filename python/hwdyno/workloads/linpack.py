@@ -58,16 +58,16 @@ class Linpack:
 
     def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Solve until the time is up; only the solving itself is timed, and each solution is checked."""
-        told = {axis.name: axis.default for axis in DECLARATION.axes} | parameters
-        n, threads = int(told["n"]), int(told["threads"])
+        settings = {axis.name: axis.default for axis in DECLARATION.axes} | parameters
+        n, threads = int(settings["n"]), int(settings["threads"])
         _check_room(n)
         from threadpoolctl import ThreadpoolController
 
-        solver = blas.of(str(told["operation"]), str(told["blas"]))
+        solver = blas.of(str(settings["operation"]), str(settings["blas"]))
         controller = ThreadpoolController()
-        library = blas.library(controller, solver.module, str(told["blas"]))
+        library = blas.library(controller, solver.module, str(settings["blas"]))
         with controller.limit(limits=threads, user_api="blas"):
-            return _reading(told, n, threads, library, solver)
+            return _reading(settings, n, threads, library, solver)
 
 
 WORKLOAD = Linpack()
@@ -102,38 +102,38 @@ def _check_room(n: int) -> None:
         raise ValueError(f"n = {n}: its matrices need {needed >> 20} MiB, and {free >> 20} are free; take --n {most}")
 
 
-def _reading(told: dict[str, Any], n: int, threads: int, library: dict[str, Any], solver: Any) -> dict[str, Any]:
+def _reading(settings: dict[str, Any], n: int, threads: int, library: dict[str, Any], solver: Any) -> dict[str, Any]:
     import numpy as np
 
-    random = np.random.default_rng(int(told["seed"]))
+    random = np.random.default_rng(int(settings["seed"]))
     a = np.asfortranarray(random.random((n, n)) - 0.5)
-    b = random.random(n if told["operation"] == "lu" else (n, n)) - 0.5
+    b = random.random(n if settings["operation"] == "lu" else (n, n)) - 0.5
     b = np.asfortranarray(b)
     times: list[float] = []
     worst = 0.0
     interrupted = False
     before = os.times()
     try:
-        while not times or (sum(times) < float(told["runtime"]) and len(times) < MOST_SOLVES):
-            own_a, own_b = a.copy(order="F"), b.copy(order="F")
+        while not times or (sum(times) < float(settings["runtime"]) and len(times) < MOST_SOLVES):
+            work_a, work_b = a.copy(order="F"), b.copy(order="F")
             begun = time.perf_counter()
-            x = solver(own_a, own_b)
+            x = solver(work_a, work_b)
             times.append(time.perf_counter() - begun)
-            worst = max(worst, _error(told, a, x, b))
+            worst = max(worst, _error(settings, a, x, b))
     except KeyboardInterrupt:
         interrupted = True
         if not times:
             raise
     after = os.times()
-    flops = flops_of(str(told["operation"]), n)
+    flops = flops_of(str(settings["operation"]), n)
     passed = worst < RESIDUAL_LIMIT
     faults = [] if passed else [{"operation": "check", "errno": 0, "says": f"residual {worst:.3g}", "count": 1}]
     return {
         "kernel": "linpack",
-        "parameters": told,
+        "parameters": settings,
         "elapsed_s": sum(times),
         "streams": [
-            {"name": str(told["operation"]), "operations": len(times), "bytes": 0, "flops": flops * len(times)}
+            {"name": str(settings["operation"]), "operations": len(times), "bytes": 0, "flops": flops * len(times)}
         ],
         "samples": {},
         "cpu": {"user_s": after.user - before.user, "system_s": after.system - before.system},
@@ -153,9 +153,9 @@ def _reading(told: dict[str, Any], n: int, threads: int, library: dict[str, Any]
     }
 
 
-def _error(told: dict[str, Any], a: Any, x: Any, b: Any) -> float:
+def _error(settings: dict[str, Any], a: Any, x: Any, b: Any) -> float:
     """HPL's residual of a solution; of a product, a column of it against the same product by the vector."""
-    if told["operation"] == "lu":
+    if settings["operation"] == "lu":
         return residual(a, x, b)
     import numpy as np
 

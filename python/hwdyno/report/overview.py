@@ -1,4 +1,4 @@
-"""The verdict on top of a report: what was reached in one sentence, and what stands in the way in another."""
+"""The overview on top of a report: what was reached in one sentence, and what stands in the way in another."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hwdyno.units import plural
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Trait, Value
 
 SEVERITIES = {"invalid": 0, "warning": 1, "info": 2}
-"""Order in which findings are told."""
+"""Order of findings, the gravest first."""
 
 ACCESSES: frozenset[Trait] = frozenset({"reads", "writes", "random", "trims"})
-"""What points do, beside how their engine does it."""
+"""What points do, whatever their engine."""
 MOST_CARRIED = 2
 """Loads whose storage is named on top; the findings have all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Overview:
     """Two sentences and how far the Run can be trusted."""
 
     status: Status
@@ -38,22 +38,22 @@ def ranked(findings: tuple[Finding, ...]) -> list[Finding]:
     return sorted(findings, key=lambda finding: SEVERITIES[finding.severity])
 
 
-def verdict_of(run: Run) -> Verdict:
-    """The verdict of a Run, from its valid figures and its gravest finding."""
+def overview_of(run: Run) -> Overview:
+    """The overview of a Run, from its valid figures and its gravest finding."""
     points = [point for experiment in run.experiments for point in experiment.points]
     invalid = sum(point.validity == "invalid" for point in points)
     degraded = sum(point.validity == "degraded" for point in points)
     planned = sum(max(experiment.planned, len(experiment.points)) for experiment in run.experiments)
     if not points:
         why = " ".join(run.degraded) or "The run ended before its first point."
-        return Verdict("empty", "Nothing was measured.", why, "0 points")
+        return Overview("empty", "Nothing was measured.", why, "0 points")
     findings = ranked(run.findings)
     more = [finding.says for finding in findings[:2] if finding.severity == findings[0].severity]
     if run.degraded:
         more.append(" ".join(run.degraded))
     tally = f"{len(points)} of {planned} points" if planned > len(points) else plural(len(points), "point")
     trouble = [f"{count} {word}" for count, word in ((invalid, "invalid"), (degraded, "degraded")) if count]
-    return Verdict(
+    return Overview(
         status_of(run),
         _reached(run) or "No figure of this run is valid.",
         " ".join(more),
@@ -105,7 +105,7 @@ def _by_findings(run: Run, resource: Resource) -> str:
     carried = [one for one in run.findings if one.rule in resource.headline_rules and one.resource == resource.name]
     sentences = [f"{one.says.partition('; ')[0]}." for one in carried[:MOST_CARRIED]]
     if more := len(carried) - len(sentences):
-        sentences.append(f"{plural(more, 'more load')} {'is' if more == 1 else 'are'} told of below.")
+        sentences.append(f"{plural(more, 'more load')} {'is' if more == 1 else 'are'} listed below.")
     return " ".join(sentences)
 
 

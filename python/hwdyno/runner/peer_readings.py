@@ -1,4 +1,4 @@
-"""The peers of one run: each point of ours and theirs in turn, and which are given up."""
+"""The peers of one run: each measures every point in turn with hwdyno, and one that keeps failing is left out."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from hwdyno.runner.point import PointInWork
 from hwdyno.words import PeerResult
 
 PEER_FAILURES = 3
-"""One after the other, after which a peer is left out."""
+"""Consecutive failures after which a peer is left out."""
 
 
-class Beside:
-    """The reference tools that stand beside a run."""
+class PeerReadings:
+    """The readings that reference tools take of a run's points."""
 
     def __init__(self, peers: Sequence[Peer]) -> None:
         self.peers = peers
         self.versions = {peer.name: peer.version() or "" for peer in peers}
         self.failures: dict[str, int] = {}
-        """By peer: how often it failed since it last answered."""
+        """Consecutive failures by peer."""
         self.given_up: set[str] = set()
-        """Peers that are left out from now on."""
+        """Peers that are left out from here on."""
 
     def fit(self, planned: Planned, parameters: Mapping[str, Any]) -> list[Peer]:
-        """Those that can measure a point with these parameters."""
+        """The peers that can measure a point with these parameters."""
         kernel = planned.experiment.kernel
         known = [peer for peer in self.peers if kernel in peer.kernels and peer.name in planned.experiment.peers]
         return [peer for peer in known if peer.unsupported(kernel, dict(parameters)) is None]
 
     def in_turn(self, planned: Planned, point: PointInWork, parameters: dict[str, Any]) -> Iterator[str]:
-        """Let each measure what the last reading of a point measured; says why where one cannot."""
+        """Let each peer repeat the last reading of a point; yields the reason where one fails."""
         for peer in self.fit(planned, parameters):
             if peer.name in self.given_up:
                 continue
@@ -47,16 +47,18 @@ class Beside:
 
     def _failed(self, peer: Peer, error: Exception) -> str:
         self.failures[peer.name] = self.failures.get(peer.name, 0) + 1
-        # One that hangs would cost its whole patience at every reading, and one that fails each time, a line.
+        # A peer that hangs would cost its timeout at every reading, and one that always fails a message.
         if not isinstance(error, TimeoutError) and self.failures[peer.name] < PEER_FAILURES:
             return ""
         self.given_up.add(peer.name)
         return f"; {peer.name} was left out from there on"
 
     def results(self, planned: Planned, point: PointInWork, parameters: dict[str, Any]) -> list[PeerResult]:
-        """What each reached on a point, by the pairs."""
+        """Each peer's result on a point, from the pairs of readings."""
         made = [
-            point.beside(peer, self.versions[peer.name], " ".join(peer.command(planned.experiment.kernel, parameters)))
+            point.peer_result(
+                peer, self.versions[peer.name], " ".join(peer.command(planned.experiment.kernel, parameters))
+            )
             for peer in self.fit(planned, parameters)
         ]
         return [result for result in made if result is not None]
