@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hwdyno import engine
+from hwdyno import engine, resources
 from hwdyno.hosts.local import Local
-from hwdyno.machine import Machine, survey_of
+from hwdyno.machine import Machine, Number, survey_of
+from hwdyno.report.machine import machine_of
+from hwdyno.resources import Resource
 from hwdyno.store import from_json, to_json
 from made_run import MACHINE, whole_run
 
@@ -28,10 +30,17 @@ def keys_of(plain: Any) -> set[str]:
     return set().union(*map(keys_of, plain)) if isinstance(plain, list) else set()
 
 
+def left_over(machine: Machine) -> dict[str, Any]:
+    """What neither a field nor a resource's facts have a type for."""
+    typed = {name: one.facts for name, one in resources.all_resources().items() if one.facts}
+    parts = {name: json.loads(json.dumps(asdict(machine.part(name, kind)))) for name, kind in typed.items()}
+    return {name: value for name, value in machine.other.items() if parts.get(name) != value}
+
+
 @pytest.mark.parametrize("tree", sorted(path.name for path in TREES.glob("*.tree")))
 @pytest.mark.parametrize("path", PATHS)
 def test_every_key_of_a_survey_has_a_field_of_its_type(tree: str, path: str) -> None:
-    assert Machine.of_survey(engine.survey(Path(path), TREES / tree)).other == {}
+    assert left_over(Machine.of_survey(engine.survey(Path(path), TREES / tree))) == {}
 
 
 def test_every_field_is_a_key_of_some_survey() -> None:
@@ -41,7 +50,26 @@ def test_every_field_is_a_key_of_some_survey() -> None:
 
 
 def test_this_machine_loses_nothing() -> None:
-    assert Local().survey(Path("/")).other == {}
+    assert left_over(Local().survey(Path("/"))) == {}
+
+
+@dataclass(frozen=True)
+class Gadget:
+    clock_hz: Number | None = None
+    ways: tuple[str, ...] = ()
+
+
+def test_a_resources_own_part_of_the_survey_has_its_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"clock_hz": 7.5, "ways": ["in", "out"]}
+    machine = Machine.of_survey({"hostname": "here", "gadget": found})
+    assert left_over(machine) == {"gadget": found}, "no resource declares it"
+    made = Resource(name="gadget", title="Gadget", facts=Gadget)
+    monkeypatch.setattr(resources, "all_resources", lambda: {"gadget": made})
+    assert machine.part("gadget", Gadget) == Gadget(7.5, ("in", "out"))
+    assert Machine().part("gadget", Gadget) == Gadget()
+    assert left_over(machine) == {}
+    assert left_over(Machine.of_survey({"gadget": {"clock_hz": "fast"}})), "another type than the field's"
+    assert "in, out" in str(machine_of(machine))
 
 
 def test_a_key_that_is_not_known_is_kept_by_its_path() -> None:

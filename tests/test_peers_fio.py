@@ -181,3 +181,13 @@ def test_fio_itself_leaves_the_file_as_long_as_it_was(parameters: dict[str, Any]
     assert [path.name for path in tmp_path.iterdir()] == ["da:ta"]
     assert reading.operations > 0 and reading.throughput > 0
     assert (FIO.version() or "").startswith("fio-")
+
+
+def test_a_peer_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "made_peer.py").write_text("PEER = object()")
+    (tmp_path / "made_helper.py").write_text("WORDS = ()")
+    monkeypatch.setattr(peers, "__path__", [*peers.__path__, str(tmp_path)])
+    assert type(peers.find("made_peer")) is object and {"fio", "made_peer"} <= set(peers.names())
+    for name in ("made_helper", "program", "none_such"):
+        with pytest.raises(UserError, match=f"no reference tool is called '{name}'; there are: .*fio.*made_peer"):
+            peers.find(name)

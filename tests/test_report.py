@@ -14,9 +14,10 @@ from typing import Any
 import made_run
 import pytest
 from hwdyno.axes import FIELD
+from hwdyno.cli import main as cli
 from hwdyno.findings import explain
 from hwdyno.machine import Machine
-from hwdyno.report import audit, charts, figures, images, machine, overview, plotdata, rows, tables, theme
+from hwdyno.report import audit, charts, figures, images, machine, overview, plotdata, rows, tables, texts, theme
 from hwdyno.report.terminal import print_run, sparkline
 from hwdyno.resources import rate_word
 from hwdyno.statistics import interval
@@ -317,6 +318,23 @@ def test_markdown_and_csv_hold_every_point_with_units() -> None:
     evil = replace(first, parameters={**first.parameters, "rw": "=1+1"})
     spoiled = replace(WHOLE, experiments=(replace(WHOLE.experiments[0], points=(evil,)),))
     assert "'=1+1" in tables.csv_text(spoiled)
+
+
+def test_a_text_format_is_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = """
+from hwdyno.report.texts import Text
+
+TEXT = Text("the ids alone", lambda run: f"id: {run.id}")
+"""
+    (tmp_path / "id_line.py").write_text(made)
+    (tmp_path / "run.json").write_text(to_json(WHOLE))
+    monkeypatch.setattr(texts, "__path__", [*texts.__path__, str(tmp_path)])
+    assert cli.main(["report", str(tmp_path / "run.json"), "--id-line"]) in {0, 3}
+    assert capsys.readouterr().out == f"id: {WHOLE.id}"
+    assert cli.main(["report", "--help"]) == 0
+    assert "--id-line" in capsys.readouterr().out
 
 
 def test_a_sparkline_rises_from_zero_to_the_greatest() -> None:

@@ -143,6 +143,7 @@ def test_a_resource_that_nobody_describes_is_plain() -> None:
         ("network", "round trip", "round trips/s"),
         ("training", "operation", "samples/s"),
         ("training", "entry", "entries/s"),
+        ("compute", "context switch", "context switches/s"),
         ("compute", "operation", ""),
     ],
 )

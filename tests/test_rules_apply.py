@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import test_findings
@@ -31,6 +32,18 @@ GENERAL = {
     *("others_at_work", "swapping"),
 }
 """Rules that no resource, kernel or single figure limits."""
+
+
+def test_a_family_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = """
+from hwdyno.findings.applies import Applies, Rule
+
+RULES = (Rule("made_rule", "point", lambda case: None, Applies(kernels=("made",))),)
+"""
+    (tmp_path / "a_made_family.py").write_text(made)
+    monkeypatch.setattr(findings, "__path__", [*findings.__path__, str(tmp_path)])
+    with_it = findings.declared_rules()
+    assert [rule.name for rule in with_it] == [*(rule.name for rule in RULES), "made_rule"]
 
 
 def storage_run(seed: int = 1) -> Run:

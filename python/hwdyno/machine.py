@@ -11,9 +11,10 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar, cast
 
 Number = int | float
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,7 @@ class Machine:
     unknown: dict[str, str] = field(default_factory=dict)
     """By dotted path: why a fact is not known."""
     other: dict[str, Any] = field(default_factory=dict)
-    """By dotted path: what a survey of another version gave that has no field here."""
+    """By dotted path: what a survey gave that has no field here: that of another version, or a resource's ``facts``."""
 
     @classmethod
     def of_survey(cls, survey: Mapping[str, Any]) -> Machine:
@@ -276,6 +277,13 @@ class Machine:
         values = _fields_of(cls, {key: value for key, value in survey.items() if key != "other"}, "", other)
         given = survey.get("other")
         return cls(**{**values, "other": (given if isinstance(given, dict) else {}) | other})
+
+    def part(self, name: str, kind: type[Part]) -> Part:
+        """A part of the survey that has no field here, as the type that its resource's file declares for it."""
+        plain = self.other.get(name)
+        values = _fields_of(kind, plain if isinstance(plain, Mapping) else {}, name, {})
+        made: Part = cast(Any, kind)(**values)
+        return made
 
 
 _NO_FIT = object()

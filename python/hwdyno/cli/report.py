@@ -19,12 +19,15 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=LATEST,
         help="a run's id, the path of a run's file, or - for the latest",
     )
+    from hwdyno.report.texts import all_texts
+
     parser.add_argument("--html", metavar="FILE", type=Path, help="write the page: one file that needs nothing else")
     for kind in ("png", "svg", "pdf"):
         parser.add_argument(f"--{kind}", metavar="DIR", type=Path, help=f"write every chart as {kind.upper()} into DIR")
     tables = parser.add_mutually_exclusive_group()
-    tables.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    tables.add_argument("--csv", action="store_true", help="print one line a point as CSV, in base units")
+    for name, text in all_texts().items():
+        option = f"--{name.replace('_', '-')}"
+        tables.add_argument(option, action="store_const", const=text, dest="text", help=f"print {text.shows}")
     parser.add_argument(
         "--store", metavar="DIR", type=Path, help="where runs are kept (default: $HWDYNO_HOME, or your data directory)"
     )
@@ -48,10 +51,8 @@ def run(args: argparse.Namespace) -> int:
             from hwdyno.report import images
 
             made += images.write(document, directory, kind)
-    if args.markdown or args.csv:
-        from hwdyno.report import tables
-
-        sys.stdout.write(tables.markdown(document) if args.markdown else tables.csv_text(document))
+    if args.text is not None:
+        sys.stdout.write(args.text.of(document))
         for path in made:
             sys.stderr.write(f"report  {path}\n")
     else:

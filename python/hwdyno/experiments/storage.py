@@ -9,6 +9,7 @@ from hwdyno.units import format_size
 from hwdyno.words import CeilingClass, Declaration, Parameters
 
 _KERNEL = "storage_blocks"
+_PEERS = ("fio",)
 _CEILINGS: tuple[CeilingClass, ...] = ("physical", "rated")
 _DIRECT: Parameters = {"ioengine": "io_uring", "direct": True}
 
@@ -45,7 +46,7 @@ GRID = Experiment(
     base=Sweep(rw="randread", bs="4KiB", iodepth=1, numjobs=1),
     fixed=_DIRECT,
     ceilings=_CEILINGS,
-    peers=("fio",),
+    peers=_PEERS,
     needs=("data_file",),
     check=nonsense,
 )
@@ -59,7 +60,7 @@ IODEPTH = Experiment(
     quick=Sweep(rw="randread", bs="4KiB", iodepth=powers(1, 256), numjobs=1),
     fixed=_DIRECT,
     ceilings=_CEILINGS,
-    peers=("fio",),
+    peers=_PEERS,
     needs=("data_file",),
     check=nonsense,
 )
@@ -73,7 +74,7 @@ BLOCKSIZE = Experiment(
     quick=Sweep(rw="randread", bs=(4096, 16384, 65536, 262144, 1 << 20), iodepth=8, numjobs=1),
     fixed=_DIRECT,
     ceilings=_CEILINGS,
-    peers=("fio",),
+    peers=_PEERS,
     needs=("data_file",),
     check=nonsense,
 )
@@ -92,7 +93,7 @@ MIX = Experiment(
     quick=Sweep(rw=("randread", "randrw:70", "randrw:50", "randwrite"), bs="4KiB", iodepth=8, numjobs=1),
     fixed=_DIRECT,
     ceilings=_CEILINGS,
-    peers=("fio",),
+    peers=_PEERS,
     needs=("data_file",),
     check=nonsense,
 )
@@ -106,7 +107,7 @@ JOBS = Experiment(
     quick=Sweep(rw="randread", bs="4KiB", iodepth=32, numjobs=powers(1, 4)),
     fixed=_DIRECT,
     ceilings=_CEILINGS,
-    peers=("fio",),
+    peers=_PEERS,
     needs=("data_file",),
     check=nonsense,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -52,8 +53,17 @@ FAMILIES = (
     # What the reference tools say
     "peers",
 )
-"""The files that declare rules, those that say most about a Run first: findings of one severity keep this order."""
-RULES: tuple[Rule, ...] = tuple(rule for family in FAMILIES for rule in import_module(f"{__name__}.{family}").RULES)
+"""The files whose place matters, those that say most about a Run first: findings of one severity keep this order."""
+
+
+def declared_rules() -> tuple[Rule, ...]:
+    """The rules of every file in this folder: the files of ``FAMILIES`` in their order, then any others by name."""
+    names = dict.fromkeys([*FAMILIES, *(module.name for module in pkgutil.iter_modules(__path__))])
+    modules = [import_module(f"{__name__}.{name}") for name in names]
+    return tuple(rule for module in modules for rule in vars(module).get("RULES", ()))
+
+
+RULES = declared_rules()
 _BY_NAME = {rule.name: rule for rule in RULES}
 
 

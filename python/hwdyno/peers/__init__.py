@@ -1,33 +1,15 @@
-"""Reference tools, one file each: find the tool, run it on a point, read its output."""
+"""Reference tools, one file each, found by walking this folder: find the tool, run it on a point, read its output."""
 
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from hwdyno.foreign import LARGEST_FIGURE, checked
 from hwdyno.words import UserError
-
-PEERS = (
-    "fio",
-    "hpcc",
-    "likwid",
-    "stream",
-    "sysbench",
-    "multichase",
-    "cpufp",
-    "iperf3",
-    "ping",
-    "sockperf",
-    "netperf",
-    "dlio",
-    "mlperf_kv",
-    "numpy",
-    "pytorch",
-)
-"""Each name is a file ``peers/<name>.py`` whose ``PEER`` implements the protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +70,19 @@ class Peer(Protocol):
         ...
 
 
+def names() -> tuple[str, ...]:
+    """Every reference tool: a file ``peers/<name>.py`` whose ``PEER`` implements the protocol."""
+    found = sorted(one.name for one in pkgutil.iter_modules(__path__))
+    return tuple(name for name in found if _peer(name) is not None)
+
+
 def find(name: str) -> Peer:
     """Look up a peer by name. Raises ``UserError``."""
-    if name not in PEERS:
-        raise UserError(f"no reference tool is called '{name}'; there are: {', '.join(PEERS)}")
-    return cast(Peer, importlib.import_module(f"hwdyno.peers.{name}").PEER)
+    peer = _peer(name) if any(one.name == name for one in pkgutil.iter_modules(__path__)) else None
+    if peer is None:
+        raise UserError(f"no reference tool is called '{name}'; there are: {', '.join(names())}")
+    return peer
+
+
+def _peer(name: str) -> Peer | None:
+    return cast("Peer | None", vars(importlib.import_module(f"{__name__}.{name}")).get("PEER"))

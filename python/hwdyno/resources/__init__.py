@@ -66,7 +66,7 @@ def rate_word_of(result: ExperimentResult) -> str:
 def _many(noun: str) -> str:
     if noun.endswith("y"):
         return f"{noun[:-1]}ies"
-    return f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
 
 
 # --- ceilings

@@ -60,6 +60,11 @@ class Resource:
     rate_word: str = ""
     """What the field calls its operations a second, where the kernel does not declare what one is."""
 
+    # What the survey gives of it
+    facts: type | None = None
+    """The frozen dataclass of the survey's part that has this resource's name, where ``Machine`` has no field for it;
+    ``Machine.part`` makes it."""
+
     # The headline
     figures: tuple[Figure, ...] = ()
     """What everyone compares. Where none of them was measured: the fastest valid point."""

@@ -1,0 +1,6 @@
+"""A Run's report as Markdown, for people."""
+
+from hwdyno.report.tables import markdown
+from hwdyno.report.texts import Text
+
+TEXT = Text("the tables as Markdown", markdown)
