@@ -1,11 +1,12 @@
-# Two commands: `make run` does the main job, `make test` passes every test. `make bench` compares with the peers.
+# Two commands: `make run` does the main job, `make test` passes every test. `make bench` compares with the peers, and
+# `make fuzz` looks for text that a reader fails on.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 ENGINE := $(VENV)/.engine
 
-.PHONY: run test bench setup lint lock clean
+.PHONY: run test bench fuzz setup lint lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
@@ -18,6 +19,19 @@ test: setup lint
 bench: setup
 	cargo build --locked --release --quiet -p hwdyno-engine --bin hwdyno-engine
 	$(BIN)/python -m benchmarks
+
+# Each reader for so many seconds: ten minutes in all.
+FUZZ_SECONDS ?= 14
+FUZZ := target/fuzz-env
+fuzz: setup $(FUZZ)/.atheris
+	PYTHONPATH="$(CURDIR)/tests:$(CURDIR)/python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+		$(FUZZ)/bin/python -m fuzz --seconds $(FUZZ_SECONDS)
+
+# The fuzzer stands apart from the locked environment: it has no wheel for every Python that hwdyno runs on.
+$(FUZZ)/.atheris: $(VENV)/.python
+	$(BIN)/python -m venv $(FUZZ)
+	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: atheris==3.0.0
+	@touch $@
 
 setup: $(ENGINE)
 

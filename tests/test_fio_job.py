@@ -11,8 +11,6 @@ from hwdyno.cli.main import main
 from hwdyno.formats import fio_job
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
 from hwdyno.words import UserError
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 
 def one(*lines: str) -> fio_job.Job:
@@ -155,35 +153,6 @@ def test_what_changes_nothing_is_a_note_and_what_the_user_ignores_is_one_too() -
 
 def test_no_key_is_in_two_tables() -> None:
     assert not set(SUPPORTED) & set(HARMLESS) and not set(WHY) & {*SUPPORTED, *HARMLESS}
-
-
-_KEY = st.sampled_from([*SUPPORTED, *HARMLESS, *WHY, "[global]", "[a]", "[", "", ";", "include x"])
-_VALUE = st.one_of(
-    st.text(max_size=12),
-    st.sampled_from(["", "4k", "1", "50%", "4k-64k", "4k/50:8k/50", "zipf:1.1", "zoned:1/1", "randrw", "-1", "9" * 40]),
-)
-_LINES = st.lists(st.tuples(_KEY, _VALUE).map("=".join), max_size=12)
-
-
-@settings(max_examples=400, deadline=None)
-@given(_LINES)
-@example(["[a]=", "rate_iops=" + "9" * 20, "numjobs=1024"])
-def test_no_text_makes_it_fall(lines: list[str]) -> None:
-    try:
-        known = fio_job.parse("[a]\n" + "\n".join(lines), "x.fio", environment={})
-    except UserError as error:
-        assert "\n" not in str(error)
-    else:
-        json.dumps([job.parameters for job in known.jobs])
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.text(max_size=300))
-def test_no_bytes_make_it_fall(text: str) -> None:
-    try:
-        fio_job.parse(text, "x.fio", environment={})
-    except UserError as error:
-        assert str(error)
 
 
 JOBS = """

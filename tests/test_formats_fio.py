@@ -12,9 +12,7 @@ from hwdyno.curves import curves_of
 from hwdyno.formats import fio, fio_options
 from hwdyno.machine import Disk
 from hwdyno.store import from_json, to_json
-from hwdyno.words import Measurement, Run, UserError
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hwdyno.words import Measurement, UserError
 
 DATA = Path(__file__).parent / "data" / "fio"
 
@@ -211,61 +209,3 @@ def test_a_file_of_no_known_format(tmp_path: Path) -> None:
         formats.read(tmp_path / "a.json")
     with pytest.raises(UserError, match="no such file"):
         formats.read(tmp_path / "b.json")
-
-
-PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
-ODD = PLAIN | st.lists(PLAIN, max_size=2) | st.dictionaries(st.text(max_size=3), PLAIN, max_size=2)
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a document."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(place for key, part in inner for place in places(part, (*path, key)))]
-
-
-PLACES = places(document("randrw-json-plus.json"))[1:]
-
-
-CHANGES = st.lists(st.tuples(st.sampled_from(PLACES), ODD), min_size=1, max_size=5)
-
-
-def changed(value: Any, place: tuple[Any, ...], into: Any) -> None:
-    """Change one place of a document, if it is still there."""
-    for key in place[:-1]:
-        if (isinstance(value, dict) and key in value) or (
-            isinstance(value, list) and isinstance(key, int) and key < len(value)
-        ):
-            value = value[key]
-        else:
-            return
-    if isinstance(value, dict):
-        value[place[-1]] = into
-
-
-@settings(deadline=None, max_examples=200)
-@given(CHANGES)
-def test_any_value_in_any_place_gives_a_run_or_one_line(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
-    spoilt = document("randrw-json-plus.json")
-    for place, into in changes:
-        changed(spoilt, place, into)
-    text = json.dumps(spoilt)
-    try:
-        run = fio.read(text, "x.json")
-    except UserError as error:
-        assert "\n" not in str(error)
-    else:
-        assert from_json(to_json(run)) == run, "nothing in it that cannot be stored"
-
-
-@settings(deadline=None, max_examples=100)
-@given(st.text(max_size=200) | st.binary(max_size=200).map(lambda raw: raw.decode(errors="replace")))
-def test_any_text_gives_a_run_or_one_line(text: str) -> None:
-    read_or_refused(text)
-    read_or_refused('{"fio version": "fio-3", "jobs": ' + text)
-
-
-def read_or_refused(text: str) -> None:
-    try:
-        assert isinstance(fio.read(text, "x"), Run)
-    except UserError as error:
-        assert "\n" not in str(error)

@@ -9,9 +9,6 @@ from hwdyno import formats
 from hwdyno.axes import declared
 from hwdyno.findings import explain
 from hwdyno.formats import linpack, mlc, stream
-from hwdyno.words import UserError
-from hypothesis import given
-from hypothesis import strategies as st
 
 STREAM = """-------------------------------------------------------------
 STREAM version $Revision: 5.10 $
@@ -214,20 +211,3 @@ def test_a_file_is_recognized_by_its_content(tmp_path: Path, text: str, name: st
     path = tmp_path / "result"
     path.write_text(text)
     assert formats.read(path).imported_from == name
-
-
-@pytest.mark.parametrize("module", [stream, mlc, linpack])
-@given(st.data())
-def test_cut_and_scrambled_text_never_ends_in_a_traceback(module: object, data: st.DataObject) -> None:
-    text = data.draw(st.sampled_from([STREAM, MLC, MLC_TWO_SOCKETS, MLC_IDLE, HPL, INTEL, INTEL_TRIALS, STREAM_OLD]))
-    start, end = sorted(data.draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
-    put = data.draw(st.text(max_size=20) | st.sampled_from(["nan", "inf", "1e999", "-1", "0", "\0"]))
-    scrambled = text[:start] + put + text[end:]
-    for form in (stream, mlc, linpack):
-        form.recognizes(scrambled)
-    try:
-        run = explain(module.read(scrambled, "here"))  # type: ignore[attr-defined]
-    except UserError as error:
-        assert "\n" not in str(error)
-    else:
-        assert all(point.throughput.value > 0 for one in run.experiments for point in one.points)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 import shutil
@@ -12,9 +14,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import hostile
 import made_run
 import pytest
 from here import missing
+from hwdyno.printable import printable
 from hwdyno.report import page
 from hwdyno.report.charts import charts_of
 from hwdyno.store import from_json, to_json
@@ -28,7 +32,8 @@ RUNS: dict[str, Run] = {}
 
 def run_of(name: str) -> Run:
     if name not in RUNS:
-        RUNS[name] = made_run.huge_run() if name == "huge" else made_run.ALL[name]()
+        made = {**made_run.ALL, **hostile.RUNS, "huge": made_run.huge_run}
+        RUNS[name] = made[name]()
     return RUNS[name]
 
 
@@ -104,6 +109,31 @@ def test_hostile_names_are_text_and_the_data_survives_whole() -> None:
         if "series" in row
     }
     assert any(made_run.HOSTILE in label for label in labels)
+
+
+@pytest.mark.parametrize("name", hostile.RUNS)
+def test_a_hostile_run_adds_no_element_no_attribute_and_no_steering(name: str) -> None:
+    reader, plain = Reader(page_of(name)), Reader(page_of("whole"))
+    known = {tag for tag, _ in plain.tags} | {"code", "p", "ul", "li", "pre", "details", "summary"}
+    assert {tag for tag, _ in reader.tags} <= known
+    assert not any(key.startswith("on") for _, attributes in reader.tags for key in attributes)
+    assert not any(attributes.get("id") == "pwned" for _, attributes in reader.tags)
+    assert not hostile.steers(page_of(name).replace(page.vega(), ""))
+    assert from_json(reader.scripts["run"]) == run_of(name)
+
+
+@pytest.mark.parametrize("name", ["whole", "wholly"])
+def test_the_policy_names_each_script_by_its_hash_and_allows_no_other(name: str) -> None:
+    reader = Reader(page_of(name))
+    policy = next(str(a["content"]) for t, a in reader.tags if a.get("http-equiv") == "Content-Security-Policy")
+    allowed = re.search("script-src ([^;]*)", policy)
+    assert allowed is not None
+    kinds = [attributes.get("type") for tag, attributes in reader.tags if tag == "script"]
+    programs = [text for text, kind in zip(reader.scripts.values(), kinds, strict=True) if kind is None]
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in programs]
+    assert allowed[1].split() == [f"'sha256-{digest}'" for digest in digests]
+    assert len(digests) == 2
+    assert "\r" not in "".join(programs), "a browser would hash another text"
 
 
 @pytest.mark.parametrize("name", made_run.ALL)
@@ -246,6 +276,77 @@ def test_every_chart_is_drawn_with_no_complaint_and_no_request(name: str, browse
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("name", hostile.RUNS)
+def test_nothing_hostile_runs(name: str, browser: Any, tmp_path: Path) -> None:
+    opened(browser, name, tmp_path)
+    assert drawn(browser) == len(charts_of(printable(run_of(name))))
+    # A reader goes over each mark, and saves each chart.
+    browser.execute_script(
+        "document.querySelectorAll('.drawing svg path, .drawing svg text').forEach((mark) => "
+        "['mousemove', 'mouseover', 'click'].forEach((kind) => mark.dispatchEvent(new MouseEvent(kind, "
+        "{bubbles: true, clientX: 40, clientY: 40}))))"
+    )
+    assert browser.execute_script("return window.__pwned ?? null") is None
+    assert (
+        browser.execute_script("return document.querySelectorAll('#pwned, img, iframe, [onload], [onerror]').length")
+        == 0
+    )
+    assert browser.execute_script("return [...document.links].every((link) => link.getAttribute('href')[0] === '#')")
+    assert browser.execute_script("return document.scripts.length") == 5
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    assert complaints(browser) == []
+    assert requests(browser) == set()
+
+
+@pytest.mark.browser
+def test_the_policy_stops_what_a_slip_would_let_in(browser: Any, tmp_path: Path) -> None:
+    opened(browser, "whole", tmp_path)
+    tries = (
+        "const script = document.createElement('script'); script.textContent = 'window.__pwned = 1';"
+        "document.body.append(script)",
+        "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.__pwned = 1\">')",
+        "document.body.insertAdjacentHTML('beforeend', '<svg onload=\"window.__pwned = 1\"></svg>')",
+        "location.href = 'javascript:window.__pwned = 1'",
+        "const base = document.createElement('base'); base.href = 'http://evil.invalid/'; document.head.append(base)",
+    )
+    for script in tries:
+        browser.get_log("browser")
+        browser.execute_script(script)
+        time.sleep(0.2)
+        assert any("Content Security Policy" in complaint for complaint in complaints(browser)), script
+    for text in ("eval('window.__pwned = 1')", "Function('window.__pwned = 1')()"):
+        # Later, by the page itself: while a driver's own script runs, the browser lets eval pass.
+        later = (
+            f"window.said = ''; setTimeout(() => {{ try {{ {text} }} catch (error) {{ window.said = error.name }} }})"
+        )
+        browser.execute_script(later)
+        time.sleep(0.2)
+        assert browser.execute_script("return window.said") == "EvalError"
+    assert browser.execute_script("return window.__pwned ?? null") is None
+    assert requests(browser) == set()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", ["whole", "named"])
+def test_a_chart_and_the_data_can_be_saved_under_the_policy(name: str, browser: Any, tmp_path: Path) -> None:
+    opened(browser, name, tmp_path)
+    drawn(browser)
+    browser.execute_script(
+        "window.saved = []; HTMLAnchorElement.prototype.click = function () { saved.push([this.download, this.href]) };"
+        "document.querySelector('[data-save=svg]').click(); document.querySelector('[data-save=png]').click();"
+        "document.getElementById('download').click()"
+    )
+    limit = time.monotonic() + 10
+    while browser.execute_script("return saved.length") < 3 and time.monotonic() < limit:
+        time.sleep(0.05)
+    saved = dict(browser.execute_script("return saved"))
+    assert sorted(Path(file).suffix for file in saved) == [".json", ".png", ".svg"]
+    assert all(re.fullmatch(r"[\w.-]+", file) for file in saved)
+    assert all(link.startswith(("data:", "blob:")) for link in saved.values())
+    assert complaints(browser) == []
+
+
+@pytest.mark.browser
 def test_dark_light_and_paper_differ_as_they_should(browser: Any, tmp_path: Path) -> None:
     paper = "return getComputedStyle(document.body).backgroundColor"
     label = "return getComputedStyle(document.querySelector('.drawing svg .role-axis-label text')).fill"
@@ -278,10 +379,10 @@ def test_a_picture_of_the_page_has_its_charts_without_scrolling(browser: Any, tm
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("name", ["whole", "hostile", "sweep"])
+@pytest.mark.parametrize("name", ["whole", "hostile", "sweep", "wholly", "Value", "words"])
 def test_a_phone_needs_no_sideways_scrolling(name: str, browser: Any, tmp_path: Path) -> None:
     opened(browser, name, tmp_path, width=390)
-    assert drawn(browser) == len(charts_of(run_of(name)))
+    assert drawn(browser) == len(charts_of(printable(run_of(name))))
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
 
 

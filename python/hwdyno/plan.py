@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import secrets
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from hwdyno import experiments as catalogue
+from hwdyno import foreign
 from hwdyno.axes import write_share
 from hwdyno.experiments import Experiment
 from hwdyno.sweep import Sweep, parse_axis, parse_value
@@ -38,6 +37,8 @@ SHORTEST_S = 0.25
 LEAST_WRITE_S = 5e-6
 # Where a link's speed is unknown, a listing counts writes at this rate, as an upper bound for one NVMe drive of today.
 WRITE_BYTES_S = 2e9
+LARGEST_FILE = 1 << 20
+"""Bytes of a plan file."""
 MOST_SEED = 1 << 62
 """Each repeat counts one on from it, and kernels take what 63 bits hold."""
 
@@ -417,6 +418,7 @@ _TOP = {
     "budget": (str, int, float),
     "ceilings": list,
 }
+_LISTS_OF_NAMES = {"only", "ceilings"}
 _TOP_TABLES = {"experiment"}
 _ENTRY = {"name": str, "axes": dict, "options": dict, "kernel": str, "asks": str, "load": str}
 
@@ -429,13 +431,9 @@ def read_toml(
     command: str = "hwdyno run",
 ) -> Made:
     """The result of ``make``, which has the signature of ``build``, for the experiments in a TOML file."""
-    tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"there is no plan file {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not a TOML file that can be read: {' '.join(str(error).split())}") from None
+    if not path.exists():
+        raise UserError(f"there is no plan file {path}")
+    document = foreign.toml_of(foreign.text_of(path, LARGEST_FILE, "a TOML file"), str(path))
     _check_keys(document, _TOP | dict.fromkeys(_TOP_TABLES, list), str(path))
     options = {**document, **{key: value for key, value in (overrides or {}).items() if value is not None}}
     entries = document.get("experiment", [])
@@ -468,12 +466,17 @@ def _check_keys(table: Any, known: Mapping[str, Any], where: str) -> None:
             raise UserError(f"{where}: '{key}' is not known; there are: {', '.join(known)}")
         if not isinstance(value, known[key]) or (known[key] is int and isinstance(value, bool)):
             raise UserError(f"{where}: {key} = {value!r} is of the wrong type")
+        if key in _LISTS_OF_NAMES and not all(isinstance(one, str) for one in value):
+            raise UserError(f"{where}: {key} = {value!r} must be a list of texts")
 
 
 def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
     where = f"{path}: [[experiment]]"
     _check_keys(entry, _ENTRY, where)
     axes = entry.get("axes", {})
+    for name, value in axes.items():
+        if not all(isinstance(one, Scalar) for one in (value if isinstance(value, list) else [value])):
+            raise UserError(f"{where}: axes.{name} = {value!r}: must be a value, or a list of values")
     if "kernel" not in entry:
         if "name" not in entry:
             raise UserError(f"{where} needs a name, such as storage.iodepth")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -256,6 +257,12 @@ def fold(samples: Sequence[float], rounds: int) -> list[float]:
     return [mean(samples[low:high]) for low, high in pairwise(edges)]
 
 
+MOST_UNPACKED = 1 << 22
+"""Bytes of an unpacked histogram at most: every bucket filled takes less, and a foreign document may not take more."""
+_PACKED = re.compile(rb"\x01[\x00-\x7f](?:(?:[\x80-\xff]{0,19}[\x00-\x7f]){2}){2,}", re.DOTALL)
+"""Pairs of numbers of at most 140 bits, each its seven bits a byte with the last one marked."""
+
+
 class Histogram:
     """A whole latency distribution in ns, in the engine's log-linear buckets (0.1% wide).
 
@@ -408,19 +415,29 @@ class Histogram:
     @classmethod
     def unpack(cls, text: str) -> Histogram:
         """Decode the text of ``pack``; raises ``ValueError`` if it is not valid."""
-        try:
-            numbers = _numbers(zlib.decompress(base64.b64decode(text, validate=True)))
-        except (zlib.error, ValueError) as error:
-            raise ValueError(f"not a packed histogram: {error}") from None
-        if len(numbers) < 6 or numbers[0] != 1 or numbers[1] != cls.SUB_BITS or len(numbers) % 2:
-            raise ValueError("not a packed histogram of a version that this one reads")
+        numbers = _numbers(cls.opened(text))
         made = cls()
-        made.count, made.sum, made.min, made.max = numbers[2:6]
+        made.sum, made.min, made.max = numbers[3:6]
         at = 0
         for gap, count in zip(numbers[6::2], numbers[7::2], strict=True):
-            at += gap
+            at = min(at + gap, cls.index(1 << cls.TOP_BITS))
             made.buckets[at] = count
+        made.count = sum(made.buckets.values())
         return made
+
+    @classmethod
+    def opened(cls, text: str) -> bytes:
+        """The numbers of a packed histogram, still as varints; ValueError if the text is not one. Quick."""
+        try:
+            inner = zlib.decompressobj()
+            packed = inner.decompress(base64.b64decode(text, validate=True), MOST_UNPACKED)
+        except (zlib.error, ValueError) as error:
+            raise ValueError(f"not a packed histogram: {error}") from None
+        if not inner.eof:
+            raise ValueError(f"not a packed histogram: cut short, or over {MOST_UNPACKED} bytes")
+        if not _PACKED.fullmatch(packed) or packed[1] != cls.SUB_BITS:
+            raise ValueError("not a packed histogram of a version that this one reads")
+        return packed
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Histogram) and self.to_reading() == other.to_reading()
@@ -452,6 +469,4 @@ def _numbers(data: bytes) -> list[int]:
         if byte < 0x80:
             found.append(number)
             number, shift = 0, 0
-    if shift:
-        raise ValueError("cut short")
     return found

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hwdyno.axes import is_mixed, shares_split, split_word
 from hwdyno.topology import FromSite, Topology
-from hwdyno.units import is_number, parse_duration, parse_size
+from hwdyno.units import is_number, parse_duration, parse_size, printed_number
 from hwdyno.words import Axis, Parameters, Scalar, UserError
 
 Axes = dict[str, tuple[Scalar, ...]]
@@ -121,7 +122,7 @@ def _typed(value: Scalar, axis: Axis) -> Scalar:
     low = axis.least or 0
     if text.startswith("-") and low >= 0:
         raise UserError(f"'{value}' is negative; it must be {low:.12g} or more")
-    if text.startswith("-") and text[1:].isdecimal():
+    if re.fullmatch(r"-\d{1,18}", text):
         return int(text)
     # A mean size, such as a sample's, may have a fraction.
     if axis.unit == "B" and not (axis.kind == "number" and isinstance(value, float)):
@@ -129,9 +130,14 @@ def _typed(value: Scalar, axis: Axis) -> Scalar:
     if axis.unit == "s":
         return parse_duration(text)
     try:
-        return parse_size(text) if axis.kind == "integer" else float(text)
-    except ValueError:
-        raise UserError(f"'{value}' is not a {'whole ' if axis.kind == 'integer' else ''}number") from None
+        number = parse_size(text) if axis.kind == "integer" else printed_number(text)
+    except UserError:
+        number = None
+    if number is None:
+        wanted = f"a {'whole ' if axis.kind == 'integer' else ''}number"
+        bounds = "" if axis.most is None else f"; it must be {low:.16g} to {axis.most:.16g}"
+        raise UserError(f"'{value}' is not {wanted}{bounds}")
+    return number
 
 
 def _choice(text: str, axis: Axis) -> str:
@@ -143,7 +149,7 @@ def _choice(text: str, axis: Axis) -> str:
         raise UserError(f"'{text}' is not known; take one of: {', '.join(axis.choices)}")
     if ":" in text and word not in takes_share:
         raise UserError(f"'{text}': only {' and '.join(takes_share) or 'no word here'} takes a share after a colon")
-    if ":" in text and not (share.isdigit() and int(share) <= 100):
+    if ":" in text and not re.fullmatch("[0-9]{1,2}|100", share):
         raise UserError(f"'{text}': the share of reads must be 0 to 100, such as {word}:70")
     return text
 

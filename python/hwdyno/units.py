@@ -14,10 +14,16 @@ from typing import Literal, TypeGuard
 from hwdyno.words import UserError, Value
 
 _PREFIXES = "kmgtp"
-_LIMIT = 1e300
-"""No measurement reaches it, and products of numbers below it stay finite."""
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i?b)?|b)?", re.IGNORECASE)
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|sec|m|min|h|d)?", re.IGNORECASE)
+LARGEST = 1e24
+"""No measurement reaches it in any unit, and products and quotients of twelve numbers within it stay finite …"""
+SMALLEST = 1 / LARGEST
+"""… where what is nearer to 0 than this counts as 0."""
+LARGEST_SIZE = (1 << 64) - 1
+LONGEST_S = 100 * 365.25 * 86400
+_DIGITS = r"(\d{1,40}(?:\.\d{1,40})?)"
+_SIZE = re.compile(rf"{_DIGITS}\s*(?:([kmgtp])(i?b)?|b)?", re.IGNORECASE | re.ASCII)
+_DURATION = re.compile(rf"{_DIGITS}\s*(ns|us|µs|ms|s|sec|m|min|h|d)?", re.IGNORECASE | re.ASCII)
+_PRINTED = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE | re.ASCII)
 _SECONDS = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -43,6 +49,8 @@ def parse_size(text: str | int) -> int:
     base = 1000 if suffix and suffix.lower() == "b" else 1024
     factor = base ** (_PREFIXES.index(prefix.lower()) + 1) if prefix else 1
     size = float(number) * factor if "." in number else int(number) * factor
+    if size > LARGEST_SIZE:
+        raise UserError(f"'{text}' is larger than any size")
     if size != int(size):
         raise UserError(f"'{text}' is not a whole number of bytes")
     return int(size)
@@ -51,12 +59,15 @@ def parse_size(text: str | int) -> int:
 def parse_duration(text: str | float) -> float:
     """Seconds of ``30``, ``30s``, ``2m``, ``500ms``; raises ``UserError``."""
     if is_number(text):
-        return float(text)
-    match = _DURATION.fullmatch(str(text).strip())
-    if match is None:
+        seconds = as_number(text)
+    else:
+        match = _DURATION.fullmatch(str(text).strip())
+        seconds = float(match[1]) * _SECONDS[(match[2] or "s").lower()] if match else None
+    if seconds is None or seconds < 0:
         raise UserError(f"'{text}' is not a time; write it as 30, 30s, 2m or 500ms")
-    number, unit = match.groups()
-    return float(number) * _SECONDS[(unit or "s").lower()]
+    if seconds > LONGEST_S:
+        raise UserError(f"'{text}' is longer than a hundred years")
+    return seconds
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -65,9 +76,9 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def as_number(value: object) -> float | None:
-    """A finite number, also one typed as a size (``64k``); none for anything else."""
+    """A finite number in range, also one typed as a size (``64k``); none for anything else."""
     if is_number(value):
-        return float(value) if abs(value) < _LIMIT else None
+        return None if not abs(value) <= LARGEST else float(value) if abs(value) >= SMALLEST else 0.0
     try:
         return float(parse_size(value)) if isinstance(value, str) else None
     except UserError:
@@ -86,12 +97,15 @@ def number_at(table: Mapping[str, object], name: str, default: float = 0.0) -> f
     return default if number is None else number
 
 
+def amount_at(table: Mapping[str, object], name: str, default: float = 0.0) -> float:
+    """The number of 0 or more that a table has under a name; ``default`` for anything else."""
+    value = number_at(table, name, default)
+    return value if value >= 0 else default
+
+
 def printed_number(text: str | None) -> float | None:
-    """A finite number as a program prints it (``12``, ``1.5e+03``); none for anything else."""
-    try:
-        return as_number(float(text or ""))
-    except ValueError:
-        return None
+    """A finite number in range as a program prints it (``12``, ``1.5e+03``); none for anything else."""
+    return as_number(float(text)) if text is not None and _PRINTED.fullmatch(text) else None
 
 
 def format_number(value: float, thousands: Literal[",", ""] = ",") -> str:

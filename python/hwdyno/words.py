@@ -31,9 +31,17 @@ Kind = Literal["integer", "number", "flag", "choice", "text", "integers"]
 Scalar = str | int | float | bool | None
 Parameters = dict[str, Scalar]
 
+LONGEST_ERROR = 2000
+"""Characters of an error; a list of all that is known is shorter."""
+
 
 class UserError(ValueError):
     """What a user asked for cannot be; its text is one line: what is wrong, and what mends it."""
+
+    def __init__(self, says: str) -> None:
+        line = " ".join(says.splitlines()).encode(errors="replace").decode()
+        # Of a text that is a slip itself, both ends: what is wrong, and what mends it.
+        super().__init__(line if len(line) <= LONGEST_ERROR else f"{line[:800]} … {line[-200:]}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,11 @@
-//! Prints what a write costs in the journal of acknowledged writes, beside the same ledger in private memory.
+//! Prints what a write costs in the journal of acknowledged writes, compared with the same ledger in private memory.
 
 use std::error::Error;
 use std::fs::{remove_file, File};
 use std::path::Path;
 use std::sync::Arc;
 
-use hwdyno_engine::clock::Clock;
-use hwdyno_engine::storage::integrity::ledger::Ledger;
-use hwdyno_engine::sys::words::Words;
+use hwdyno_engine::parts::{Clock, Ledger, Words};
 
 const BLOCKS: usize = 1 << 18;
 const TURNS: usize = 40;

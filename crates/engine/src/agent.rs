@@ -2,12 +2,12 @@
 //!
 //! A request is `{"id": 1, "do": VERB, …}`; its answer `{"id": 1, "answer": …}` or
 //! `{"id": 1, "error": {"kind": "usage" | "machine", "says": …, "errno": …}}`. While a run goes on the other verbs
-//! are answered too. A run with `"hold": true` says `{"id": 1, "ready": true}` each time that a team of threads is
+//! are answered too. A run with `"hold": true` sends `{"id": 1, "ready": true}` each time that a team of threads is
 //! complete, and waits for `start`. Whatever bytes come, an error document is the worst answer; at the end of the
 //! input a run is stopped and scratch directories are removed.
 
-pub mod counters;
-pub mod scratch;
+mod counters;
+mod scratch;
 
 use std::io::{self, BufRead, Write};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -153,7 +153,7 @@ impl Agent {
         let parameters = request.get("parameters").cloned().unwrap_or_else(|| json!({}));
         let (ready_id, ready_output) = (id.clone(), Arc::clone(&self.output));
         if request.get("hold").and_then(Value::as_bool) == Some(true) {
-            start::arm_held(move || send(&ready_output, &json!({"id": ready_id, "ready": true})));
+            start::arm(move || send(&ready_output, &json!({"id": ready_id, "ready": true})));
         } else if request.contains_key("start_at_ns") {
             start::arm_at(whole(request, "start_at_ns")?);
         }

@@ -1,30 +1,7 @@
 //! How a kernel declares what it takes: one table, from which its typed values are made, and its choices as enums.
 //!
 //! A kernel writes each parameter once, as a field of the struct that [`parameters!`](crate::parameters) makes: the
-//! field's name is the parameter's, and its type is what the kernel works with.
-//!
-//! ```
-//! use hwdyno_engine::declare::{self, choice, integer};
-//!
-//! hwdyno_engine::words! {
-//!     /// Order of the places.
-//!     pub enum Order {
-//!         /// In turn.
-//!         Sequential = "sequential",
-//!         /// At random.
-//!         Random = "random": Random,
-//!     }
-//! }
-//! hwdyno_engine::parameters! {
-//!     /// What this kernel takes.
-//!     pub struct Parameters {
-//!         threads: usize = declare::THREADS,
-//!         runtime: f64 = declare::RUNTIME.default(0.5),
-//!         order: Order = choice("order of the places"),
-//!         lines: u64 = integer("lines that are visited", "", (16, 1 << 20), 1024),
-//!     }
-//! }
-//! ```
+//! field's name is the parameter's, and its type is what the kernel works with. `kernels/idle.rs` is a short example.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -130,7 +107,7 @@ pub struct OptionalChoice<E> {
     words: PhantomData<E>,
 }
 
-/// One of some words that no loop tells apart.
+/// One of some words that no loop distinguishes.
 #[derive(Debug, Clone, Copy)]
 pub struct Word {
     facts: Facts,
@@ -181,7 +158,7 @@ pub const fn choice_or<E>(none: &'static str, means: &'static str) -> OptionalCh
     OptionalChoice { facts: Facts::new(means, ""), none, words: PhantomData }
 }
 
-/// One of some words that no loop tells apart, the first by default.
+/// One of some words that no loop distinguishes, the first by default.
 #[must_use]
 pub const fn word(means: &'static str, words: &'static [&'static str]) -> Word {
     Word { facts: Facts::new(means, ""), words }
@@ -224,16 +201,18 @@ macro_rules! with_meaning {
         }
     )+};
 }
-with_meaning!(Integer, Number, Integers);
+with_meaning!(Integer, Number);
 
-impl Integer {
-    /// With another default.
+impl Integers {
+    /// With other words for what it means.
     #[must_use]
-    pub const fn default(mut self, default: i64) -> Self {
-        self.default = Some(default);
+    pub const fn means(mut self, means: &'static str) -> Self {
+        self.facts.means = means;
         self
     }
+}
 
+impl Integer {
     /// With no default: it must be given.
     #[must_use]
     pub const fn required(mut self) -> Self {
@@ -287,7 +266,7 @@ impl<E: Copy + 'static> Choice<E> {
         self
     }
 
-    /// With the parameter that says the share of reads where a word both reads and writes.
+    /// With the parameter for the share of reads where a word both reads and writes.
     #[must_use]
     pub const fn split(mut self, by: &'static str) -> Self {
         self.split = by;
@@ -434,7 +413,6 @@ impl<E: Words> Declares<Option<E>> for OptionalChoice<E> {
 }
 
 /// Makes the struct of a kernel's parameters from one table: `name: type = declaration`.
-#[macro_export]
 macro_rules! parameters {
     ($(#[$about:meta])* $visible:vis struct $set:ident {
         $($(#[$field:meta])* $name:ident: $type:ty = $declared:expr),+ $(,)?
@@ -459,7 +437,6 @@ macro_rules! parameters {
 }
 
 /// Makes the enum of a choice: `Value = "word"`, with the word's traits after a colon where it has any.
-#[macro_export]
 macro_rules! words {
     ($(#[$about:meta])* $visible:vis enum $words:ident {
         $($(#[$each:meta])* $value:ident = $word:literal $(: $($is:ident)+)?),+ $(,)?
@@ -491,6 +468,8 @@ macro_rules! words {
     };
 }
 
+pub(crate) use {parameters, words};
+
 /// Threads that measure at once.
 pub const THREADS: Integer = integer("how many threads do it at once", "", (1, 1024), 1).workers();
 /// How long is measured.
@@ -503,5 +482,3 @@ pub const CPUS: Integers = Integers {
 };
 /// What decides everything that is drawn at random.
 pub const SEED: Integer = integer("decides what is random", "", (0, i64::MAX), 1);
-/// The file or folder that is measured; it must be given.
-pub const PATH: Text = required("the file or folder");

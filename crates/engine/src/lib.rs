@@ -4,34 +4,53 @@
 //! measuring loops with their parameters, [`run`] runs one of them and returns a [`Reading`].
 
 pub mod agent;
-pub mod clock;
-pub mod compute;
-pub mod cpu_time;
-pub mod crew;
-pub mod declare;
-pub mod error;
+mod clock;
+mod compute;
+mod cpu_time;
+mod crew;
+mod declare;
+mod error;
 #[cfg(test)]
 #[path = "../tests/here/mod.rs"]
 mod here;
-pub mod histogram;
-pub mod kernel;
-pub mod kernels;
-pub mod memory;
-pub mod network;
-pub mod parameter;
-pub mod reading;
-pub mod rng;
-pub mod start;
-pub mod storage;
-pub mod survey;
-pub mod sys;
-pub mod team;
-pub mod training;
+mod histogram;
+mod kernel;
+mod kernels;
+mod memory;
+mod network;
+mod parameter;
+mod reading;
+mod rng;
+mod start;
+mod storage;
+mod survey;
+mod sys;
+mod team;
+mod training;
 
 use std::path::Path;
 
-pub use kernel::{Entry, Error, Kernel, KernelInfo, Stop};
+use declare::{parameters, words};
+pub use kernel::{Error, KernelInfo, Stop};
 pub use reading::Reading;
+
+/// What integration tests and examples use besides the verbs; no part of the interface.
+#[doc(hidden)]
+pub mod parts {
+    pub use crate::clock::{now_ns, Clock};
+    pub use crate::compute::available;
+    pub use crate::histogram::Histogram;
+    pub use crate::memory::loops::wide;
+    pub use crate::network::server::{Server, Serving};
+    pub use crate::rng::mix;
+    pub use crate::storage::integrity::journal::Journal;
+    pub use crate::storage::integrity::ledger::{Entry, Ledger};
+    pub use crate::storage::integrity::verify::seal;
+    pub use crate::survey::of_tree;
+    pub use crate::survey::tree::Tree;
+    pub use crate::sys::memory::mark;
+    pub use crate::sys::words::Words;
+}
 
 /// Describes the machine as a JSON object (see `survey`), with the storage behind `path`.
 ///

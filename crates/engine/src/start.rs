@@ -12,12 +12,12 @@ use crate::clock::now_ns;
 const SPIN_NS: u64 = 300_000;
 
 static ARMED: AtomicBool = AtomicBool::new(false);
-static STATE: Mutex<State> = Mutex::new(State { held: None, releases: 0, at_ns: 0, opened_ns: 0 });
+static STATE: Mutex<State> = Mutex::new(State { on_ready: None, releases: 0, at_ns: 0, opened_ns: 0 });
 static CHANGED: Condvar = Condvar::new();
 
 struct State {
     /// Called when a gate is ready and has to wait for [`release`]; none where the time is known already.
-    held: Option<Box<dyn Fn() + Send>>,
+    on_ready: Option<Box<dyn Fn() + Send>>,
     releases: u64,
     at_ns: u64,
     opened_ns: u64,
@@ -28,16 +28,16 @@ fn state() -> MutexGuard<'static, State> {
 }
 
 /// Every gate from now on calls `ready` and waits for [`release`].
-pub fn arm_held(ready: impl Fn() + Send + 'static) {
+pub fn arm(ready: impl Fn() + Send + 'static) {
     let mut state = state();
-    state.held = Some(Box::new(ready));
+    state.on_ready = Some(Box::new(ready));
     ARMED.store(true, Ordering::Release);
 }
 
 /// Every gate from now on opens at `at_ns` of this machine's monotonic clock, or at once when that is past.
 pub fn arm_at(at_ns: u64) {
     let mut state = state();
-    (state.held, state.at_ns) = (None, at_ns);
+    (state.on_ready, state.at_ns) = (None, at_ns);
     ARMED.store(true, Ordering::Release);
 }
 
@@ -53,7 +53,7 @@ pub fn release(at_ns: u64) {
 pub fn disarm() {
     let mut state = state();
     ARMED.store(false, Ordering::Release);
-    (state.held, state.at_ns) = (None, 0);
+    (state.on_ready, state.at_ns) = (None, 0);
     state.releases += 1;
     CHANGED.notify_all();
 }
@@ -70,7 +70,7 @@ pub fn hold() {
         return;
     }
     let mut waiting = state();
-    if let Some(ready) = &waiting.held {
+    if let Some(ready) = &waiting.on_ready {
         let seen = waiting.releases;
         ready();
         while waiting.releases == seen {

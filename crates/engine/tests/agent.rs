@@ -1,4 +1,4 @@
-//! The agent in one process: any bytes give documents, a held run starts when it is told to, and nothing stays behind.
+//! The agent in one process: any bytes give documents, a run on hold starts on `start`, and nothing stays behind.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests, where a failure is what a panic is for")]
 
@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hwdyno_engine::agent::{serve, LONGEST_LINE};
-use hwdyno_engine::clock::now_ns;
+use hwdyno_engine::parts::now_ns;
 use serde_json::{json, Value};
 
-/// Gates are the process's own, so that one agent at a time serves here.
+/// Gates belong to the process, so that one agent at a time serves here.
 static ONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {

@@ -1,6 +1,6 @@
 //! The histogram that both languages read: this crate must write it, `tests/test_statistics.py` must read it.
 
-use hwdyno_engine::histogram::Histogram;
+use hwdyno_engine::parts::Histogram;
 use serde_json::Value;
 
 #[test]

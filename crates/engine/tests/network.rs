@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 mod here;
 
 use here::absent;
-use hwdyno_engine::network::server::{Server, Serving};
+use hwdyno_engine::parts::{Server, Serving};
 use hwdyno_engine::{run, Stop};
 use serde_json::{json, Value};
 
-/// Runs a kernel once, for 0.2 s unless told otherwise.
+/// Runs a kernel once, for 0.2 s unless its parameters set another.
 fn once(kernel: &str, parameters: &Value) -> Value {
     let mut given = json!({"runtime": 0.2, "interval_s": 0.02});
     for (name, value) in parameters.as_object().into_iter().flatten() {
@@ -220,7 +220,7 @@ fn a_busy_server_says_so_and_a_parallel_one_serves() {
     }
 }
 
-/// A server that says all that a test needs and then does as `then` says.
+/// A server that sends all that a test needs and then does as `then` describes.
 fn half_a_server(then: fn(TcpStream, Vec<TcpStream>)) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -274,7 +274,7 @@ fn a_path_that_swallows_everything_ends_within_the_deadline() {
 
 #[test]
 fn a_stop_ends_it_early_with_what_there_is() {
-    // Where a machine is so busy that the test had not begun by then, it is asked later.
+    // Where a machine is so busy that the test had not begun by then, the stop comes later.
     for patience_ms in [200, 2000, 10_000] {
         let stop = Stop::new();
         let for_thread = stop.clone();

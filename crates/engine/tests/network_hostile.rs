@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use hwdyno_engine::network::server::{Server, Serving};
+use hwdyno_engine::parts::{Server, Serving};
 use hwdyno_engine::{run, Stop};
 use serde_json::{json, Value};
 
@@ -54,7 +54,7 @@ enum State {
 const STATES: [State; 6] =
     [State::Cookie, State::Parameters, State::Streams, State::Running, State::Results, State::Goodbye];
 
-/// Which test the client asks for.
+/// Which test the client requests.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     name: &'static str,
@@ -273,7 +273,7 @@ fn every_malformed_input_at_every_state_of_every_test_does_no_harm() {
 fn streams_that_are_not_what_was_agreed_do_no_harm() {
     let server = Server::start(&serving()).unwrap();
     let kind = KINDS[0];
-    // Another cookie, half of one, and a stream that closes at once: the client that waits is told, and others served.
+    // Another cookie, half of one, a stream that closes at once: the waiting client gets an error, others are served.
     for (number, bytes) in [(1, vec![b'z'; 37]), (2, vec![b'b'; 10]), (3, Vec::new())] {
         let client = Client::reach(&server, kind, State::Streams, number);
         let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -379,7 +379,7 @@ fn all_tests_together_have_a_limit_on_memory_and_number() {
     let (modest, agreed) = answer(3, KINDS[0].parameters);
     assert_eq!(agreed, 10);
     drop((first, second, modest));
-    // What a test held is given back.
+    // What a test occupied is free again.
     let until = Instant::now() + Duration::from_secs(8);
     let mut number = 4;
     while answer(number, &greedy).1 != 10 {
@@ -387,7 +387,7 @@ fn all_tests_together_have_a_limit_on_memory_and_number() {
         std::thread::sleep(Duration::from_millis(50));
         number += 1;
     }
-    // Of clients that wait, so many are served at once, and the rest is told that the server is busy.
+    // Of clients that wait, so many are served at once, and the rest gets the answer that the server is busy.
     let mut busy = 0;
     let held: Vec<_> = (0..40)
         .map(|number| {
@@ -441,7 +441,7 @@ fn nobody_is_sent_datagrams_who_did_not_ask() {
     own.send_to(b"9876", server.address()).unwrap();
     let mut welcome = [0; 64];
     assert_eq!(own.recv_from(&mut welcome).map(|(length, _)| length).unwrap(), 4);
-    // While data flows down, all of it goes to the client's own address, and the stranger is still not heard.
+    // While data flows down, all of it goes to the client's address, and the stranger is still ignored.
     client.expect(&[1, 2], KINDS[3], State::Running);
     assert!(!is_answered(server.address(), b"9876"));
     let mut datagram = [0; 2000];

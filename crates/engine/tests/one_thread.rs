@@ -1,4 +1,4 @@
-//! Runs every kernel once with small parameters on one thread and checks what it hands back.
+//! Runs every kernel once with small parameters on one thread and checks what it returns.
 //!
 //! It has no test harness, because that makes a thread for each test, and under qemu-user, where the
 //! aarch64 build is checked, making a thread hangs. A kernel without a check here runs with its defaults.
@@ -81,7 +81,7 @@ const CHECKS: &[Check] = &[
     ("training_vector_search", |scratch| searched(scratch, "ivf"), recalled),
 ];
 
-/// Kernels that need a second processor, and say so where they are given one.
+/// Kernels that need a second processor, and report so where they get one.
 const NEED_TWO: &[&str] = &["memory_core_to_core"];
 
 /// Kernels that cannot do without threads (both ends of a connection at once), or without a right that not everybody
@@ -95,7 +95,7 @@ fn bandwidth(operation: &str, mix: &str, pattern: &str) -> Value {
 /// By the widest instructions that are here: `auto` may find others faster, and leave these unchecked.
 fn widest(operation: &str, pattern: &str) -> Value {
     let mut asked = bandwidth(operation, "2:1", pattern);
-    if let Some(isa) = hwdyno_engine::memory::loops::wide().last() {
+    if let Some(isa) = hwdyno_engine::parts::wide().last() {
         asked["isa"] = json!(isa.word());
         // No multiple of a long register, so that the rest of a block is checked too.
         asked["block"] = json!(320);
@@ -105,7 +105,7 @@ fn widest(operation: &str, pattern: &str) -> Value {
 
 fn widest_flops(precision: &str) -> Value {
     let mut asked = flops("fma", precision);
-    let loops = hwdyno_engine::compute::available();
+    let loops = hwdyno_engine::parts::available();
     let fitting = loops.iter().filter(|one| one.operation.word() == "fma" && one.precision.word() == precision);
     if let Some(widest) = fitting.max_by_key(|one| one.operations) {
         asked["isa"] = json!(widest.isa);
@@ -174,7 +174,7 @@ fn counted(reading: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A directory of this test's own, removed at its end.
+/// A directory for this test alone, removed at its end.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -67,7 +67,7 @@ fn operations(reading: &Reading) -> u64 {
 
 /// The mark that a sector at `offset` of a file carries (as `sys::memory::mark`).
 fn mark(offset: u64) -> [u8; 8] {
-    hwdyno_engine::sys::memory::mark(offset).to_le_bytes()
+    hwdyno_engine::parts::mark(offset).to_le_bytes()
 }
 
 fn serial(data: &[u8], offset: usize) -> &[u8] {
@@ -221,7 +221,7 @@ fn asked_to_stop_it_ends_soon_with_what_it_has() {
         let began = Instant::now();
         let answer = run("storage_blocks", &with(&base, &more), &stop);
         setter.join().unwrap();
-        // Far from the minute that was asked for, whatever else the machine does.
+        // Far from the requested minute, whatever else the machine does.
         assert!(began.elapsed() < Duration::from_secs(20), "{more}: {:?}", began.elapsed());
         match answer {
             Ok(reading) => assert!(reading.interrupted, "{more}"),

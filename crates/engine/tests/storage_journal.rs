@@ -1,4 +1,4 @@
-//! A journal of acknowledged writes outlives a kill, so that what was lost is told from what was never promised.
+//! A journal of acknowledged writes outlives a kill, so that lost writes differ from those never promised.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, where a failure is what a panic is for")]
 
@@ -11,10 +11,7 @@ use std::time::{Duration, Instant};
 mod here;
 
 use here::absent;
-use hwdyno_engine::rng::mix;
-use hwdyno_engine::storage::integrity::journal::Journal;
-use hwdyno_engine::storage::integrity::ledger::Entry;
-use hwdyno_engine::storage::integrity::verify::seal;
+use hwdyno_engine::parts::{mix, seal, Entry, Journal};
 use hwdyno_engine::{run, Error, Reading, Stop};
 use serde_json::{json, Value};
 
@@ -91,7 +88,7 @@ fn acknowledged(scratch: &Scratch) -> u64 {
     entries(scratch).iter().map(|entry| u64::from(entry.acknowledged)).sum()
 }
 
-/// A process of its own that writes until it is killed.
+/// A separate process that writes until it is killed.
 struct Writer(Child);
 
 impl Writer {

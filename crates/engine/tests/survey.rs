@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
+use hwdyno_engine::parts::{of_tree, Tree};
 use hwdyno_engine::survey;
-use hwdyno_engine::survey::of_tree;
-use hwdyno_engine::survey::tree::Tree;
 use serde_json::{json, Value};
 
 const MACHINES: &[(&str, &str)] = &[

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hwdyno.cli.main import BELOW, OK
 from hwdyno.cli.runs import loaded
+from hwdyno.printable import columns, printable
 from hwdyno.units import format_value
 from hwdyno.words import UserError
 
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         plain = [{**asdict(change), "verdict": change.verdict} for change in changes]
         sys.stdout.write(json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write(table(changes))
+        sys.stdout.write(table(printable(changes)))
         sys.stdout.write(_summary(changes, comparison.overall(changes)))
     return BELOW if any(change.verdict == "slower" for change in changes) else OK
 
@@ -70,10 +71,7 @@ def table(changes: list[Change]) -> str:
                 change.verdict,
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows
-    )
+    return columns(rows)
 
 
 def _summary(changes: list[Change], mean: float | None) -> str:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hwdyno.printable import columns, printable
 from hwdyno.units import format_value, plural
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     elif not entries:
         sys.stderr.write(f"no runs are stored in {store.runs} yet: `hwdyno run` makes one\n")
     else:
-        sys.stdout.write(table(entries))
+        sys.stdout.write(table(printable(entries)))
     for entry in entries:
         if entry.error:
             sys.stderr.write(f"hwdyno: {entry.error}\n")
@@ -73,10 +74,7 @@ def table(entries: list[Entry]) -> str:
         )
         for entry in entries
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows
-    )
+    return columns(rows)
 
 
 def _when(started: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from hwdyno.printable import console_on, printable
 from hwdyno.units import format_bytes, format_size, format_value, plural
 from hwdyno.words import Ceiling, UserError
 
@@ -73,9 +74,8 @@ def run(args: argparse.Namespace) -> int:
 
 def show(machine: Machine, ceilings: tuple[Ceiling, ...], without: tuple[str, ...], out: TextIO) -> None:
     """Print the sections for a reader."""
-    from rich.console import Console
-
-    console = Console(file=out, highlight=False, soft_wrap=False)
+    console = console_on(out)
+    machine, ceilings, without = printable((machine, ceilings, without))
     if not console.is_terminal:
         console.width = max(console.width, 110)
     sections = {

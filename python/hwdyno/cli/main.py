@@ -7,9 +7,10 @@ import importlib
 import io
 import os
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hwdyno import __version__
+from hwdyno.printable import escaping
 
 OK, BELOW, ERROR, DEGRADED, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit statuses: valid; below ``--fail-under`` or a regression; usage or error; degraded or partial; interrupted."""
@@ -69,6 +70,10 @@ def overview() -> str:
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.color = False  # Python 3.14 would colour the help.
+
     def error(self, message: str) -> None:  # type: ignore[override]
         """Report the error and where to find help, and exit with status 2."""
         self.exit(ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -78,6 +83,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line and give its exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     _write_any_letter()
+    with escaping():
+        return _main(given)
+
+
+def _main(given: list[str]) -> int:
     if not given or given[0] in {"-h", "--help", "help"}:
         sys.stdout.write(overview())
         return OK

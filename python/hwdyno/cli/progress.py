@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.axes import FIELD_AXES, shares_joined, splits
+from hwdyno.printable import Escaping, console_on, printable
 from hwdyno.runner import Step
 from hwdyno.units import (
     format_count,
@@ -47,7 +48,7 @@ def result_line(experiment: str, measurement: Measurement, rate_word: str, axes:
         words.append(f"p99 {format_ns(measurement.latency_ns.p99)}")
     if measurement.validity != "valid":
         words.append(f"{measurement.validity}: {', '.join(measurement.why)}")
-    return f"{experiment}  {described(measurement.parameters, axes)}:  " + ", ".join(words)
+    return printable(f"{experiment}  {described(measurement.parameters, axes)}:  " + ", ".join(words))
 
 
 def _known(measurement: Measurement, half: float) -> str:
@@ -95,9 +96,7 @@ class Bar:
     """Progress on a terminal; drawn only between readings, so never during a timed region."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-
-        self._console = Console(stderr=True)
+        self._console = console_on(sys.stderr)
         self._live: Live | None = None
         self._axes: Sequence[Axis] = FIELD_AXES
 
@@ -107,6 +106,8 @@ class Bar:
         # No refresh thread: it would wake up in timed regions.
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.__enter__()
+        # While it lives, it takes what is written to stdout and stderr, and would obey orders in it.
+        sys.stdout, sys.stderr = Escaping(sys.stdout), Escaping(sys.stderr)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -115,7 +116,7 @@ class Bar:
 
     def says(self, text: str) -> None:
         """One line above the bar."""
-        self._console.print(text, style="dim", markup=False, highlight=False)
+        self._console.print(text, style="dim")
 
     def begins(self, step: Step) -> None:
         """Draw the current state of the bar."""
@@ -126,6 +127,7 @@ class Bar:
         self._axes = step.axes
         if self._live is None:
             return
+        step = printable(step)
         grid = Table.grid(padding=(0, 1))
         for _ in range(4):
             grid.add_column(no_wrap=True, overflow="ellipsis")
@@ -139,8 +141,7 @@ class Bar:
 
     def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
         """One line with the point's result above the bar."""
-        line = result_line(experiment, measurement, rate_word, self._axes)
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(result_line(experiment, measurement, rate_word, self._axes), soft_wrap=True)
 
 
 def shown(quiet: bool = False) -> Bar | Lines:

@@ -6,6 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from hwdyno import foreign
 from hwdyno.axes import declared
 from hwdyno.words import Run, UserError
 
@@ -40,16 +41,19 @@ def _module(name: str) -> Any:
     return importlib.import_module(f"hwdyno.formats.{name}")
 
 
+def read_as(form: Format, text: str, name: str) -> Run:
+    """Read text in a format into a Run whose every figure can be kept. Raises ``UserError`` in one line."""
+    try:
+        return foreign.checked(declared(form.read(text, name)), name, foreign.MOST_COUNT)
+    except UserError as error:
+        raise UserError(str(error) if name in str(error) else f"{name}: {error}") from None
+
+
 def read(path: Path) -> Run:
     """Read a result file into a Run. Raises ``UserError`` in one line if its format is not known."""
-    try:
-        if path.stat().st_size > LARGEST_BYTES:
-            raise UserError(f"{path} is larger than any result that can be read ({LARGEST_BYTES >> 20} MiB)")
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    text = foreign.text_of(path, LARGEST_BYTES, errors="replace")
     for form in known().values():
         if form.recognizes(text):
-            return declared(form.read(text, str(path)))
+            return read_as(form, text, str(path))
     names = ", ".join(form.NAME for form in known().values())
     raise UserError(f"{path} is in no format that is known ({names})")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from hwdyno.formats.workload import toml
+from hwdyno import foreign
+from hwdyno.foreign import Table
 from hwdyno.units import format_size
 from hwdyno.words import Parameters, UserError
 
@@ -124,12 +125,17 @@ class Checkpoint:
 
 def find(model: str, scale: float) -> Checkpoint:
     """Look up a model's checkpoint. Raises ``UserError`` that lists the known models."""
-    catalogue = toml(FILE.read_text(encoding="utf-8"))
-    models = catalogue["models"]
+    catalogue = Table.of(foreign.toml_of(FILE.read_text(encoding="utf-8"), FILE.name), FILE.name)
+    models = layouts_of(catalogue)
     if model not in models:
         raise UserError(f"no checkpoint is called '{model}'; there are: {', '.join(models)}")
     if not 0 < scale <= 1:
         raise UserError(f"--scale {scale:g} must be above 0 and at most 1, such as 0.01")
-    return Checkpoint(
-        model, Layout(vocab=catalogue["vocab"], **models[model]), catalogue["writes"], catalogue["reads"], scale
-    )
+    return Checkpoint(model, models[model], catalogue.count("writes"), catalogue.count("reads"), scale)
+
+
+def layouts_of(catalogue: Table) -> dict[str, Layout]:
+    """The models' layouts. Raises ``UserError``."""
+    vocab = catalogue.count("vocab", 1)
+    models = catalogue.table("models").tables()
+    return {name: one.made(Layout, least=1, vocab=vocab) for name, one in models.items()}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
+from hwdyno import foreign
+from hwdyno.foreign import Table
 from hwdyno.machine import Machine, Memory
 from hwdyno.statistics import interval
 from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserError
@@ -22,31 +23,30 @@ def recognizes(text: str) -> bool:
 def read(text: str, name: str) -> Run:
     """Read a summary into a Run of one point: AU in ``details``, bytes/s as DLIO's samples/s x nominal record."""
     try:
-        summary = json.loads(text)
-        metric = summary["metric"]
-        samples_s = _numbers(metric["train_throughput_samples_per_second"])
-        au = [percent / 100 for percent in _numbers(metric["train_au_percentage"])]
-        io_mib_s = float(metric["train_io_mean_MB_per_second"])
-        accelerators = int(summary["num_accelerators"])
-    except (ValueError, KeyError, TypeError) as error:
-        why = f"it has no {error}" if isinstance(error, KeyError) else "it is cut short or damaged"
-        raise UserError(f"{name} is no DLIO summary that can be read: {why}") from None
+        return _run(Table.of(foreign.json_of(text, "it"), "it"))
+    except UserError as error:
+        raise UserError(f"{name} is no DLIO summary that can be read: {error}") from None
+
+
+def _run(summary: Table) -> Run:
+    metric = summary.table("metric")
+    samples_s = metric.numbers("train_throughput_samples_per_second")
+    au = [percent / 100 for percent in metric.numbers("train_au_percentage")]
+    io_mib_s = metric.number("train_io_mean_MB_per_second")
     mean_samples_s = sum(samples_s) / len(samples_s) if samples_s else 0.0
     record = io_mib_s * _MIB / mean_samples_s if mean_samples_s else 0.0
     details: dict[str, Any] = {
         "au_dlio": sum(au) / len(au) if au else None,
         "au_dlio_by_epoch": au,
         "samples_s_dlio": mean_samples_s,
+        "samples_s_dlio_by_epoch": samples_s,
         "record_bytes": record,
-        "passes": metric.get("train_au_meet_expectation") == "success",
+        "passes": metric.values.get("train_au_meet_expectation") == "success",
     }
-    parameters: Parameters = {"accelerators": accelerators}
-    fixed: Parameters = {
-        "files": summary.get("num_files_train"),
-        "samples_per_file": summary.get("num_samples_per_file"),
-        "epochs": summary.get("epochs"),
-        "record_bytes": record,
-    }
+    parameters: Parameters = {"accelerators": summary.count("num_accelerators", 1)}
+    names = {"files": "num_files_train", "samples_per_file": "num_samples_per_file", "epochs": "epochs"}
+    fixed: Parameters = {ours: summary.count(key) if key in summary else None for ours, key in names.items()}
+    fixed["record_bytes"] = record
     point = Measurement(
         parameters=parameters,
         throughput=interval([value * record for value in samples_s] or [0.0], "bytes/s"),
@@ -66,21 +66,19 @@ def read(text: str, name: str) -> Run:
         planned=1,
         fixed=fixed,
     )
-    started = str(summary.get("start", ""))
-    memory = _numbers(summary.get("host_memory_GB") or [])
+    started, finished, hostname = (
+        summary.text(key) if key in summary else None for key in ("start", "end", "hostname")
+    )
+    memory = summary.numbers("host_memory_GB") if "host_memory_GB" in summary else []
     machine = Machine(
-        hostname=str(summary.get("hostname", "unknown")),
+        hostname=hostname or "unknown",
         memory=Memory(total_bytes=round(memory[0] * 2**30) if memory else None),
     )
     return Run(
-        id=f"dlio-{re.sub(r'[^0-9A-Za-z]+', '-', started) or 'summary'}",
-        started=started, finished=summary.get("end"), machines=(machine,), profile="", command="dlio_benchmark",
+        id=f"dlio-{re.sub(r'[^0-9A-Za-z]+', '-', started or '')[:40] or 'summary'}",
+        started=started or "", finished=finished, machines=(machine,), profile="", command="dlio_benchmark",
         experiments=(result,), version="", imported_from=NAME,
     )  # fmt: skip
-
-
-def _numbers(values: Any) -> list[float]:
-    return [float(value) for value in (values if isinstance(values, list) else [values])]
 
 
 def write(run: Run, result: ExperimentResult, point: Measurement) -> dict[str, Any]:

@@ -6,9 +6,13 @@ import difflib
 from pathlib import Path
 from typing import Any
 
+from hwdyno import foreign
 from hwdyno.formats.workload import Workload
+from hwdyno.units import LARGEST_SIZE, is_number
 from hwdyno.words import UserError
 
+LARGEST_BYTES = 1 << 20
+"""A larger workload file is refused."""
 # Every key that DLIO 2.0.0 and 3.0.0 read (dlio_benchmark/utils/config.py, LoadConfig). All are accepted; only those
 # that change what is read or when have an effect on what is measured here.
 _KEYS: dict[str, str] = {
@@ -48,23 +52,16 @@ _FORMATS = {
 
 def read(path: Path, overrides: list[str] | None = None) -> Workload:
     """Read a workload from a DLIO file. Raises ``UserError`` in one line that names the key at fault."""
-    import yaml
-
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is no YAML that can be read: {' '.join(str(error).split())}") from None
+    document = foreign.yaml_of(foreign.text_of(path, LARGEST_BYTES, "a YAML file"), str(path))
     if not isinstance(document, dict):
         raise UserError(f"{path} holds no DLIO workload: its top is no table")
     for override in overrides or []:
-        _override(document, override, yaml.safe_load)
+        _override(document, override)
     keys = _flatten(document, str(path))
     return _workload(keys, path)
 
 
-def _override(document: dict[str, Any], text: str, parse: Any) -> None:
+def _override(document: dict[str, Any], text: str) -> None:
     """Apply one ``++workload.reader.batch_size=4``, in Hydra's spelling."""
     name, equals, value = text.lstrip("+").partition("=")
     parts = name.split(".")
@@ -76,7 +73,7 @@ def _override(document: dict[str, Any], text: str, parse: Any) -> None:
         if not isinstance(inner, dict):
             raise UserError(f"'{text}': {part} is no table")
         place = inner
-    place[parts[-1]] = parse(value)
+    place[parts[-1]] = foreign.yaml_of(value, f"'{text}'")
 
 
 def known_keys() -> set[str]:
@@ -86,14 +83,18 @@ def known_keys() -> set[str]:
 
 def _flatten(document: dict[str, Any], where: str) -> dict[str, Any]:
     known, flat = known_keys(), dict[str, Any]()
+    tables = {name.rpartition(".")[0] for name in known}
+    tables |= {name.rpartition(".")[0] for name in tables}
 
     def walk(table: dict[str, Any], before: str) -> None:
         for key, value in table.items():
             # DLIO reads the reader's options under both names
             name = f"{before}{key}".replace("data_reader", "reader", 1)
-            if isinstance(value, dict) and name not in _FREE:
+            if isinstance(value, dict) and name in tables:
                 walk(value, f"{name}.")
-            elif name in known or (name == "model" and isinstance(value, str)):
+            elif (name in known and (name in _FREE or not isinstance(value, dict))) or (
+                name == "model" and isinstance(value, str)
+            ):
                 flat[name] = value
             else:
                 near = difflib.get_close_matches(name, known, n=1)
@@ -111,7 +112,7 @@ def _workload(keys: dict[str, Any], path: Path) -> Workload:
             value = value.get("mean") if isinstance(value, dict) else value
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+            if not is_number(value) or not least <= value <= LARGEST_SIZE:
                 raise UserError(f"{path}: {name} = {value!r} must be a number of {least:g} or more")
             return float(value)
         return default

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from hwdyno import foreign
 from hwdyno.formats import fio_options as options
 from hwdyno.formats.fio_latency import Spread, coarse_quantiles, latency_of, spread_of
-from hwdyno.formats.fio_options import KERNEL, number
+from hwdyno.formats.fio_options import KERNEL
 from hwdyno.machine import Disk, Machine, Storage
+from hwdyno.units import amount_at
 from hwdyno.words import (
     Concurrency,
     ExperimentResult,
@@ -34,6 +36,8 @@ from hwdyno.words import (
 
 NAME = "fio-json"
 DIRECTIONS = ("read", "write", "trim")
+MOST_BRACES = 100
+"""Lines that begin with a brace and hold no document before the one that does."""
 # fio averages bandwidth over this unless bwavgtime says otherwise.
 SAMPLE_S = 0.5
 
@@ -48,15 +52,14 @@ def parse(text: str, name: str = "fio's output") -> dict[str, Any]:
 
     Raises ``UserError`` in one line when there is none.
     """
-    decoder = json.JSONDecoder()
     start = text.find("{")
-    while start >= 0:
-        try:
-            document, _ = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            document = None
+    for _ in range(MOST_BRACES):
+        if start < 0:
+            break
+        document = foreign.json_at(text, start)
         if isinstance(document, dict) and ("fio version" in document or "jobs" in document):
-            return document
+            whole: dict[str, Any] = foreign.checked(document, name)
+            return whole
         # The document starts at the beginning of a line; a brace inside a note does not.
         following = text.find("\n{", start)
         start = following + 1 if following >= 0 else -1
@@ -90,7 +93,7 @@ def jobs_of(document: Mapping[str, Any], name: str = "fio's output") -> list[Job
         title = str(job.get("jobname", ""))
         if title == "All clients":
             continue
-        group = int(number(job, "groupid"))
+        group = int(amount_at(job, "groupid"))
         key = json.dumps([title, group, given], sort_keys=True, default=str)
         known = together.get(key)
         together[key] = Job(title, group, given, (*(known.parts if known else ()), job))
@@ -105,7 +108,7 @@ def measurement_of(job: Job) -> Measurement:
     notes: list[Note] = []
     streams, spreads, bandwidth, rate, elapsed_s = [], [], 0.0, 0.0, 0.0
     active = [(d, [part[d] for part in job.parts if isinstance(part.get(d), dict)]) for d in DIRECTIONS]
-    active = [(direction, rows) for direction, rows in active if sum(number(row, "total_ios") for row in rows) > 0]
+    active = [(direction, rows) for direction, rows in active if sum(amount_at(row, "total_ios") for row in rows) > 0]
     for direction, rows in active:
         kinds = {kind: spread_of(rows, field) for kind, field in _KINDS.items()}
         total = _total(kinds, notes)
@@ -113,8 +116,8 @@ def measurement_of(job: Job) -> Measurement:
         streams.append(
             Stream(
                 name=direction,
-                operations=int(sum(number(row, "total_ios") for row in rows)),
-                bytes=int(sum(number(row, "io_bytes") for row in rows)),
+                operations=int(sum(amount_at(row, "total_ios") for row in rows)),
+                bytes=int(sum(amount_at(row, "io_bytes") for row in rows)),
                 latency_ns={
                     kind: latency
                     for kind, spread in {**kinds, "total": total}.items()
@@ -123,12 +126,12 @@ def measurement_of(job: Job) -> Measurement:
             )
         )
         bandwidth += sum(_bandwidth(row) for row in rows)
-        rate += sum(number(row, "iops") for row in rows)
-        elapsed_s = max(elapsed_s, *(number(row, "runtime") / 1e3 for row in rows))
+        rate += sum(amount_at(row, "iops") for row in rows)
+        elapsed_s = max(elapsed_s, *(amount_at(row, "runtime") / 1e3 for row in rows))
     latency = _latency(spreads, job.parts, notes)
     faults = _faults(job.parts)
     effective = rate * latency.mean / 1e9 if latency is not None else None
-    requested = float(number(parameters, "iodepth", 1) * number(parameters, "numjobs", 1))
+    requested = float(amount_at(parameters, "iodepth", 1) * amount_at(parameters, "numjobs", 1))
     return Measurement(
         parameters=parameters,
         throughput=Value(bandwidth, "bytes/s"),
@@ -146,7 +149,7 @@ def measurement_of(job: Job) -> Measurement:
         repeat_values=(bandwidth,),
         validity="degraded" if faults or not streams else "valid",
         why=("tool-error",) if faults else () if streams else ("nothing-measured",),
-        details={"jobname": job.name, "context_switches": int(sum(number(part, "ctx") for part in job.parts))},
+        details={"jobname": job.name, "context_switches": int(sum(amount_at(part, "ctx") for part in job.parts))},
         faults=faults,
         notes=tuple(dict.fromkeys(notes)),
     )
@@ -188,32 +191,32 @@ def _latency(spreads: list[Spread], parts: Iterable[Mapping[str, Any]], notes: l
 
 
 def _bandwidth(row: Mapping[str, Any]) -> float:
-    return number(row, "bw_bytes") or number(row, "bw") * 1024
+    return amount_at(row, "bw_bytes") or amount_at(row, "bw") * 1024
 
 
 def _samples(rows: list[Mapping[str, Any]], directions: int) -> Samples | None:
     """Sum over equal jobs; none for a mix, whose two directions may not reach their extremes at the same time."""
-    if directions != 1 or any(number(row, "bw_samples") < 1 for row in rows):
+    if directions != 1 or any(amount_at(row, "bw_samples") < 1 for row in rows):
         return None
     low, mean, high, spread = (
-        sum(number(row, key) for row in rows) * 1024 for key in ("bw_min", "bw_mean", "bw_max", "bw_dev")
+        sum(amount_at(row, key) for row in rows) * 1024 for key in ("bw_min", "bw_mean", "bw_max", "bw_dev")
     )
-    counted = min(number(row, "bw_samples") for row in rows)
+    counted = min(amount_at(row, "bw_samples") for row in rows)
     if mean <= 0:
         return None
     return Samples(low, mean, high, SAMPLE_S, spread / mean if counted >= 3 else None)
 
 
 def _cpu_s(parts: Iterable[Mapping[str, Any]], key: str) -> float:
-    return sum(number(part, "job_runtime") / 1e3 * number(part, key) / 100 for part in parts)
+    return sum(amount_at(part, "job_runtime") / 1e3 * amount_at(part, key) / 100 for part in parts)
 
 
 def _faults(parts: Iterable[Mapping[str, Any]]) -> tuple[Fault, ...]:
     counts: dict[int, int] = {}
     for part in parts:
-        code = int(number(part, "error")) or int(number(part, "first_error"))
+        code = int(amount_at(part, "error")) or int(amount_at(part, "first_error"))
         if code:
-            counts[code] = counts.get(code, 0) + max(1, int(number(part, "total_err")))
+            counts[code] = counts.get(code, 0) + max(1, int(amount_at(part, "total_err")))
     return tuple(Fault("job", code, _strerror(code), count) for code, count in counts.items())
 
 
@@ -271,7 +274,7 @@ def _with_concurrent_jobs(point: Measurement) -> Measurement:
 
 
 def _time(document: Mapping[str, Any]) -> datetime | None:
-    stamp = number(document, "timestamp_ms") / 1e3 or number(document, "timestamp")
+    stamp = amount_at(document, "timestamp_ms") / 1e3 or amount_at(document, "timestamp")
     try:
         return datetime.fromtimestamp(stamp, timezone.utc) if stamp > 1e9 else None
     except (ValueError, OverflowError, OSError):

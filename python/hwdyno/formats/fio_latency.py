@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.formats.fio_options import number
 from hwdyno.statistics import Histogram
+from hwdyno.units import amount_at, as_number, printed_number
 from hwdyno.words import Latency
 
 P999_LEAST_COUNT = 10_000
@@ -70,13 +70,13 @@ def spread_of(rows: Iterable[Mapping[str, Any]], kind: str) -> Spread:
         scale, record = (1.0, row.get(f"{kind}_ns")) if f"{kind}_ns" in row else (1e3, row.get(kind))
         if not isinstance(record, dict):
             continue
-        count = number(record, "N") or (number(row, "total_ios") if number(record, "mean") else 0)
+        count = amount_at(record, "N") or (amount_at(row, "total_ios") if amount_at(record, "mean") else 0)
         merged = merged.merge(
             Spread(
                 count=count,
-                mean=number(record, "mean") * scale,
-                min=number(record, "min") * scale,
-                max=number(record, "max") * scale,
+                mean=amount_at(record, "mean") * scale,
+                min=amount_at(record, "min") * scale,
+                max=amount_at(record, "max") * scale,
                 quantiles=_quantiles(record.get("percentile"), scale),
                 histogram=_histogram(record.get("bins"), scale),
             )
@@ -88,12 +88,9 @@ def _pairs(table: object) -> list[tuple[float, float]]:
     """Keys and values of a table whose keys are numbers as text; other entries are ignored."""
     found = []
     for key, value in table.items() if isinstance(table, dict) else ():
-        try:
-            pair = float(key), number({"": value}, "", -1.0)
-        except (ValueError, TypeError):
-            continue
-        if math.isfinite(pair[0]) and pair[0] >= 0 and pair[1] >= 0:
-            found.append(pair)
+        edge, count = printed_number(str(key)), as_number(value)
+        if edge is not None and count is not None and edge >= 0 and count >= 0:
+            found.append((edge, count))
     return sorted(found)
 
 
@@ -117,7 +114,9 @@ def coarse_quantiles(parts: Iterable[Mapping[str, Any]]) -> Quantiles:
     shares: dict[float, float] = {}
     total = 0.0
     for part in parts:
-        weight = sum(number(part[d], "total_ios") for d in ("read", "write", "trim") if isinstance(part.get(d), dict))
+        weight = sum(
+            amount_at(part[d], "total_ios") for d in ("read", "write", "trim") if isinstance(part.get(d), dict)
+        )
         total += weight
         for key, unit_ns in (("latency_ns", 1.0), ("latency_us", 1e3), ("latency_ms", 1e6)):
             for edge, share in _pairs(part.get(key)):

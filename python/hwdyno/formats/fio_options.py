@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hwdyno.axes import FIELD, is_mixed
-from hwdyno.units import number_at
 from hwdyno.words import Parameters, Scalar
 
 KERNEL = "storage_blocks"
@@ -38,12 +37,6 @@ ALIASES = {
 LOADS = ("iodepth", "bs", "numjobs")
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgtp])(i?)b?)?", re.IGNORECASE)
-
-
-def number(record: Mapping[str, Any], key: str, default: float = 0.0) -> float:
-    """A count or rate of a record; ``default`` if it is missing, not finite or negative."""
-    value = number_at(record, key, default)
-    return value if value >= 0 else default
 
 
 def size(text: object, kb_base: int = 1024) -> Scalar:

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from hwdyno import foreign
 from hwdyno.machine import Machine, OperatingSystem
-from hwdyno.units import number_at
+from hwdyno.units import amount_at, number_at
 from hwdyno.words import (
     Concurrency,
     ExperimentResult,
@@ -41,13 +42,13 @@ def recognizes(text: str) -> bool:
 def parse(text: str, name: str = "iperf3's output") -> dict[str, Any]:
     """Parse the document; iperf3 before 3.18 truncates it after some errors. Raises ``UserError``."""
     start = text.find("{")
-    try:
-        document, _ = json.JSONDecoder().raw_decode(text, max(start, 0))
-    except (ValueError, RecursionError):
-        raise UserError(f"{name} is no whole JSON document: run iperf3 with -J, to its end") from None
+    document = foreign.json_at(text, max(start, 0))
+    if document is None:
+        raise UserError(f"{name} is no whole JSON document: run iperf3 with -J, to its end")
     if not isinstance(document, dict) or not ({"start", "end", "error"} & set(document)):
         raise UserError(f"{name} holds no result of iperf3: run iperf3 with -J")
-    return document
+    whole: dict[str, Any] = foreign.checked(document, name)
+    return whole
 
 
 def _table(value: Any) -> dict[str, Any]:
@@ -64,15 +65,15 @@ def measurement_of(document: Mapping[str, Any]) -> Measurement:
     test = _table(start.get("test_start"))
     udp = str(test.get("protocol", "TCP")).upper() == "UDP"
     # iperf3 before 3.13 does not mark a bidirectional test, and gives the sums of both ways.
-    both = bool(number_at(test, "bidir")) or any("_bidir_reverse" in name for name in end)
-    block = number_at(test, "blksize") or (1460 if udp else 131072)
+    both = bool(amount_at(test, "bidir")) or any("_bidir_reverse" in name for name in end)
+    block = amount_at(test, "blksize") or (1460 if udp else 131072)
     parameters: Parameters = {
         "protocol": "udp" if udp else "tcp",
-        "streams": int(number_at(test, "num_streams") or 1),
+        "streams": int(amount_at(test, "num_streams") or 1),
         "block": int(block),
-        "direction": "both" if both else "down" if number_at(test, "reverse") else "up",
+        "direction": "both" if both else "down" if amount_at(test, "reverse") else "up",
     }
-    if rate := number_at(test, "target_bitrate"):
+    if rate := amount_at(test, "target_bitrate"):
         parameters["rate"] = int(rate)
     names = ("up", "down") if both else (str(parameters["direction"]),)
     streams, elapsed_s, sums = [], 0.0, []
@@ -81,12 +82,12 @@ def measurement_of(document: Mapping[str, Any]) -> Measurement:
         # iperf3 before 3.13 gives one sum for UDP, of the sender's bytes.
         whole = received or _table(end.get(f"sum{suffix}"))
         sums.append((_table(end.get(f"sum_sent{suffix}")), whole))
-        moved = number_at(whole, "bytes")
+        moved = amount_at(whole, "bytes")
         if udp and not received:
-            moved *= 1 - number_at(whole, "lost_percent") / 100
-        packets = number_at(whole, "packets") - number_at(whole, "lost_packets")
+            moved *= max(0.0, 1 - amount_at(whole, "lost_percent") / 100)
+        packets = amount_at(whole, "packets") - amount_at(whole, "lost_packets")
         streams.append(Stream(name, int(packets if udp and packets > 0 else moved / block), int(moved)))
-        elapsed_s = max(elapsed_s, number_at(whole, "seconds"))
+        elapsed_s = max(elapsed_s, amount_at(whole, "seconds"))
     moved_bytes = sum(stream.bytes for stream in streams)
     operations = sum(stream.operations for stream in streams)
     per_s = 1 / elapsed_s if elapsed_s else 0.0
@@ -101,8 +102,8 @@ def measurement_of(document: Mapping[str, Any]) -> Measurement:
         streams=tuple(streams),
         samples=_samples(_tables(document.get("intervals"))),
         concurrency=Concurrency(float(parameters["streams"] or 1) * len(names), None),
-        cpu_user_s=elapsed_s * number_at(cpu, "host_user") / 100,
-        cpu_system_s=elapsed_s * number_at(cpu, "host_system") / 100,
+        cpu_user_s=elapsed_s * amount_at(cpu, "host_user") / 100,
+        cpu_system_s=elapsed_s * amount_at(cpu, "host_system") / 100,
         elapsed_s=elapsed_s,
         operations=operations,
         bytes=moved_bytes,
@@ -118,14 +119,14 @@ def measurement_of(document: Mapping[str, Any]) -> Measurement:
 
 def _samples(intervals: Iterable[Mapping[str, Any]]) -> Samples | None:
     sums = [
-        (number_at(one, "bits_per_second") + number_at(_table(row.get("sum_bidir_reverse")), "bits_per_second"), one)
+        (amount_at(one, "bits_per_second") + amount_at(_table(row.get("sum_bidir_reverse")), "bits_per_second"), one)
         for row in intervals
         if not (one := _table(row.get("sum"))).get("omitted")
     ]
-    values = tuple(bits / 8 for bits, one in sums if number_at(one, "seconds") > 0)
+    values = tuple(bits / 8 for bits, one in sums if amount_at(one, "seconds") > 0)
     if not values:
         return None
-    return Samples(min(values), sum(values) / len(values), max(values), number_at(sums[0][1], "seconds"), values=values)
+    return Samples(min(values), sum(values) / len(values), max(values), amount_at(sums[0][1], "seconds"), values=values)
 
 
 def _details(
@@ -133,25 +134,25 @@ def _details(
 ) -> dict[str, Any]:
     start, end = _table(document.get("start")), _table(document.get("end"))
     cpu = _table(end.get("cpu_utilization_percent"))
-    here, there = (elapsed_s * number_at(cpu, name) / 100 for name in ("host_total", "remote_total"))
+    here, there = (elapsed_s * amount_at(cpu, name) / 100 for name in ("host_total", "remote_total"))
     found: dict[str, Any] = {"cpu_here_s": here, "cpu_there_s": there, "received_bytes": moved}
     if moved:
         found["cpu_ns_per_kib"] = (here + there) * 1e9 / (moved / 1024)
-    sent = sum(number_at(one, "bytes") for one, _ in sums)
+    sent = sum(amount_at(one, "bytes") for one, _ in sums)
     if sent:
         found["sent_bytes"] = sent
     if any("retransmits" in one for one, _ in sums):
-        found["retransmits"] = sum(number_at(one, "retransmits") for one, _ in sums)
+        found["retransmits"] = sum(amount_at(one, "retransmits") for one, _ in sums)
     if any("lost_packets" in whole for _, whole in sums):
-        lost, packets = (sum(number_at(whole, name) for _, whole in sums) for name in ("lost_packets", "packets"))
+        lost, packets = (sum(amount_at(whole, name) for _, whole in sums) for name in ("lost_packets", "packets"))
         found |= {"datagrams_lost": lost, "loss_share": lost / packets if packets else 0.0}
-        found["jitter_us"] = 1e3 * sum(number_at(whole, "jitter_ms") for _, whole in sums) / len(sums)
-        found["datagrams_received_s"] = (packets - lost) / elapsed_s if elapsed_s else 0.0
+        found["jitter_us"] = 1e3 * sum(amount_at(whole, "jitter_ms") for _, whole in sums) / len(sums)
+        found["datagrams_received_s"] = max(0.0, packets - lost) / elapsed_s if elapsed_s else 0.0
     senders = [_table(one.get("sender")) for one in _tables(end.get("streams"))]
-    round_trips = [number_at(one, "mean_rtt") for one in senders if one.get("mean_rtt")]
+    round_trips = [amount_at(one, "mean_rtt") for one in senders if one.get("mean_rtt")]
     if round_trips:
         found["rtt_mean_us"] = sum(round_trips) / len(round_trips)
-        found["cwnd_max_bytes"] = max(number_at(one, "max_snd_cwnd") for one in senders)
+        found["cwnd_max_bytes"] = max(amount_at(one, "max_snd_cwnd") for one in senders)
     if control := end.get("sender_tcp_congestion"):
         found["congestion_control"] = str(control)
     hosts = [str(one.get("remote_host")) for one in _tables(start.get("connected"))]
@@ -165,7 +166,7 @@ def read(text: str, name: str) -> Run:
     document = parse(text, name)
     point = measurement_of(document)
     start = _table(document.get("start"))
-    seconds = number_at(_table(start.get("timestamp")), "timesecs")
+    seconds = amount_at(_table(start.get("timestamp")), "timesecs")
     began = datetime.fromtimestamp(seconds, timezone.utc) if 1e9 < seconds < 1e11 else None
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
     why = "iperf3's JSON does not tell"

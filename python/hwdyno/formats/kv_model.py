@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from hwdyno.formats.workload import toml
+from hwdyno import foreign
+from hwdyno.foreign import Table
 from hwdyno.words import Parameters, UserError
 
 FILE = Path(__file__).parents[1] / "data" / "kv_models.toml"
@@ -31,7 +31,12 @@ class KvModel:
 @cache
 def catalogue() -> dict[str, KvModel]:
     """Every model, by name."""
-    models = toml(FILE.read_text(encoding="utf-8"))["models"]
+    return models_of(FILE.read_text(encoding="utf-8"), FILE.name)
+
+
+def models_of(text: str, name: str) -> dict[str, KvModel]:
+    """The models of a TOML file. Raises ``UserError``."""
+    models = Table.of(foreign.toml_of(text, name), name).table("models").tables()
     return {name: KvModel(name, _bytes_per_token(one)) for name, one in models.items()}
 
 
@@ -43,7 +48,8 @@ def find(name: str) -> KvModel:
     return found
 
 
-def _bytes_per_token(one: dict[str, Any]) -> int:
+def _bytes_per_token(one: Table) -> int:
     # Keys and values of each head, or, with multi-head latent attention, one vector for both.
-    each = one["latent"] + one["rope"] if "latent" in one else 2 * one["kv_heads"] * one["head"]
-    return int(one["layers"] * each * FLOAT16_BYTES)
+    latent = one.count("latent") + one.count("rope") if "latent" in one else 0
+    each = latent or 2 * one.count("kv_heads") * one.count("head")
+    return one.count("layers") * each * FLOAT16_BYTES

@@ -12,16 +12,18 @@ from hwdyno.words import Measurement, Parameters, Run
 NAME = "linpack-text"
 # "WR11C2R4   10000   192     1     2     12.34     5.401e+01": variant, N, NB, P, Q, seconds, Gflops.
 _HPL = re.compile(
-    r"^(W[RC]\d\w+)\s+(\d{1,9})\s+(\d{1,6})\s+(\d{1,6})\s+(\d{1,6})\s+([\d.eE+-]+)\s+([\d.eE+-]+)\s*$", re.M
+    r"^(W[RC]\d\w+)\s+([1-9]\d{,8})\s+([1-9]\d{,5})\s+([1-9]\d{,5})\s+([1-9]\d{,5})\s+([\d.eE+-]+)\s+([\d.eE+-]+)\s*$",
+    re.M | re.ASCII,
 )
 # "1000   1000   4      0.009      72.2156  1.0e-12   3.5e-02   pass": size, LDA, alignment, s, Gflops, residuals.
 _INTEL = re.compile(
-    r"^(\d{1,9})\s+\d{1,9}\s+\d{1,9}\s+([\d.eE+-]+)\s+([\d.eE+-]+)\s+[\d.eE+-]+\s+([\d.eE+-]+)\s+(pass|fail)\s*$", re.M
+    r"^([1-9]\d{,8})\s+\d{1,9}\s+\d{1,9}\s+([\d.eE+-]+)\s+([\d.eE+-]+)\s+[\d.eE+-]+\s+([\d.eE+-]+)\s+(pass|fail)\s*$",
+    re.M | re.ASCII,
 )
 # "1000   1000   4       57.4654  71.7285", under the heads "Average" and "Maximal".
-_SUMMARY = re.compile(r"^(\d{1,9})\s+\d{1,9}\s+\d{1,9}\s+([\d.eE+]+)\s+([\d.eE+]+)\s*$", re.M)
+_SUMMARY = re.compile(r"^([1-9]\d{,8})\s+\d{1,9}\s+\d{1,9}\s+([\d.eE+]+)\s+([\d.eE+]+)\s*$", re.M | re.ASCII)
 _HEADS = re.compile(r"Size\s+LDA\s+Align\.\s+Average\s+Maximal", re.I)
-_THREADS = re.compile(r"Number of threads:\s*(\d{1,6})\s*$", re.M)
+_THREADS = re.compile(r"Number of threads:\s*([1-9]\d{,5})\s*$", re.M | re.ASCII)
 _VERSION = re.compile(r"HPLinpack ([\d.]+)")
 _CHECK = re.compile(r"=\s*([\d.eE+-]+)\s*\.+\s*(PASSED|FAILED)")
 
@@ -45,7 +47,8 @@ def read(text: str, name: str) -> Run:
             verdict = "unknown" if check is None else check[2].lower()
             ranks = int(match[4]) * int(match[5])
             parameters: Parameters = {"operation": "lu", "n": int(match[2]), "nb": int(match[3]), "threads": ranks}
-            shared = {"residual": float(check[1])} if check and printed.figure(check[1]) else {}
+            residual = printed.figure(check[1]) if check else None
+            shared = {"residual": residual} if residual else {}
             points.append(printed.point(parameters, rate * 1e9, "FLOP/s", None, verification=verdict, **shared))
     points += _intel(text)
     version = _VERSION.search(text)

@@ -89,12 +89,12 @@ def _line(word: str) -> str:
 
 
 def _latency(parameters: Parameters, text: str) -> Iterator[Measurement]:
-    latency = printed.figure(text)
+    latency = None if text == "-" else printed.figure(text)
     if latency:
         yield printed.point({**parameters}, 1e9 / latency, "operations/s", latency)
 
 
 def _bandwidth(parameters: Parameters, text: str) -> Iterator[Measurement]:
-    rate = printed.figure(text)
+    rate = None if text == "-" else printed.figure(text)
     if rate:
         yield printed.point({**parameters}, rate * 1e6, "bytes/s")

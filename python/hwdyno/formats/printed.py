@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from hwdyno.machine import Machine
-from hwdyno.units import positive, printed_number
+from hwdyno.units import printed_number
 from hwdyno.words import ExperimentResult, Latency, Measurement, Parameters, Run, UserError, Value
 
 MOST_POINTS = 10_000
 WHY = "the printed result does not tell"
 
 
-def figure(text: str | None) -> float | None:
-    """A positive, finite number of a tool's output; none for anything else."""
-    return positive(printed_number(text))
+def figure(text: str) -> float | None:
+    """A positive number of a tool's output; none for 0. Raises ``UserError`` for what is no number in range."""
+    number = printed_number(text)
+    if number is None or number < 0:
+        raise UserError(f"'{text[:40]}' stands where a figure is needed: it is no number, or out of range")
+    return number or None
 
 
 def point(

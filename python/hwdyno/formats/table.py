@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+from hwdyno.printable import csv_cell
 from hwdyno.words import Measurement, PeerResult, Run, UserError, Value
 
 Row = dict[str, Any]
@@ -87,9 +88,10 @@ def columns_of(rows: list[Row]) -> list[str]:
 def csv_of(rows: list[Row]) -> str:
     """The table as CSV (RFC 4180 except for line ends); a missing figure is an empty cell."""
     out = io.StringIO()
-    writer = csv.DictWriter(out, columns_of(rows), restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: "" if value is None else value for name, value in row.items()} for row in rows)
+    writer = csv.writer(out, lineterminator="\n")
+    columns = columns_of(rows)
+    writer.writerow(map(csv_cell, columns))
+    writer.writerows([csv_cell(row.get(name)) for name in columns] for row in rows)
     return out.getvalue()
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import math
-import sys
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+from hwdyno import foreign
+from hwdyno.foreign import Table
 from hwdyno.words import Parameters, UserError
 
 FOLDER = Path(__file__).parents[1] / "data" / "workloads"
@@ -111,26 +110,22 @@ class Workload:
         return {**self.layout, **{name: values[name] for name in names}, "compute": self.compute_s, **labels}
 
 
-def toml(text: str) -> dict[str, Any]:
-    """Parse TOML, also on Python 3.10."""
-    document: dict[str, Any] = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli").loads(
-        text
-    )
-    return document
-
-
 @cache
 def catalogue() -> dict[str, dict[str, Workload]]:
     """Every workload of the catalogue, by name and accelerator."""
-    found: dict[str, dict[str, Workload]] = {}
-    for path in sorted(FOLDER.glob("*.toml")):
-        values = toml(path.read_text(encoding="utf-8"))
-        accelerators = values.pop("accelerators")
-        found[path.stem] = {
-            name: Workload(name=path.stem, accelerator=name, **{**values, **of_accelerator})
-            for name, of_accelerator in accelerators.items()
-        }
-    return found
+    paths = sorted(FOLDER.glob("*.toml"))
+    return {path.stem: workloads_of(path.read_text(encoding="utf-8"), path.stem) for path in paths}
+
+
+def workloads_of(text: str, name: str) -> dict[str, Workload]:
+    """A workload by accelerator, as its TOML file describes it. Raises ``UserError``."""
+    shared = Table.of(foreign.toml_of(text, name), name)
+    accelerators = shared.table("accelerators").tables()
+    values = {key: value for key, value in shared.values.items() if key != "accelerators"}
+    return {
+        accelerator: Table({**values, **variant.values}, name).made(Workload, name=name, accelerator=accelerator)
+        for accelerator, variant in accelerators.items()
+    }
 
 
 def find(name: str, accelerator: str) -> Workload:

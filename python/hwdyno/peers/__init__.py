@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
+from hwdyno.foreign import LARGEST_FIGURE, checked
 from hwdyno.words import UserError
 
 PEERS = (
@@ -42,6 +43,16 @@ class PeerReading:
     """Total CPU time, user and system."""
     operations: int
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what no tool can have measured: a rate that is not above 0, or a figure that is not finite."""
+        try:
+            figures = (self.throughput, self.rate, self.latency_ns_mean, self.cpu_s, self.operations, self.details)
+            checked(figures, "its answer", LARGEST_FIGURE)
+        except UserError as error:
+            raise OSError(str(error)) from None
+        if not self.throughput > 0:
+            raise OSError("its answer has no rate above 0")
 
 
 class Peer(Protocol):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hwdyno.peers import PeerReading, program
+from hwdyno.units import positive, printed_number
 from hwdyno.words import UserError
 
 # cpufp runs every loop that it was built with, about a second each, and prints all of them at the end.
@@ -74,9 +75,9 @@ PEER = Cpufp()
 def reading_of(text: str, parameters: Mapping[str, Any], cpu_s: float | None = None) -> PeerReading:
     """Read one loop from cpufp's output. Raises ``OSError`` in one line if it is missing."""
     rates = {
-        (row[1], row[2]): float(row[3]) * _POWERS[row[4]]
+        (row[1], row[2]): figure * _POWERS[row[4]]
         for row in _ROW.finditer(text)
-        if row[3].replace(".", "", 1).isdigit()
+        if (figure := positive(printed_number(row[3]))) is not None
     }
     for _, name, computation in _loops(parameters):
         rate = rates.get((name, computation))

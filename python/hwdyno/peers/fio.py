@@ -124,8 +124,7 @@ def reading_of(out: str, err: str, status: int) -> PeerReading:
         raise OSError(f"fio failed: {complaint or ended or _unreadable(out)}") from None
     points = [fio_json.measurement_of(job) for job in jobs]
     faults = [fault for point in points for fault in point.faults]
-    operations = sum(point.operations for point in points)
-    if status or faults or not operations:
+    if status or faults or not points[0].operations:
         raise OSError(f"fio failed: {complaint or _fault(faults) or ended or 'it measured nothing'}")
     point = points[0]
     user_s, system_s = point.cpu_user_s or 0.0, point.cpu_system_s or 0.0

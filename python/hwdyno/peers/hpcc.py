@@ -63,6 +63,7 @@ HPL.out      output file name (if any)
 0                               number of additional blocking sizes for PTRANS
 40 9 8 13 13 20 16 32 64        values of NB
 """
+_VERSION = ("VersionMajor", "VersionMinor", "VersionMicro")
 _FIGURE = re.compile(r"^(\w+)=(\S+)\s*$", re.M)
 
 
@@ -142,9 +143,7 @@ def reading_of(text: str, kernel: str, parameters: Mapping[str, Any], cpu_s: flo
             for name in sorted(_OPERATIONS)
         },
         "stream_array_bytes": figures.get("STREAM_VectorSize", 0.0) * 8,
-        "version": ".".join(f"{figures[f'Version{part}']:.0f}" for part in ("Major", "Minor", "Micro"))
-        if "VersionMicro" in figures
-        else "",
+        "version": ".".join(f"{figures[name]:.0f}" for name in _VERSION if name in figures),
     }
     if kernel == "linpack":
         rate, unit = figures.get("HPL_Tflops", 0.0) * 1e12, "FLOP/s"

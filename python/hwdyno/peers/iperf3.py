@@ -87,7 +87,7 @@ def reading_of(out: str, kernel: str = "network_throughput") -> PeerReading:
     except UserError as error:
         raise OSError(f"iperf3 failed: {error}") from None
     if point.faults or not point.bytes:
-        raise OSError(f"iperf3 failed: {point.faults[0].says if point.faults else 'it measured nothing'}")
+        raise OSError(f"iperf3 failed: {point.faults[0].says[:200] if point.faults else 'it measured nothing'}")
     return PeerReading(
         throughput=point.throughput.value,
         unit=point.throughput.unit,

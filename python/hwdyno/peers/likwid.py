@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.peers import PeerReading, program
-from hwdyno.units import printed_number
+from hwdyno.units import positive, printed_number
 from hwdyno.words import UserError
 
 # likwid-bench sets up and calibrates before it measures for a second.
@@ -77,7 +77,7 @@ PEER = Likwid()
 def reading_of(text: str, kernel: str, cpu_s: float | None = None) -> PeerReading:
     """Read likwid-bench's output. Raises ``OSError`` in one line if the figure is missing."""
     label, unit = ("MFlops/s", "FLOP/s") if kernel == "compute_flops" else ("MByte/s", "bytes/s")
-    rate, iterations = _figure(text, label), _figure(text, "Iterations")
+    rate, iterations = positive(_figure(text, label)), _figure(text, "Iterations")
     if not rate:
         raise OSError(f"likwid-bench printed no {label}")
     details = {"test": found[1] if (found := re.search(r"^Test: (\S+)", text, re.M)) else ""}

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hwdyno import foreign
+from hwdyno.foreign import Table
 from hwdyno.peers import PeerReading
 from hwdyno.words import UserError
 
@@ -72,19 +74,25 @@ class Loader:
             **{name: parameters.get(name) for name in _JOB_PARAMETERS},
             "files": [str(p) for p in files],
         }
-        answers = _answers([_python(), str(SCRIPT), json.dumps(job)], self.name)
-        return reading_of(answers, parameters, sum(path.stat().st_size for path in files) / len(files))
+        answer = _answers([_python(), str(SCRIPT), json.dumps(job)], self.name)
+        return reading_of(answer, parameters, sum(path.stat().st_size for path in files) / len(files))
 
 
-def reading_of(answers: list[dict[str, Any]], parameters: Mapping[str, Any], file_bytes: float) -> PeerReading:
-    """Combine the ranks' answers. Raises ``OSError`` if no step was done."""
+def reading_of(text: str, parameters: Mapping[str, Any], file_bytes: float) -> PeerReading:
+    """Combine the ranks' answers, a JSON list. Raises ``OSError`` if it cannot be read or no step was done."""
+    try:
+        ranks = foreign.json_of(text, "it")
+        answers = [Table.of(one, "it") for one in (ranks if isinstance(ranks, list) else [ranks])]
+        steps = sum(one.count("steps") for one in answers)
+        elapsed = max((one.number("elapsed_s") for one in answers), default=0.0)
+        cpu_s = sum(one.number("cpu_s") for one in answers)
+        shares = [share for one in answers for share in one.numbers("au")]
+    except UserError as error:
+        raise OSError(f"its answer cannot be read: {error}") from None
     batch, each = int(parameters.get("batch_size", 1)), int(parameters.get("samples_per_file", 1))
-    samples = batch * sum(int(one["steps"]) for one in answers)
-    elapsed = max((float(one["elapsed_s"]) for one in answers), default=0.0)
-    if not samples or elapsed <= 0:
+    samples = batch * steps
+    if not samples or not elapsed:
         raise OSError("it did no step: there are fewer samples than a batch for each accelerator")
-    cpu_s = sum(float(one["cpu_s"]) for one in answers)
-    shares = [share for one in answers for share in one["au"]]
     read = samples / each * file_bytes
     return PeerReading(
         throughput=read / elapsed,
@@ -132,8 +140,8 @@ def _version(python: str, package: str) -> str | None:
     return answer.stdout.strip() or None
 
 
-def _answers(command: list[str], name: str) -> list[dict[str, Any]]:
-    """Run the script to its end, shielded from Ctrl-C; if this process is stopped, all ranks are too."""
+def _answers(command: list[str], name: str) -> str:
+    """The last line of the script, run shielded from Ctrl-C; if this process is stopped, all ranks are too."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
@@ -149,5 +157,4 @@ def _answers(command: list[str], name: str) -> list[dict[str, Any]]:
     if process.returncode:
         lines = [line for line in err.strip().splitlines() if line.strip() and "its own words" not in line]
         raise OSError(f"{name}'s loader failed: {(lines or ['no word'])[-1].strip()[:200]}")
-    found: list[dict[str, Any]] = json.loads(out.strip().splitlines()[-1])
-    return found
+    return out.strip().rpartition("\n")[2]

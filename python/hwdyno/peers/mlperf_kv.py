@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hwdyno import foreign
+from hwdyno.foreign import Table
 from hwdyno.peers import PeerReading
 from hwdyno.peers import program as programs
 from hwdyno.words import UserError
@@ -122,20 +124,19 @@ def reading_of(text: str) -> PeerReading:
     CPU time is left out: seconds of it generate random data before the run.
     """
     try:
-        summary = json.loads(text)["summary"]
-        cache, elapsed_s, requests = (
-            summary["cache_stats"],
-            float(summary["elapsed_time"]),
-            int(summary["total_requests"]),
-        )
-        read, written = (float(cache[f"tier_storage_kv_bytes_{word}_gb"]) * _GIB for word in ("read", "written"))
-        reads, writes = int(cache["read_iops"]), int(cache["prefill_writes"])
-        tokens_s = float(summary["avg_throughput_tokens_per_sec"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise OSError(f"its answer cannot be read: {type(error).__name__}: {error}") from None
-    if elapsed_s <= 0 or not requests:
+        summary = Table.of(foreign.json_of(text, "it"), "it").table("summary")
+        cache, elapsed_s = summary.table("cache_stats"), summary.number("elapsed_time")
+        requests = summary.count("total_requests")
+        read, written = (cache.number(f"tier_storage_kv_bytes_{word}_gb") * _GIB for word in ("read", "written"))
+        reads, writes = round(cache.number("read_iops")), cache.count("prefill_writes")
+        tokens_s = summary.number("avg_throughput_tokens_per_sec")
+        p95_ms = {
+            word: cache.number(key) if (key := f"storage_{word}_p95_ms") in cache else 0.0 for word in ("read", "write")
+        }
+    except UserError as error:
+        raise OSError(f"its answer cannot be read: {error}") from None
+    if not elapsed_s or not requests or not read + written:
         raise OSError("it served not one request")
-    p95 = {f"{word}_p95_ns": float(cache.get(f"storage_{word}_p95_ms") or 0) * 1e6 for word in ("read", "write")}
     return PeerReading(
         throughput=(read + written) / elapsed_s,
         unit="bytes/s",
@@ -149,6 +150,6 @@ def reading_of(text: str) -> PeerReading:
             "write_bytes_s": written / elapsed_s,
             "reads_per_request": reads / requests,
             "entry_bytes": written / writes if writes else None,
-            **p95,
+            **{f"{word}_p95_ns": value * 1e6 for word, value in p95_ms.items()},
         },
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.peers import PeerReading, program
+from hwdyno.units import printed_number
 from hwdyno.words import UserError
 
 TIMEOUT_S = 120.0
@@ -76,11 +77,8 @@ PEER = Multichase()
 def reading_of(text: str, cpu_s: float | None = None) -> PeerReading:
     """Read multichase's output: ns per load, on the last line. Raises ``OSError`` in one line if it is missing."""
     words = text.split()
-    try:
-        ns = float(words[-1])
-    except (ValueError, IndexError):
-        ns = 0.0
-    if not 0 < ns < 1e9:
+    ns = printed_number(words[-1]) if words else None
+    if ns is None or not 0 < ns < 1e9:
         raise OSError("multichase printed no latency")
     return PeerReading(1e9 / ns, "operations/s", None, ns, cpu_s, 0)
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hwdyno.formats.printed import figure
 from hwdyno.peers import PeerReading, network
 from hwdyno.peers.round_trips import RoundTrips, is_udp, message_of
+from hwdyno.units import positive, printed_number
 
 # Output selectors of netperf's omni tests, each with our name and the factor to our unit (µs to ns).
 _SELECTORS = {
@@ -82,10 +82,11 @@ def _netserver(program: str) -> str | None:
 def reading_of(out: str, complaint: str = "") -> PeerReading:
     """Read the output of ``netperf … -- -k …``, one selector per line. Raises ``OSError`` in one line if it failed."""
     printed = dict(line.strip().split("=", 1) for line in out.splitlines() if "=" in line)
-    rate = figure(printed.get(_RATE))
+    rate = positive(printed_number(printed.get(_RATE)))
     if not rate or printed.get(_UNITS) != "Trans/s":
         raise network.failed("netperf", complaint or out, "it printed no rate of transactions")
-    found = {name: value * factor for key, (name, factor) in _SELECTORS.items() if (value := figure(printed.get(key)))}
+    figures = {key: positive(printed_number(printed.get(key))) for key in _SELECTORS}
+    found = {name: value * factor for key, (name, factor) in _SELECTORS.items() if (value := figures[key])}
     return PeerReading(
         throughput=rate,
         unit="operations/s",

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from hwdyno.peers import PeerReading, network
+from hwdyno.units import printed_number
 
-_COUNTS = re.compile(r"(\d+) packets transmitted, (\d+)(?: packets)? received.*?time (\d+) ?ms")
+_COUNTS = re.compile(
+    r"\b(\d{1,18}) packets transmitted, (\d{1,18})(?: packets)? received.*?time (\d{1,18}) ?ms", re.ASCII
+)
 _TIMES = re.compile(r"(?:rtt|round-trip) min/avg/max/(?:mdev|stddev) = ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms")
 
 
@@ -54,10 +57,11 @@ PEER = Ping()
 def reading_of(out: str, complaint: str = "") -> PeerReading:
     """Read the output of ``ping -q``. Raises ``OSError`` with ping's error message in one line if it failed."""
     counts, times = _COUNTS.search(out), _TIMES.search(out)
-    if counts is None or times is None:
+    figures_ms = [printed_number(text) for text in times.groups()] if times is not None else []
+    if counts is None or not figures_ms or None in figures_ms:
         raise network.failed("ping", complaint or out, "nothing came back")
     sent, received, took_s = int(counts[1]), int(counts[2]), max(1, int(counts[3])) / 1e3
-    least, mean, most, deviation = (float(text) * 1e6 for text in times.groups())
+    least, mean, most, deviation = (figure * 1e6 for figure in figures_ms if figure is not None)
     return PeerReading(
         throughput=received / took_s,
         unit="operations/s",

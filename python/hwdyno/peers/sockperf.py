@@ -8,10 +8,13 @@ from typing import Any
 
 from hwdyno.peers import PeerReading, network
 from hwdyno.peers.round_trips import RoundTrips, is_udp, message_of
+from hwdyno.units import positive, printed_number
 
 LEAST_MESSAGE = 14
 """Size of sockperf's header, the smallest message."""
-_COUNTS = re.compile(r"Valid Duration\] RunTime=([\d.]+) sec; SentMessages=(\d+); ReceivedMessages=(\d+)")
+_COUNTS = re.compile(
+    r"Valid Duration\] RunTime=([\d.]+) sec; SentMessages=(\d{1,18}); ReceivedMessages=(\d{1,18})\b", re.ASCII
+)
 _MEAN = re.compile(r"Round trip is ([\d.]+) usec")
 _PERCENTILES = {"p50_ns": "50.000", "p90_ns": "90.000", "p99_ns": "99.000", "p99_9_ns": "99.900"}
 
@@ -66,19 +69,22 @@ def _where(parameters: Mapping[str, Any]) -> list[str]:
 def reading_of(out: str, complaint: str = "") -> PeerReading:
     """Read the output of ``sockperf ping-pong --full-rtt``. Raises ``OSError`` with its error message in one line."""
     counts, mean = _COUNTS.search(out), _MEAN.search(out)
-    if counts is None or mean is None or not float(counts[1]):
+    took_s = positive(printed_number(counts[1])) if counts is not None else None
+    mean_us = printed_number(mean[1]) if mean is not None else None
+    if counts is None or took_s is None or mean_us is None:
         raise network.failed("sockperf", complaint or out, "it printed no round trips")
-    took_s, sent, received = float(counts[1]), int(counts[2]), int(counts[3])
-    found = {name: re.search(rf"percentile {text}\s*=\s*([\d.]+)", out) for name, text in _PERCENTILES.items()}
+    sent, received = int(counts[2]), int(counts[3])
+    lines = {name: re.search(rf"percentile {text}\s*=\s*([\d.]+)", out) for name, text in _PERCENTILES.items()}
+    percentiles_us = {name: printed_number(line[1]) for name, line in lines.items() if line}
     return PeerReading(
         throughput=received / took_s,
         unit="operations/s",
         rate=received / took_s,
-        latency_ns_mean=float(mean[1]) * 1e3,
+        latency_ns_mean=mean_us * 1e3,
         cpu_s=None,
         operations=received,
         details={
-            **{name: float(value[1]) * 1e3 for name, value in found.items() if value},
+            **{name: value * 1e3 for name, value in percentiles_us.items() if value is not None},
             "messages_lost": sent - received,
             "elapsed_s": took_s,
         },

@@ -55,7 +55,10 @@ PEER = Stream()
 
 def reading_of(text: str, operation: str, cpu_s: float | None = None) -> PeerReading:
     """Read one loop from STREAM's output. Raises ``OSError`` in one line if it is missing."""
-    rates = stream_text.rates(text)
+    try:
+        rates = stream_text.rates(text)
+    except UserError as error:
+        raise OSError(f"STREAM printed no rate that can be read: {error}") from None
     rate = rates.get(operation.removeprefix("nt_"))
     if rate is None:
         raise OSError(f"STREAM printed no rate of {operation}")

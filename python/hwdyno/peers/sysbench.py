@@ -9,11 +9,12 @@ from functools import cache
 from typing import Any
 
 from hwdyno.peers import PeerReading, program
+from hwdyno.units import positive, printed_number
 from hwdyno.words import UserError
 
 TIMEOUT_S = 120.0
 _RATE = re.compile(r"MiB transferred \(([0-9.]+) MiB/sec\)")
-_OPERATIONS = re.compile(r"Total operations: (\d+)")
+_OPERATIONS = re.compile(r"Total operations: (\d{1,18})\b", re.ASCII)
 
 
 class Sysbench:
@@ -64,12 +65,11 @@ PEER = Sysbench()
 
 def reading_of(text: str, cpu_s: float | None = None) -> PeerReading:
     """Read sysbench's output. Raises ``OSError`` in one line if the figure is missing."""
-    rate, operations = _RATE.search(text), _OPERATIONS.search(text)
-    if rate is None or not rate[1].replace(".", "", 1).isdigit():
+    found, operations = _RATE.search(text), _OPERATIONS.search(text)
+    rate = positive(printed_number(found[1])) if found else None
+    if rate is None:
         raise OSError("sysbench printed no MiB/sec")
-    return PeerReading(
-        float(rate[1]) * (1 << 20), "bytes/s", None, None, cpu_s, int(operations[1]) if operations else 0
-    )
+    return PeerReading(rate * (1 << 20), "bytes/s", None, None, cpu_s, int(operations[1]) if operations else 0)
 
 
 @cache

@@ -35,7 +35,23 @@ class Chart:
         # Unchecked: Altair checked each part when it was made, and a check of the whole costs as much again.
         made: dict[str, Any] = self.chart.to_dict(validate=False, context={"pre_transform": False})
         made.pop("config", None)
-        return {**made, "datasets": self.sets}
+        return {**_with_safe_titles(made), "datasets": self.sets}
+
+
+def _with_safe_titles(part: Any) -> Any:
+    """A part of a Vega-Lite document whose titles cannot become code.
+
+    Vega-Lite writes titles into the expressions of its tooltips and descriptions, and escapes the quotes in them, but
+    not the backslashes: a title with both would end its string there. A look-alike stands for the backslash.
+    """
+    if isinstance(part, dict):
+        return {
+            key: value.replace("\\", "\N{REVERSE SOLIDUS OPERATOR}")
+            if key == "title" and isinstance(value, str)
+            else _with_safe_titles(value)
+            for key, value in part.items()
+        }
+    return [_with_safe_titles(inner) for inner in part] if isinstance(part, list) else part
 
 
 def charts_of(run: Run) -> list[Chart]:

@@ -110,8 +110,3 @@ def load(axis: Axis, value: float | None) -> str:
 def percent(share: float | None) -> str:
     """A share of one as a percentage."""
     return NONE if share is None else units.format_percent(share)
-
-
-def printable(text: str) -> str:
-    """Text without control characters: a foreign name must not steer the reader's terminal."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)

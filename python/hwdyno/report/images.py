@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import Any, Literal
 
+from hwdyno.printable import printable
 from hwdyno.report import theme
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.words import Run
@@ -42,7 +43,7 @@ def write(run: Run, directory: Path, kind: Format) -> list[Path]:
     """Draw every chart of a Run into ``directory``, one file each; gives their paths. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
-    for chart in charts_of(run):
+    for chart in charts_of(printable(run)):
         path = directory / f"{chart.name}.{kind}"
         path.write_bytes(draw(chart, kind))
         paths.append(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from functools import cache
@@ -10,6 +12,7 @@ from typing import Any
 
 from hwdyno import units
 from hwdyno.axes import is_mixed, splits
+from hwdyno.printable import printable
 from hwdyno.report import distributions, figures, study, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
@@ -39,18 +42,21 @@ def html(run: Run) -> str:
     return environment.get_template("page.html.j2").render(_context(run))
 
 
-def _context(run: Run) -> dict[str, Any]:
+def _context(whole: Run) -> dict[str, Any]:
+    run = printable(whole)
     charts = charts_of(run)
     rows = rows_of(run)
-    text = run_json(run)
+    text = run_json(whole)
     experiments = [
         _experiment(experiment, at, charts) for at, experiment in enumerate(run.experiments) if experiment.points
     ]
     machine = machines_of(run.machines)
+    scripts = [vega(), (_WEB / "page.js").read_text()]
+    studied = study.page(run)
     links = [
         ("figures", "Figures", rows),
         ("findings", "Findings", run.findings),
-        ("study", "Study", run.study),
+        ("study", "Study", studied),
         *_experiment_links(experiments),
     ]
     links += [("machine", "Machine", machine), ("method", "Method", True), ("data", "Data", True)]
@@ -63,15 +69,15 @@ def _context(run: Run) -> dict[str, Any]:
         "id": run.id,
         "schema": run.schema,
         "css": theme.css() + (_WEB / "page.css").read_text(),
-        "script": (_WEB / "page.js").read_text(),
-        "vega": vega(),
+        "scripts": scripts,
+        "policy": policy(scripts),
         "links": [{"id": name, "says": says} for name, says, there in links if there],
         "overview": overview_of(run),
         "heading": _heading(run, host),
         "grid": _grid(run, rows),
         "grid_note": _grid_note(rows),
         "findings": [_finding(finding) for finding in ranked(run.findings)],
-        "study": study.page(run),
+        "study": studied,
         "experiments": experiments,
         "machine": machine,
         "rules": audit(run),
@@ -106,6 +112,16 @@ def _spec(chart: Chart) -> dict[str, Any]:
 def embedded(text: str) -> str:
     """JSON that no parser of HTML can end early: ``<``, ``>`` and ``&`` stand as their escapes."""
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def policy(scripts: list[str]) -> str:
+    """The page's Content-Security-Policy: nothing is loaded, and no script runs but these, known by their hashes."""
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 @cache

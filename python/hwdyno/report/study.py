@@ -6,14 +6,15 @@ import textwrap
 from typing import Any
 
 from hwdyno import studies
+from hwdyno.printable import markdown_text
 from hwdyno.words import Run
 
 WIDTH = 100
 
 
 def text(run: Run) -> str:
-    """Everything that the Run's study has to show; empty for a Run of no study."""
-    if not run.study:
+    """Everything that the Run's study has to show; empty for a Run of none that is known here."""
+    if not studies.is_known(run.study):
         return ""
     parts = [f"Study {run.study}: {studies.find(run.study).asks}\n"]
     for table in studies.tables(run):
@@ -34,25 +35,20 @@ def _stacked(heads: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 def markdown(run: Run) -> str:
     """The same as Markdown."""
-    if not run.study:
+    if not studies.is_known(run.study):
         return ""
     parts = [f"## Study {run.study}\n\n{studies.find(run.study).asks}\n"]
     for table in studies.tables(run):
         rows = [table.columns, ("---:",) * len(table.columns), *table.rows]
-        lines = ("| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in rows)
+        lines = ("| " + " | ".join(markdown_text(cell) for cell in row) + " |" for row in rows)
         parts.append(f"### {table.title}\n\n" + "\n".join(lines) + "\n")
-    parts.append("\n".join(f"- {_escaped(sentence)}" for sentence in studies.observations(run)))
+    parts.append("\n".join(f"- {markdown_text(sentence)}" for sentence in studies.observations(run)))
     return "\n".join(parts)
-
-
-def _escaped(text: str) -> str:
-    """Text that cannot turn into markup or split a cell."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|")
 
 
 def page(run: Run) -> dict[str, Any] | None:
     """The same for the page's template; none for a Run of no study."""
-    if not run.study:
+    if not studies.is_known(run.study):
         return None
     asks, tables = studies.find(run.study).asks, studies.tables(run)
     return {"name": run.study, "asks": asks, "tables": tables, "observations": studies.observations(run)}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from hwdyno.printable import csv_cell, markdown_code, markdown_text
 from hwdyno.report import figures, study
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.plotdata import quantiles_of
@@ -195,34 +196,33 @@ def ratio_words(ratio: Value) -> str:
 def markdown(run: Run) -> str:
     """The report as Markdown: overview, figures, findings, operating points and all points."""
     overview = overview_of(run)
-    parts = [f"# {_plain(overview.says)}", _plain(f"{overview.more}\n\n{overview.status}: {overview.tally}.".strip())]
+    parts = [f"# {markdown_text(overview.says)}", markdown_text(overview.more), f"{overview.status}: {overview.tally}."]
     rows = rows_of(run)
     if rows:
         parts += ["## Figures", _markdown_table(grid_table(rows))]
-        parts += [f"- **{_plain(row.label)}**: {_plain(row.why_not_double)}" for row in rows if row.why_not_double]
+        parts += [
+            f"- **{markdown_text(row.label)}**: {markdown_text(row.why_not_double)}"
+            for row in rows
+            if row.why_not_double
+        ]
     if run.findings:
         parts.append("## Findings")
         parts += [
-            f"- **{f.severity}** ({_plain(f.rule)}): {_plain(f.says)} {_plain(f.advice)}".rstrip()
+            f"- **{f.severity}** ({markdown_text(f.rule)}): {markdown_text(f.says)} {markdown_text(f.advice)}".rstrip()
             for f in ranked(run.findings)
         ]
     for experiment in run.experiments:
-        parts.append(f"## {_plain(experiment.name)}: {_plain(experiment.asks)}")
+        parts.append(f"## {markdown_text(experiment.name)}: {markdown_text(experiment.asks)}")
         curves = curves_table(experiment)
         parts += [_markdown_table(table) for table in (curves, points_table(experiment)) if table and table.rows]
     parts.append(study.markdown(run))
-    parts.append(_plain(f"Run {run.id}, hwdyno {run.version}, {run.started}: `{run.command}`"))
+    parts.append(markdown_text(f"Run {run.id}, hwdyno {run.version}, {run.started}: ") + markdown_code(run.command))
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _plain(text: str) -> str:
-    """Text that cannot turn into markup where Markdown is shown as HTML."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _markdown_table(table: Table) -> str:
     def line(cells: Iterable[str]) -> str:
-        return "| " + " | ".join(_plain(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+        return "| " + " | ".join(markdown_text(cell) for cell in cells) + " |"
 
     rule = "| " + " | ".join("---" if at == 0 else "---:" for at in range(len(table.heads))) + " |"
     return "\n".join([line(table.heads), rule, *map(line, table.rows)])
@@ -262,7 +262,7 @@ def csv_text(run: Run) -> str:
     names = list(dict.fromkeys(name for e in run.experiments for p in e.points for name in parameters_of(e, p)))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*CSV_HEADS[:2], *names, *CSV_HEADS[2:]])
+    writer.writerow([*CSV_HEADS[:2], *map(csv_cell, names), *CSV_HEADS[2:]])
     for experiment in run.experiments:
         for at, point in enumerate(experiment.points):
             parameters = parameters_of(experiment, point)
@@ -282,10 +282,5 @@ def csv_text(run: Run) -> str:
                 point.repeats,
             ]
             cells += [point.validity, " ".join(point.why)]
-            writer.writerow([_harmless(cell) for cell in cells])
+            writer.writerow([csv_cell(cell) for cell in cells])
     return out.getvalue()
-
-
-def _harmless(cell: Any) -> Any:
-    """Text that a spreadsheet will not run as a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in {"=", "+", "-", "@"} else cell

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from hwdyno.printable import console_on, printable
 from hwdyno.report import figures, study
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.rows import (
@@ -42,33 +43,32 @@ _ASCII_BLOCKS = "_.-=+*#@"
 
 def print_run(run: Run, reports: Sequence[Path] = (), *, file: TextIO | None = None, width: int | None = None) -> None:
     """Print a Run to ``file`` (stdout unless given); ``reports`` are the files that were made of it."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    out = file or sys.stdout
-    console = Console(file=out, width=width, highlight=False, soft_wrap=False)
+    run = printable(run)
+    console = console_on(file or sys.stdout, width)
     if width is None and not console.is_terminal:
         console.width = max(console.width, 100)
     for experiment in run.experiments:
         if experiment.points:
             console.print()
-            console.print(Text(_plain(experiment.asks or experiment.name), style="bold"))
+            console.print(Text(experiment.asks or experiment.name, style="bold"))
             console.print(_body(experiment, console))
-    if run.study:
+    if study_text := study.text(run):
         console.print()
-        console.print(Text(_plain_lines(study.text(run))), end="", overflow="fold")
+        console.print(Text(study_text), end="", overflow="fold")
     overview = overview_of(run)
     console.print()
-    console.print(Text(_plain(overview.says), style="bold"))
+    console.print(Text(overview.says, style="bold"))
     if overview.more and not run.findings:
-        console.print(Text(_plain(overview.more)))
+        console.print(Text(overview.more))
     console.print(Text(f"{overview.status}: {overview.tally}", style=_STYLES.get(overview.status, "green")))
     for finding in ranked(run.findings):
         mark = Text(f"{_mark(finding.severity, console)} {finding.severity}", style=_STYLES[finding.severity])
-        says = Text(_plain(finding.says))
+        says = Text(finding.says)
         if finding.advice:
-            says.append("\n" + _plain(finding.advice), style="dim")
+            says.append("\n" + finding.advice, style="dim")
         line = Table.grid(padding=(0, 2))
         line.add_column(no_wrap=True, min_width=9)
         line.add_column()
@@ -78,19 +78,11 @@ def print_run(run: Run, reports: Sequence[Path] = (), *, file: TextIO | None = N
     if run.findings:
         for sentence in run.degraded:
             console.print()
-            console.print(Text(_plain(sentence), style="yellow"))
+            console.print(Text(sentence, style="yellow"))
     if reports:
         console.print()
     for path in reports:
-        console.print(Text(f"report  {_plain(str(path))}", overflow="fold"))
-
-
-def _plain_lines(text: str) -> str:
-    return "\n".join(_plain(line) for line in text.split("\n"))
-
-
-def _plain(text: str) -> str:
-    return figures.printable(text)
+        console.print(Text(f"report  {printable(str(path))}", overflow="fold"))
 
 
 def _unicode(console: Console) -> bool:
@@ -186,8 +178,8 @@ def _points(experiment: ExperimentResult, series: list[Series], console: Console
     for one in series:
         for at in one.points[:MOST_POINTS]:
             point, value = experiment.points[at], values[at]
-            row = [_plain(one.label)] if len(series) > 1 else []
-            row.append(_plain(figures.parameter(experiment.load_axis, load_of(experiment, at))))
+            row = [one.label] if len(series) > 1 else []
+            row.append(figures.parameter(experiment.load_axis, load_of(experiment, at)))
             row.append(_flagged(scale.number(value.value if value else None), point))
             if wide:
                 row.append(scale.interval(value) if value else "")
@@ -213,7 +205,7 @@ def _curves(experiment: ExperimentResult, series: list[Series], console: Console
     longest = max(len(one.label) for one in series)
     table.add_column("series", overflow="fold", min_width=min(longest, console.width // 3))
     loads = [load_of(experiment, at) for at in series[0].points]
-    span = " … ".join(_plain(figures.parameter(experiment.load_axis, load)) for load in (loads[0], loads[-1]))
+    span = " … ".join(figures.parameter(experiment.load_axis, load) for load in (loads[0], loads[-1]))
     table.add_column(f"{experiment.load} {span}" if wide else experiment.load, no_wrap=True)
     table.add_column(f"most {scale.unit}", justify="right", style="bold")
     if wide:
@@ -224,9 +216,9 @@ def _curves(experiment: ExperimentResult, series: list[Series], console: Console
         if not known:
             continue
         at, most = max(known, key=lambda pair: pair[1])
-        row = [_plain(one.label), sparkline([value for _, value in known], ascii_only=not _unicode(console))]
+        row = [one.label, sparkline([value for _, value in known], ascii_only=not _unicode(console))]
         row.append(_flagged(scale.number(most), experiment.points[at]))
-        where = _plain(figures.parameter(experiment.load_axis, load_of(experiment, at)))
+        where = figures.parameter(experiment.load_axis, load_of(experiment, at))
         table.add_row(*row, *([where, _read_off(experiment, one, scale)] if wide else []))
     if len(series) > MOST_SERIES:
         table.caption = f"and {len(series) - MOST_SERIES} more series; the report has them all"

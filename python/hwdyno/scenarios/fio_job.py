@@ -64,23 +64,24 @@ class JobScenario(Scenario):
 
 def make(request: Request, host: Host) -> JobScenario:
     """The job file of the request; ``-`` is standard input."""
-    from hwdyno.formats import fio_job
+    from hwdyno import foreign
+    from hwdyno.formats import LARGEST_BYTES, fio_job
 
     files = request.options["files"]
     if len(files) != 1:
         raise UserError("storage job takes one job file, such as hwdyno storage job reads.fio")
     name = files[0]
-    try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(f"cannot read {name}: {(error.strerror or str(error)).lower()}") from None
+    if name == "-":
+        text = sys.stdin.buffer.read(fio_job.LARGEST_BYTES + 1).decode(errors="replace")
+    else:
+        text = foreign.text_of(Path(name), fio_job.LARGEST_BYTES, errors="replace")
     folder = Path() if name == "-" else Path(name).parent
     job_file = fio_job.parse(
         text,
         name,
         ignore=request.options["ignore"],
-        included=lambda other: (folder / other).read_text("utf-8", errors="replace"),
-        traces=lambda other: Path(other).read_text("utf-8", errors="replace"),
+        included=lambda other: foreign.text_of(folder / other, fio_job.LARGEST_BYTES, errors="replace"),
+        traces=lambda other: foreign.text_of(Path(other), LARGEST_BYTES, errors="replace"),
     )
     _, path = request.places[0]
     groups = groups_of(job_file, path)

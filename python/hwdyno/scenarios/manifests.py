@@ -51,7 +51,7 @@ def classes(text: str) -> dict[str, str]:
 def manifests(storages: dict[str, str], image: str, profile: str, samples: str) -> list[dict[str, Any]]:
     """A PersistentVolumeClaim for each class that is not ``emptyDir``, and the Job that compares them."""
     counts = samples.split(",")
-    if not all(count.isdigit() and int(count) for count in counts):
+    if not all(re.fullmatch(r"[0-9]{1,15}", count) and int(count) for count in counts):
         raise UserError(f"--samples '{samples}' must be whole numbers, separated by commas")
     most = max(map(int, counts))
     size = f"{workload.find('unet3d', 'h100').with_samples(most).bytes * HEADROOM / 2**30 + 2:.0f}Gi"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -95,7 +96,7 @@ def _address(server: str) -> tuple[str, int]:
     host, separator, port = server.rpartition(":")
     if not separator or "]" in port or (host.count(":") > 1 and not host.startswith("[")):
         return server.strip("[]"), PORT
-    if not port.isdigit() or not 0 < int(port) < 65536:
+    if not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65536:
         raise UserError(f"--server {server}: give an address, or an address and a port such as 192.0.2.7:5201")
     return host.strip("[]"), int(port)
 

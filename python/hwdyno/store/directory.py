@@ -158,8 +158,9 @@ class Store:
                 except OSError:
                     continue
                 size, time_ns, text = known.pop(path.name, (None, None, None))
-                if (size, time_ns) == (stat.st_size, stat.st_mtime_ns) and text is not None:
-                    entries.append(entry_from(text, path))
+                is_current = (size, time_ns) == (stat.st_size, stat.st_mtime_ns) and isinstance(text, str)
+                if is_current and (entry := entry_from(text, path)) is not None:
+                    entries.append(entry)
                     continue
                 try:
                     entry = entry_of(_read(path), path)

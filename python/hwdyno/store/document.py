@@ -11,10 +11,13 @@ from datetime import datetime, timezone
 from functools import cache
 from typing import Any, TypeVar
 
+from hwdyno import foreign
 from hwdyno.axes import with_field_axes
 from hwdyno.machine import Machine, survey_of
+from hwdyno.printable import escaped
+from hwdyno.statistics import Histogram
 from hwdyno.store.files import StoreError
-from hwdyno.words import SCHEMA, Axis, ExperimentResult, Run
+from hwdyno.words import SCHEMA, Axis, ExperimentResult, Run, UserError
 
 SCHEMA_ID = "urn:hwdyno:schema:run:2"
 
@@ -67,13 +70,9 @@ def _not_finite(value: Any, where: str) -> Iterator[str]:
             yield from _not_finite(inner, f"{where}[{index}]")
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
-
-
 def to_json(run: Run, indent: int | None = None) -> str:
     """Serialize a Run. Raises ``StoreError`` for a figure that is not finite."""
-    return json.dumps(plain_of(Run, run), indent=indent, ensure_ascii=False, allow_nan=False)
+    return escaped(json.dumps(plain_of(Run, run), indent=indent, ensure_ascii=False, allow_nan=False))
 
 
 def from_json(text: str | bytes, name: str = "this document") -> Run:
@@ -81,14 +80,17 @@ def from_json(text: str | bytes, name: str = "this document") -> Run:
 
     Raises ``StoreError`` in one line for text that is not JSON, not a Run, or a Run of a newer schema.
     """
+    try:
+        plain = foreign.json_of(text, name, is_ours=True)
+    except UserError as error:
+        raise StoreError(str(error)) from None
+    return run_from(plain, name)
+
+
+def run_from(plain: Any, name: str) -> Run:
+    """Make a Run of what its document holds; see ``from_json``."""
     from pydantic import ValidationError
 
-    try:
-        plain = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise StoreError(
-            f"{name} is not JSON ({_one_line(error)}): it was cut off or is another kind of file"
-        ) from None
     schema = plain.get("schema") if isinstance(plain, dict) else None
     upgrade = _UPGRADES.get(schema) if isinstance(schema, str) else None
     if upgrade is None and schema != SCHEMA:
@@ -96,11 +98,31 @@ def from_json(text: str | bytes, name: str = "this document") -> Run:
             raise StoreError(f"{name} has schema {schema}, this hwdyno reads {SCHEMA}: update hwdyno to read it")
         raise StoreError(f"{name} is not a Run of hwdyno: it has no schema {SCHEMA}")
     try:
-        return word_from(Run, plain) if upgrade is None else upgrade(plain)
+        run = word_from(Run, plain) if upgrade is None else upgrade(plain)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise StoreError(f"{name} is not a valid Run: {where}: {_one_line(first['msg'])}") from None
+    wrong = next(_contradictions(run), None)
+    if wrong is not None:
+        raise StoreError(f"{name} is not a valid Run: {wrong}")
+    return run
+
+
+def _contradictions(run: Run) -> Iterator[str]:
+    """What no type forbids, and no reader of a Run could use: points that are not there, spoilt histograms."""
+    for at, experiment in enumerate(run.experiments):
+        count = len(experiment.points)
+        named = [index for curve in experiment.curves for index in curve.points]
+        named += [peer.point for peer in experiment.peers]
+        yield from (f"experiments.{at}: there is no point {index}" for index in named if not 0 <= index < count)
+        latencies = [point.latency_ns for point in experiment.points]
+        try:
+            for latency in latencies:
+                if latency is not None and latency.histogram:
+                    Histogram.opened(latency.histogram)
+        except ValueError as error:
+            yield f"experiments.{at}.points: a latency is {_one_line(error)}"
 
 
 _OPTIONS_1 = {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from hwdyno import foreign
+from hwdyno.foreign import Table
 from hwdyno.store.files import StoreError
-from hwdyno.words import Run
+from hwdyno.words import Run, UserError
 
 Status = Literal["valid", "degraded", "invalid", "partial", "empty"]
 """How far a Run can be trusted; ``partial`` is interrupted or killed, ``empty`` without a point."""
@@ -74,11 +75,23 @@ def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
     )
 
 
-def entry_from(text: str, path: Path) -> Entry:
-    """Parse a line of the index."""
-    plain = json.loads(text)
-    headline = tuple((str(name), float(value), str(unit)) for name, value, unit in plain["headline"])
-    return Entry(**{**plain, "headline": headline, "path": str(path)})
+def entry_from(text: str, path: Path) -> Entry | None:
+    """Parse a line of the index; none if another program wrote it."""
+    try:
+        row = Table.of(foreign.json_of(text, "it", is_ours=True), "it")
+        fields = {key: value for key, value in row.values.items() if key not in {"headline", "path"}}
+        headline = row.values.get("headline")
+        best = tuple(_best(one) for one in headline) if isinstance(headline, list) else ()
+        return Table(fields, row.name).made(Entry, headline=best, path=str(path))
+    except UserError:
+        return None
+
+
+def _best(line: object) -> tuple[str, float, str]:
+    match line:
+        case [str(name), int() | float() as value, str(unit)]:
+            return name, float(value), unit
+    raise UserError("it is no name, value and unit")
 
 
 def unreadable(path: Path, error: StoreError) -> Entry:

@@ -13,9 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from hwdyno.store.document import from_json, plain_of, word_from
+from hwdyno import foreign
+from hwdyno.store.document import plain_of, run_from, word_from
 from hwdyno.store.files import StoreError, cause, publish, write_all
-from hwdyno.words import ExperimentResult, Measurement, PeerResult, Run
+from hwdyno.words import ExperimentResult, Measurement, PeerResult, Run, UserError
 
 JOURNAL = "hwdyno.journal/1"
 
@@ -115,18 +116,18 @@ class Writer:
 def from_journal(text: bytes, path: Path) -> Run:
     """Read a journal into a valid partial Run; the last line may be incomplete."""
     lines = text.split(b"\n")
-    try:
-        head = json.loads(lines[0])
-        run = from_json(json.dumps(head["run"]), str(path)) if head["journal"] == JOURNAL else None
-    except (ValueError, KeyError, TypeError):
-        run = None
-    if run is None:
+    head = _record(lines[0])
+    if head.get("journal") != JOURNAL:
         raise StoreError(f"{path} is not a journal that this hwdyno reads: remove it")
+    try:
+        run = run_from(head.get("run"), str(path))
+    except StoreError as error:
+        raise StoreError(f"{error}: the journal cannot be read; remove it") from None
     experiments = {experiment.name: experiment for experiment in run.experiments}
     lost = 0
     for line in lines[1:-1]:
         try:
-            record = json.loads(line)
+            record = _record(line)
             if "opens" in record:
                 opened = word_from(ExperimentResult, record["opens"])
                 experiments[opened.name] = opened
@@ -147,6 +148,15 @@ def from_journal(text: bytes, path: Path) -> Run:
     if lost:
         why += f", and {lost} more could not be read"
     return replace(run, experiments=tuple(experiments.values()), interrupted=True, degraded=(*run.degraded, why))
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """A line's table; an empty one where it was torn or damaged."""
+    try:
+        record = foreign.json_of(line, "it", is_ours=True)
+    except UserError:
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def is_being_written(path: Path) -> bool:

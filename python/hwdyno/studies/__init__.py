@@ -77,6 +77,11 @@ def _every() -> tuple[Study, ...]:
     return tuple(sorted(studies, key=lambda study: study.name))
 
 
+def is_known(name: str) -> bool:
+    """Whether a study is called so."""
+    return any(study.name == name for study in _every())
+
+
 def find(name: str) -> Study:
     """Look up a study by name. Raises ``UserError``."""
     for study in _every():

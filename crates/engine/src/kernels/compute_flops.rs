@@ -1,5 +1,5 @@
 //! How many arithmetic operations a second the processors do, by operation, precision and instruction
-//! set, beside the clock at which they did them.
+//! set, with the clock at which they did them.
 
 use std::cell::RefCell;
 
@@ -24,7 +24,7 @@ const ISAS: [&str; 8] = ["auto", "scalar", "sse", "avx2", "avx512", "amx", "neon
 const SLICES: u64 = 8;
 /// Instructions a cycle this near a whole number are those of that many units.
 const WHOLE: f64 = 0.04;
-/// Slices that are remembered beside one of the chain: those of the first half minute.
+/// Slices that are recorded, each with one of the chain: those of the first half minute.
 const PAIRS: usize = 1 << 16;
 /// How long the clock is measured before and after.
 const CLOCK_NS: u64 = 2_000_000;
@@ -101,7 +101,7 @@ fn choose(parameters: &Parameters, cpus: &[u64]) -> Result<Variant, Error> {
     best.ok_or_else(|| Error::usage(format!("{operation} in {precision} has no instruction on this processor")))
 }
 
-/// One thread's arithmetic and the clocks beside it.
+/// One thread's arithmetic and the clocks around it.
 struct Share {
     turns: u64,
     operations: u64,
@@ -111,7 +111,7 @@ struct Share {
     busy_ns: u64,
     best_ns: u64,
     /// The slice before each of the chain's during the run, ns, as long as there was room.
-    beside: Vec<u32>,
+    paired_ns: Vec<u32>,
     /// Before, during, after.
     clocks: [Chain; 3],
     verdict: Verdict,
@@ -122,8 +122,8 @@ impl Share {
     fn ready(member: &Member<'_>, variant: &Variant, operands: Operands) -> Self {
         let turns = variant.turns();
         let mut proof = variant.bank(Operands::Nonzero);
-        let mut beside = vec![0_u32; PAIRS];
-        beside.clear();
+        let mut paired_ns = vec![0_u32; PAIRS];
+        paired_ns.clear();
         let mut share = Self {
             turns,
             operations: SLICES * variant.operations_of(turns),
@@ -132,13 +132,13 @@ impl Share {
             slices: 0,
             busy_ns: 0,
             best_ns: u64::MAX,
-            beside,
+            paired_ns,
             clocks: [Chain::new(PAIRS), Chain::new(PAIRS), Chain::new(PAIRS)],
             verdict: Verdict::default(),
         };
         member.wait_for_start();
         share.clocks[0].run(CLOCK_NS);
-        // A sum of zeros does not tell a turn that was left out, so the same loop is proved on other numbers first.
+        // A sum of zeros does not reveal a turn that was left out, so the same loop is proved on other numbers first.
         variant.slice(&mut proof, turns);
         share.verdict.checked += variant.accumulators;
         share.verdict.wrong += variant.wrong(&proof, &variant.expected(turns, Operands::Nonzero));
@@ -164,8 +164,8 @@ impl Share {
             self.verdict.wrong += variant.wrong(&self.bank, &self.expected);
         }
         let now = self.clocks[1].slice(|turns| variant.beat(turns));
-        if self.beside.len() < PAIRS {
-            self.beside.push(u32::try_from(ns.max(1)).unwrap_or(u32::MAX));
+        if self.paired_ns.len() < PAIRS {
+            self.paired_ns.push(u32::try_from(ns.max(1)).unwrap_or(u32::MAX));
         }
         (now, self.operations)
     }
@@ -186,12 +186,12 @@ impl Cycles {
     fn of(each: f64, shares: &[&Share]) -> Option<Self> {
         let mut pairs: Vec<_> = shares
             .iter()
-            .flat_map(|share| share.beside.iter().zip(share.clocks[1].slices()))
+            .flat_map(|share| share.paired_ns.iter().zip(share.clocks[1].slices()))
             .map(|(&ns, &chain_ns)| (f64::from(ns), f64::from(chain_ns)))
             .collect();
         let ns = median(pairs.iter().map(|pair| pair.0).collect())?;
         let chain_ns = median(pairs.iter().map(|pair| pair.1).collect())?;
-        // Where either side was cut into, their ratio says nothing; a clock or a neighbour moves it by less.
+        // Where either side was cut into, their ratio means nothing; a clock or a neighbour moves it by less.
         pairs.retain(|pair| pair.0 < 1.5 * ns && pair.1 < 1.2 * chain_ns);
         let mut ratios: Vec<_> =
             pairs.iter().map(|(ns, chain_ns)| each / ns * chain_ns / Chain::SLICE as f64).collect();

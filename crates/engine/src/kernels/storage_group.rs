@@ -16,17 +16,17 @@ use crate::storage::pace::flow::Flows;
 /// So many jobs may run at once.
 const MOST_JOBS: usize = 256;
 
-/// How one job stands to the others.
+/// Which jobs one job waits for, and which end with it.
 #[derive(Debug, Default)]
-struct Beside {
+struct Dependencies {
     /// It begins when these have ended.
     after: Vec<usize>,
     /// When it ends, so do these.
     ends: Vec<usize>,
 }
 
-impl Beside {
-    /// Takes what is not the job's own out of what was given for it, as one of `jobs`.
+impl Dependencies {
+    /// Separates them from the parameters given for the job `number` of `jobs`.
     fn take(number: usize, mut job: Value, jobs: usize) -> Result<(Self, Value), Error> {
         let mut list = |name: &str, below: usize| {
             let Some(given) = job.as_object_mut().and_then(|all| all.remove(name)) else { return Ok(Vec::new()) };
@@ -108,21 +108,21 @@ impl Kernel for StorageGroup {
         let given = given
             .into_iter()
             .enumerate()
-            .map(|(number, job)| Beside::take(number, job, jobs))
+            .map(|(number, job)| Dependencies::take(number, job, jobs))
             .collect::<Result<Vec<_>, _>>()?;
         let checked = given.iter().map(|(_, job)| Given::<StorageBlocks>::check(job)).collect::<Result<Vec<_>, _>>()?;
         let (flows, gate) = (Flows::default(), Gate::new(checked.len()));
         let answers: Vec<Mutex<Option<Result<Reading, Error>>>> = checked.iter().map(|_| Mutex::new(None)).collect();
         let one = |number: usize| {
-            let beside = &given[number].0;
-            gate.wait_for(&beside.after, stop);
+            let dependencies = &given[number].0;
+            gate.wait_for(&dependencies.after, stop);
             let job = &checked[number];
             let answer = storage_blocks::run(&job.parameters, stop, &flows, Some(&gate.cancelled[number]))
                 .map(|reading| job.name(reading));
             if answer.is_err() {
                 stop.set(); // the others would measure another load than this one
             }
-            gate.ended(number, &beside.ends);
+            gate.ended(number, &dependencies.ends);
             if let Ok(mut place) = answers[number].lock() {
                 *place = Some(answer);
             }

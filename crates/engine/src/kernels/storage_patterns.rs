@@ -140,7 +140,7 @@ impl Kernel for StoragePatterns {
             cpus: parameters.cpus.clone(),
             end_fsync: parameters.end_fsync,
             drop_cache: plain == Pattern::Read,
-            files: if fresh { beside(&path, jobs) } else { Vec::new() },
+            files: if fresh { new_files(&path, jobs) } else { Vec::new() },
             fresh,
             fault: PlannedFault::from_environment(),
             options,
@@ -158,8 +158,8 @@ impl Kernel for StoragePatterns {
     }
 }
 
-/// New names beside the data file, a thread each.
-fn beside(path: &Path, jobs: u64) -> Vec<PathBuf> {
+/// Names of new files in the data file's folder, one for each thread.
+fn new_files(path: &Path, jobs: u64) -> Vec<PathBuf> {
     let name = path.file_name().map_or_else(|| "data".into(), |name| name.to_string_lossy().into_owned());
     (0..jobs).map(|number| path.with_file_name(format!("{name}.fresh.{number}"))).collect()
 }

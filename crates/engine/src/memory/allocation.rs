@@ -21,16 +21,16 @@ pub fn fits(bytes: u64) -> Result<(), Error> {
     }
 }
 
-/// Why memory was refused, and what mends it.
+/// Why memory was refused, and the remedy.
 #[must_use]
 pub fn refused(pages: Pages, bytes: u64, error: &io::Error) -> Error {
-    let mend = match pages {
+    let remedy = match pages {
         Pages::Huge1G => {
             " (1 GiB pages must be reserved: write a number to /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages, or take pages = 2m)"
         }
         _ => "",
     };
-    Error::Machine(format!("map {} KiB of memory: {error}{mend}", bytes >> 10), error.raw_os_error())
+    Error::Machine(format!("map {} KiB of memory: {error}{remedy}", bytes >> 10), error.raw_os_error())
 }
 
 /// Writes into the reading on which pages the memory came to lie.

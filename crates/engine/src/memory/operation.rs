@@ -46,30 +46,7 @@ pub enum Primitive {
 }
 
 impl Primitive {
-    /// All of them.
-    pub const ALL: [Self; 19] = [
-        Self::Read,
-        Self::Write,
-        Self::NtWrite,
-        Self::Copy,
-        Self::Scale,
-        Self::Add,
-        Self::Triad,
-        Self::NtCopy,
-        Self::NtScale,
-        Self::NtAdd,
-        Self::NtTriad,
-        Self::Update,
-        Self::Mix21,
-        Self::Mix31,
-        Self::Mix32,
-        Self::Mix41,
-        Self::NtMix11,
-        Self::NtMix21,
-        Self::NtMix31,
-    ];
-
-    /// How many arrays beside `a` it reads.
+    /// How many arrays besides `a` it reads.
     #[must_use]
     pub fn sources(self) -> usize {
         match self {
@@ -204,11 +181,11 @@ words! {
 }
 
 words! {
-    /// In which order a loop goes through a block, and what it does beside.
+    /// In which order a loop goes through a block, and what else it does.
     pub enum Way {
         /// Line after line.
         Plain = "lines",
-        /// As well, and asks for each line 1 KiB before it is stored, so that the read that a store through
+        /// As well, and prefetches each line 1 KiB before it is stored, so that the read that a store through
         /// the caches needs does not wait for the store to leave the core.
         Ahead = "prefetched lines",
         /// Two lines of each of eight neighbouring pages in turn: a prefetcher follows one stream a page, and

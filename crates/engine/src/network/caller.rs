@@ -51,7 +51,7 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// Opens it; `address` is where the server said that its echo is.
+    /// Opens it; `address` is where the server reported its echo.
     pub fn open(echo: &Echo, address: SocketAddr, patience: Duration) -> io::Result<Self> {
         if echo.connect {
             return Ok(Self::Connect(address));
@@ -63,7 +63,7 @@ impl Caller {
         let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
         let socket = net::udp_socket(&any, &Options::default())?;
         socket.connect(address)?;
-        say_hello(&socket, patience)?;
+        send_hello(&socket, patience)?;
         Ok(Self::Udp(socket))
     }
 
@@ -95,7 +95,7 @@ impl Caller {
 }
 
 /// Says hello by UDP until it is answered.
-pub fn say_hello(socket: &UdpSocket, patience: Duration) -> io::Result<()> {
+pub fn send_hello(socket: &UdpSocket, patience: Duration) -> io::Result<()> {
     let clock = Clock::system();
     let until = clock.now() + patience.as_nanos() as u64;
     socket.set_read_timeout(Some(Duration::from_millis(250)))?;

@@ -28,7 +28,7 @@ pub struct StreamEnd {
     pub up: bool,
     /// What was counted here.
     pub here: Counts,
-    /// What TCP told here of what it sends.
+    /// TCP's figures at this end for what it sends.
     pub tcp: Option<Figures>,
     /// What ended it early, by the system's number.
     pub errno: i32,
@@ -41,7 +41,7 @@ pub struct Outcome {
     pub streams: Vec<StreamEnd>,
     /// The timed region here, s.
     pub elapsed_s: f64,
-    /// What the other end said; none if it said nothing any more.
+    /// The other end's report; none if it sent none.
     pub there: Option<Report>,
     /// CPU time of the streams' threads here, over the timed region.
     pub cpu: CpuTime,
@@ -51,7 +51,7 @@ pub struct Outcome {
     pub interval_s: f64,
     /// Bytes of each stream in each interval.
     pub stream_rows: Vec<Vec<u64>>,
-    /// Round trips, where asked for.
+    /// Round trips, where requested.
     pub trips: Option<Trips>,
     /// The congestion control here.
     pub congestion: String,
@@ -61,7 +61,7 @@ pub struct Outcome {
     pub buffers: (u64, u64),
     /// What went wrong after the start, with the system's number.
     pub faults: Vec<(String, i32)>,
-    /// It was asked to end early.
+    /// It was stopped early.
     pub interrupted: bool,
 }
 
@@ -107,11 +107,11 @@ fn attempt(
     let echo = match pings {
         None => None,
         Some(pings) => {
-            let told = control.read_json("where its echo is", 1024, Duration::from_secs(3)).map_err(|_| {
+            let echo_place = control.read_json("where its echo is", 1024, Duration::from_secs(3)).map_err(|_| {
                 let says = "does not echo: latency needs `hwdyno network server` there (iperf3 has none)";
                 Error::Machine(format!("the server at {} {says}", place(address)), None)
             })?;
-            let port = told["port"].as_u64().unwrap_or(0) as u16;
+            let port = echo_place["port"].as_u64().unwrap_or(0) as u16;
             Some((pings, SocketAddr::new(address.ip(), port)))
         }
     };
@@ -144,7 +144,7 @@ fn open(address: SocketAddr, settings: &Settings, cookie: &wire::Cookie) -> io::
     let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = net::udp_socket(&any, &settings.socket)?;
     socket.connect(address)?;
-    caller::say_hello(&socket, PATIENCE)?;
+    caller::send_hello(&socket, PATIENCE)?;
     Ok(Carrier::Udp(socket))
 }
 
@@ -298,7 +298,7 @@ impl Test<'_> {
         }
     }
 
-    /// Whether the amount that was asked for has been moved.
+    /// Whether the requested amount has been moved.
     fn is_enough(&self, course: &Course) -> bool {
         let moved = |of: fn(&Counts) -> u64| -> u64 {
             course.last.iter().zip(&course.base).map(|(last, base)| of(&last.since(base))).sum()
@@ -349,8 +349,8 @@ impl Outcome {
             }
         }
         control.send_json(&self.report(settings).to_json(None))?;
-        let told = control.read_json("its results", wire::MOST_RESULTS, PATIENCE)?;
-        let report = Report::from_json(&told, count);
+        let results = control.read_json("its results", wire::MOST_RESULTS, PATIENCE)?;
+        let report = Report::from_json(&results, count);
         // The test is over: a slip in saying goodbye loses nothing.
         if let Ok(wire::DISPLAY_RESULTS) = control.read_state("its goodbye", PATIENCE) {
             let _ = control.send_state(wire::IPERF_DONE);

@@ -11,11 +11,11 @@ use crate::network::settings::Settings;
 /// What a server knows of one test at its end, however it ended.
 #[derive(Debug, Clone, Default)]
 pub struct Course {
-    /// What the client asked for.
+    /// What the client requested.
     pub settings: Option<Settings>,
     /// What was counted here.
     pub here: Option<Report>,
-    /// What the client said.
+    /// What the client reported.
     pub there: Option<Report>,
 }
 
@@ -121,32 +121,32 @@ fn put_end(settings: &Settings, here: &Report, there: Option<&Report>, end: &mut
 
 fn figures(settings: &Settings, one: &StreamReport, sender: bool) -> Value {
     let bits_s = if one.elapsed_s > 0.0 { one.counts.bytes as f64 * 8.0 / one.elapsed_s } else { 0.0 };
-    let mut told = json!({
+    let mut fields = json!({
         "start": 0, "end": one.elapsed_s, "seconds": one.elapsed_s, "bytes": one.counts.bytes,
         "bits_per_second": bits_s, "sender": sender,
     });
     if settings.udp {
         let packets = one.counts.highest;
-        told["jitter_ms"] = json!(one.counts.jitter_ns as f64 / 1e6);
-        told["lost_packets"] = json!(one.counts.lost);
-        told["packets"] = json!(packets);
-        told["lost_percent"] = json!(if packets > 0 { 100.0 * one.counts.lost as f64 / packets as f64 } else { 0.0 });
+        fields["jitter_ms"] = json!(one.counts.jitter_ns as f64 / 1e6);
+        fields["lost_packets"] = json!(one.counts.lost);
+        fields["packets"] = json!(packets);
+        fields["lost_percent"] = json!(if packets > 0 { 100.0 * one.counts.lost as f64 / packets as f64 } else { 0.0 });
     } else if let Some(count) = one.retransmits {
-        told["retransmits"] = json!(count);
+        fields["retransmits"] = json!(count);
     }
-    told
+    fields
 }
 
 fn stream(settings: &Settings, index: usize, up: bool, sender: &StreamReport, receiver: &StreamReport) -> Value {
     let with_socket = |one: &StreamReport| {
-        let mut told = figures(settings, one, !up);
-        told["socket"] = json!(stream_id(index));
-        told
+        let mut fields = figures(settings, one, !up);
+        fields["socket"] = json!(stream_id(index));
+        fields
     };
     if settings.udp {
-        let mut told = with_socket(receiver);
-        told["out_of_order"] = json!(receiver.counts.reordered);
-        return json!({"udp": told});
+        let mut fields = with_socket(receiver);
+        fields["out_of_order"] = json!(receiver.counts.reordered);
+        return json!({"udp": fields});
     }
     let mut sent = with_socket(sender);
     if let Some(tcp) = &sender.tcp {

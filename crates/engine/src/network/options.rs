@@ -42,17 +42,17 @@ parameters! {
     }
 }
 
-/// Where a server listens; iperf3's own by default.
+/// Where a server listens; iperf3's port by default.
 pub const PORT: Integer = integer("the server's port", "", (1, 65_535), 5201);
 /// What is run before anything is counted.
 pub const RAMP_TIME: Number = number("run this long before anything is counted", "s", (0.0, 3600.0), 0.0);
 
-/// The other end: a server somewhere, or one of our own that lives as long as this.
+/// The other end: a server somewhere, or a local one that lives as long as this.
 pub struct Target {
     /// Where it listens.
     pub address: SocketAddr,
-    /// Ours.
-    _own: Option<Server>,
+    /// Keeps the local one running.
+    _local_server: Option<Server>,
 }
 
 impl Target {
@@ -60,12 +60,12 @@ impl Target {
     pub fn of(test: &TestParameters) -> Result<Self, Error> {
         if !test.server.is_empty() {
             let address = reach::resolve(&test.server, test.port)?;
-            return Ok(Self { address, _own: None });
+            return Ok(Self { address, _local_server: None });
         }
         let bind = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-        let own = Server::start(&Serving { parallel_clients: true, ..Serving::at(bind) })
+        let server = Server::start(&Serving { parallel_clients: true, ..Serving::at(bind) })
             .map_err(|error| Error::machine("start a server on loopback", &error))?;
-        Ok(Self { address: own.address(), _own: Some(own) })
+        Ok(Self { address: server.address(), _local_server: Some(server) })
     }
 
     /// Whether no wire is on the way.

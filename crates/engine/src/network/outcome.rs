@@ -38,7 +38,7 @@ fn note(code: &str, says: impl Into<String>) -> Note {
     Note { code: code.into(), says: says.into() }
 }
 
-/// Makes the reading; `loopback` says that no wire was on the way.
+/// Makes the reading; `loopback` means that no wire was on the way.
 #[must_use]
 pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Reading {
     let mut reading = Reading {
@@ -48,7 +48,7 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
         interrupted: outcome.interrupted,
         ..Reading::default()
     };
-    // The receiver's clock counts: what it received lasted as long as it says.
+    // The receiver's clock counts: what it received lasted as long as it reports.
     if let Some(there) = outcome.there.as_ref().filter(|there| settings.up && !settings.down && there.elapsed_s > 0.0) {
         reading.elapsed_s = there.elapsed_s;
     }
@@ -161,9 +161,9 @@ fn details(
     loopback: bool,
     elapsed_s: f64,
 ) -> Map<String, Value> {
-    let mut told = Map::new();
+    let mut details = Map::new();
     let mut put = |name: &str, value: Value| {
-        told.insert(name.into(), value);
+        details.insert(name.into(), value);
     };
     let received: u64 = ways.iter().map(|way| way.received.bytes).sum();
     let sent: u64 = ways.iter().map(|way| way.sent.bytes).sum();
@@ -195,7 +195,7 @@ fn details(
         tcp_details(settings, outcome, ways, &mut put);
     }
     put("intervals_bytes", json!(outcome.stream_rows));
-    told
+    details
 }
 
 fn datagram_details(settings: &Settings, ways: &[Direction; 2], elapsed_s: f64, put: &mut impl FnMut(&str, Value)) {
@@ -242,13 +242,13 @@ fn tcp_details(settings: &Settings, outcome: &Outcome, ways: &[Direction; 2], pu
     );
 }
 
-/// What TCP told at the sending ends, over all streams: means over streams, and the worst of each.
-fn sender_details(senders: &[Figures], ways: &[Direction; 2], told: &mut Map<String, Value>) {
+/// TCP's figures at the sending ends, over all streams: means over streams, and the worst of each.
+fn sender_details(senders: &[Figures], ways: &[Direction; 2], details: &mut Map<String, Value>) {
     if senders.is_empty() {
         return;
     }
     let mut put = |name: &str, value: Value| {
-        told.insert(name.into(), value);
+        details.insert(name.into(), value);
     };
     let count = senders.len() as f64;
     let mean = |of: &dyn Fn(&Figures) -> f64| senders.iter().map(of).sum::<f64>() / count;

@@ -22,7 +22,7 @@ pub struct Pinging {
     pub message: usize,
     /// How many are under way at once.
     pub in_flight: usize,
-    /// Echoes asked for a second; 0 for the next as soon as one is back.
+    /// Echo requests sent a second; 0 for the next as soon as one is back.
     pub rate: f64,
     /// Length of the timed region, s.
     pub runtime_s: f64,
@@ -35,7 +35,7 @@ pub struct Pinging {
 pub struct Echoes {
     /// Round trips, ns.
     pub round_trip: Histogram,
-    /// Echoes asked for.
+    /// Echo requests sent.
     pub sent: u64,
     /// Those that never came.
     pub lost: u64,
@@ -47,7 +47,7 @@ pub struct Echoes {
     pub cpu: CpuTime,
     /// What ended it early.
     pub fault: Option<io::Error>,
-    /// It was asked to end early.
+    /// It was stopped early.
     pub interrupted: bool,
     /// The socket took a privilege.
     pub raw: bool,
@@ -63,7 +63,7 @@ pub fn run(address: IpAddr, pinging: &Pinging, interval_s: f64, stop: &Stop) -> 
     let socket = EchoSocket::open(address, LOOK, &outgoing[HEADER_BYTES..])?;
     echoes.raw = socket.is_raw();
     let mut incoming = vec![0; EchoSocket::room(pinging.message)];
-    // Each place holds when its echo was asked for, and by which number.
+    // Each place holds when its echo request was sent, and its number.
     let mut places = vec![(0_u64, 0_u16, false); pinging.in_flight];
     let mut free: Vec<usize> = (0..pinging.in_flight).rev().collect();
     let mut number = 0_u16;
@@ -96,10 +96,10 @@ pub fn run(address: IpAddr, pinging: &Pinging, interval_s: f64, stop: &Stop) -> 
         }
         while !free.is_empty() && now >= next_due {
             let place = free.pop().unwrap_or(0);
-            // The place is told by the number's remainder, so that an answer finds it at once.
+            // The place is the number's remainder, so that an answer finds it at once.
             number = next_number(number, place, pinging.in_flight);
             places[place] = (clock.now(), number, true);
-            if let Err(error) = socket.ask(&mut outgoing, number) {
+            if let Err(error) = socket.send(&mut outgoing, number) {
                 if !passing(&error) {
                     echoes.fault = Some(error);
                     break;
@@ -118,9 +118,9 @@ pub fn run(address: IpAddr, pinging: &Pinging, interval_s: f64, stop: &Stop) -> 
         match socket.answer(&mut incoming) {
             Ok(Some((answered, _))) => {
                 let place = usize::from(answered) % pinging.in_flight;
-                let (asked, expected, waits) = places[place];
+                let (sent_ns, expected, waits) = places[place];
                 if waits && expected == answered {
-                    echoes.round_trip.record(clock.now() - asked);
+                    echoes.round_trip.record(clock.now() - sent_ns);
                     row_count += 1;
                     places[place].2 = false;
                     free.push(place);

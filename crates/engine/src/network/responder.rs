@@ -16,7 +16,7 @@ use crate::sys::net::{self, Options};
 /// A server holds at most this many echo connections of a test.
 const MOST_CONNECTIONS: usize = 64;
 
-/// The server's end of the echo: bound beside the test's port, for one client's address alone.
+/// The server's end of the echo: bound next to the test's port, for one client's address alone.
 pub enum Responder {
     /// TCP.
     Tcp(TcpListener),
@@ -26,8 +26,8 @@ pub enum Responder {
 
 impl Responder {
     /// Binds a port of the system's choice on the address that the client reached us by.
-    pub fn bind(echo: &Echo, own: IpAddr) -> io::Result<(Self, u16)> {
-        let any_port = SocketAddr::new(own, 0);
+    pub fn bind(echo: &Echo, local: IpAddr) -> io::Result<(Self, u16)> {
+        let any_port = SocketAddr::new(local, 0);
         if echo.udp {
             let socket = net::udp_socket(&any_port, &Options::default())?;
             let port = socket.local_addr()?.port();

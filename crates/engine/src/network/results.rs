@@ -1,4 +1,4 @@
-//! The results that both ends of a test exchange, as iperf3 has them, with our own figures beside.
+//! The results that both ends of a test exchange, as iperf3 has them, with our figures added.
 
 use serde_json::{json, Map, Value};
 
@@ -15,7 +15,7 @@ pub fn stream_id(index: usize) -> u64 {
     }
 }
 
-/// What one end says of one stream.
+/// What one end reports of one stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StreamReport {
     /// What was counted in the timed region.
@@ -26,11 +26,11 @@ pub struct StreamReport {
     pub retransmits: Option<u64>,
     /// Length of the timed region at that end, s.
     pub elapsed_s: f64,
-    /// What TCP told at that end of what it sends.
+    /// TCP's figures at that end for what it sends.
     pub tcp: Option<Figures>,
 }
 
-/// What one end says of a test.
+/// What one end reports of a test.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// In the order of opening; none for a stream that it did not mention.
@@ -74,43 +74,43 @@ impl Report {
                         "operations": report.counts.operations,
                         "reordered": report.counts.reordered,
                         "duplicates": report.counts.duplicates,
-                        "tcp": report.tcp.map(|tcp| tcp.to_json()),
+                        "tcp": report.tcp.map(Figures::to_json),
                     },
                 })
             })
             .collect();
-        let mut told = Map::new();
-        told.insert("cpu_util_total".into(), json!(percent(self.cpu_s.0 + self.cpu_s.1)));
-        told.insert("cpu_util_user".into(), json!(percent(self.cpu_s.0)));
-        told.insert("cpu_util_system".into(), json!(percent(self.cpu_s.1)));
-        told.insert("sender_has_retransmits".into(), json!(if self.has_retransmits { 1 } else { -1 }));
+        let mut fields = Map::new();
+        fields.insert("cpu_util_total".into(), json!(percent(self.cpu_s.0 + self.cpu_s.1)));
+        fields.insert("cpu_util_user".into(), json!(percent(self.cpu_s.0)));
+        fields.insert("cpu_util_system".into(), json!(percent(self.cpu_s.1)));
+        fields.insert("sender_has_retransmits".into(), json!(if self.has_retransmits { 1 } else { -1 }));
         if !self.congestion.is_empty() {
-            told.insert("congestion_used".into(), json!(self.congestion));
+            fields.insert("congestion_used".into(), json!(self.congestion));
         }
-        told.insert("streams".into(), Value::Array(streams));
+        fields.insert("streams".into(), Value::Array(streams));
         if let Some(output) = output {
-            told.insert("server_output_text".into(), json!(output));
+            fields.insert("server_output_text".into(), json!(output));
         }
-        told.insert("hwdyno".into(), json!({"cpu_user_s": self.cpu_s.0, "cpu_system_s": self.cpu_s.1}));
-        Value::Object(told)
+        fields.insert("hwdyno".into(), json!({"cpu_user_s": self.cpu_s.0, "cpu_system_s": self.cpu_s.1}));
+        Value::Object(fields)
     }
 
-    /// What the other end says of a test of `count` streams; what it leaves out is absent, nonsense is 0.
+    /// What the other end reports of a test of `count` streams; what it leaves out is absent, nonsense is 0.
     #[must_use]
-    pub fn from_json(told: &Value, count: usize) -> Self {
+    pub fn from_json(fields: &Value, count: usize) -> Self {
         let number = |value: &Value, name: &str| {
             value.get(name).and_then(Value::as_f64).filter(|n| n.is_finite()).unwrap_or(0.0).max(0.0)
         };
         let empty = Vec::new();
-        let said = told.get("streams").and_then(Value::as_array).unwrap_or(&empty);
+        let stream_list = fields.get("streams").and_then(Value::as_array).unwrap_or(&empty);
         let mut elapsed_s: f64 = 0.0;
         let streams: Vec<_> = (0..count)
             .map(|index| {
                 let id = stream_id(index);
-                let stream = said.iter().find(|stream| stream.get("id").and_then(Value::as_u64) == Some(id))?;
+                let stream = stream_list.iter().find(|stream| stream.get("id").and_then(Value::as_u64) == Some(id))?;
                 let whole = |name: &str| number(stream, name) as u64;
-                let own = stream.get("hwdyno");
-                let of_own = |name: &str| own.map(|own| number(own, name) as u64);
+                let extension = stream.get("hwdyno");
+                let extension_of = |name: &str| extension.map(|extension| number(extension, name) as u64);
                 let packets = whole("packets").saturating_sub(whole("omitted_packets"));
                 let lost = whole("errors").saturating_sub(whole("omitted_errors"));
                 let lasted = (number(stream, "end_time") - number(stream, "start_time")).max(0.0);
@@ -118,29 +118,29 @@ impl Report {
                 Some(StreamReport {
                     counts: Counts {
                         bytes: whole("bytes"),
-                        operations: of_own("operations").unwrap_or(packets.saturating_sub(lost)),
+                        operations: extension_of("operations").unwrap_or(packets.saturating_sub(lost)),
                         highest: packets,
                         lost,
-                        reordered: of_own("reordered").unwrap_or(0),
-                        duplicates: of_own("duplicates").unwrap_or(0),
+                        reordered: extension_of("reordered").unwrap_or(0),
+                        duplicates: extension_of("duplicates").unwrap_or(0),
                         jitter_ns: (number(stream, "jitter") * 1e9) as u64,
                     },
                     omitted: Counts::default(),
                     retransmits: stream.get("retransmits").and_then(Value::as_u64),
                     elapsed_s: lasted,
-                    tcp: own.and_then(|own| own.get("tcp")).and_then(Figures::from_json),
+                    tcp: extension.and_then(|extension| extension.get("tcp")).and_then(Figures::from_json),
                 })
             })
             .collect();
-        let own = told.get("hwdyno");
+        let extension = fields.get("hwdyno");
         let cpu = |name: &str, share: &str| {
-            own.map_or_else(|| number(told, share) / 100.0 * elapsed_s, |own| number(own, name))
+            extension.map_or_else(|| number(fields, share) / 100.0 * elapsed_s, |extension| number(extension, name))
         };
         Self {
             cpu_s: (cpu("cpu_user_s", "cpu_util_user"), cpu("cpu_system_s", "cpu_util_system")),
-            congestion: told.get("congestion_used").and_then(Value::as_str).unwrap_or("").chars().take(15).collect(),
-            has_retransmits: told.get("sender_has_retransmits").and_then(Value::as_i64).is_some_and(|n| n > 0),
-            ours: own.is_some(),
+            congestion: fields.get("congestion_used").and_then(Value::as_str).unwrap_or("").chars().take(15).collect(),
+            has_retransmits: fields.get("sender_has_retransmits").and_then(Value::as_i64).is_some_and(|n| n > 0),
+            ours: extension.is_some(),
             elapsed_s,
             streams,
         }

@@ -11,15 +11,15 @@ use crate::survey::tree::Tree;
 
 const NET: &str = "/sys/class/net";
 
-/// Whether packets to `address` never leave this machine: a loopback address, or one of its own.
+/// Whether packets to `address` never leave this machine: a loopback address, or one of its addresses.
 #[must_use]
 pub fn stays_here(address: IpAddr) -> bool {
     let address = address.to_canonical();
-    address.is_loopback() || own_address(address) == Some(address)
+    address.is_loopback() || source_address(address) == Some(address)
 }
 
-/// The address of ours that packets to `address` are sent from; connecting a datagram socket sends nothing.
-fn own_address(address: IpAddr) -> Option<IpAddr> {
+/// The local address that packets to `address` are sent from; connecting a datagram socket sends nothing.
+fn source_address(address: IpAddr) -> Option<IpAddr> {
     let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let socket = UdpSocket::bind(any).ok()?;
     socket.connect((address, 9)).ok()?;
@@ -52,7 +52,7 @@ pub fn describe(address: IpAddr, details: &mut Map<String, Value>) {
 }
 
 /// Payload that one core copies a second, from one buffer of a few MiB to another: measured once a process, because it
-/// is loopback's only limit beside the processor's work for each segment. A copy reads and writes each byte, so it is
+/// is loopback's only limit besides the processor's work for each segment. A copy reads and writes each byte, so it is
 /// half of what `memory_bandwidth` counts.
 fn copy_bytes_s() -> Option<f64> {
     static COPY: OnceLock<Option<f64>> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! One test as the server runs it: every state has a deadline, and nothing that a client says is trusted.
+//! One test as the server runs it: every state has a deadline, and nothing that a client sends is trusted.
 
 use std::fmt::Write;
 use std::io;
@@ -24,7 +24,7 @@ use crate::sys::net;
 
 /// For each thing that a client has to send.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A client may take this much longer than it said.
+/// A client may take this much longer than it announced.
 const GRACE_S: f64 = 30.0;
 /// A client that ends by bytes may take this long.
 const LONGEST_BY_BYTES_S: f64 = 3600.0;
@@ -38,7 +38,7 @@ pub struct Place<'a> {
     /// The client.
     pub client: IpAddr,
     /// The address that the client reached us by.
-    pub own: IpAddr,
+    pub local: IpAddr,
     /// Its streams, as they are accepted.
     pub streams: Receiver<TcpStream>,
     /// Held while datagram streams are opened: they all knock at one port.
@@ -84,8 +84,8 @@ fn ended(says: &str) -> io::Error {
 pub fn serve(control: TcpStream, place: &Place<'_>, course: &mut Course) -> io::Result<u64> {
     let mut control = Control::new(control, place.stop.clone())?;
     control.send_state(wire::PARAM_EXCHANGE)?;
-    let told = control.read_json("its parameters", wire::MOST_PARAMETERS, PATIENCE)?;
-    let settings = match Settings::from_parameters(&told) {
+    let parameters = control.read_json("its parameters", wire::MOST_PARAMETERS, PATIENCE)?;
+    let settings = match Settings::from_parameters(&parameters) {
         Ok(settings) => settings,
         Err(says) => {
             refuse(&mut control, 0)?;
@@ -97,11 +97,11 @@ pub fn serve(control: TcpStream, place: &Place<'_>, course: &mut Course) -> io::
         refuse(&mut control, libc::ENOMEM)?;
         return Err(ended("all tests together would need more memory than this server gives"));
     };
-    // Datagrams are expected only while the client that asked for them opens its streams.
+    // Datagrams are expected only while the client that requested them opens its streams.
     let guard = if settings.udp { Some(enter(place)?) } else { None };
     let listener = if settings.udp { Some(net::udp_socket(&place.bound, &settings.socket)?) } else { None };
     let echo = match settings.echo {
-        Some(echo) => Some((echo, Responder::bind(&echo, place.own)?)),
+        Some(echo) => Some((echo, Responder::bind(&echo, place.local)?)),
         None => None,
     };
     control.send_state(wire::CREATE_STREAMS)?;
@@ -127,13 +127,13 @@ pub fn serve(control: TcpStream, place: &Place<'_>, course: &mut Course) -> io::
     course.here = Some(report.clone());
     finished?;
     control.send_state(wire::EXCHANGE_RESULTS)?;
-    let said = control.read_json("its results", wire::MOST_RESULTS, PATIENCE)?;
-    course.there = Some(Report::from_json(&said, opened.len()));
+    let results = control.read_json("its results", wire::MOST_RESULTS, PATIENCE)?;
+    course.there = Some(Report::from_json(&results, opened.len()));
     let output = settings.wants_output.then(|| output_of(&settings, &report));
     control.send_json(&report.to_json(output))?;
     place.leaving.store(true, Ordering::Release);
     control.send_state(wire::DISPLAY_RESULTS)?;
-    // It is gone or says that it is done: both are an end.
+    // It is gone or reports that it is done: both are an end.
     let _ = control.read_state("its goodbye", PATIENCE);
     Ok(report.streams.iter().flatten().map(|stream| stream.counts.bytes).sum())
 }
@@ -160,7 +160,7 @@ fn enter<'a>(place: &Place<'a>) -> io::Result<MutexGuard<'a, ()>> {
     }
 }
 
-/// A client that opens its streams says nothing at its control connection but that it gives up.
+/// A client that opens its streams sends nothing on its control connection but that it gives up.
 fn still_there(control: &mut Control) -> io::Result<()> {
     match control.poll_state(Duration::ZERO)? {
         None => Ok(()),

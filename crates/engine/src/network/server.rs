@@ -31,7 +31,7 @@ const MOST_TESTS: usize = 16;
 pub struct Serving {
     /// Where to listen; port 0 lets the system choose.
     pub bind: SocketAddr,
-    /// Several clients at once; otherwise others are told that it is busy.
+    /// Several clients at once; otherwise the others get the answer that it is busy.
     pub parallel_clients: bool,
     /// End after the first test.
     pub once: bool,
@@ -56,7 +56,7 @@ pub struct Served {
     pub tests: AtomicU64,
     /// Tests that failed, whoever's fault it was.
     pub failed: AtomicU64,
-    /// Clients that were told that the server is busy.
+    /// Clients that got the answer that the server is busy.
     pub refused: AtomicU64,
     /// Bytes moved by tests that came to their end.
     pub bytes: AtomicU64,
@@ -71,7 +71,7 @@ impl Served {
     }
 }
 
-/// A server that runs on a thread of its own until it is dropped.
+/// A server that runs on a separate thread until it is dropped.
 pub struct Server {
     address: SocketAddr,
     stop: Stop,
@@ -119,7 +119,7 @@ impl Server {
         &self.served
     }
 
-    /// Whether it ended by itself (after one test, where that was asked for).
+    /// Whether it ended by itself (after one test, where that was requested).
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
@@ -260,16 +260,16 @@ impl Acceptor {
         let cookie = one.cookie;
         let forget = Forget { tests, running, cookie };
         let body = move || {
-            let own = one.stream.local_addr().map_or(bound.ip(), |address| address.ip().to_canonical());
+            let local = one.stream.local_addr().map_or(bound.ip(), |address| address.ip().to_canonical());
             let (door, stop, memory, leaving) = (&*door, &stop, &*memory, &*leaving);
-            let place = Place { bound, client, own, streams, door, stop, memory, leaving, silence };
+            let place = Place { bound, client, local, streams, door, stop, memory, leaving, silence };
             let mut course = Course::default();
             let ended = serve(one.stream, &place, &mut course);
             if let Some(log) = log.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
                 let error = ended.as_ref().err().map(ToString::to_string);
-                let told = document(&course, place.client, &readable(&cookie), error.as_deref());
+                let result = document(&course, place.client, &readable(&cookie), error.as_deref());
                 // A log that cannot be written (a full disk) must not end the serving.
-                let _ = writeln!(log, "{told:#}");
+                let _ = writeln!(log, "{result:#}");
             }
             match ended {
                 Ok(bytes) => {

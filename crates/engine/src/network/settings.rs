@@ -1,4 +1,4 @@
-//! What a test does, as iperf3's parameters say it: made by our client, and read without trust by our server.
+//! What a test does, as iperf3's parameters describe it: made by our client, and read without trust by our server.
 
 use serde_json::{json, Map, Value};
 
@@ -19,7 +19,7 @@ const LONGEST_S: f64 = 86_400.0;
 pub const HEADER_BYTES: usize = 16;
 
 words! {
-    /// How datagrams are handed to the kernel.
+    /// How datagrams are passed to the kernel.
     pub enum Handing {
         /// Many a call (`sendmmsg`, `recvmmsg`).
         Batched = "batched",
@@ -30,7 +30,7 @@ words! {
     }
 }
 
-/// Round trips beside the streams, or instead of them; only our own server knows them.
+/// Round trips along with the streams, or instead of them; only our server knows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Echo {
     /// By UDP instead of TCP.
@@ -56,7 +56,7 @@ pub struct Settings {
     pub up: bool,
     /// From server to client.
     pub down: bool,
-    /// Bytes handed over at a time; of a datagram with UDP.
+    /// Bytes passed to the kernel at a time; of a datagram with UDP.
     pub block: usize,
     /// Rate of each stream, bit/s; 0 for as fast as it goes.
     pub rate_bits_s: u64,
@@ -121,14 +121,14 @@ impl Settings {
     /// Memory that a server needs for the streams of this test, at most: blocks, batches and socket buffers, bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        /// What a socket's two buffers may hold unless another size is set (the kernel's own limits bound the rest).
+        /// What a socket's two buffers may hold unless another size is set (the kernel's limits bound the rest).
         const SOCKET_BYTES: usize = 512 << 10;
-        let own = if self.udp {
+        let buffer_bytes = if self.udp {
             32 * self.block.max(2048) + LARGEST_DATAGRAM * 4
         } else {
             self.block + self.block.max(TAKEN_BYTES)
         };
-        self.total() * (own + SOCKET_BYTES)
+        self.total() * (buffer_bytes + SOCKET_BYTES)
     }
 
     /// How many streams there are over all directions.
@@ -152,7 +152,7 @@ impl Settings {
         }
     }
 
-    /// As a client's parameters. Real seconds stand in `hwdyno` for our own server: iperf3 takes whole ones.
+    /// As a client's parameters. Real seconds stand in `hwdyno` for our server: iperf3 takes whole ones.
     #[must_use]
     pub fn to_parameters(&self) -> Value {
         let mut fields = Map::new();
@@ -186,22 +186,22 @@ impl Settings {
         given("skip_rx_copy", self.skip_rx_copy, json!(1));
         given("udp_counters_64bit", self.udp && self.counters_64, json!(1));
         given("get_server_output", self.wants_output, json!(1));
-        let mut own = Map::new();
-        own.insert("runtime_s".into(), json!(self.runtime_s));
-        own.insert("omit_s".into(), json!(self.omit_s));
-        own.insert("segmented".into(), json!(self.handing == Handing::Segmented));
-        own.insert("plain".into(), json!(self.handing == Handing::Plain));
+        let mut extension = Map::new();
+        extension.insert("runtime_s".into(), json!(self.runtime_s));
+        extension.insert("omit_s".into(), json!(self.omit_s));
+        extension.insert("segmented".into(), json!(self.handing == Handing::Segmented));
+        extension.insert("plain".into(), json!(self.handing == Handing::Plain));
         if let Some(echo) = self.echo {
-            own.insert(
+            extension.insert(
                 "echo".into(),
                 json!({"udp": echo.udp, "connect": echo.connect, "spin": echo.spin, "message": echo.message}),
             );
         }
-        fields.insert("hwdyno".into(), Value::Object(own));
+        fields.insert("hwdyno".into(), Value::Object(extension));
         Value::Object(fields)
     }
 
-    /// From a client's parameters, each within a server's limits; the error says what is wrong.
+    /// From a client's parameters, each within a server's limits; the error names what is wrong.
     pub fn from_parameters(fields: &Value) -> Result<Self, String> {
         let number = |name: &str| fields.get(name).and_then(Value::as_f64).filter(|n| n.is_finite()).unwrap_or(0.0);
         let whole = |name: &str| number(name).max(0.0) as u64;
@@ -210,8 +210,8 @@ impl Settings {
             return Err("SCTP is not served".into());
         }
         let udp = flag("udp");
-        let own = fields.get("hwdyno");
-        let echo = own.and_then(|own| own.get("echo")).map(|echo| Echo {
+        let extension = fields.get("hwdyno");
+        let echo = extension.and_then(|extension| extension.get("echo")).map(|echo| Echo {
             udp: echo["udp"].as_bool().unwrap_or(false),
             connect: echo["connect"].as_bool().unwrap_or(false),
             spin: echo["spin"].as_bool().unwrap_or(false),
@@ -234,9 +234,13 @@ impl Settings {
             block => block,
         };
         let seconds = |name: &str, whole: f64| {
-            own.and_then(|own| own.get(name)).and_then(Value::as_f64).unwrap_or(whole).clamp(0.0, LONGEST_S)
+            extension
+                .and_then(|extension| extension.get(name))
+                .and_then(Value::as_f64)
+                .unwrap_or(whole)
+                .clamp(0.0, LONGEST_S)
         };
-        let switched_on = |name: &str| own.is_some_and(|own| own[name].as_bool() == Some(true));
+        let switched_on = |name: &str| extension.is_some_and(|extension| extension[name].as_bool() == Some(true));
         let congestion = fields.get("congestion").and_then(Value::as_str).unwrap_or("");
         Ok(Self {
             udp,

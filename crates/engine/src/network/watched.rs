@@ -1,4 +1,4 @@
-//! What TCP tells of a sending stream while it runs, at whichever end it is, and how that goes over the wire.
+//! What TCP reports of a sending stream while it runs, at whichever end it is, and how that goes over the wire.
 
 use serde_json::{json, Value};
 
@@ -23,7 +23,7 @@ impl Watched {
         self.looks > 0
     }
 
-    /// Takes one look; nothing, where the socket tells nothing any more.
+    /// Takes one look; nothing, where the socket reports nothing any more.
     pub fn look(&mut self, info: Option<TcpInfo>) {
         let Some(info) = info else {
             self.looks += 1;
@@ -104,7 +104,7 @@ pub struct Figures {
 impl Figures {
     /// As it goes over the wire.
     #[must_use]
-    pub fn to_json(&self) -> Value {
+    pub fn to_json(self) -> Value {
         json!({
             "retransmits": self.retransmits, "acked_bytes": self.acked_bytes,
             "cwnd_mean_bytes": self.cwnd_mean_bytes, "cwnd_max_bytes": self.cwnd_max_bytes,
@@ -116,12 +116,12 @@ impl Figures {
         })
     }
 
-    /// What the other end said; none where it said nothing, and nonsense is 0.
+    /// Reads what the other end sent; none where it sent nothing, and nonsense is 0.
     #[must_use]
-    pub fn from_json(told: &Value) -> Option<Self> {
-        told.as_object()?;
+    pub fn from_json(fields: &Value) -> Option<Self> {
+        fields.as_object()?;
         let number =
-            |name: &str| told.get(name).and_then(Value::as_f64).filter(|n| n.is_finite()).unwrap_or(0.0).max(0.0);
+            |name: &str| fields.get(name).and_then(Value::as_f64).filter(|n| n.is_finite()).unwrap_or(0.0).max(0.0);
         let whole = |name: &str| number(name) as u64;
         Some(Self {
             retransmits: whole("retransmits"),

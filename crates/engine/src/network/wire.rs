@@ -42,7 +42,7 @@ pub const COOKIE_BYTES: usize = 37;
 pub const MOST_PARAMETERS: usize = 8 << 10;
 /// Results are at most this long; a server's may hold its whole output.
 pub const MOST_RESULTS: usize = 4 << 20;
-/// What the client of a UDP stream says first (its `UDP_CONNECT_MSG`).
+/// What the client of a UDP stream sends first (its `UDP_CONNECT_MSG`).
 pub const HELLO: &[u8; 4] = b"9876";
 /// What the server answers (its `UDP_CONNECT_REPLY`).
 pub const WELCOME: &[u8; 4] = b"6789";
@@ -150,7 +150,7 @@ impl Control {
         self.stream.write_all(&framed)
     }
 
-    /// Reads JSON of at most `most` bytes; what it says is not trusted.
+    /// Reads JSON of at most `most` bytes; its content is not trusted.
     pub fn read_json(&mut self, waited_for: &str, most: usize, patience: Duration) -> io::Result<Value> {
         let until = Instant::now() + patience;
         let mut length = [0; 4];
@@ -181,9 +181,9 @@ impl Control {
             bytes.copy_from_slice(&numbers[at..at + 4]);
             i32::from_be_bytes(bytes)
         };
-        let (own, errno) = (number(0), number(4));
+        let (code, errno) = (number(0), number(4));
         let cause = if errno > 0 { format!(": {}", io::Error::from_raw_os_error(errno)) } else { String::new() };
-        format!("the server reported its error {own}{cause}")
+        format!("the server reported its error {code}{cause}")
     }
 }
 

@@ -255,7 +255,7 @@ fn caches(survey: &Survey, online: &[u64]) -> Value {
         }
     }
     if found.is_empty() {
-        survey.unknown.say("cpu.caches", "/sys/devices/system/cpu/*/cache is missing: the kernel was told of none");
+        survey.unknown.note("cpu.caches", "/sys/devices/system/cpu/*/cache is missing: the kernel was told of none");
         return Value::Null;
     }
     let caches = found.into_iter().map(|((level, kind, size), shares)| {

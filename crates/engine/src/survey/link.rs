@@ -59,7 +59,7 @@ impl Pcie {
             "64" | "64.0" => (6, 64_000_000_000),
             _ => return None,
         };
-        // a link that is down says 0 lanes, and a lost device 63 or 255
+        // a link that is down reports 0 lanes, and a lost device 63 or 255
         (1..=32).contains(&lanes).then_some(Self { generation, lanes, lane_bits_s })
     }
 
@@ -85,7 +85,7 @@ pub fn of_disk(survey: &Survey, kind: &str, path: &str, at: &str) -> Value {
         _ => (None, "no link is known for this kind of device"),
     };
     found.unwrap_or_else(|| {
-        survey.unknown.say(&format!("{at}.link.bits_s"), why);
+        survey.unknown.note(&format!("{at}.link.bits_s"), why);
         plain("none", None, None, None, None)
     })
 }
@@ -101,7 +101,7 @@ pub fn of_server(survey: &Survey, address: Option<&str>, at: &str) -> Value {
             (None, Some(address)) => format!("no route to {address} stands in /proc/net"),
             (None, None) => "the mount does not state its server's address".into(),
         };
-        survey.unknown.say(&format!("{at}.link.bits_s"), &why);
+        survey.unknown.note(&format!("{at}.link.bits_s"), &why);
     }
     let mut link = plain("network", None, None, bits_s, bits_s);
     link["nic"] = json!(nic);

@@ -11,7 +11,7 @@ use super::scan::Survey;
 pub fn survey(survey: &Survey) -> Value {
     let names = survey.tree.list(NET);
     if names.is_empty() {
-        survey.unknown.say("nics", "/sys/class/net is missing or empty");
+        survey.unknown.note("nics", "/sys/class/net is missing or empty");
         return Value::Null;
     }
     let names = names.iter().filter(|name| survey.tree.exists(&format!("{NET}/{name}/mtu")));

@@ -38,7 +38,7 @@ impl Unknown {
         if let Some(value) = value {
             return value.into();
         }
-        self.say(at, why);
+        self.note(at, why);
         Value::Null
     }
 
@@ -55,7 +55,7 @@ impl Unknown {
     }
 
     /// Notes why something is not known.
-    pub fn say(&self, at: &str, why: &str) {
+    pub fn note(&self, at: &str, why: &str) {
         self.0.borrow_mut().insert(at.to_string(), why.to_string());
     }
 }

@@ -1,7 +1,7 @@
 //! The storage behind a path, followed through mount, partition, LVM, RAID, loop and overlay down to the disks.
 //!
 //! `chain` lists what was passed on the way down. Each element's `on` names what lies directly below
-//! it (elements or disks), and a RAID's `level` says how it spreads over them.
+//! it (elements or disks), and a RAID's `level` names how it spreads over them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -69,9 +69,10 @@ pub fn survey(survey: &Survey, path: Option<&str>) -> Value {
     if disks.is_empty() {
         let known = survey.unknown.reason("storage.disks");
         if known.is_none() {
-            survey
-                .unknown
-                .say("storage.disks", "no disk was found below the path: its filesystem names no block device in /sys");
+            survey.unknown.note(
+                "storage.disks",
+                "no disk was found below the path: its filesystem names no block device in /sys",
+            );
         }
     }
     let room = tree.is_live().then(|| crate::sys::filesystem::size_and_free_bytes(Path::new(&path))).flatten();
@@ -99,14 +100,14 @@ fn located(survey: &Survey, path: Option<&str>) -> String {
     if !survey.tree.is_live() {
         return path.unwrap_or("/").to_string();
     }
-    let asked = PathBuf::from(path.unwrap_or("."));
-    let absolute = std::path::absolute(&asked).unwrap_or(asked);
+    let given = PathBuf::from(path.unwrap_or("."));
+    let absolute = std::path::absolute(&given).unwrap_or(given);
     let existing =
         absolute.ancestors().find_map(|path| path.canonicalize().ok().map(|real| (path.to_path_buf(), real)));
     let (found, real) = existing.unwrap_or_else(|| (PathBuf::from("/"), PathBuf::from("/")));
     if found != absolute {
         let says = format!("{} does not exist; {} is described", absolute.display(), found.display());
-        survey.unknown.say("storage.path", &says);
+        survey.unknown.note("storage.path", &says);
     }
     real.to_string_lossy().into_owned()
 }
@@ -250,20 +251,20 @@ impl Walk<'_> {
         vec![mount.point.clone()]
     }
 
-    /// The disk behind the files that the container's engine mounts from beside its layers.
+    /// The disk behind the files that the container's engine mounts from outside of its layers.
     fn engines_disk(&mut self, at: usize, depth: usize) -> Vec<String> {
-        let beside =
+        let mount =
             self.mounts.iter().find(|mount| OF_THE_ENGINE.contains(&mount.point.as_str()) && mount.has_device());
-        let Some(beside) = beside.cloned() else {
+        let Some(mount) = mount.cloned() else {
             self.give_up("the overlay's upper directory lies outside this container");
             return Vec::new();
         };
         if let Some(element) = self.chain.get_mut(at) {
             let detail = element["detail"].as_str().unwrap_or("").to_string();
             element["detail"] =
-                json!(format!("{detail}; outside this container, taken to be on the disk of {}", beside.point));
+                json!(format!("{detail}; outside this container, taken to be on the disk of {}", mount.point));
         }
-        self.devices(&beside, depth + 1)
+        self.devices(&mount, depth + 1)
     }
 
     /// A filesystem that a server keeps stands as a disk whose link is the network.
@@ -282,7 +283,7 @@ impl Walk<'_> {
         // these pass through the hypervisor's memory
         let local = matches!(mount.filesystem.as_str(), "9p" | "virtiofs");
         let link = if local {
-            self.survey.unknown.say(&format!("{at}.link.bits_s"), "the hypervisor shares it through memory");
+            self.survey.unknown.note(&format!("{at}.link.bits_s"), "the hypervisor shares it through memory");
             link::of_disk(self.survey, "virtio", "", &at)
         } else {
             link::of_server(self.survey, address, &at)
@@ -293,7 +294,7 @@ impl Walk<'_> {
             _ => format!("{}; the mount does not state its server", mount.filesystem),
         };
         for key in ["rotational", "model", "serial", "size_bytes", "firmware", "queue"] {
-            self.survey.unknown.say(&format!("{at}.{key}"), "the server keeps its disks to itself");
+            self.survey.unknown.note(&format!("{at}.{key}"), "the server keeps its disks to itself");
         }
         self.push(&mount.point, "network", &detail, std::slice::from_ref(&mount.source));
         let kind = match mount.filesystem.as_str() {
@@ -385,7 +386,7 @@ impl Walk<'_> {
     }
 
     fn give_up(&self, why: &str) {
-        self.survey.unknown.say("storage.disks", why);
+        self.survey.unknown.note("storage.disks", why);
     }
 }
 

@@ -15,7 +15,7 @@ const LONGEST_IPV4_HEADER: usize = 60;
 const REQUEST: [u8; 2] = [8, 128];
 const REPLY: [u8; 2] = [0, 129];
 
-/// A socket that asks one address for echoes.
+/// A socket that sends echo requests to one address.
 #[derive(Debug)]
 pub struct EchoSocket {
     socket: Socket,
@@ -48,7 +48,7 @@ impl EchoSocket {
         }
         socket.set_read_timeout(Some(patience))?;
         socket.connect(&to.into())?;
-        // The kernel gives datagram sockets an identifier of its own; a raw one tells its answers by this.
+        // The kernel gives datagram sockets an identifier; a raw one recognizes its answers by this.
         let identifier = (std::process::id() as u16).rotate_left(3) ^ socket.as_raw_fd() as u16;
         Ok(Self { socket, raw, v6, identifier, payload_sum: sum(payload) })
     }
@@ -59,8 +59,8 @@ impl EchoSocket {
         self.raw
     }
 
-    /// Asks for the echo of `packet`: [`HEADER_BYTES`] that are filled in here, then the payload given at the opening.
-    pub fn ask(&self, packet: &mut [u8], number: u16) -> io::Result<()> {
+    /// Sends `packet` as an echo request: [`HEADER_BYTES`] that are filled in here, then the payload given to `open`.
+    pub fn send(&self, packet: &mut [u8], number: u16) -> io::Result<()> {
         packet[..HEADER_BYTES].fill(0);
         packet[0] = REQUEST[usize::from(self.v6)];
         packet[4..6].copy_from_slice(&self.identifier.to_be_bytes());

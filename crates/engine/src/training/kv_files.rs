@@ -1,4 +1,4 @@
-//! Entries of a KV cache as files, in blocks that say what they are, so that a wrong one is named and not served.
+//! Entries of a KV cache as files, in blocks that identify themselves, so that a wrong one is named and not served.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -66,7 +66,7 @@ impl Buffers {
 
 /// Why a transfer ended early.
 pub enum Ended {
-    /// Somebody asked, or the time is over.
+    /// It was stopped, or the time is over.
     Halted,
     /// What failed, the system's number, and words.
     Failed(&'static str, i32, String),
@@ -79,7 +79,7 @@ impl Ended {
 }
 
 impl Shelf {
-    /// In `folder`; `run` tells its blocks from another run's.
+    /// In `folder`; `run` distinguishes its blocks from another run's.
     #[must_use]
     pub fn new(folder: &Path, way: Way, fsync: bool, verify: bool, run: u32) -> Self {
         Self {
@@ -109,14 +109,14 @@ impl Shelf {
         let Ok(listing) = std::fs::read_dir(&self.folder) else { return };
         for found in listing.flatten() {
             let name = found.file_name();
-            let own = name.to_str().is_some_and(|name| name.starts_with("kv-") && name.ends_with(".hwdyno"));
-            if own {
+            let is_cache_file = name.to_str().is_some_and(|name| name.starts_with("kv-") && name.ends_with(".hwdyno"));
+            if is_cache_file {
                 let _ = std::fs::remove_file(found.path());
             }
         }
     }
 
-    /// Opens a file past the page cache if asked, and through it where the storage refuses.
+    /// Opens a file past the page cache if requested, and through it where the storage refuses.
     fn open(&self, path: &Path, how: &mut OpenOptions, is_new: bool) -> io::Result<File> {
         if self.way == Way::Direct && !self.direct_refused.load(Ordering::Relaxed) {
             match how.custom_flags(libc::O_DIRECT).open(path) {

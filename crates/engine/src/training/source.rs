@@ -97,7 +97,7 @@ pub struct Reader<'a> {
     check: Check,
     footer: Option<(u64, Footer)>,
     scratch: Vec<u8>,
-    /// Bytes that the system handed over.
+    /// Bytes that the system delivered.
     pub bytes: u64,
     /// Samples that were wanted and not delivered whole.
     pub lost: u64,
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
             }
             _ => (0, length),
         };
-        self.check.start(&Piece { file: structure, length, from, to, samples: count }).map_err(wrong)?;
+        self.check.start(&Piece { file: structure, length, from, samples: count }).map_err(wrong)?;
         self.stream(&opened, from, to)?;
         self.check.end().map_err(wrong)
     }
@@ -335,7 +335,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads `range` of `file` piece by piece into `buffer`, which is aligned, and hands each piece to `see`.
+/// Reads `range` of `file` piece by piece into `buffer`, which is aligned, and passes each piece to `see`.
 fn pump(
     source: &Source,
     buffer: &mut [u8],

@@ -6,5 +6,6 @@ implemented, or ignored with a note because it does not change the result, or re
 """
 
 from hwdyno.formats.fio_job.job import Job, JobFile, parse
+from hwdyno.formats.fio_job.text import LARGEST_BYTES
 
-__all__ = ["Job", "JobFile", "parse"]
+__all__ = ["LARGEST_BYTES", "Job", "JobFile", "parse"]

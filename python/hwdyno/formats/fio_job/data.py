@@ -12,6 +12,8 @@ VERIFIES = {
     *("sha1", "sha256", "sha512", "sha3-224", "sha3-256", "sha3-384", "sha3-512"),
 }
 _LONGEST_PATTERN = 512
+_LONGEST_NUMBER = 1200
+"""Digits; of a longer one the bytes would be more than a pattern has."""
 
 
 def read(reader: Reader, given: Parameters) -> None:
@@ -83,12 +85,12 @@ def pattern_of(reader: Reader, key: str, entry: Entry) -> bytes:
             words, digits, number, bare = match.groups()
             if digits:
                 found += bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
-            elif number:
+            elif number and len(number) <= _LONGEST_NUMBER:
                 value = int(number)
                 length = max(1, (value.bit_length() + 7 + (value < 0)) // 8)
                 found += value.to_bytes(length, "little", signed=value < 0)
             else:
-                found += (words or bare or "").encode()
+                found += (words or bare or number or "").encode()
             text = text[match.end() :]
         else:
             raise reader.error(entry, f'{key}={entry.value} is no pattern such as 0xdeadbeef or "text"')

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from hwdyno.axes import FIELD, traits_of
 from hwdyno.formats import fio_options
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
+from hwdyno.units import LONGEST_S
 from hwdyno.words import Scalar, Trait, UserError
 
 _SECONDS = {"": 1.0, "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "s": 1.0, "sec": 1.0}
 _SECONDS |= {"m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_TIME = re.compile(r"(\d{1,40}(?:\.\d{1,40})?)\s*([a-z]*)", re.IGNORECASE | re.ASCII)
 
 
 def traits(rw: Scalar) -> frozenset[Trait]:
@@ -111,7 +112,8 @@ class Reader:
         def convert(text: str) -> float | None:
             match = _TIME.fullmatch(text)
             scale = _SECONDS.get((match[2] or unit).lower()) if match else None
-            return float(match[1]) * scale if match and scale is not None else None
+            seconds = float(match[1]) * scale if match and scale is not None else None
+            return seconds if seconds is not None and seconds <= LONGEST_S else None
 
         return self._read(key, convert, "a time such as 30s, 2m or 500ms")
 

@@ -13,6 +13,8 @@ from hwdyno.words import UserError
 LARGEST_BYTES = 1 << 20
 """A larger job file is refused."""
 DEEPEST_INCLUDE = 16
+MOST_INCLUDES = 256
+"""In all: files that include each other many times over would never end."""
 _MACHINE: dict[str, Callable[[], int]] = {
     "pagesize": lambda: os.sysconf("SC_PAGE_SIZE"),
     "mb_memory": lambda: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
@@ -55,9 +57,14 @@ def sections(
     return found
 
 
-def _lines(text: str, name: str, included: Open, depth: int = 0) -> list[tuple[str, str, int]]:
+def _lines(
+    text: str, name: str, included: Open, opened: list[str] | None = None, depth: int = 0
+) -> list[tuple[str, str, int]]:
     """Lines without comments, each with file and line number; included files are expanded in place."""
-    found = []
+    found: list[tuple[str, str, int]] = []
+    opened = [] if opened is None else opened
+    if "\0" in text:
+        raise UserError(f"{name} is no job file: it has a NUL in its text")
     for number, raw in enumerate(text.splitlines(), 1):
         line = re.split("[#;]", raw, maxsplit=1)[0].strip()
         if not line.startswith("include "):
@@ -69,6 +76,9 @@ def _lines(text: str, name: str, included: Open, depth: int = 0) -> list[tuple[s
             raise UserError(
                 f"{name}:{number}: include {other} is the {DEEPEST_INCLUDE + 1}th inside another; one is enough"
             )
+        opened.append(other)
+        if len(opened) > MOST_INCLUDES:
+            raise UserError(f"{name}:{number}: include {other}: more than {MOST_INCLUDES} files are included")
         try:
             inner = included(other)
         except (OSError, ValueError) as error:
@@ -76,7 +86,7 @@ def _lines(text: str, name: str, included: Open, depth: int = 0) -> list[tuple[s
             raise UserError(f"{name}:{number}: include {other}: {str(why).lower()}") from None
         if len(inner) > LARGEST_BYTES:
             raise UserError(f"{name}:{number}: include {other}: it is larger than any job file")
-        found += _lines(inner, other, included, depth + 1)
+        found += _lines(inner, other, included, opened, depth + 1)
     return found
 
 

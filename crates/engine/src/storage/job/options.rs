@@ -1,4 +1,4 @@
-//! What a job is asked beyond blocks at full speed, and the [`Controls`] that each of its threads makes of it.
+//! What a job does beyond blocks at full speed, and the [`Controls`] that each of its threads makes of it.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -55,7 +55,7 @@ pub struct ThreadPart<'a> {
     pub journal: Option<&'a Journal>,
 }
 
-/// See the module; the default asks for nothing.
+/// See the module; the default requests nothing.
 #[derive(Debug, Clone)]
 #[allow(clippy::struct_excessive_bools, reason = "options that are independent of each other")]
 pub struct JobOptions {
@@ -89,7 +89,7 @@ pub struct JobOptions {
     pub open_files: usize,
     /// Ends the run early.
     pub steady: Option<Criterion>,
-    /// Each thread's progress is told, with latencies.
+    /// Each thread's progress is reported, with latencies.
     pub log: bool,
     /// A sync after so many writes; 0 for none.
     pub sync_every: u32,
@@ -109,7 +109,7 @@ pub struct JobOptions {
     pub target: Option<LatencyTarget>,
     /// Keeps to a ratio with other jobs.
     pub flow: Option<FlowShare>,
-    /// Another job may say that this one is over.
+    /// Another job may end this one.
     pub cancelled: Option<Arc<AtomicBool>>,
     /// What does not write gives blocks back, and does not read; with writes, each block is given back and written.
     pub trims: bool,
@@ -123,13 +123,13 @@ pub struct JobOptions {
     pub replay: Option<(Arc<Iolog>, f64)>,
     /// Where operations are written down.
     pub trace: Option<PathBuf>,
-    /// Blocks say what they are, and are checked.
+    /// Blocks identify themselves, and are checked.
     pub verify: bool,
     /// Of what is written first.
     pub generation: u32,
     /// Tells blocks of this run from those of others.
     pub verify_seed: u64,
-    /// The file that tells which writes were acknowledged; empty for none.
+    /// The file that records which writes were acknowledged; empty for none.
     pub journal: PathBuf,
     /// The raw device is discarded first.
     pub purge: bool,
@@ -186,7 +186,7 @@ impl Default for JobOptions {
 }
 
 impl JobOptions {
-    /// What these parameters of `storage_blocks` ask.
+    /// What these parameters of `storage_blocks` request.
     ///
     /// # Errors
     /// What is wrong with one of them.
@@ -295,7 +295,7 @@ impl JobOptions {
     /// What cannot be together.
     ///
     /// # Errors
-    /// Which, and what mends it.
+    /// Which, and the remedy.
     pub fn check(&self, random: bool, shared: bool, block: u64) -> Result<(), Error> {
         if self.verify && self.variable_length() {
             return Err(Error::usage("verify needs blocks of one length: leave bssplit out"));
@@ -335,7 +335,7 @@ impl JobOptions {
     /// Polling needs a queue that is made for it, or it spins for ever.
     ///
     /// # Errors
-    /// What is missing, and what mends it.
+    /// What is missing, and the remedy.
     pub fn check_polling(&self, uring: bool, direct: bool, device: Option<&Device>) -> Result<(), Error> {
         if !self.hipri {
             return Ok(());
@@ -370,10 +370,13 @@ impl JobOptions {
             |offset, size, seed| patterned.then(|| PatternOrder::new(offset, size, span.block, &pattern, seed));
         let file_selector = (files > 1 && self.replay.is_none()).then(|| {
             let orders = (0..files).map(|number| {
-                let own =
+                let file_span =
                     Span { offset: span.offset + number * a_file, blocks: span.blocks / files, block: span.block };
                 let seed = mix(seed ^ mix(number));
-                (Order::new(own, random, part.read_percent, false, seed), pattern_order(own.offset, a_file, seed))
+                (
+                    Order::new(file_span, random, part.read_percent, false, seed),
+                    pattern_order(file_span.offset, a_file, seed),
+                )
             });
             let again = endless || self.io_size > 0 || self.loops > 1;
             FileSelector::new(orders.collect(), a_file, self.service.clone(), self.open_files, again, seed)
@@ -446,7 +449,7 @@ fn pattern(load: &LoadParameters, job: &JobFileParameters) -> Result<AccessPatte
         lengths: [both, writes],
         unaligned: job.bs_unaligned,
         by_order: job.bs_is_seq_rand,
-        align: [align, Some(job.blockalign_write).filter(|&own| own > 0).unwrap_or(align)],
+        align: [align, Some(job.blockalign_write).filter(|&bytes| bytes > 0).unwrap_or(align)],
         traversal: match job.gap {
             0 => Traversal::Random,
             by => Traversal::Gap { by },

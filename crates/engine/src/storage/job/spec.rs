@@ -32,6 +32,8 @@ words! {
 
 words! {
     /// Direction and order of a job's operations.
+    // The names are fio's.
+    #[allow(clippy::enum_variant_names)]
     pub enum Rw {
         /// Reads in sequence.
         Read = "read": Reads,
@@ -111,7 +113,7 @@ pub struct Job {
     pub size: u64,
     /// Beginning of the region, B.
     pub offset: u64,
-    /// Each job covers the whole region, not a part of its own.
+    /// Each job covers the whole region, not a separate part.
     pub share_whole: bool,
     /// Length of the timed region, s; 0 for no limit.
     pub runtime_s: f64,

@@ -49,14 +49,14 @@ impl Pace {
         Self { rates, combined: true, mixed: false, poisson, rng, begin_ns: 0 }
     }
 
-    /// Reads and writes each at a rate of their own, operations/s and B/s; 0 and 0 for none.
+    /// Reads and writes each at a separate rate, operations/s and B/s; 0 and 0 for none.
     #[must_use]
     pub fn apart(rates: [(f64, u64); 2], mixed: bool, poisson: bool, seed: u64) -> Self {
         let rates = rates.map(|(operations_s, bytes_s)| DirectionRate::new(operations_s, bytes_s));
         Self { rates, combined: false, mixed, poisson, rng: Rng::new(seed ^ 0xACE), begin_ns: 0 }
     }
 
-    /// Whether reads and writes each have their own.
+    /// Whether reads and writes each have a rate.
     #[must_use]
     pub fn is_apart(&self) -> bool {
         !self.combined
@@ -142,7 +142,7 @@ impl EveryNth {
     /// It is time.
     #[inline]
     #[must_use]
-    pub fn is_due(&self) -> bool {
+    pub fn is_due(self) -> bool {
         self.since >= self.every
     }
 

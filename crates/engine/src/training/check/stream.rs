@@ -10,8 +10,6 @@ pub struct Piece<'a> {
     pub length: u64,
     /// Where the stream begins.
     pub from: u64,
-    /// Where it ends.
-    pub to: u64,
     /// How many samples that is.
     pub samples: u64,
 }

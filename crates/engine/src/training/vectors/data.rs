@@ -127,7 +127,7 @@ impl Code {
     }
 
     /// Values in 8 bits each.
-    pub fn encode(&self, values: &[f32], into: &mut Vec<u8>) {
+    pub fn encode(self, values: &[f32], into: &mut Vec<u8>) {
         // a float beyond the range saturates
         into.extend(values.iter().map(|value| ((value - self.low) / self.step).round() as u8));
     }

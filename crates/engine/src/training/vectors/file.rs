@@ -1,4 +1,4 @@
-//! The file of a vector index: a header, blocks of vectors that say what they are, and what a search keeps in memory.
+//! The file of a vector index: a header, blocks of vectors that identify themselves, and what a search keeps in memory.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -68,16 +68,10 @@ impl Header {
         self.0.get(name).and_then(Value::as_f64).unwrap_or(0.0) as f32
     }
 
-    /// All fields.
+    /// Whether it was made from these fields: each has the same value here.
     #[must_use]
-    pub fn fields(&self) -> &Map<String, Value> {
-        &self.0
-    }
-
-    /// Whether it was made from what is asked for: every field that is asked for has the same value.
-    #[must_use]
-    pub fn is_of(&self, asked: &Map<String, Value>) -> bool {
-        asked.iter().all(|(name, value)| self.0.get(name) == Some(value))
+    pub fn is_of(&self, fields: &Map<String, Value>) -> bool {
+        fields.iter().all(|(name, value)| self.0.get(name) == Some(value))
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -117,7 +111,7 @@ pub struct Writer<'a> {
     file: io::BufWriter<&'a File>,
     layout: Layout,
     block: Vec<u8>,
-    held: usize,
+    buffered: usize,
     /// Blocks so far.
     pub blocks: u64,
     /// Bytes so far.
@@ -131,7 +125,7 @@ impl<'a> Writer<'a> {
             file: io::BufWriter::with_capacity(1 << 20, file),
             layout,
             block: Vec::with_capacity(layout.block),
-            held: 0,
+            buffered: 0,
             blocks: 0,
             bytes: SECTOR as u64,
         };
@@ -142,9 +136,9 @@ impl<'a> Writer<'a> {
     /// Adds an entry, which `fill` appends.
     pub fn entry(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         fill(&mut self.block);
-        self.held += 1;
-        self.block.resize(self.held * self.layout.entry, 0);
-        if self.held == self.layout.entries {
+        self.buffered += 1;
+        self.block.resize(self.buffered * self.layout.entry, 0);
+        if self.buffered == self.layout.entries {
             self.end_block()?;
         }
         Ok(())
@@ -152,7 +146,7 @@ impl<'a> Writer<'a> {
 
     /// Ends the block: the next entry begins a new one.
     pub fn end_block(&mut self) -> io::Result<()> {
-        if self.held == 0 {
+        if self.buffered == 0 {
             return Ok(());
         }
         self.block.resize(self.layout.block - TRAILER, 0);
@@ -164,7 +158,7 @@ impl<'a> Writer<'a> {
         self.bytes += self.block.len() as u64;
         self.blocks += 1;
         self.block.clear();
-        self.held = 0;
+        self.buffered = 0;
         Ok(())
     }
 
@@ -178,7 +172,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Hands all over to the storage.
+    /// Flushes all to the storage.
     pub fn finish(mut self) -> io::Result<u64> {
         self.file.flush()?;
         self.file.get_ref().sync_all()?;
@@ -189,7 +183,7 @@ impl<'a> Writer<'a> {
 /// What is wrong with block `number`, in words.
 pub fn inspect(block: &[u8], number: u64) -> Result<(), String> {
     let end = block.len() - TRAILER;
-    let own = block[end..end + 8].try_into().map_or(0, u64::from_le_bytes);
+    let stored = block[end..end + 8].try_into().map_or(0, u64::from_le_bytes);
     let half = |at: usize| block[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
     if half(end + 8) != WORD {
         return Err("lost: it was never a block of an index".into());
@@ -197,8 +191,8 @@ pub fn inspect(block: &[u8], number: u64) -> Result<(), String> {
     if half(end + 12) != crc32c::crc32c(&block[..end + 12]) {
         return Err("flipped: its CRC-32C is wrong".into());
     }
-    if own != number {
-        return Err(format!("misplaced: it is block {own}"));
+    if stored != number {
+        return Err(format!("misplaced: it is block {stored}"));
     }
     Ok(())
 }

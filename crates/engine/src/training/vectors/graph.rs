@@ -70,9 +70,9 @@ fn walk(codes: &Codes, graph: &Graph, entry: u32, query: &[u8], list: usize) -> 
     seen.insert(entry);
     while let Some(at) = nearest.iter().position(|one| !one.2) {
         nearest[at].2 = true;
-        let (far, own, _) = nearest[at];
-        looked_at.push((far, own));
-        for &other in &graph[own as usize] {
+        let (far, vector, _) = nearest[at];
+        looked_at.push((far, vector));
+        for &other in &graph[vector as usize] {
             if !seen.insert(other) {
                 continue;
             }
@@ -89,10 +89,10 @@ fn walk(codes: &Codes, graph: &Graph, entry: u32, query: &[u8], list: usize) -> 
 }
 
 /// At most `degree` of the candidates (nearest first), spread over all directions.
-fn prune(codes: &Codes, own: u32, candidates: &[(u32, u32)], degree: usize, alpha_squared: f64) -> Vec<u32> {
+fn prune(codes: &Codes, vector: u32, candidates: &[(u32, u32)], degree: usize, alpha_squared: f64) -> Vec<u32> {
     let mut chosen: Vec<u32> = Vec::with_capacity(degree);
     for &(far, candidate) in candidates {
-        if candidate == own || chosen.contains(&candidate) {
+        if candidate == vector || chosen.contains(&candidate) {
             continue;
         }
         let hidden = chosen.iter().any(|&one| alpha_squared * f64::from(codes.apart(one, candidate)) <= f64::from(far));
@@ -106,7 +106,7 @@ fn prune(codes: &Codes, own: u32, candidates: &[(u32, u32)], degree: usize, alph
     chosen
 }
 
-/// Builds the graph over all vectors; none if it was asked to stop.
+/// Builds the graph over all vectors; none if it was stopped.
 pub fn build(
     codes: &Codes,
     entry: u32,
@@ -122,7 +122,7 @@ pub fn build(
     Ok(grow(codes, &inserted, &vec![0; count], shape, threads, stop)?.map(|mut levels| levels.swap_remove(0)))
 }
 
-/// Builds a graph on each level over the vectors that reach it, the lowest first; none if it was asked to stop.
+/// Builds a graph on each level over the vectors that reach it, the lowest first; none if it was stopped.
 ///
 /// `inserted` has every vector, those of higher levels first: the first of all is the entry of every level.
 pub fn grow(
@@ -143,33 +143,33 @@ pub fn grow(
         }
         let batch = &inserted[from..(from + size).min(count)];
         let found = each(batch.len(), threads, |at| {
-            let own = batch[at];
-            neighbours(codes, &graphs, entry, own, usize::from(levels[own as usize]), shape)
+            let vector = batch[at];
+            neighbours(codes, &graphs, entry, vector, usize::from(levels[vector as usize]), shape)
         })?;
         let mut back: Vec<(usize, u32, u32)> = Vec::with_capacity(batch.len() * shape.degree);
-        for (own, by_level) in batch.iter().zip(found) {
+        for (vector, by_level) in batch.iter().zip(found) {
             for (level, chosen) in by_level.into_iter().enumerate() {
-                back.extend(chosen.iter().map(|&other| (level, other, *own)));
-                graphs[level][*own as usize] = chosen;
+                back.extend(chosen.iter().map(|&other| (level, other, *vector)));
+                graphs[level][*vector as usize] = chosen;
             }
         }
         back.sort_unstable();
         let groups: Vec<&[(usize, u32, u32)]> = back.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).collect();
         let grown = each(groups.len(), threads, |at| {
-            let (level, own, _) = groups[at][0];
-            let before = &graphs[level][own as usize];
+            let (level, vector, _) = groups[at][0];
+            let before = &graphs[level][vector as usize];
             let mut all = before.clone();
             all.extend(groups[at].iter().map(|link| link.2).filter(|other| !before.contains(other)));
             let degree = shape.degree_of(level);
             if all.len() > degree {
-                let mut candidates: Vec<_> = all.iter().map(|&other| (codes.apart(own, other), other)).collect();
+                let mut candidates: Vec<_> = all.iter().map(|&other| (codes.apart(vector, other), other)).collect();
                 candidates.sort_unstable();
-                all = prune(codes, own, &candidates, degree, shape.alpha_squared);
+                all = prune(codes, vector, &candidates, degree, shape.alpha_squared);
             }
-            (level, own, all)
+            (level, vector, all)
         })?;
-        for (level, own, all) in grown {
-            graphs[level][own as usize] = all;
+        for (level, vector, all) in grown {
+            graphs[level][vector as usize] = all;
         }
         from += batch.len();
         size = (size * 2).min((count / LARGEST_BATCH).max(1));
@@ -178,8 +178,8 @@ pub fn grow(
 }
 
 /// The neighbours that a new vector gets on each of its levels, the lowest first.
-fn neighbours(codes: &Codes, graphs: &[Graph], entry: u32, own: u32, level: usize, shape: &Shape) -> Vec<Vec<u32>> {
-    let query = codes.row(own);
+fn neighbours(codes: &Codes, graphs: &[Graph], entry: u32, vector: u32, level: usize, shape: &Shape) -> Vec<Vec<u32>> {
+    let query = codes.row(vector);
     let mut at = entry;
     for above in (level + 1..graphs.len()).rev() {
         at = walk(codes, &graphs[above], at, query, 1)[0].1;
@@ -188,7 +188,7 @@ fn neighbours(codes: &Codes, graphs: &[Graph], entry: u32, own: u32, level: usiz
     for here in (0..=level).rev() {
         let candidates = walk(codes, &graphs[here], at, query, shape.list);
         at = candidates[0].1;
-        chosen[here] = prune(codes, own, &candidates, shape.degree_of(here), shape.alpha_squared);
+        chosen[here] = prune(codes, vector, &candidates, shape.degree_of(here), shape.alpha_squared);
     }
     chosen
 }
@@ -212,7 +212,7 @@ mod tests {
         let codes = codes(1500);
         let graph = build(&codes, 0, &SHAPE, 1, 2, &Stop::new()).unwrap().unwrap();
         assert!(graph.iter().all(|neighbours| neighbours.len() <= 24));
-        let found = (0..1500).filter(|&own| walk(&codes, &graph, 0, codes.row(own), 32)[0].0 == 0).count();
+        let found = (0..1500).filter(|&vector| walk(&codes, &graph, 0, codes.row(vector), 32)[0].0 == 0).count();
         assert!(found >= 1480, "{found}");
     }
 

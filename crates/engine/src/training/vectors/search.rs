@@ -23,7 +23,7 @@ const NAMED: u64 = 16;
 /// How queries search.
 #[derive(Debug, Clone, Copy)]
 pub struct Search {
-    /// Neighbours that a query asks for.
+    /// Neighbours that a query requests.
     pub k: usize,
     /// A graph's: candidates that are kept.
     pub list: usize,
@@ -304,20 +304,20 @@ impl<'a, A: Access> Searcher<'a, A> {
         self.tally.hop.record(now_ns() - begun);
         self.tally.reads += self.wanted.len() as u64;
         self.tally.hops += 1;
-        let tell = |errno: i32, says: String| {
+        let fail = |errno: i32, says: String| {
             self.ledger.fault("read", errno, format!("{}: {says}", self.path.display()));
             Err(())
         };
         if let Err(error) = fault {
-            return tell(error.raw_os_error().unwrap_or(0), error.to_string());
+            return fail(error.raw_os_error().unwrap_or(0), error.to_string());
         }
         for (wanted, &bytes) in self.wanted.iter().zip(&self.moved) {
             let length = (wanted.blocks * self.index.layout.block) as i64;
             if bytes < 0 {
-                return tell(-bytes as i32, std::io::Error::from_raw_os_error(-bytes as i32).to_string());
+                return fail(-bytes as i32, std::io::Error::from_raw_os_error(-bytes as i32).to_string());
             }
             if bytes < length {
-                return tell(0, format!("it ends within block {}: cut short", wanted.block));
+                return fail(0, format!("it ends within block {}: cut short", wanted.block));
             }
         }
         Ok(())

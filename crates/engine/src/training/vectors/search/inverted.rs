@@ -56,9 +56,9 @@ impl<A: Access> Searcher<'_, A> {
                 let found = self.pool.region().lend(place, layout.block, |bytes| {
                     inspect(bytes, number)?;
                     for entry in bytes.chunks_exact(layout.entry).take(here) {
-                        let own = entry[..4].try_into().map_or(0, u32::from_le_bytes);
+                        let vector = entry[..4].try_into().map_or(0, u32::from_le_bytes);
                         decode(&entry[4..], values);
-                        exact.push((distance(index.queries.row(query), values), own));
+                        exact.push((distance(index.queries.row(query), values), vector));
                     }
                     Ok::<(), String>(())
                 });

@@ -1,0 +1,119 @@
+"""Fuzzes each reader for some seconds, guided by coverage (atheris), from its seeds and the kept corpus.
+
+``python -m fuzz --seconds 10 [--keep] [TARGET …]``, with an interpreter that has atheris; ``make fuzz`` makes one. Each
+reader runs in a process of its own. What fails is written to ``target/fuzz`` and named; ``--keep`` adds inputs that
+reach new code to ``tests/data/fuzz-corpus``, the smallest first, up to a limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOUND = ROOT / "target" / "fuzz"
+ROOMS = ("foreign", "formats", "peers", "units", "sweep", "plan", "store", "machine")
+"""Where new code is looked for; what becomes of a Run after it was read is not what is fuzzed."""
+LONGEST_INPUT = 24 << 10
+MOST_KEPT_BYTES = 4 << 10
+"""Of each reader; all of them together stay below 300 kB."""
+SLOWEST_S = 10
+"""For one input."""
+
+
+def _child(name: str, options: Sequence[str]) -> None:
+    """Run one target's loop in this process; it never returns."""
+    atheris = importlib.import_module("atheris")
+    with atheris.instrument_imports(include=[f"hwdyno.{room}" for room in ROOMS]):
+        targets = importlib.import_module("fuzz.targets")
+    target = next(one for one in targets.TARGETS if one.name == name)
+    atheris.Setup([sys.argv[0], *options], target)
+    atheris.Fuzz()
+
+
+def _words(words: Sequence[str]) -> str:
+    """A dictionary as libFuzzer reads it."""
+    lines = []
+    for word in dict.fromkeys(words):
+        data = word.encode()
+        if 0 < len(data) <= 64:
+            lines.append('"' + "".join(f"\\x{byte:02x}" for byte in data) + '"')
+    return "\n".join(lines) + "\n"
+
+
+def _fuzz(name: str, seconds: int, keep: bool) -> tuple[int, list[Path]]:
+    """Inputs that were run, and the files of those that failed."""
+    mutation, targets = importlib.import_module("fuzz.mutation"), importlib.import_module("fuzz.targets")
+    target = next(one for one in targets.TARGETS if one.name == name)
+    found = FOUND / name
+    found.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        corpus, words = Path(folder) / "corpus", Path(folder) / "words"
+        corpus.mkdir()
+        seeds = [*target.corpus(), *(path.read_bytes() for path in target.failed())]
+        for number, data in enumerate(seeds):
+            (corpus / f"seed-{number}").write_bytes(data)
+        for number, data in enumerate(target.kept()):
+            (corpus / f"kept-{number}").write_bytes(data)
+        words.write_text(_words([*target.words, *mutation.WORDS, *mutation.NUMBERS]))
+        options = [
+            *(f"-max_total_time={seconds}", f"-timeout={SLOWEST_S}", f"-max_len={LONGEST_INPUT}", f"-dict={words}"),
+            *(f"-artifact_prefix={found}/", "-print_final_stats=1", "-rss_limit_mb=2048", str(corpus)),
+        ]
+        command = [sys.executable, "-W", "ignore", "-m", "fuzz", "--child", name, *options]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        executed = re.search(r"number_of_executed_units: (\d+)", done.stderr)
+        failed = re.findall(r"Test unit written to (\S+)", done.stderr)
+        if done.returncode and not failed:
+            raise SystemExit(f"{name}: the fuzzer itself failed: {done.stderr[-2000:]}")
+        if failed:
+            _, _, raised = (done.stdout + done.stderr).partition("=== Uncaught Python exception: ===")
+            print("\n".join(raised.splitlines()[:30]))
+        if keep and not failed:
+            _keep(targets.KEPT / f"{name}.txt", corpus)
+        return int(executed[1]) if executed else 0, [Path(one) for one in failed]
+
+
+def _keep(path: Path, corpus: Path) -> None:
+    """Keep the inputs that reach something new, the smallest first."""
+    fresh = sorted((path.read_bytes() for path in corpus.iterdir() if not path.name.startswith("seed-")), key=len)
+    lines: list[str] = []
+    for data in fresh:
+        lines.append(repr(data))
+        if sum(map(len, lines)) > MOST_KEPT_BYTES:
+            lines.pop()
+            break
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def main() -> int:
+    """Fuzz the targets that are named, or all."""
+    if sys.argv[1:2] == ["--child"]:
+        _child(sys.argv[2], sys.argv[3:])
+    parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=18, help="for each reader")
+    parser.add_argument("--keep", action="store_true", help="keep inputs that reach new code")
+    parser.add_argument("targets", nargs="*")
+    args = parser.parse_args()
+    known = [one.name for one in importlib.import_module("fuzz.targets").TARGETS]
+    if unknown := set(args.targets) - set(known):
+        parser.error(f"no target is called {', '.join(sorted(unknown))}; there are: {', '.join(known)}")
+    failed = []
+    for name in args.targets or known:
+        executed, files = _fuzz(name, args.seconds, args.keep)
+        failed += files
+        print(f"{name:16} {executed:9,} inputs{''.join(f'  FAILED on {file}' for file in files)}", flush=True)
+    if failed:
+        print("Move each failing input to tests/data/fuzz-failed/TARGET/, where a test runs it, and mend the reader.")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,292 @@
+"""Every reader of text that others wrote, with the seeds that its inputs are made of and what it may refuse by."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hwdyno import foreign, formats, plan, scenarios, sweep, units
+from hwdyno.axes import FIELD
+from hwdyno.findings import explain
+from hwdyno.foreign import Table
+from hwdyno.formats import checkpoint, dlio_yaml, fio_job, kv_model, workload
+from hwdyno.formats.data_set import file_bytes
+from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
+from hwdyno.peers import (
+    PeerReading,
+    cpufp,
+    dlio,
+    fio,
+    hpcc,
+    iperf3,
+    likwid,
+    loaders,
+    mlperf_kv,
+    multichase,
+    netperf,
+    ping,
+    sockperf,
+    stream,
+    sysbench,
+)
+from hwdyno.store import from_json, to_json
+from hwdyno.store.journal import from_journal
+from hwdyno.words import LONGEST_ERROR, Axis, Run, UserError
+from simulation.host import SimulatedHost
+
+DATA = Path(__file__).parents[1] / "data"
+KEPT = DATA / "fuzz-corpus"
+"""By target: a file of inputs, as Python writes bytes, a line each."""
+FAILED = DATA / "fuzz-failed"
+"""By target: inputs on which a reader once failed."""
+AXES = (
+    None,
+    Axis("bs", "B", kind="integer", least=1, most=1 << 40),
+    Axis("runtime", "s", kind="number"),
+    Axis("share", kind="number"),
+    Axis("seed", kind="integer", least=-5, most=1 << 62),
+    replace(FIELD["rw"], choices=("read", "randrw")),
+)
+
+
+MAY_BE_IDLE = {"fio", "dlio", "iperf3"}
+"""Formats that also say that nothing was moved."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One reader."""
+
+    name: str
+    read: Callable[[bytes], object]
+    """Reads one input, and checks what came of it."""
+    refuses_by: type[Exception] = UserError
+    seeds: tuple[str, ...] = ()
+    """Folders and files below ``tests/data``; the folder of its name if there are none."""
+    words: tuple[str, ...] = ()
+    """What its language is made of."""
+
+    def corpus(self) -> list[bytes]:
+        """All seeds."""
+        places = [DATA / one for one in self.seeds or (f"fuzz/{self.name}",)]
+        files = [file for place in places for file in (sorted(place.iterdir()) if place.is_dir() else [place])]
+        return [file.read_bytes() for file in files]
+
+    def kept(self) -> list[bytes]:
+        """The small inputs that reached the most code when they were found."""
+        path = KEPT / f"{self.name}.txt"
+        return [ast.literal_eval(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+    def failed(self) -> list[Path]:
+        """The inputs on which it once failed."""
+        folder = FAILED / self.name
+        return sorted(folder.iterdir()) if folder.is_dir() else []
+
+    def __call__(self, data: bytes) -> bool:
+        """Whether an input is accepted; what it is refused by has to be one line, and nothing else may be raised."""
+        try:
+            self.read(data)
+        except self.refuses_by as error:
+            says = str(error)
+            assert says.strip(), f"{error!r} says nothing"
+            assert len(says.splitlines()) == 1, f"more than one line: {says!r}"
+            assert len(says) <= LONGEST_ERROR, f"{len(says)} characters: {says[:100]!r}"
+            says.encode()
+            return False
+        return True
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")
+
+
+def _storable(run: Run) -> None:
+    document = to_json(run)
+    document.encode()
+    assert from_json(document) == run, "it is another Run after it was stored"
+
+
+def _imported(name: str) -> Callable[[bytes], object]:
+    form = formats.known()[name]
+
+    def read(data: bytes) -> None:
+        text = _text(data)
+        for other in formats.known().values():
+            other.recognizes(text)
+        run = formats.read_as(form, text, f"{name}.txt")
+        values = [point.throughput.value for result in run.experiments for point in result.points]
+        assert all(value > 0 or (value == 0 and name in MAY_BE_IDLE) for value in values)
+        # Most of the time goes into curves, which are the same for most inputs.
+        _storable(explain(run) if len(data) < 600 or zlib.crc32(data) % 8 == 0 else run)
+
+    return read
+
+
+@cache
+def _file(suffix: str) -> Path:
+    folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    return Path(tempfile.mkdtemp(dir=folder)) / f"input{suffix}"
+
+
+def _written(data: bytes, suffix: str) -> Path:
+    path = _file(suffix)
+    path.write_bytes(data)
+    return path
+
+
+def _any_format(data: bytes) -> None:
+    _storable(formats.read(_written(data, ".txt")))
+
+
+def _job(data: bytes) -> None:
+    text = _text(data)
+    job_file = fio_job.parse(text, "x.fio", environment={"HOME": "/root"}, included=lambda name: "[included]\nbs=4k\n")
+    json.dumps([job.parameters for job in job_file.jobs], allow_nan=False).encode()
+    for job in job_file.jobs:
+        assert all("\0" not in path for path in job.files.paths(job.name, 4))
+
+
+def _iolog(data: bytes) -> None:
+    text = _text(data)
+    job_file = fio_job.parse("[a]\nread_iolog=x.log\n", "x.fio", environment={}, traces=lambda name: text)
+    json.dumps([job.parameters for job in job_file.jobs], allow_nan=False).encode()
+
+
+def _workload(data: bytes) -> None:
+    found = dlio_yaml.read(_written(data, ".yaml"))
+    json.dumps([found.layout, found.parameters], allow_nan=False).encode()
+    assert found.least_bytes(8, 1e12) > 0 and found.need_read_bytes_s > 0
+    if found.files < 1000:
+        file_bytes(found)
+
+
+def _overrides(data: bytes) -> None:
+    dlio_yaml.read(DATA / "fuzz/dlio_yaml/unet3d_h100.yaml", _text(data).split("\n"))
+
+
+@cache
+def _host() -> SimulatedHost:
+    return SimulatedHost()
+
+
+def _plan(data: bytes) -> None:
+    made = plan.read_toml(_written(data, ".toml"), _host(), plan.build)
+    json.dumps([[one.points, one.fixed] for one in made.experiments], allow_nan=False).encode()
+
+
+def _scenario_plan(data: bytes) -> None:
+    plan.read_toml(_written(data, ".toml"), _host(), scenarios.of_experiments)
+
+
+def _axis(data: bytes) -> None:
+    refused = [error for axis in AXES if (error := _refusal(_text(data), axis))]
+    if len(refused) == len(AXES):
+        raise refused[0]
+
+
+def _refusal(text: str, axis: Axis | None) -> UserError | None:
+    try:
+        json.dumps(sweep.parse_axis(text, axis), allow_nan=False).encode()
+    except UserError as error:
+        return error
+    return None
+
+
+def _workloads(data: bytes) -> None:
+    for one in workload.workloads_of(_text(data), "x.toml").values():
+        json.dumps([one.layout, one.parameters], allow_nan=False).encode()
+
+
+def _checkpoints(data: bytes) -> None:
+    for layout in checkpoint.layouts_of(Table.of(foreign.toml_of(_text(data), "x.toml"), "x.toml")).values():
+        json.dumps(checkpoint.Checkpoint("x", layout, 1, 1, 0.5).parameters, allow_nan=False).encode()
+
+
+def _kv_models(data: bytes) -> None:
+    for model in kv_model.models_of(_text(data), "x.toml").values():
+        json.dumps(model.parameters, allow_nan=False).encode()
+
+
+def _quantities(data: bytes) -> None:
+    for line in _text(data).splitlines():
+        json.dumps([units.as_number(line), units.printed_number(line)], allow_nan=False)
+        try:
+            json.dumps([units.parse_duration(line)], allow_nan=False)
+        except UserError:
+            json.dumps([units.parse_size(line)], allow_nan=False)
+
+
+def _read_back(data: bytes) -> None:
+    _storable(from_json(data))
+
+
+def _journal(data: bytes) -> None:
+    _storable(from_journal(data, Path("x.journal")))
+
+
+def _peer(reading_of: Callable[..., PeerReading], *rest: Any) -> Callable[[bytes], object]:
+    def read(data: bytes) -> None:
+        found = reading_of(_text(data), *rest)
+        plain = {one.name: getattr(found, one.name) for one in fields(found)}
+        json.dumps(plain, allow_nan=False).encode()
+        assert found.throughput > 0
+
+    return read
+
+
+_FMA = {"operation": "fma", "precision": "double"}
+_JSON_FIO = ("fio/depths.json", "fio/randrw-json-plus.json")
+_JOB_WORDS = (*SUPPORTED, *HARMLESS, *WHY, "[global]", "[a]", "zipf:1.1", "zoned:1/1", "4k/50:8k/50", "50%", "${HOME}")
+_PLAN_WORDS = ("profile", "only", "[[experiment]]", "axes", "kernel", "storage_blocks", "iodepth", "storage.grid", "..")
+
+TARGETS = (
+    *(
+        Target(name, _imported(name), seeds={"fio": _JSON_FIO, "dlio": ("dlio",)}.get(name, ()))
+        for name in formats.FORMATS
+    ),
+    Target(
+        "any_format", _any_format, seeds=("dlio", *(f"fuzz/{one}" for one in ("mlc", "stream", "linpack", "iperf3")))
+    ),
+    Target("fio_job", _job, words=_JOB_WORDS),
+    Target("iolog", _iolog, words=("add", "read", "write", "trim", "wait")),
+    Target(
+        "dlio_yaml", _workload, words=(*dlio_yaml.known_keys(), "&a", "*a", "<<: *a", "!!int", "!!timestamp x", "!!set")
+    ),
+    Target("override", _overrides, words=(*dlio_yaml.known_keys(), "++workload.")),
+    Target("plan", _plan, words=_PLAN_WORDS),
+    Target("scenario_plan", _scenario_plan, seeds=("fuzz/plan",), words=_PLAN_WORDS),
+    Target("workload", _workloads, words=tuple(one.name for one in fields(workload.Workload))),
+    Target("checkpoint", _checkpoints, words=tuple(one.name for one in fields(checkpoint.Layout))),
+    Target("kv_model", _kv_models, words=("latent", "rope", "head", "kv_heads")),
+    Target("axis", _axis, words=("..", "+", "k", "MiB", "randrw:")),
+    Target("size", _quantities, words=("k", "MiB", "ms", "h")),
+    Target("run", _read_back),
+    Target("journal", _journal),
+    *(
+        Target(f"peer_{name}", _peer(reading_of, *rest), OSError, seeds or (f"fuzz/{name}",))
+        for name, reading_of, rest, seeds in (
+            ("fio", fio.reading_of, ("", 0), _JSON_FIO),
+            ("dlio", dlio.reading_of, ({"samples_per_file": 1}, 1e6), ("dlio",)),
+            ("iperf3", iperf3.reading_of, (), ()),
+            ("stream", stream.reading_of, ("triad",), ()),
+            ("hpcc", hpcc.reading_of, ("linpack", {"operation": "lu"}), ()),
+            ("likwid", likwid.reading_of, ("memory_bandwidth",), ()),
+            ("sysbench", sysbench.reading_of, (), ()),
+            ("multichase", multichase.reading_of, (), ()),
+            ("cpufp", cpufp.reading_of, (_FMA,), ()),
+            ("ping", ping.reading_of, (), ()),
+            ("sockperf", sockperf.reading_of, (), ()),
+            ("netperf", netperf.reading_of, (), ()),
+            ("mlperf_kv", mlperf_kv.reading_of, (), ()),
+            ("loaders", loaders.reading_of, ({"batch_size": 4, "samples_per_file": 2}, 1e6), ()),
+        )
+    ),
+)
