@@ -75,7 +75,7 @@ class Session:
         self.random = random.Random(plan.seed)
         self.degraded: list[str] = []
         self.unreported: list[str] = []
-        """Those reasons that were not shown yet."""
+        """Reasons that the user has not seen yet."""
         self.failure = ""
         """The first failure while nothing was measured yet; empty if there was none."""
         self.lost = False

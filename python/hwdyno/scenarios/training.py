@@ -303,7 +303,7 @@ class DataSet(Preparation):
         try:
             yield True
         except GeneratingInterrupted:
-            keeps = True  # Another data set was made; the same command continues with both.
+            keeps = True  # Another data set was interrupted; the same command continues with both.
             raise
         finally:
             if not keeps:
