@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,19 @@ def mounted(device: Path | str, where: Path, *options: str) -> Iterator[Path]:
         yield where
     finally:
         command("umount", "--lazy", where)
+        _wait_until_free(Path(device))
+
+
+def _wait_until_free(device: Path, longest_s: float = 60.0) -> None:
+    """Wait until no mount keeps a block device: a process that made a namespace meanwhile has the mount in it too."""
+    end_s = time.monotonic() + longest_s
+    while device.is_block_device() and time.monotonic() < end_s:
+        try:
+            os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
 
 
 @functools.cache
