@@ -52,13 +52,16 @@ def mounted(device: Path | str, where: Path, *options: str) -> Iterator[Path]:
 def _wait_until_free(device: Path, longest_s: float = 60.0) -> None:
     """Wait until no mount keeps a block device: a process that made a namespace meanwhile has the mount in it too."""
     end_s = time.monotonic() + longest_s
-    while device.is_block_device() and time.monotonic() < end_s:
-        try:
-            os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
+    while _is_in_use(device) and time.monotonic() < end_s:
+        time.sleep(0.05)
+
+
+def _is_in_use(device: Path) -> bool:
+    try:
+        os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
+    except OSError:
+        return device.is_block_device()
+    return False
 
 
 @functools.cache
