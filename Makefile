@@ -1,12 +1,12 @@
 # Two commands: `make run` does the main job, `make test` passes every test. `make bench` compares with the peers, and
-# `make fuzz` looks for text that a reader fails on.
+# `make fuzz` and `make fuzz-engine` look for input that a reader fails on.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 ENGINE := $(VENV)/.engine
 
-.PHONY: run test bench fuzz setup lint lock clean
+.PHONY: run test bench fuzz fuzz-engine calibration setup lint share lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
@@ -27,11 +27,18 @@ fuzz: setup $(FUZZ)/.atheris
 	PYTHONPATH="$(CURDIR)/tests:$(CURDIR)/python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
 		$(FUZZ)/bin/python -m fuzz --seconds $(FUZZ_SECONDS)
 
+# How often curves, capacities and intervals hold on simulated machines; docs/calibration.md keeps the tables.
+calibration: setup
+	PYTHONPATH="$(CURDIR)/tests" $(BIN)/python -m calibration
+
 # The fuzzer stands apart from the locked environment: it has no wheel for every Python that hwdyno runs on.
 $(FUZZ)/.atheris: $(VENV)/.python
 	$(BIN)/python -m venv $(FUZZ)
 	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: atheris==3.0.0
 	@touch $@
+
+fuzz-engine: setup
+	PYTHONPATH="$(CURDIR)/tests" $(BIN)/python -m fuzz.engine --seconds $(FUZZ_SECONDS)
 
 setup: $(ENGINE)
 
@@ -41,6 +48,10 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Rewrites the manual page and the completions that the wheel installs, after a change of an option or its text.
+share: setup
+	$(BIN)/hwdyno man --write packaging/data --overwrite --overwrite
 
 # Rewrites the lock file from pyproject.toml; needs uv.
 lock:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hwdyno import signals
 from hwdyno.peers import Peer, PeerReading
-from hwdyno.statistics import bootstrap_interval, median
+from hwdyno.statistics import median_interval
 
 Reading = dict[str, Any]
 Parameters = dict[str, Any]
@@ -69,9 +70,9 @@ class Row:
 
 
 def row_of(what: str, unit: str, pairs: Sequence[tuple[float, float]], target: Target | None = None) -> Row:
-    """The row of these pairs: the median of their ratios with its bootstrap interval."""
+    """The row of these pairs: the median of their ratios with its interval."""
     ratios = [ours / theirs for ours, theirs in pairs]
-    low, high = bootstrap_interval(ratios, median)
+    low, high = median_interval(ratios)
     ours, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
     return Row(what, unit, ours, theirs, statistics.median(ratios), low, high, target)
 
@@ -99,6 +100,7 @@ class Bench:
     ) -> tuple[Reading, PeerReading]:
         """Run our kernel, then the peer, on one point or on ``theirs``. Raises ``BenchError`` if the peer fails."""
         reading = self.run(kernel, ours)
+        signals.check()
         try:
             return reading, peer.run(kernel, ours if theirs is None else theirs)
         except (ValueError, OSError) as error:

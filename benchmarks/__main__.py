@@ -9,9 +9,11 @@ import shutil
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
-from hwdyno import engine
+from hwdyno import engine, signals
+from hwdyno._engine import Guard
 from hwdyno.units import format_count
 
 import benchmarks
@@ -21,11 +23,27 @@ HEADS = ("what", "unit", "ours", "theirs", "ratio", "95% interval", "target", "v
 
 
 def main() -> int:
-    """Measure every resource; 0 unless a peer is missing or broken."""
+    """Measure every resource; 0 unless a peer is missing or broken, or a signal ends it."""
     args = _arguments()
+    signals.take_over("bench", Guard)
     began = time.monotonic()
     rows: list[Row] = []
-    folder = Path(tempfile.mkdtemp(prefix=".hwdyno-bench-", dir=args.path)).resolve()
+    with signals.undivided():
+        folder = Path(tempfile.mkdtemp(prefix=".hwdyno-bench-", dir=args.path)).resolve()
+        signals.register(signals.Stage.REMOVE, partial(shutil.rmtree, folder, ignore_errors=True))
+    with signals.keeping(), signals.halting(signals.end_children):
+        status = _measure(args, folder, rows)
+    print(_table(rows))
+    met = sum(row.verdict == "met" for row in rows)
+    print(
+        f"\n{met} of {sum(row.target is not None for row in rows)} targets met; median of {args.pairs} pairs in turn, "
+        f"bootstrap intervals; open: the interval spans the target; {time.monotonic() - began:.0f} s"
+    )
+    return signals.status(status)
+
+
+def _measure(args: argparse.Namespace, folder: Path, rows: list[Row]) -> int:
+    """Add the rows as they are measured in this folder, and remove it; gives the exit status."""
     bench = Bench(folder, args.pairs, args.runtime, engine.run, _progress)
     status = 0
     try:
@@ -33,21 +51,20 @@ def main() -> int:
             if found.name.startswith("_") or (args.only and found.name not in args.only):
                 continue
             for row in importlib.import_module(f"benchmarks.{found.name}").measure(bench):
-                rows.append(row)  # noqa: PERF402 - a peer that breaks later must not lose the rows before
-    except BenchError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        status = 1
+                rows.append(row)  # a peer that breaks later must not lose the rows before
+                signals.check()
     except KeyboardInterrupt:
         print("bench: interrupted", file=sys.stderr)
-        status = 130
+    except Exception as error:
+        if signals.requested():  # What it ended has failed in one way or another.
+            print("bench: interrupted", file=sys.stderr)
+        elif isinstance(error, BenchError):
+            print(f"bench: {error}", file=sys.stderr)
+            status = 1
+        else:
+            raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(_table(rows))
-    met = sum(row.verdict == "met" for row in rows)
-    print(
-        f"\n{met} of {sum(row.target is not None for row in rows)} targets met; median of {args.pairs} pairs in turn, "
-        f"bootstrap intervals; open: the interval spans the target; {time.monotonic() - began:.0f} s"
-    )
     return status
 
 

@@ -2,14 +2,55 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
 
+import pytest
+from hwdyno import findings, measuring
+from hwdyno.findings import summary
 from hypothesis import settings
+from style import faults_of
 
-# A shell without job control starts its background jobs with SIGINT ignored, and the programs that tests interrupt
-# would inherit that.
+# A shell without job control starts its background jobs with SIGINT ignored, nohup with SIGHUP, and the programs that
+# tests interrupt would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # No test asserts a time, and examples are the same in every run.
 settings.register_profile("house", deadline=None, derandomize=True)
 settings.load_profile("house")
+
+# Their documents and Runs hold any text.
+HOSTILE = {"test_hostile", "test_fuzz", "test_resources"}
+
+
+@lru_cache(maxsize=4096)
+def _faults(text: str) -> tuple[str, ...]:
+    return tuple(faults_of(text))
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that measure here at the same time in other processes are no other Runs."""
+    monkeypatch.setattr(measuring, "NAME", f"hwdyno-test-{os.getpid()}")
+
+
+@pytest.fixture(autouse=True)
+def plain_findings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails a test in which any finding's text or advice is out of style."""
+    wrong: dict[str, tuple[str, ...]] = {}
+    made = findings.finding_of
+
+    def checked(*args: Any) -> Any:
+        found = made(*args)
+        wrong.update({text: faults for text in (found.says, found.advice) if (faults := _faults(text))})
+        return found
+
+    if request.module.__name__ not in HOSTILE:
+        monkeypatch.setattr(findings, "finding_of", checked)
+        monkeypatch.setattr(summary, "finding_of", checked)
+    yield
+    assert not wrong

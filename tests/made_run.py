@@ -147,7 +147,7 @@ def grid() -> ExperimentResult:
     return made_experiment(
         name="storage.grid",
         resource="storage",
-        asks="How fast is this storage at the four or six figures that everyone compares?",
+        asks="Standard disk tests",
         load="iodepth",
         kernel="storage_blocks",
         points=points,
@@ -175,7 +175,7 @@ def iodepth(series: tuple[str, ...] = ("randread", "randwrite")) -> ExperimentRe
     result = made_experiment(
         name="storage.iodepth",
         resource="storage",
-        asks="How deep a queue does this storage need, and what does each step cost in latency?",
+        asks="Throughput and latency by queue depth",
         load="iodepth",
         kernel="storage_blocks",
         points=whole,
@@ -198,7 +198,7 @@ def mix() -> ExperimentResult:
     return made_experiment(
         name="storage.mix",
         resource="storage",
-        asks="What does mixing reads with writes cost at each block size?",
+        asks="Mixed reads and writes",
         load="bs",
         kernel="storage_blocks",
         points=tuple(points),
@@ -377,7 +377,7 @@ def imported_run() -> Run:
         )
         for depth in (1, 2, 4)
     )
-    experiment = made_experiment("fio", "storage", "What does this fio result say?", "iodepth", "fio", points)
+    experiment = made_experiment("fio", "storage", "fio results", "iodepth", "fio", points)
     return Run(
         "imported",
         "2020-01-01T00:00:00+00:00",

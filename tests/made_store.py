@@ -50,7 +50,7 @@ def experiment(*points: Measurement, name: str = "storage.iodepth", planned: int
     return made_experiment(
         name=name,
         resource="storage",
-        asks="How deep a queue does this storage need?",
+        asks="Throughput and latency by queue depth",
         load="iodepth",
         kernel="storage_blocks",
         points=points,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hwdyno import experiments
 from hwdyno.cli import resource
-from hwdyno.cli.main import Parser
+from hwdyno.cli.main import parser_of
 from hwdyno.experiments import Experiment
 from hwdyno.findings import explain
 from hwdyno.findings.rule import Case
@@ -35,9 +35,7 @@ def plan_of(line: str, path: Path) -> Plan | None:
     """The plan that a command makes; none for training, whose data set settles it."""
     words = shlex.split(line)
     module = importlib.import_module(f"hwdyno.cli.{words[1]}")
-    parser = Parser(prog=f"hwdyno {words[1]}")
-    module.add(parser)
-    args = parser.parse_args([*words[2:], "--path", str(path)])
+    args = parser_of(words[1]).read([*words[2:], "--path", str(path)])
     if words[1] == "training":
         return None
     kernels = getattr(module, "KERNELS", None) or module.KERNEL

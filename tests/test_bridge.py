@@ -65,7 +65,7 @@ def test_a_load_has_a_role_or_a_reason_for_none() -> None:
 
 
 def test_an_unknown_kernel_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(engine.UsageError, match=r"no kernel is called 'nonsense'; there are: .*\bidle\b"):
+    with pytest.raises(engine.UsageError, match=r"no kernel is called 'nonsense'; known: .*\bidle\b"):
         engine.run("nonsense", {})
 
 

@@ -52,14 +52,14 @@ def test_history_lists_others_when_one_is_spoilt(store: Store, capsys: pytest.Ca
     assert main(["history", "--rebuild"]) == 0
     printed = capsys.readouterr()
     assert "torn" in printed.out and "20260101-000000-abcd" in printed.out
-    assert printed.err.splitlines()[0] == "the index was made again from 2 documents"
+    assert printed.err.splitlines()[0] == "the index was rebuilt from 2 documents"
     assert "torn.json is not JSON" in printed.err.splitlines()[1]
 
 
 def test_history_of_nothing_says_what_to_do(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history"]) == 0
     printed = capsys.readouterr()
-    assert printed.out == "" and "`hwdyno run` makes one" in printed.err
+    assert printed.out == "" and "`hwdyno run` makes the first" in printed.err
 
 
 def test_schema_is_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,7 +109,8 @@ def test_a_change_is_found_and_only_a_loss_fails(
     assert f"geometric mean {factor:.3f}" in out
     assert main(["compare", "before", "after", "--json"]) == status
     changes = json.loads(capsys.readouterr().out)
-    assert [change["verdict"] for change in changes] == [verdict] * 3
+    assert [change["verdict"] for change in changes] == [verdict] * 4
+    assert [change["points"] for change in changes] == [1, 1, 1, 3], "each point, and the experiment as a whole"
     assert all(change["ratio"]["low"] <= factor <= change["ratio"]["high"] for change in changes)
 
 
@@ -133,13 +134,13 @@ def test_runs_without_a_like_point_are_said(store: Store, capsys: pytest.Capture
     store.save(scaled("before", 1.0))
     store.save(made.run(made.experiment(made.point(1, bs=512)), run_id="after"))
     assert main(["compare", "before", "after"]) == 2
-    assert "share no point" in capsys.readouterr().err
+    assert "no point in common" in capsys.readouterr().err
 
 
 def test_fios_json_is_compared_like_a_run(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     name = str(DATA / "depths.json")
     assert main(["compare", name, name]) == 0
-    assert "4 like points" in capsys.readouterr().out
+    assert "4 common points" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["export", "none"], ["compare", "none", "last"], ["export", "./no.json"]])

@@ -83,12 +83,12 @@ def test_help_is_on_stdout_and_no_error(arguments: list[str], capsys: pytest.Cap
     ("arguments", "says"),
     [
         (["storge"], "did you mean 'storage'?"),
-        (["frobnicate"], "there are: run"),
+        (["frobnicate"], "known: run"),
         (["storage", "--iodepth", "-8"], "iodepth"),
         (["storage", "--iodepth=-8"], "negative"),
         (["storage", "--bs", "4x"], "'4x' is not a size"),
-        (["storage", "--rw", "scribble"], "take one of: read, write"),
-        (["storage", "--ioengine", "psync", "--iodepth", "8"], "take --numjobs 8 instead"),
+        (["storage", "--rw", "scribble"], "use one of: read, write"),
+        (["storage", "--ioengine", "psync", "--iodepth", "8"], "use --numjobs 8"),
         (["storage", "--colour", "red"], "--colour"),
         (["storage", "colour"], "storage.colour"),
         (["storage", "--profile", "hasty", "--bs", "4k"], "no profile is called 'hasty'"),
@@ -96,7 +96,7 @@ def test_help_is_on_stdout_and_no_error(arguments: list[str], capsys: pytest.Cap
         (["run", "--seed", "-1"], "--seed"),
         (["run", "--fail-under", "120"], "percentage"),
         (["run", "--budget", "soon"], "not a time"),
-        (["run", "none.toml"], "no plan file"),
+        (["run", "none.toml"], "plan file none.toml does not exist"),
         (["run", "--path", "/nowhere/at/all"], "no such directory"),
         (["run", "--path", "/dev/null"], "not a directory"),
         (["storage", "grid", "--ceiling", "rated fast"], "not a ceiling"),
@@ -113,7 +113,7 @@ def test_bad_input_is_one_line_and_status_2(
 def test_a_torn_plan_file_is_one_line(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "torn.toml").write_text("[[experiment]\n")
     assert main(["run", "torn.toml"]) == 2
-    one_line(capsys, "torn.toml is not a TOML file")
+    one_line(capsys, "torn.toml is not a readable TOML file")
 
 
 def test_a_dry_run_measures_and_writes_nothing(home: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,7 +197,7 @@ def test_a_filesystem_that_refuses_direct_io_is_degraded(
     assert "direct I/O was refused" in run.degraded[0]
     assert any(note.code == "direct_refused" for note in run.experiments[0].points[0].notes)
     assert "degraded: direct I/O was refused" in printed.err
-    assert "exit status 3: the Run is degraded (1 point, 1 degraded); the findings say why" in printed.err
+    assert "exit status 3: the Run is degraded (1 point, 1 degraded); see the findings" in printed.err
 
 
 def test_a_store_that_cannot_be_written_is_named_before_anything_is_measured(
@@ -244,7 +244,7 @@ def test_one_interrupt_keeps_what_was_measured(data: Path, home: Path, number: s
     process = measuring(data, home)
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == 128 + number, err
     run = from_json(out)
     assert run.interrupted
     assert run.finished
@@ -313,7 +313,7 @@ def test_no_room_is_one_line(tmp_path: Path, home: Path, capsys: pytest.CaptureF
         assert main(["storage", "--rw", "read", "--path", str(small), "--size", "64M"]) == 2
         one_line(capsys, "64 MiB are needed", "another --path")
         assert main(["run", "--only", "storage", "--path", str(small)]) == 2
-        one_line(capsys, "room for")
+        one_line(capsys, "minus a reserve")
         assert not list(small.iterdir())
 
 
@@ -365,7 +365,7 @@ def test_no_room_is_one_line_on_any_machine(
 ) -> None:
     monkeypatch.setattr(workspace, "room", lambda _: 3 << 20)
     assert main(["storage", "--rw", "read", "--path", str(data), *SMALL]) == 2
-    one_line(capsys, "room for 3.15 MB")
+    one_line(capsys, "3.15 MB free (minus a reserve)")
     assert not list(data.iterdir())
 
 
@@ -378,7 +378,7 @@ def test_a_fault_of_our_own_says_how_to_report_it(
     monkeypatch.delenv("HWDYNO_TRACEBACK", raising=False)
     monkeypatch.setattr(Local, "survey", broken)
     assert main(["storage", "--rw", "read", "--path", str(data), *SMALL]) == 2
-    one_line(capsys, "a fault of hwdyno itself: KeyError")
+    one_line(capsys, "internal error: KeyError")
 
 
 def test_the_document_on_stdout_is_json_alone(home: Path, data: Path) -> None:
@@ -386,4 +386,4 @@ def test_the_document_on_stdout_is_json_alone(home: Path, data: Path) -> None:
     out, err = process.communicate(timeout=60)
     assert process.returncode in {0, 3}, err
     assert json.loads(out)["schema"] == "hwdyno.run/2"
-    assert "laying out 16 MiB" in err
+    assert "writing 16 MiB" in err

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hwdyno.axes import FIELD
 from hwdyno.curves import curves_of, suggest_load
-from hwdyno.curves.models import fit_knee, fit_scalability
+from hwdyno.curves.knee import fit_knee
+from hwdyno.curves.models import fit_scalability
 from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, Parameters, Value
 from made_experiment import made_experiment
 

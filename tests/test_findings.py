@@ -87,15 +87,27 @@ PLANTED: dict[str, tuple[Callable[[random.Random], dict[str, Any]], Parameters, 
     "others_at_work": (
         lambda draw: {
             "others_cpu": draw.uniform(0.3, 0.6),
+            "others_before": draw.choice([0.0, 0.5]),
             "load_before": draw.choice([0.0, 8.0]),
             **draw.choice([{}, {"throttle_at": 0.5}, {"drift": -0.4}, {"noise": 0.3}, {"wobble": 0.3}]),
         },
         {},
         set(),
     ),
+    "another_run": (
+        lambda draw: {
+            "other_runs": draw.choice([1.0, 2.0]),
+            **draw.choice(
+                [{}, {"throttle_at": 0.5}, {"drift": -0.4}, {"noise": 0.3}, {"wobble": 0.3}, {"others_cpu": 0.4}]
+            ),
+            "others_before": draw.choice([0.0, 0.5]),
+        },
+        {},
+        set(),
+    ),
     "steal": (_machine_with(steal=(0.03, 0.4)), {}, set()),
     "swapping": (_machine_with(swap_bytes_s=(2e6, 1e9)), {}, set()),
-    "load_before": (lambda draw: {"load_before": 16 * draw.uniform(0.15, 4)}, {}, set()),
+    "load_before": (_machine_with(others_before=(0.11, 1.0)), {}, set()),
 }
 
 
@@ -172,7 +184,7 @@ def test_above_a_makers_figure_is_worth_a_word_and_no_more() -> None:
         assert run.experiments[0].points[0].validity == "valid"
         assert ("rated_exceeded" in rules_of(run.findings)) == (share < 1)
         if share == 0.5:
-            assert "suspect a cache" in the(run, "rated_exceeded").advice
+            assert "Suspect a cache" in the(run, "rated_exceeded").advice
 
 
 @pytest.mark.parametrize("rule", ["interval_not_reached"])
@@ -187,7 +199,7 @@ def test_an_interval_is_missed_when_it_is_wider_than_the_profile_aims_at(rule: s
         assert (rule in rules_of(run.findings)) == (half > 0.10)
         assert (rule in rules_of(run.findings, "warning")) == (half > 0.20)
         notices += half > 0.10
-        assert rules_of(run.findings, "warning", "invalid") <= {rule}, f"noise is not a fault: machine {seed}"
+        assert rules_of(run.findings, "warning", "invalid") <= {rule, "repeats_disagree"}, f"machine {seed}"
     assert notices > 80
 
 
@@ -217,7 +229,7 @@ def test_peers_agree_or_not() -> None:
         run = explain(run_of(machine, replace(result, peers=peers)))
         finding = the(run, "peer_ratio")
         assert finding.severity == ("warning" if truth < 0.9 else "info")
-        assert ("both agree" in finding.says) == (truth == 1.0)
+        assert ("Agrees with" in finding.says) == (truth == 1.0)
         assert "fio 3.33" in finding.says
 
 
@@ -225,7 +237,7 @@ def test_pairs_that_lie_far_apart_tell_of_no_agreement() -> None:
     result = experiment(SimulatedMachine.random(0), "iodepth", TWO_POINTS, repeats=1)
     wide = PeerResult("fio", "3.33", 0, result.points[0].throughput, Value(1.2, "ratio", 0.3, 4.8))
     finding = the(explain(run_of(SimulatedMachine.random(0), replace(result, peers=(wide,)))), "peer_ratio")
-    assert "too wide to tell whether both agree" in finding.says
+    assert "too wide to tell" in finding.says
     assert "--peers --profile full" in finding.advice
 
 
@@ -241,7 +253,7 @@ def test_a_large_block_in_huge_pages_is_not_set_beside_fios_small_ones_in_silenc
     far = Value(2.0, "ratio", 1.9, 2.1)
     peers = (PeerResult("fio", "3.33", 0, result.points[0].throughput, far),)
     finding = the(explain(run_of(machine, replace(result, peers=peers))), "peer_ratio")
-    assert ("with `--mem small` both do alike" in finding.says) == noted
+    assert ("With `--mem small` both do the same" in finding.says) == noted
 
 
 def test_one_pair_accuses_nobody_and_a_tool_of_one_question_is_asked_by_its_name() -> None:
@@ -251,7 +263,7 @@ def test_one_pair_accuses_nobody_and_a_tool_of_one_question_is_asked_by_its_name
         peers = (PeerResult("fio", "3.33", 0, result.points[0].throughput, ratio),)
         finding = the(explain(run_of(machine, replace(result, peers=peers))), "peer_ratio")
         assert finding.severity == severity
-        assert ("one pair a point tells no interval" in finding.says) == (ratio.low is None)
+        assert ("One pair per point gives no interval" in finding.says) == (ratio.low is None)
     loops = replace(result, resource="memory", kernel="memory_bandwidth", points=result.points[:1])
     loops = replace(loops, peers=(PeerResult("hpcc", "1.5.0", 0, result.points[0].throughput, Value(0.7, "ratio")),))
     advice = the(explain(run_of(machine, loops)), "peer_ratio").advice
@@ -294,7 +306,7 @@ def test_a_repeat_far_off_is_named_and_leaves_the_laws_alone() -> None:
         result = experiment(machine, "iodepth", [])
         run = explain(run_of(machine, replace(result, points=(point,))))
         found = the(run, "outlying_repeats")
-        assert f"1 of {repeats} repeats lies far off" in found.says and "median speaks" in found.says
+        assert f"One of {repeats} repeats was " in found.says and "the median is reported" in found.says
         assert rules_of(run.findings) <= {"outlying_repeats", "interval_not_reached", "spinning_or_solid"}, seed
         truth = machine.operations_per_s(str(parameters["rw"]), 100, 4096, float(parameters["iodepth"] or 1)) * 4096
         assert point.throughput.value == pytest.approx(truth, rel=0.05)
@@ -346,7 +358,8 @@ def test_hiccups_here_and_there_are_no_throttling() -> None:
         run = explain(
             run_of(machine, experiment(machine, "iodepth", TWO_POINTS, short, repeats=draw.choice([1, 3, 5])))
         )
-        wrong += [one.says for one in run.findings if one.severity != "info" and one.rule != "interval_not_reached"]
+        known = {"interval_not_reached", "repeats_disagree"}
+        wrong += [one.says for one in run.findings if one.severity != "info" and one.rule not in known]
     assert not wrong
 
 
@@ -361,21 +374,28 @@ def test_one_finding_speaks_for_all_points_alike() -> None:
     run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=n) for n in (1, 2, 4)])))
     finding = the(run, "page_cache")
     assert finding.points == (0, 1, 2)
-    assert "the worst of 3 such points of storage.iodepth" in finding.says
+    assert "Worst of 3 points of storage.iodepth." in finding.says
     assert run.findings[0].severity == "invalid", "the gravest comes first"
 
 
+def test_the_load_of_ones_last_command_is_no_fault() -> None:
+    """The load average still counts what has ended; CPU time of others up to a tenth is what any system has."""
+    for planted in ({"load_before": 64.0}, {"others_before": 0.099}):
+        machine = SimulatedMachine(**planted)
+        assert not rules_of(explain(run_of(machine, experiment(machine, "iodepth", [_at()]))).findings, "warning")
+
+
 def test_one_finding_speaks_for_all_experiments_and_explains_what_follows_from_it() -> None:
-    machine = SimulatedMachine(others_cpu=0.5, throttle_at=0.5, noise=0.2, load_before=6)
+    machine = SimulatedMachine(others_cpu=0.5, throttle_at=0.5, noise=0.2, load_before=6, others_before=0.4)
     several = [
         experiment(machine, "iodepth", [_at(), _at(iodepth=4)], name=name) for name in ("storage.a", "storage.b")
     ]
     run = explain(run_of(machine, *several))
     assert rules_of(run.findings, "warning", "invalid") == {"others_at_work"}
     finding = run.findings[0]
-    assert "other processes kept" in finding.says and "load 6 before" in finding.says
-    assert "the worst of 4 such points (storage.a 2, storage.b 2)" in finding.says
-    assert "That explains why, of these, " in finding.says and "known less well" in finding.says
+    assert "Other processes kept" in finding.says and "40% of it before the first point" in finding.says
+    assert "Worst of 4 points (storage.a 2, storage.b 2)" in finding.says
+    assert "This explains " in finding.says and "a wide interval (" in finding.says
     assert finding.evidence["points"] == {"storage.a": [0, 1], "storage.b": [0, 1]}
     for result in run.experiments:
         for point in result.points:
@@ -395,9 +415,9 @@ def test_a_kernel_at_work_for_our_own_io_is_nobody_else() -> None:
 def test_a_curve_of_poor_points_is_to_be_taken_with_care() -> None:
     points = [_at(iodepth=2**k) for k in range(9)]
     poor = explain(run_of(SimulatedMachine(steal=0.3), experiment(SimulatedMachine(steal=0.3), "iodepth", points)))
-    assert "9 of its 9 points are degraded" in the(poor, "knee").says
+    assert "9 of 9 points are degraded" in the(poor, "knee").says
     clean = explain(run_of(SimulatedMachine(), experiment(SimulatedMachine(), "iodepth", points)))
-    assert "with care" not in the(clean, "knee").says
+    assert "Caution" not in the(clean, "knee").says
 
 
 def test_explaining_twice_changes_nothing() -> None:

@@ -49,7 +49,7 @@ def test_a_sound_point_has_nothing_of_it() -> None:
 
 
 def test_a_spent_quota_is_told_by_its_share() -> None:
-    assert "spent in 60% of the periods" in names(one(conditions={"cgroup_throttled": 0.6}))["cpu_limited"]
+    assert "exhausted in 60% of the periods" in names(one(conditions={"cgroup_throttled": 0.6}))["cpu_limited"]
     assert "cpu_limited" not in names(one(conditions={"cgroup_throttled": 0.01}))
 
 
@@ -71,14 +71,14 @@ def test_compressed_extents_are_told_instead_of_the_cache() -> None:
 def test_too_few_and_too_small() -> None:
     assert "only 12 operations" in names(one(operations=12))["too_short"]
     small = one(details={"region_bytes": 1 << 20})
-    assert "fits into the cache of many a drive" in names(small)["small_region"]
+    assert "fits many drive, controller and hypervisor caches" in names(small)["small_region"]
     assert "small_region" not in names(small, {"direct": False})
 
 
 def test_jobs_on_the_same_blocks_have_their_overlap_told() -> None:
     point = one(details={"region_bytes": 1 << 30}, parameters={**POINT, "numjobs": 2}, repeats=1, bytes=1 << 30)
     # Each of two jobs covers half: a quarter of the blocks twice, of three quarters visited.
-    assert "about 25% of their visits" in names(point, {"share": "whole"})["shared_blocks"]
+    assert "about 25% of the visits" in names(point, {"share": "whole"})["shared_blocks"]
     assert "shared_blocks" not in names(point, {"share": "partition"})
 
 

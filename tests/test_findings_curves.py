@@ -38,7 +38,7 @@ def test_the_knee_and_the_ceiling_are_the_machines_own() -> None:
         below = machine.operations_per_s("randread", 100, 4096, curve.best.load / 2)
         assert reached > 0.85 * most and below < 0.95 * most, f"machine {seed}"
         off_by.append(abs(finding.evidence["N*"] / (one * most) - 1))
-        assert "N* " not in finding.says and "ceiling" in finding.says and "enough" in finding.says
+        assert "N* " not in finding.says and "ceiling" in finding.says and "operating point" in finding.says
     assert counted >= 180
     assert sorted(off_by)[len(off_by) // 2] < 0.03
 
@@ -107,7 +107,7 @@ def test_a_curve_begun_too_late_is_saturated_at_its_first_point() -> None:
         loads = [first, 2 * first, 4 * first]
         run = explain(run_of(machine, experiment(machine, "iodepth", [_at(iodepth=n) for n in loads], repeats=2)))
         assert rules_of(run.findings) - {"interval_not_reached"} == {"saturated"}, f"machine {seed}"
-        assert "more only adds latency" in the(run, "saturated").says
+        assert "More load only adds latency" in the(run, "saturated").says
 
 
 def test_a_load_that_never_arrives_has_no_effect() -> None:
@@ -160,12 +160,12 @@ def test_spinning_disks_are_told_from_solid_ones() -> None:
         run = explain(run_of(machine, experiment(machine, "iodepth", points, fixed, repeats=2)))
         finding = the(run, "spinning_or_solid")
         assert finding.evidence["verdict"] == ("spinning" if spins else "solid state")
-        assert "the kernel says" in finding.says and "although" not in finding.says
+        assert "The kernel agrees" in finding.says
         lies = run_of(machine, *run.experiments)
         storage = lies.machine.storage
         storage = replace(storage, disks=(replace(storage.disk, rotational=not spins),))
         lies = replace(lies, machines=(replace(lies.machine, storage=storage),))
-        assert "although the kernel says" in the(explain(lies), "spinning_or_solid").says
+        assert "The kernel reports" in the(explain(lies), "spinning_or_solid").says
 
 
 def test_the_best_combination_is_the_least_that_is_enough() -> None:

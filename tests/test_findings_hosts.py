@@ -51,9 +51,9 @@ def test_a_host_without_a_reading_is_named_and_degrades_the_point(kind: str) -> 
     point, found = explained(hosts)
     assert set(found) == {"host_missing"} and "host_missing" in point.why and point.validity == "degraded"
     assert found["host_missing"].says.endswith(
-        "iodepth 4: b gave 2 of 3 readings, so the figure is not that of all 2 hosts."
+        "b gave 2 of 3 readings (randread 4 KiB, iodepth=4). The result does not cover all 2 hosts."
     )
-    assert "Check b, then measure again: hwdyno storage " in found["host_missing"].advice
+    assert "Check b, then repeat: hwdyno storage " in found["host_missing"].advice
     assert found["host_missing"].evidence["hosts"]["b"]["failure"]
 
 
@@ -61,7 +61,7 @@ def test_a_host_that_does_not_end_is_named() -> None:
     hosts = members(SimulatedMachine(seed=5, noise=0.005))
     hosts[1].endless_at = 1
     _, found = explained(hosts, repeats=1)
-    assert found["host_missing"].says.endswith("b was stopped, because it did not end with the others.")
+    assert found["host_missing"].says.startswith("Host stopped: b did not end with the others (")
 
 
 def test_no_host_at_all_is_an_error_and_no_finding() -> None:
@@ -91,7 +91,7 @@ def test_a_straggler_is_named_with_how_much_slower_it_is(names: str) -> None:
     assert set(found) == {"straggler"} and point.validity == "valid", point.why
     others = "host" if names == "ab" else "3 hosts"
     assert f"b is 33% slower than the other {others} (" in found["straggler"].says
-    assert "; the site's figure waits for it." in found["straggler"].says
+    assert "The site waits for it." in found["straggler"].says
     assert not [note for note in point.notes if note.code == "straggler"], "said once"
 
 
@@ -99,8 +99,8 @@ def test_a_slow_device_is_a_straggler_that_nobody_waits_for() -> None:
     fast, slow = members(SimulatedMachine(seed=5, noise=0.005))
     slow.machine = replace(slow.machine, latency_one_s=2 * slow.machine.latency_one_s)
     _, found = explained([fast, slow])
-    assert found["straggler"].says.endswith("; the site's figure includes it.")
-    assert found["straggler"].advice.startswith("Measure it alone, on b: hwdyno storage ")
+    assert found["straggler"].says.endswith(" The site's result includes it.")
+    assert found["straggler"].advice.startswith("Measure alone on b: hwdyno storage ")
 
 
 def test_clean_random_sites_have_no_finding_on_hosts() -> None:

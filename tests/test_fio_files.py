@@ -118,7 +118,7 @@ def test_users_files_are_never_written_among_many(place: Path, capsys: pytest.Ca
     (place / "mine").write_text("thesis" * 1000)
     (place / "x.fio").write_text("[w]\nrw=write\nsize=8k\nfilename=new:mine\n")
     assert main(["storage", "job", "x.fio", "--quiet", "--no-page"]) == 2
-    assert "would write over" in capsys.readouterr().err and not (place / "new").exists()
+    assert "would overwrite" in capsys.readouterr().err and not (place / "new").exists()
     assert (place / "mine").read_text() == "thesis" * 1000
 
 

@@ -118,18 +118,18 @@ def test_each_thread_of_an_increment_is_a_job_with_its_own_offset() -> None:
         ("ioscheduler=none", "change the machine"),
         ("zonemode=zbd", "zoned block device"),
         ("zonesize=1k\nbs=4k", "must hold an operation"),
-        ("dedupe_percentage=5\ndedupe_mode=working_set", "repeat is"),
-        ("wait_for=nobody", "no job before this one"),
+        ("dedupe_percentage=5\ndedupe_mode=working_set", "use repeat"),
+        ("wait_for=nobody", "no earlier job has that name"),
         ("read_iolog=gone", "read_iolog=gone: no such file"),
         ("rate=1m\nrate_iops=5", "exclude each other"),
-        ("ioengine=null", "give it size=1g"),
+        ("ioengine=null", "add for example size=1g"),
         ("iodept=4", "did you mean iodepth?"),
         ("frobnicate=1", "--ignore frobnicate"),
         ("bs=4x", "x.fio:2: bs=4x"),
-        ("rate=4k,8x\nrw=rw", "is no rate, such as 10m"),
-        ("rate=4k\nrw=trimwrite", "go together"),
+        ("rate=4k,8x\nrw=rw", "is not a rate, such as 10m"),
+        ("rate=4k\nrw=trimwrite", "belong together"),
         ("rw=randread:8k", "a number of operations"),
-        ("ioengine=rados", "Ceph's library; mount it and name a file; there are io_uring"),
+        ("ioengine=rados", "Ceph's library; mount the cluster and name a file; use one of: io_uring"),
         ("bssplit=4k/50:8k/20", "70%"),
         ("verify=sha7", "verify=crc32c"),
         ("runtime=soon", "a time such as"),
@@ -227,7 +227,7 @@ def test_a_file_of_the_users_is_read_and_never_written(place: Path, capsys: pyte
     for rw in ("write", "randrw"):
         (place / "w.fio").write_text(f"[w]\nfilename=mine\nrw={rw}\nsize=1m\n")
         assert main(["storage", "job", "w.fio", "--quiet", "--no-page"]) == 2
-        assert "would write over" in capsys.readouterr().err
+        assert "would overwrite" in capsys.readouterr().err
     assert (mine.read_bytes(), mine.stat().st_mtime_ns) == before
     (place / "long.fio").write_text("[w]\nfilename=mine\nrw=read\nsize=1g\n")
     assert main(["storage", "job", "long.fio", "--quiet", "--no-page"]) == 2

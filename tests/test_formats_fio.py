@@ -188,13 +188,13 @@ def test_notes_before_and_after_the_document_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no JSON of fio"),
-        ("fio: engine foo not loadable", "no JSON of fio"),
-        ('{"fio version": "fio-3.33", "jobs": [', "no JSON of fio"),
+        ("", "is not fio JSON"),
+        ("fio: engine foo not loadable", "is not fio JSON"),
+        ('{"fio version": "fio-3.33", "jobs": [', "is not fio JSON"),
         ('{"fio version": "fio-3.33"}', "no list of jobs"),
         ('{"fio version": "fio-3.33", "jobs": [1]}', "no list of jobs"),
         ('{"fio version": "fio-3.33", "jobs": []}', "no jobs"),
-        ("{" * 100_000, "no JSON of fio"),
+        ("{" * 100_000, "is not fio JSON"),
     ],
 )
 def test_what_is_none_is_said_in_one_line(text: str, says: str) -> None:
@@ -205,7 +205,7 @@ def test_what_is_none_is_said_in_one_line(text: str, says: str) -> None:
 
 def test_a_file_of_no_known_format(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("[]")
-    with pytest.raises(UserError, match="in no format that is known"):
+    with pytest.raises(UserError, match="has no known format"):
         formats.read(tmp_path / "a.json")
     with pytest.raises(UserError, match="no such file"):
         formats.read(tmp_path / "b.json")

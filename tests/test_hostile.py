@@ -123,7 +123,7 @@ def test_a_point_that_is_not_there_is_refused() -> None:
     experiment = run.experiments[1]
     curve = replace(experiment.curves[0], points=(0, 999))
     broken = replace(run, experiments=(replace(experiment, curves=(curve,)),))
-    with pytest.raises(StoreError, match="there is no point 999"):
+    with pytest.raises(StoreError, match="point 999 does not exist"):
         from_json(to_json(broken))
 
 
@@ -296,7 +296,7 @@ def test_commands_on_a_hostile_document(tmp_path: Path) -> None:
     assert not hostile.steers((tmp_path / "out.csv").read_text())
     out, _ = output_of("compare", file, file, cwd=tmp_path)
     assert max(map(len, out.splitlines())) < 7 * WIDEST
-    assert "1 like point" in out or "2 like points" in out
+    assert "1 common point" in out or "2 common points" in out
     output_of("compare", file, file, "--json", cwd=tmp_path)
     _, err = output_of("report", file + b"x", cwd=tmp_path, status=(2,))
     assert err.count("\n") == 1

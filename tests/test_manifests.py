@@ -61,7 +61,7 @@ def test_a_smaller_data_set_is_the_first_files_of_the_larger(capsys: pytest.Capt
     ("options", "says"),
     [
         (["--manifests", "ceph"], "must be NAME=CLASS"),
-        (["--manifests", "Ceph=x"], "cannot name anything in Kubernetes"),
+        (["--manifests", "Ceph=x"], "is not a Kubernetes name"),
         (["--manifests", "a=x,a=y"], "names 'a' twice"),
         (["--manifests", "a=x", "--samples", "many"], "must be whole numbers"),
     ],

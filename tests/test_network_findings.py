@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from hwdyno.cli import network, resource
-from hwdyno.cli.main import Parser
+from hwdyno.cli.main import parser_of
 from hwdyno.findings import explain
 from hwdyno.measurement import measurement_of
 from hwdyno.words import Finding, Parameters, Run
@@ -109,9 +109,7 @@ def test_what_is_advised_is_taken_as_it_is_pasted(kind: str) -> None:
     path, points, kernel, _rules = planted(7)[kind]
     for rule, finding in of_the_path(measured(path, points, kernel)).items():
         for line in re.findall(r"hwdyno network (?:--[\w-]+ (?:\"[^\"]*\"|[^-\s]\S*) ?)+", finding.advice):
-            parser = Parser(prog="hwdyno network")
-            network.add(parser)
-            args = parser.parse_args(shlex.split(line.rstrip(";,. "))[2:])
+            args = parser_of("network").read(shlex.split(line.rstrip(";,. "))[2:])
             plan = resource.plan_of("network", network.KERNELS, args, SimulatedNetwork(path))
             assert plan.experiments[0].points, (rule, line)
         if rule not in {"network_mtu", "network_bufferbloat"}:
@@ -172,7 +170,7 @@ def test_a_virtual_interface_and_a_loopback_have_no_link() -> None:
     (ceiling,) = loop.experiments[0].ceilings
     assert (ceiling.kind, ceiling.value) == ("reference", pytest.approx(10e9))
     says = {one.rule: one.says for one in loop.findings}["network_no_link"]
-    assert "one core copies 10" in says
+    assert "One core copies 10" in says
     assert "memory copies" in says
     assert "network_link" not in rules_of(SimulatedPath(loopback=True))
 

@@ -103,7 +103,7 @@ def test_a_test_that_fails_is_written_down_as_valid_json(tmp_path: Path) -> None
             rude.recv(1)
         server.wait(10)
     (document,) = documents(log.read_text())
-    assert "no JSON object" in document["error"]
+    assert "not a JSON object" in document["error"]
     assert iperf3_json.read(json.dumps(document), "x").degraded
 
 

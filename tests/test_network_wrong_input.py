@@ -70,30 +70,32 @@ def test_a_server_that_is_not_there_is_one_line_with_its_mend(
     port = free_port()
     error = complaint(capfd, tmp_path, "--server", f"127.0.0.1:{port}", quiet=False)
     hint = f"start `hwdyno network server --port {port}` or `iperf3 -s -p {port}` there"
-    assert error == f"nobody answers at 127.0.0.1 port {port}; {hint}"
+    assert error == f"nothing listens at 127.0.0.1 port {port}; {hint}"
     assert complaint(capfd, tmp_path, "--server", "127.0.0.1", "--port", str(port)) == error
     assert complaint(capfd, tmp_path, "latency", "--server", f"127.0.0.1:{port}") == error
-    assert complaint(capfd, tmp_path, "--protocol", "udp", "--server", f"localhost:{port}").startswith("nobody answers")
+    assert complaint(capfd, tmp_path, "--protocol", "udp", "--server", f"localhost:{port}").startswith(
+        "nothing listens"
+    )
 
 
 def test_iperf3s_document_is_not_written_of_nothing(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     options = ["--server", f"127.0.0.1:{free_port()}", "--output-format", "iperf3-json"]
-    assert complaint(capfd, tmp_path, *options).startswith("nobody answers at")
+    assert complaint(capfd, tmp_path, *options).startswith("nothing listens at")
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--server", "no-such-host.invalid"), "no address is known by the name 'no-such-host.invalid'"),
-        (("--server", "127.0.0.1:99999"), "'99999' is no port; ports are 1 to 65535"),
-        (("--server", "127.0.0.1:http"), "'http' is no port"),
+        (("--server", "no-such-host.invalid"), "the name 'no-such-host.invalid' cannot be resolved"),
+        (("--server", "127.0.0.1:99999"), "'99999' is not a port; use 1 to 65535"),
+        (("--server", "127.0.0.1:http"), "'http' is not a port"),
         (("--server", "127.0.0.1", "--port", "99999"), "port"),
         (("--server", "127.0.0.1", "--port", "0"), "port"),
         (("--server", "127.0.0.1", "--port", "-1"), "port"),
         (("--server", "127.0.0.1", "--port", "1,2"), "port"),
-        (("ping", "--server", "no-such-host.invalid"), "no address is known"),
-        (("--protocol", "udp", "--block", "70000"), "a datagram of 70000 bytes cannot be"),
-        (("--congestion", "no-such-control"), "congestion = no-such-control: this system does not lend it"),
+        (("ping", "--server", "no-such-host.invalid"), "cannot be resolved"),
+        (("--protocol", "udp", "--block", "70000"), "a datagram cannot have 70000 bytes"),
+        (("--congestion", "no-such-control"), "congestion = no-such-control: this system does not allow it"),
         (("server", "--bind", "no-such-host.invalid"), "no-such-host.invalid"),
         (("server", "--bind", "192.0.2.7"), "192.0.2.7"),
         (("server", "--port", "70000"), "port"),
@@ -132,8 +134,8 @@ def midway(connection: socket.socket) -> None:
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (reset, "hung up before the test began; is it `hwdyno network server` or `iperf3 -s`?"),
-        (hang_up, "hung up before the test began; is it `hwdyno network server` or `iperf3 -s`?"),
+        (reset, "closed the connection before the test; run `hwdyno network server` or `iperf3 -s` there"),
+        (hang_up, "closed the connection before the test; run `hwdyno network server` or `iperf3 -s` there"),
         (web, "does not speak iperf3's protocol"),
         (midway, "agree on a test with 127.0.0.1 port"),
     ],
@@ -149,4 +151,4 @@ def test_a_server_of_something_else_is_named_as_such(
 def test_a_silent_server_is_given_up(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with listener(lambda connection: None) as port:
         error = complaint(capfd, tmp_path, "--streams", "1", "--server", f"127.0.0.1:{port}")
-    assert error.startswith(f"something listens at 127.0.0.1 port {port}, but says nothing that iperf3's server would")
+    assert error.startswith(f"something listens at 127.0.0.1 port {port}, but did not answer as an iperf3 server")

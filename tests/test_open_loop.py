@@ -56,6 +56,6 @@ def test_a_curve_over_rates_tells_service_and_capacity() -> None:
 
     points = tuple(point(rate) for rate in (2e3, 1e4, 2e4, 3e4, 3.8e4, 1e5))
     (curve,) = curves_of(made_experiment("storage.rate", "storage", "?", "rate", "storage_blocks", points))
-    assert curve.model == "m-m-m" and curve.ceiling is not None
+    assert curve.model == "g-g-m" and curve.ceiling is not None
     assert curve.parameters["S"].value == pytest.approx(1e5, rel=0.02)
     assert curve.ceiling.value == pytest.approx(4e4 * 4096, rel=0.02)

@@ -99,7 +99,7 @@ def test_a_missing_or_broken_file_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(failed.value)
     with pytest.raises(UserError, match="has 12 of 13 files; generate the data set first"):
         NUMPY.run(KERNEL, {**parameters, "files": 13})
-    with pytest.raises(OSError, match="fewer samples than a batch"):
+    with pytest.raises(OSError, match="fewer samples than one batch"):
         Path(files(parameters)[3]).unlink()
         NUMPY.run(KERNEL, {**parameters, "files": 11, "batch_size": 50})
 
@@ -107,9 +107,9 @@ def test_a_missing_or_broken_file_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"format": "bin"}, "neither NumPy nor PyTorch has a reader of bin"),
+        ({"format": "bin"}, "neither NumPy nor PyTorch reads bin"),
         ({"direct": True}, "page cache"),
-        ({"order": "shuffled"}, "another one"),
+        ({"order": "shuffled"}, "its order differs"),
     ],
 )
 def test_what_it_cannot_stand_beside_is_said(changes: dict[str, Any], says: str) -> None:
@@ -151,9 +151,9 @@ def finding(au: float, their_au: float | None) -> Finding:
 
 def test_a_training_that_waits_for_its_own_loader_is_told_so() -> None:
     found = finding(0.9, 0.3)
-    assert "pytorch 2.15.0's loader reads 500 MB/s where the engine's reads 2.00 GB/s" in found.says
-    assert "(4 times as much, 3.8 to 4.2); a GB costs 1.50 s of CPU time there and 0.20 s here" in found.says
-    assert "its AU is 30% where 90% is possible" in found.says
+    assert "pytorch 2.15.0's loader reads 500 MB/s. The engine reads 2.00 GB/s" in found.says
+    assert "(4 times as much, 3.8 to 4.2). Each GB costs 1.50 s of CPU time there and 0.20 s here." in found.says
+    assert "Its AU is 30% where 90% is possible" in found.says
     assert "--accelerators 2 --read-threads 8 --peers" in found.advice
-    assert "waits for its own loader" not in finding(0.9, 0.89).says
+    assert "waits for the loader" not in finding(0.9, 0.89).says
     assert "AU" not in finding(0.0, None).says

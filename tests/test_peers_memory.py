@@ -99,7 +99,7 @@ def test_multichase_is_asked_for_the_same_set_pages_and_locality() -> None:
 def test_a_program_that_fails_says_so_in_one_line() -> None:
     with pytest.raises(OSError, match="sh failed with status 3: no such thing"):
         program.output(["sh", "-c", "echo no such thing >&2; exit 3"], 5)
-    with pytest.raises(OSError, match="not ended after"):
+    with pytest.raises(OSError, match="was killed after"):
         program.output(["sleep", "10"], 0.1)
     with pytest.raises(OSError, match="cannot be started"):
         program.output(["/nonexistent"], 1)

@@ -86,7 +86,7 @@ def test_snias_test_of_a_device_begins_with_a_purge(
     brief = ["--profile", "standard", "--budget", "3s", "--quiet", "--no-page", "--json"]
     assert main(["storage", "snia", "latency", *typed, *brief]) in {0, 3}
     shortened, before = studies.observations(from_json(capsys.readouterr().out))[1:3]
-    assert "a workload and round" in shortened and "not purged" not in shortened
+    assert "per workload and round" in shortened and "not purged" not in shortened
     assert before.startswith("Before, the whole device was discarded (BLKDISCARD); then ")
 
 
@@ -117,7 +117,7 @@ def test_it_is_read_without_any_words_and_never_changed(device: Path, capsys: py
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "if its data is to be lost, say so by --destroy"),
+        ([], "To overwrite it, add --destroy"),
         (["--destroy", "{device}"], "needs --serial"),
         (["--destroy", "/dev/null", "--serial", "{backing}"], "is not the device of --path"),
         (["--destroy", "{name}", "--serial", "{backing}"], "is not the device of --path"),
@@ -143,14 +143,14 @@ def test_no_plan_and_no_job_file_gives_a_device_away(
     axes = f'axes = {{ rw = "write", destroy = "{device}", serial = "{backing}" }}'
     plan.write_text(f'path = "{device}"\n[[experiment]]\nname = "storage.grid"\n{axes}\n')
     assert main(["run", str(plan), "--quiet"]) == 2
-    assert "on the command line only" in capsys.readouterr().err
+    assert "from the command line only" in capsys.readouterr().err
     job = tmp_path / "job.fio"
     job.write_text(f"[w]\nrw=write\nfilename={device}\nsize=1m\n")
     for words in ([], ["--destroy", str(device), "--serial", str(backing)]):
         assert main(["storage", "job", str(job), "--quiet", *words]) == 2
         assert "raw device" in capsys.readouterr().err
     assert main(["storage", "--path", str(tmp_path), "--rw", "write", "--destroy", str(device), *QUICK]) == 2
-    assert "--destroy is for a raw device" in capsys.readouterr().err
+    assert "--destroy is for raw devices" in capsys.readouterr().err
     assert not any(backing.read_bytes())
 
 
@@ -176,7 +176,7 @@ def test_a_mounted_device_is_refused(device: Path, backing: Path) -> None:
     command("mkfs.ext4", "-q", device)
     with mounted(device, backing.parent / "mounted") as where:
         assert f"it is mounted at {where}" in refused(device, str(backing))
-    assert "bears an ext2, ext3 or ext4 filesystem" in refused(device, str(backing))
+    assert "has an ext2, ext3 or ext4 filesystem" in refused(device, str(backing))
     command("wipefs", "--all", device)
     assert written(device, str(backing))["streams"][0]["bytes"] == 4 * MIB
 
@@ -188,12 +188,12 @@ def test_swap_is_refused(device: Path, backing: Path) -> None:
         assert "it is used as swap (swapoff" in refused(device, str(backing))
     finally:
         command("swapoff", device)
-    assert "bears swap space" in refused(device, str(backing))
+    assert "has swap space" in refused(device, str(backing))
 
 
 def test_what_lies_behind_another_device_is_refused(device: Path, backing: Path) -> None:
     with loop(device) as upper:
-        assert f"it is what {upper.name} lies on" in refused(device, str(backing))
+        assert f"it backs {upper.name} " in refused(device, str(backing))
 
 
 def test_a_device_that_is_set_read_only_is_refused(backing: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_process_that_writes_it_keeps_it(device: Path, backing: Path) -> None:
 def test_somebody_who_holds_it_exclusively_keeps_it(device: Path, backing: Path) -> None:
     holder = os.open(device, os.O_RDONLY | os.O_EXCL)
     try:
-        assert "somebody holds it exclusively" in refused(device, str(backing))
+        assert "it is in exclusive use" in refused(device, str(backing))
     finally:
         os.close(holder)
 
@@ -260,7 +260,7 @@ def test_nobody_can_mount_it_while_it_is_written(device: Path, backing: Path) ->
     time.sleep(0.5)
     with pytest.raises(OSError, match="busy"):
         os.open(device, os.O_RDWR | os.O_EXCL)  # What mount and swapon ask for.
-    with pytest.raises(ValueError, match="exclusively"):
+    with pytest.raises(ValueError, match="exclusive use"):
         written(device, str(backing))
     thread.join()
     assert answers[0]["streams"][0]["bytes"] > 0 and not answers[0]["faults"]
@@ -284,7 +284,7 @@ def test_signatures_are_found_as_their_makers_leave_them(tmp_path: Path) -> None
             backing = tmp_path / maker
             with loop(backing, 320 * MIB) as device:
                 command(maker, *options, device)
-                assert f"it bears {what}" in _why(device, str(backing))
+                assert f"it has {what}" in _why(device, str(backing))
 
 
 def test_partition_tables_and_encrypted_volumes_are_found(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_partition_tables_and_encrypted_volumes_are_found(tmp_path: Path) -> Non
             backing = tmp_path / str(at)
             with loop(backing, 64 * MIB) as device:
                 command("sh", "-c", script.format(device), check=False)
-                assert f"it bears {what}" in _why(device, str(backing))
+                assert f"it has {what}" in _why(device, str(backing))
 
 
 def _why(device: Path, serial: str) -> str:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hwdyno import experiments, plan, runner
+from hwdyno import experiments, plan, runner, signals
 from hwdyno.sweep import Sweep
 from hwdyno.words import Measurement, PeerResult, Run, UserError
 from simulation.host import SimulatedHost, SimulatedMachine
@@ -165,6 +165,17 @@ def test_a_second_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
     assert len(run.experiments[0].points) == 3
     assert store.finished == [run]
     assert not list(tmp_path.iterdir())
+
+
+def test_a_signal_after_the_last_reading_marks_the_run_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explain(run: Run) -> Run:
+        monkeypatch.setattr(signals, "requested", lambda: True)
+        return run
+
+    host, store = SimulatedHost(QUIET), Memory()
+    run = runner.run(planned(tmp_path, host), host, store, "run-1", explain=explain)
+    assert run.interrupted and run.degraded == ("interrupted: 3 of 3 points were measured",)
+    assert store.finished == [run]
 
 
 def test_an_interrupt_before_the_first_point_is_a_partial_run_without_points(tmp_path: Path) -> None:
@@ -350,7 +361,7 @@ def test_a_data_file_that_somebody_removed_ends_the_experiment_in_one_plain_sent
     host = Tampered(QUIET, removed)
     run, _ = measured(tmp_path, host)
     assert len(run.degraded) == 1
-    assert "somebody removed the data file while it was measured" in run.degraded[0]
+    assert "the data file was removed during the measurement" in run.degraded[0]
     assert len(host.calls) == 3
     assert run.experiments[0].points
     assert not list(tmp_path.iterdir())
@@ -383,7 +394,7 @@ def test_a_peer_that_fails_is_asked_no_more_and_costs_nothing_else(
     host = SimulatedHost(QUIET)
     run = runner.run(planned(tmp_path, host, peers=True), host, Memory(), "run-1", peers=[Dead()])
     assert len(calls) == calls_made
-    assert run.degraded[-1].endswith("; fio was left out from there on")
+    assert run.degraded[-1].endswith("; fio was skipped from there")
     assert len(run.degraded) == min(2, calls_made)
     assert len(run.experiments[0].points) == 3
     assert run.experiments[0].peers == ()

@@ -117,7 +117,7 @@ def test_a_host_that_is_gone_is_named_in_bounded_time_and_the_rest_is_kept(tmp_p
     run = measured(site, tmp_path)
     assert time.monotonic() - began < 20
     (why,) = [one for one in run.degraded if "host" in one]
-    assert why.startswith("host b was lost, and the others went on without it: ")
+    assert why.startswith("host b was lost; the others continued: ")
     (result,) = run.experiments
     assert len(result.points) == 3 == result.planned and not run.interrupted
     missing = [point for point in result.points if any(share.failure for share in point.hosts)]
@@ -184,7 +184,7 @@ def test_a_site_has_what_each_of_its_hosts_has() -> None:
     assert [machine.hostname for machine in same.machines()] == ["a", "a#2", "b"]
 
 
-def test_a_raw_device_and_peers_are_for_one_host(tmp_path: Path) -> None:
+def test_a_raw_device_is_for_one_host(tmp_path: Path) -> None:
     site, _ = site_of_two()
     with pytest.raises(UserError, match="--destroy is for a raw device of one host"):
         site.place(tmp_path, writes=True, destroy="/dev/sdz", serial="1")

@@ -108,7 +108,7 @@ def test_a_killed_run_is_checked_by_the_journal_that_it_leaves(tmp_path: Path) -
     writer.wait()
     done = hwdyno(tmp_path, "storage", "check", str(journal))
     assert (done.returncode, done.stderr) == (0, ""), done
-    assert "which was cut short" in done.stdout and done.stdout.endswith("nothing that was promised is lost\n")
+    assert "that was cut short" in done.stdout and done.stdout.endswith("no acknowledged write is lost\n")
     (file,) = data.glob("hwdyno-scratch-*/data")
     with file.open("r+b") as opened:  # A drive that gives everything up.
         opened.write(bytes(16 * MIB))

@@ -99,8 +99,8 @@ def test_the_published_schema_is_the_one_that_is_written() -> None:
         ('{"schema": "hwdyno.run/1", "id"', "is not JSON"),
         (b"\xff\xfe\x00", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ("[1, 2]", "is not a Run of hwdyno"),
-        ('{"schema": "hwdyno.run/3"}', "has schema hwdyno.run/3, this hwdyno reads hwdyno.run/2: update hwdyno"),
+        ("[1, 2]", "is not a hwdyno Run"),
+        ('{"schema": "hwdyno.run/3"}', "has schema hwdyno.run/3, and this hwdyno reads hwdyno.run/2; update hwdyno"),
         ('{"schema": "hwdyno.run/1"}', "is not a valid Run: id: Field required"),
     ],
 )
@@ -200,7 +200,7 @@ def test_peers_and_late_experiments_are_in_the_journal(tmp_path: Path) -> None:
         writer.experiment(made.experiment(name="storage.bs"))
         writer.point("storage.bs", made.point(1))
         writer.peer("storage.bs", peer)
-        with pytest.raises(ValueError, match="no experiment"):
+        with pytest.raises(ValueError, match="not an experiment"):
             writer.point("memory.copy", made.point(1))
     result = store.load("last").experiments[1]
     assert (result.name, len(result.points), result.peers) == ("storage.bs", 1, (peer,))
@@ -230,7 +230,7 @@ def test_a_full_disk_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest
         writer.point("storage.iodepth", made.point(1))
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", full_after(room, os.write))
-            with pytest.raises(StoreError, match=r"the disk is full.*what was measured is kept") as caught:
+            with pytest.raises(StoreError, match=r"the disk is full.*the results are kept") as caught:
                 writer.finish(whole)
         assert "\n" not in str(caught.value)
         assert [path.suffix for path in store.runs.iterdir()] == [".journal"]
@@ -367,7 +367,7 @@ def test_rebuild_removes_journals_that_have_their_document(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("", "no run"), ("x", "no run x"), ("r", "beginning of 2 runs"), ("./no.json", "does not exist")]
+    ("name", "says"), [("", "no run"), ("x", "no run x"), ("r", "matches 2 runs"), ("./no.json", "does not exist")]
 )
 def test_a_name_that_is_none_is_said(tmp_path: Path, name: str, says: str) -> None:
     store = Store(tmp_path)
@@ -380,15 +380,15 @@ def test_a_name_that_is_none_is_said(tmp_path: Path, name: str, says: str) -> No
 def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
     store = Store(tmp_path / "none")
     assert store.history() == []
-    with pytest.raises(StoreError, match="`hwdyno run` makes one"):
+    with pytest.raises(StoreError, match="`hwdyno run` makes the first"):
         store.load("last")
 
 
 def test_a_place_that_is_none_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=r"cannot keep Runs in .*set HWDYNO_HOME"):
+    with pytest.raises(StoreError, match=r"cannot store Runs in .*set HWDYNO_HOME"):
         Store(tmp_path / "file").save(made.run())
-    with pytest.raises(StoreError, match="give a directory"):
+    with pytest.raises(StoreError, match="use a directory"):
         Store("postgresql://localhost/runs")
 
 

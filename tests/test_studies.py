@@ -88,7 +88,7 @@ def test_published_figures_stand_beside_ours() -> None:
 
 def test_the_link_is_full_or_not_or_cannot_be_known() -> None:
     assert "96% of the link" in sentences_of(sequential(read(4 << 20, 24, 3.84e9), ceilings=(LINK,)))
-    assert "a big transfer fills it" in sentences_of(sequential(read(4 << 20, 24, 3.84e9), ceilings=(LINK,)))
+    assert "a large transfer fills it" in sentences_of(sequential(read(4 << 20, 24, 3.84e9), ceilings=(LINK,)))
     assert "does not fill it" in sentences_of(sequential(read(4 << 20, 24, 2e9), ceilings=(LINK,)))
     assert "is above it" in sentences_of(sequential(read(4 << 20, 24, 4.4e9), ceilings=(LINK,)))
     assert "the link's speed is unknown here" in sentences_of(sequential(read(4 << 20, 24, 2e9)))
@@ -96,7 +96,7 @@ def test_the_link_is_full_or_not_or_cannot_be_known() -> None:
 
 def test_one_core_is_blamed_only_when_it_is_busy() -> None:
     bound = sequential(read(4096, 12, 4.0e8, 2.9), read(4096, 24, 4.1e8, 2.9))
-    assert "the one core that reads is 97% busy" in sentences_of(bound)
+    assert "the reading core is 97% busy" in sentences_of(bound)
     idle = sequential(read(4096, 12, 4.0e8, 0.6), read(4096, 24, 4.1e8, 0.6))
     assert "only 20% busy" in sentences_of(idle)
     rising = sequential(read(4096, 12, 4.0e8), read(4096, 24, 6e8))
@@ -134,8 +134,8 @@ def mixes(penalty: dict[int, float], read_s: float = 2e8, write_s: float = 1e8) 
 
 def test_the_mix_penalty_is_what_was_planted() -> None:
     sentences = sentences_of(answered(sata.NAME, mixes({4: 0.3, 16: 0.2, 32: 0.1})))
-    assert "Mixes cost up to 30% (at 4 KiB)" in sentences and "from 64 KiB on they cost nothing" in sentences
-    assert "Mixes cost nothing here" in sentences_of(answered(sata.NAME, mixes({4: 0.02})))
+    assert "Mixes cost up to 30% (at 4 KiB)" in sentences and "no cost from 64 KiB" in sentences
+    assert "Mixed reads and writes cost nothing here" in sentences_of(answered(sata.NAME, mixes({4: 0.02})))
 
 
 def test_the_best_block_size_is_the_least_that_reaches_90_percent() -> None:
@@ -143,16 +143,16 @@ def test_the_best_block_size_is_the_least_that_reaches_90_percent() -> None:
 
 
 def test_where_the_patterns_meet() -> None:
-    assert "From 4 KiB on the four patterns are within 10%" in sentences_of(answered(sata.NAME, mixes({}, 1e8, 1e8)))
-    assert "The four patterns do not meet" in sentences_of(answered(sata.NAME, mixes({})))
+    assert "From 4 KiB, the four patterns are within 10%" in sentences_of(answered(sata.NAME, mixes({}, 1e8, 1e8)))
+    assert "The four patterns do not converge" in sentences_of(answered(sata.NAME, mixes({})))
 
 
 @pytest.mark.parametrize(
     ("values", "says"),
     [
         ((1e8, 1.01e8, 0.99e8), "More jobs change nothing"),
-        ((1e8, 2e8, 4e8), "4 reach 4.00 times"),
-        ((1e8, 8e7, 5e7), "lose"),
+        ((1e8, 2e8, 4e8), "4 jobs reach 4.00 times"),
+        ((1e8, 8e7, 5e7), "are slower"),
     ],
 )
 def test_whether_jobs_help(values: tuple[float, ...], says: str) -> None:
@@ -221,12 +221,14 @@ def spread(point: Measurement, width: float) -> Measurement:
 
 def test_what_spreads_too_far_is_not_told() -> None:
     one = result("storage.sequential", "bs", spread(read(4096, 12, 3e8), 0.5), spread(read(4096, 24, 4e8), 0.5))
-    assert "cannot be told" in sentences_of(answered("jetson-sequential-read", one))
+    assert "is unknown: the repeats vary too much" in sentences_of(answered("jetson-sequential-read", one))
     wide = mixes({4: 0.2})
     wide = replace(wide, points=tuple(spread(point, 0.4) for point in wide.points))
-    assert "What mixes cost cannot be told" in sentences_of(answered(sata.NAME, wide))
+    assert "The cost of mixed reads and writes is unknown: the repeats vary too much" in sentences_of(
+        answered(sata.NAME, wide)
+    )
     jobs = [spread(point(value, numjobs=jobs), 0.6) for jobs, value in ((1, 1e8), (2, 1.5e8))]
-    assert "Whether more jobs change anything" in sentences_of(answered(sata.NAME, result(sata.JOBS, "numjobs", *jobs)))
+    assert "The effect of more jobs" in sentences_of(answered(sata.NAME, result(sata.JOBS, "numjobs", *jobs)))
 
 
 def test_the_report_shows_the_study_everywhere(capsys: pytest.CaptureFixture[str]) -> None:

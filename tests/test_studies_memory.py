@@ -66,12 +66,12 @@ def test_the_laptops_tables_and_its_compromise() -> None:
 def test_the_clouds_optimum_is_the_least_that_is_enough() -> None:
     run = cloud()
     titles = [table.title for table in studies.tables(run)]
-    assert titles[:2] == ["Processor: operations a second by threads", "LINPACK, GFLOP/s"]
+    assert titles[:2] == ["CPU: operations per second by threads", "LINPACK, GFLOP/s"]
     assert any(title.startswith("Memory, random 1:0: MB/s") for title in titles)
     sentences = "\n".join(studies.observations(run))
-    assert "Processor, fma double: the optimal concurrency is 2 thread(s)" in sentences
-    assert "Memory, random 1:0: the optimal concurrency is 2 thread(s) x 8 KiB" in sentences
-    assert "of theory" in sentences
+    assert "Processor, fma double: best concurrency 2 threads" in sentences
+    assert "Memory, random 1:0: best concurrency 2 threads x 8 KiB" in sentences
+    assert "of the theoretical peak" in sentences
     linpack = next(table for table in studies.tables(run) if table.title.startswith("LINPACK"))
     assert linpack.rows[0][0] == "5000" and linpack.rows[0][-1] == "71.2238"
 
@@ -81,13 +81,13 @@ def test_streams_loops_stand_beside_the_studys_and_every_resource_has_its_effici
     made = {table.title: table for table in studies.tables(run)}
     (triad,) = made["Memory: STREAM's loops by threads"].rows
     assert triad == ("triad", "15.0 GB/s", "30.0 GB/s", "6586.5", "13109.1")
-    rows = {row[0]: row[1:] for row in made["Efficiency against theory and against reference tools"].rows}
+    rows = {row[0]: row[1:] for row in made["Efficiency against theory and the reference tool"].rows}
     assert list(rows) == ["processor, double precision", "LINPACK", "memory", "memory, STREAM's loops"]
     # No DIMM table is known, so memory's theory is not either; and no tool stood beside.
     assert rows["memory"][1:] == ("unknown", "-", "-")
     assert rows["processor, double precision"][0] == "226 GFLOP/s"
     sentences = "\n".join(studies.observations(run))
-    assert "Memory, STREAM's, triad: the optimal concurrency is 2 thread(s)" in sentences
+    assert "Memory, STREAM's, triad: best concurrency 2 threads" in sentences
 
 
 def test_full_length_reads_each_point_as_long_as_the_study_did(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_only_some_resources_of_a_study(tmp_path: Path) -> None:
     plan = command.plan_of(studies.find("cloud-vm-suite"), request, Local())
     assert {one.experiment.resource for one in plan.experiments} == {"memory", "compute"}
     assert not plan.needs_data_file
-    with pytest.raises(UserError, match="asks nothing of 'gpu'"):
+    with pytest.raises(UserError, match="does not measure 'gpu'"):
         command.plan_of(studies.find("cloud-vm-suite"), replace(request, options={"only": "gpu"}), Local())
 
 
@@ -118,7 +118,7 @@ def test_the_drive_stands_beside_makers_figures_and_a_curve_of_two_points_has_no
     flash = result("storage_blocks", "bs", *reads, name="storage.flash")
     made = of_study("laptop-memory-and-flash", run_of(few, replace(flash, resource="storage")))
     table = studies.tables(made)[-1]
-    assert table.title == "Beside makers' figures"
+    assert table.title == "Compared with rated figures"
     assert table.rows[0] == ("this drive, measured", "250", "-", "61.0 k IOPS", "-")
     assert "130 k IOPS" in table.rows[-1]
     assert not any("best compromise" in line for line in studies.observations(made))

@@ -55,8 +55,8 @@ def test_the_tables_are_the_studys_on_one_node_and_on_two() -> None:
     far = answered(SimulatedPath(bits_s=1e9), study.TWO_NODES)
     run = run_of(*near, *far)
     tables = {table.title: table for table in studies.tables(run)}
-    one = tables["Network, one node: throughput of both ways together by threads"]
-    two = tables["Network, two nodes: throughput of both ways together by threads"]
+    one = tables["Network, one node: throughput, both directions, by threads"]
+    two = tables["Network, two nodes: throughput, both directions, by threads"]
     assert one.columns == ("Gbit/s", "1 threads", "2 threads", "4 threads", "8 threads")
     rows = {row[0]: row[1:] for row in two.rows}
     # Both ways of 1 Gbit/s, less headers.
@@ -68,10 +68,10 @@ def test_the_tables_are_the_studys_on_one_node_and_on_two() -> None:
     echo = tables["Network, two nodes: ICMP echo of 64000 B"]
     assert [row[0] for row in echo.rows] == ["hwdyno", "ping"]
     assert echo.rows[1][1] == "3.00 ms"
-    published = tables["Network, one node: beside the study's iperf3"]
+    published = tables["Network, one node: compared with the study's iperf3"]
     assert [row[:3] for row in published.rows] == [("TCP", "20.083", "-"), ("UDP", "41.891", "32%")]
     sentences = "\n".join(studies.observations(run))
-    assert "Network, two nodes, TCP: the optimal concurrency is 1 thread(s)" in sentences
+    assert "Network, two nodes, TCP: best concurrency 1 thread" in sentences
     assert "x 2 ways" in sentences
     assert "one core copies" in sentences
     assert "two nodes were not measured" not in sentences

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidy import definitions, modules, names, rust
+from tidy import definitions, files, modules, names, rust
 from tidy.sources import Tree, read_tree, static_imports
 
 ROOT = Path(__file__).parents[1]
@@ -14,6 +14,7 @@ TESTS = read_tree(ROOT / "tests")
 OUTSIDE = Tree(ROOT, {**BENCHMARKS.modules, **TESTS.modules})
 ENGINE = rust.read_crate(ROOT / "crates" / "engine" / "src")
 BRIDGE = rust.read_crate(ROOT / "crates" / "bridge" / "src")
+FUZZ = rust.read_crate(ROOT / "crates" / "engine" / "fuzz" / "src")
 
 ENTRIES = ("hwdyno.cli.main", "hwdyno.__main__")
 """Where a user comes in: the program, and ``python -m hwdyno``."""
@@ -24,55 +25,80 @@ ALLOWED: dict[str, set[str]] = {
     "words": {"machine"},
     "axes": {"words"},
     "units": {"words"},
-    "foreign": {"words", "units"},
+    "foreign": {"spelling", "words", "units"},
+    "door": {"words", "signals"},
     "_engine": set(),
     "printable": set(),
+    "spelling": set(),
+    "processes": set(),
+    # whether other Runs measure on the machine
+    "measuring": {"processes"},
+    # who is to stop, keep or remove something when a signal ends the process
+    "signals": {"processes"},
     # left of the wall
     "statistics": {"words"},
-    "engine": {"_engine", "axes", "words"},
+    "engine": {"_engine", "axes", "words", "signals"},
     "topology": {"machine"},
-    "sweep": {"words", "axes", "units", "topology"},
-    "experiments": {"words", "axes", "units", "sweep", "topology", "resources"},
-    "plan": {"foreign", "words", "axes", "units", "sweep", "topology", "experiments"},
-    "workloads": {"words"},
-    "hosts": {"words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace"},
-    "peers": {"foreign", "words", "axes", "units", "formats"},
-    "measurement": {"words", "units", "statistics"},
-    "workspace": {"words", "units"},
+    "sweep": {"spelling", "words", "axes", "units", "topology"},
+    "experiments": {"spelling", "words", "axes", "units", "sweep", "topology", "resources"},
+    "plan": {"spelling", "foreign", "words", "axes", "units", "sweep", "topology", "experiments"},
+    "workloads": {"words", "signals"},
+    "hosts": {
+        *("words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace", "signals"),
+        "measuring",
+    },
+    "peers": {"door", "spelling", "foreign", "words", "axes", "units", "formats", "hosts", "signals", "processes"},
+    "samples": {"words", "statistics"},
+    "measurement": {"words", "units", "statistics", "samples"},
+    "workspace": {"door", "words", "units", "signals"},
     "runner": {
         *("words", "axes", "machine", "topology", "units", "statistics", "measurement", "workspace", "sweep", "plan"),
-        "experiments",
+        *("experiments", "door"),
         # curves are pure: one more point is measured where a curve bends
-        *("hosts", "peers", "store", "ceilings", "curves", "resources"),
+        *("hosts", "peers", "store", "ceilings", "curves", "resources", "signals", "measuring"),
     },
     "scenarios": {
-        *("words", "units", "foreign", "statistics", "sweep", "plan", "experiments", "formats", "studies"),
-        *("hosts", "runner", "workspace"),
+        *("spelling", "words", "units", "foreign", "statistics", "sweep", "plan", "experiments", "formats", "studies"),
+        *("hosts", "runner", "workspace", "signals", "processes", "door"),
         "peers",  # as a type
     },
     # at the wall and right of it: a Run file is all they need
-    "store": {"words", "foreign", "axes", "machine", "statistics", "printable"},
+    "store": {"door", "words", "foreign", "axes", "machine", "statistics", "printable", "signals"},
     "ceilings": {"words", "axes", "machine", "units"},
     # what a resource is; the left side reads it too
     "resources": {"words", "machine", "ceilings"},
     "curves": {"words", "axes", "units", "statistics"},
-    "formats": {"words", "foreign", "axes", "machine", "units", "statistics", "printable"},
-    "comparison": {"words", "machine", "statistics"},
-    "repeatability": {"words", "units", "statistics"},
+    "formats": {"door", "spelling", "words", "foreign", "axes", "machine", "units", "statistics", "printable"},
+    "comparison": {"words", "machine", "statistics", "repeatability"},
+    "repeatability": {"words", "statistics"},
     "findings": {
         *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
+        "samples",
     },
     "report": {
-        *("words", "axes", "machine", "units", "statistics", "curves", "findings", "store", "ceilings", "studies"),
-        *("resources", "printable"),
+        *(
+            "words",
+            "axes",
+            "machine",
+            "units",
+            "statistics",
+            "repeatability",
+            "curves",
+            "findings",
+            "store",
+            "ceilings",
+            "studies",
+        ),
+        *("resources", "printable", "door"),
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run
-    "studies": {"words", "axes", "units", "statistics"},
+    "studies": {"spelling", "words", "axes", "units", "statistics"},
     # the command line puts all of it together; a curve is fitted by the runner and read by the report
     "cli": {
         *("words", "axes", "machine", "units", "topology", "experiments", "plan", "workloads", "hosts", "peers"),
         *("runner", "scenarios", "store", "ceilings", "formats", "comparison", "repeatability", "findings", "report"),
-        *("studies", "resources", "printable"),
+        *("studies", "resources", "printable", "spelling", "signals", "door"),
+        "_engine",  # its guard of the signals
         # to serve a measurement, and to check a file against its journal: neither is a point of a plan
         "engine",
     },
@@ -92,6 +118,7 @@ FOR_TESTS: dict[str, str] = {}
 DATA = {".csv", ".toml", ".css", ".js", ".j2"}
 
 UNUSED_HERE = {
+    "hwdyno.signals.end_children": "the benchmarks end their children by it",
     "hwdyno.formats.fio_job.keys.table": "writes the tables of docs/fio-jobs.md, which a test holds to the code",
 }
 """Definitions that the package does not use, each with its reason."""
@@ -127,6 +154,36 @@ UNSAFE = {
     "crate::memory::x86": "SIMD loops",
 }
 """Modules that may say ``unsafe``, each with its reason."""
+
+DOORS = ("hwdyno.door", "crate::door", "crate::sys::beneath")
+"""Modules that call the system to make, replace and remove files; everybody else calls them."""
+
+AROUND_THE_DOOR = {
+    (
+        "hwdyno.store.directory",
+        "sqlite3.connect",
+    ): "SQLite opens by name what the door made and verified",
+    ("hwdyno.cli.main", "os.open"): "the null device, where output goes that nobody reads",
+    ("hwdyno.signals", "os.open"): "likewise, from a terminal that is gone",
+    ("hwdyno.hosts.agent", "tempfile.TemporaryFile"): "a file without a name, for an agent's messages",
+    ("crate::storage::scratch", "create_dir_all"): "directories of the engine's tests",
+    ("crate::storage::scratch", "remove_dir_all"): "likewise",
+    ("crate::fuzzing::mutation", "create_dir_all"): "inputs of the engine's tests",
+    ("crate::fuzzing::mutation", "write"): "likewise",
+    ("crate::fuzzing::storage", "write"): "likewise",
+    ("crate::fuzzing::storage", "remove_file"): "likewise",
+    ("crate::fuzzing::training", "write"): "likewise",
+    ("hwdyno.plan", "replace"): "Sweep.replace changes the axes of a sweep",
+    ("crate::sys::names", "CREATE"): "storage_metadata times it, in a directory that it made, by its handle",
+    ("crate::sys::names", "WRONLY"): "likewise",
+    ("crate::sys::names", "renameat"): "likewise",
+    ("crate::sys::names", "unlinkat"): "likewise",
+    (
+        "crate::storage::raw::claim",
+        "write",
+    ): "the guard of raw devices makes nothing",
+}
+"""What else makes, replaces or removes files, by module and name, each with its reason."""
 
 VAGUE_KEYS = {("python/hwdyno/words.py", "asked"): "Concurrency.asked is a key of the Run file"}
 """Vague names that a file format fixes, each with its reason."""
@@ -198,7 +255,16 @@ def test_no_helper_of_the_tests_is_dead() -> None:
     live = {
         name
         for name in OUTSIDE.modules
-        if name.startswith("test_") or name in {"conftest", "benchmarks.__main__", "fuzz.__main__"}
+        if name.startswith("test_")
+        or name
+        in {
+            "conftest",
+            "benchmarks.__main__",
+            "fuzz.__main__",
+            "fuzz.engine",
+            "signals.__main__",
+            "calibration.__main__",
+        }
     }
     assert_none(modules.dead_modules(OUTSIDE, live, Tree(ROOT, {}), {}))
 
@@ -214,12 +280,19 @@ def test_files_of_the_engine_make_no_circle() -> None:
 
 
 def test_no_public_item_of_the_engine_is_dead() -> None:
-    assert_none([item for item in rust.dead_public([ENGINE, BRIDGE]) if item not in DEAD_IN_RUST])
+    assert_none([item for item in rust.dead_public([ENGINE, BRIDGE, FUZZ]) if item not in DEAD_IN_RUST])
 
 
 def test_unsafe_stands_in_sys_and_in_the_loops_alone() -> None:
     assert_none(rust.unsafe_outside(ENGINE, UNSAFE))
     assert_none(rust.unsafe_outside(BRIDGE, {}))
+
+
+def test_files_are_made_and_removed_by_the_door_alone() -> None:
+    found = [(name, *call) for name, one in HOUSE.modules.items() for call in files.python_calls(one)]
+    for sources in (ENGINE, BRIDGE):
+        found += [(name, *call) for name, one in sources.items() for call in files.rust_calls(one)]
+    assert_none(files.outside_of_the_door(found, DOORS, AROUND_THE_DOOR))
 
 
 def test_names_are_the_fields() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from tidy import definitions, modules, names, rust
+import pytest
+from tidy import definitions, files, modules, names, rust
 from tidy.sources import Tree, imports_of, read_tree, static_imports
 
 NOTHING = Tree(Path(), {})
@@ -292,3 +293,70 @@ def test_a_budget_of_vague_names_is_kept_by_the_nearest_folder() -> None:
     assert names.over_budget(counts, {"python": 1, "python/a": 3, "tests": 1}) == []
     over = names.over_budget(counts, {"python": 1, "python/a": 2})
     assert [line.partition(" name")[0] for line in over] == ["python/a: 3", "tests/f.py: 1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("open(p, 'w')", "open"),
+        ("open(p, mode='r+b')", "open"),
+        ("open(p, mode)", "open"),
+        ("p.open('xb')", "open"),
+        ("gzip.open(p, 'wt')", "open"),
+        ("os.open(p, os.O_WRONLY | os.O_CREAT)", "os.open"),
+        ("p.write_text('x')", "write_text"),
+        ("stack.callback(p.unlink)", "unlink"),
+        ("p.replace(q)", "replace"),
+        ("os.replace(p, q)", "os.replace"),
+        ("rm.rmtree(p)", "shutil.rmtree"),
+        ("remove(p)", "os.remove"),
+        ("tempfile.mkdtemp()", "tempfile.mkdtemp"),
+        ("p.parent.mkdir(parents=True)", "mkdir"),
+    ],
+)
+def test_a_file_that_goes_around_the_door_is_found(line: str, name: str, tmp_path: Path) -> None:
+    imports = "import gzip, os, tempfile, shutil as rm\nfrom os import remove\n"
+    module = house(tmp_path, a=imports + line).modules["hwdyno.a"]
+    assert list(files.python_calls(module)) == [(3, name)]
+    found = [("hwdyno.a", 3, name)]
+    says = f"hwdyno.a: line 3: {name} goes around the door to files (door.py, door.rs)"
+    assert files.outside_of_the_door(found, ("hwdyno.door",), {}) == [says]
+    assert files.outside_of_the_door(found, ("hwdyno.a",), {}) == []
+    assert files.outside_of_the_door(found, (), {("hwdyno.a", name): "a reason"}) == []
+    unused = files.outside_of_the_door([], (), {("hwdyno.a", name): "a reason"})
+    assert unused == [f"hwdyno.a: {name} is excused, and is not there"]
+
+
+def test_what_only_reads_or_changes_a_text_is_no_file_that_is_made(tmp_path: Path) -> None:
+    text = """
+        import os
+        from dataclasses import replace
+        open(p); open(p, "rb"); p.open("rb"); p.open(); image.open(p); os.open(p, os.O_RDONLY)
+        "a".replace("b", "c"); replace(one, two=3); when.replace(tzinfo=None); names.remove(x); os.write(1, b"")
+        os.fdopen(descriptor, "r+b"); door.create(p); folder.remove(name, identity); folder.open(name, os.O_RDWR)
+        """
+    module = house(tmp_path, a=text).modules["hwdyno.a"]
+    assert list(files.python_calls(module)) == []
+
+
+def test_a_rust_file_that_goes_around_the_door_is_found_outside_of_tests(tmp_path: Path) -> None:
+    lines = {
+        "std::fs::write(path, text)?;": "write",
+        "let _ = fs::remove_dir_all(path);": "remove_dir_all",
+        "fs::rename(a, b)?;": "rename",
+        "File::create(path)?;": "create",
+        "OpenOptions::new()\n.read(true)\n.write(true).open(path)?;": "write",
+        "File::options().append(true).open(path)?;": "append",
+        "rustix::fs::unlinkat(at, name, flags)?;": "unlinkat",
+        "openat(at, name, OFlags::CREATE, mode)?;": "CREATE",
+        "unsafe { libc::unlink(path) };": "unlink",
+    }
+    for line, name in lines.items():
+        source = crate(tmp_path, a=f"fn f() {{\n{line}\n}}")["crate::a"]
+        assert list(files.rust_calls(source)) == [(2, name)], line
+        tested = crate(tmp_path, a=f"#[cfg(test)]\nmod tests {{ fn f() {{ {line} }} }}\n// {line}")["crate::a"]
+        assert list(files.rust_calls(tested)) == []
+    reads = "fn f() { File::open(p)?; OpenOptions::new().read(true).open(p)?; g(); file.write(x); fs::read(p)?; }"
+    assert list(files.rust_calls(crate(tmp_path, a=reads)["crate::a"])) == []
+    found = [("crate::door::part", 1, "write"), ("crate::doors", 1, "write")]
+    assert len(files.outside_of_the_door(found, ("crate::door",), {})) == 1

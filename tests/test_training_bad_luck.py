@@ -108,7 +108,7 @@ def test_data_of_another_workload_makes_the_point_invalid(data: list[Path], meas
         path.write_bytes(b"x" * 900_000)
     status, run = measured()
     assert status == 3
-    assert "they are of another one" in says_of(run, "training_other_data")
+    assert "they belong to another one" in says_of(run, "training_other_data")
     assert run["experiments"][0]["points"][0]["validity"] == "invalid"
 
 
@@ -119,7 +119,7 @@ def test_data_of_another_format_is_named_before_anything_is_measured(
     assert main([*command(place), "--json", "--no-page", "--quiet"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert "holds no .npz file of" in printed.err and "img_00_of_12.bin: it is another workload's" in printed.err
+    assert "has no .npz file of" in printed.err and "img_00_of_12.bin: it belongs to another workload" in printed.err
 
 
 # --- interrupts
@@ -172,7 +172,7 @@ def test_an_interrupt_while_generating_keeps_what_is_whole_for_the_same_command(
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "the same command goes on where this one ended" in err
+    assert "run the same command to continue" in err
     assert not list(train.glob("*.part"))
 
 
@@ -230,5 +230,5 @@ def test_a_data_set_beyond_a_small_disk_is_refused_with_what_would_fit(
     options = [*command(place)[:3], "--path", str(small_disk), "--samples", "2000", "--quiet", "--accelerators", "1"]
     assert main(options) == 2
     error = capsys.readouterr().err
-    assert "free: give a path with more room, or at most" in error
+    assert "free: use a path with more space, or at most" in error
     assert not list(small_disk.iterdir())

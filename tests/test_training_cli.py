@@ -84,7 +84,7 @@ def test_a_checkpoint_is_saved_and_loaded_with_its_memory_said_first(
     assert main([*options, "--dry-run"]) == 0
     captured = capsys.readouterr()
     assert "writes up to 33.7 MB" in captured.out
-    assert "3 saves, then 3 loads, where MLPerf Storage has 10 and then 10" in captured.err
+    assert "3 saves, then 3 loads, instead of MLPerf Storage's 10 and 10" in captured.err
     assert main([*options, "--no-page"]) in {0, 3}
     captured = capsys.readouterr()
     assert captured.err.startswith("llama3-8b at scale 0.0001: ")
@@ -98,13 +98,13 @@ def test_a_checkpoint_is_saved_and_loaded_with_its_memory_said_first(
     [
         (["--workload", "unet"], "did you mean 'unet3d'"),
         (["--accelerator", "h200"], "unet3d has no accelerator 'h200'"),
-        (["--path", "/no/such/place"], "is no directory"),
+        (["--path", "/no/such/place"], "is not a directory"),
         (["--profile", "slow"], "no profile is called 'slow'"),
         (["--workload", "x.yaml"], "cannot read x.yaml: no such file"),
         (["--samples", "none"], "none"),
-        (["--checkpoint", "llama"], "no checkpoint is called 'llama'; there are: llama3-8b"),
+        (["--checkpoint", "llama"], "no checkpoint is called 'llama'; did you mean 'llama3-8b'"),
         (["--checkpoint", "llama3-8b", "--scale", "2"], "must be above 0 and at most 1"),
-        (["--checkpoint", "llama3-1t", "--scale", "1"], "a checkpoint of 15.1 TiB does not fit into the"),
+        (["--checkpoint", "llama3-1t", "--scale", "1"], "a checkpoint of 15.1 TiB does not fit in the"),
         (["--accelerators", "0"], "--accelerators 0: must be 1"),
         (["--read-threads", "-1"], "--read-threads"),
     ],
@@ -129,9 +129,9 @@ def test_the_data_of_another_workload_are_refused_in_one_line(
     train.mkdir()
     options = ["training", "--workload", "unet3d", "--path", str(tmp_path)]
     assert main(options) == 2
-    assert "holds no .npz file of unet3d; name that with --workload" in capsys.readouterr().err
+    assert "has no .npz file of unet3d; select that one with --workload" in capsys.readouterr().err
     (train / "img_0_of_4.tfrecord").write_bytes(b"x")
     assert main(options) == 2
     error = capsys.readouterr().err
-    assert "but img_0_of_4.tfrecord: it is another workload's" in error
+    assert "but img_0_of_4.tfrecord: it belongs to another workload" in error
     assert error.count("\n") == 1

@@ -167,12 +167,14 @@ def test_csv_npy_and_binary(tmp_path: Path) -> None:
 
 
 def test_resuming_keeps_what_is_whole(tmp_path: Path) -> None:
-    generate(tmp_path)
-    first, second, third = files(tmp_path, "npz")
+    folder = tmp_path / "set"
+    generate(folder)
+    first, second, third = files(folder, "npz")
     before = first.stat().st_mtime_ns
     second.unlink()
     third.with_suffix(".npz.part").write_bytes(b"cut short")
-    reading = generate(tmp_path)
+    second.with_suffix(".npz.part").write_bytes(b"cut short")
+    reading = generate(folder)
     assert reading["details"]["kept_files"] == 2
     assert reading["streams"][0]["operations"] == 1
     assert first.stat().st_mtime_ns == before
@@ -181,7 +183,7 @@ def test_resuming_keeps_what_is_whole(tmp_path: Path) -> None:
 
 def test_another_data_set_in_the_folder_is_named(tmp_path: Path) -> None:
     generate(tmp_path)
-    with pytest.raises(engine.MachineError, match=r"img_0_of_3\.npz has .* belongs to another one"):
+    with pytest.raises(engine.MachineError, match=r"img_0_of_3\.npz has .* belongs to another data set"):
         generate(tmp_path, record_bytes=50_000)
 
 

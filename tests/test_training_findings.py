@@ -123,7 +123,7 @@ def test_the_study_of_storage_classes_has_its_table_and_says_who_feeds_whom() ->
     assert [round(one, 1) for one in law] == [1.0, 1.0, 0.5, 1.0]
     first, second = study.observations(run)
     assert first == "A100 on unet3d: local feeds it; the best AU is 95.0% on local."
-    assert "no storage here feeds it" in second
+    assert "no storage measured here feeds it" in second
 
 
 def test_the_study_tells_what_inference_gets_of_each_storage() -> None:
@@ -163,8 +163,8 @@ def test_the_study_tells_what_inference_gets_of_each_storage() -> None:
     assert [float(row[4]) for row in rows[:2]] == pytest.approx([20, 150], rel=0.01)
     assert tables["Vector search"].rows[1][:4] == ("a", "diskann", "4", "1500")
     first, second = study.observations(run)
-    assert first.endswith("of those asked: 1 on a, 4 on b.")
-    assert "the most is 1.50 k queries/s on a with 4 threads, at 97% recall" in second
+    assert first.endswith("of those measured: 1 on a, 4 on b.")
+    assert "the maximum is 1.50 k queries/s on a with 4 threads, at 97% recall" in second
 
 
 def test_epochs_that_are_read_ahead_whole_tell_nothing() -> None:
@@ -185,7 +185,7 @@ def test_a_mislabelled_row_breaks_the_law() -> None:
         parameters={"accelerators": 1, **a100},
     )
     found = findings(row, imported_from="table")
-    assert "AU x need = throughput fails" in found["training_law"].says
+    assert "AU x need and throughput disagree by" in found["training_law"].says
     assert found["training_law"].evidence["need_by_row_bytes_s"] == pytest.approx(NEED, rel=0.03)
     right = replace(row, parameters={"accelerators": 1})
     assert "training_law" not in findings(right, imported_from="table")
@@ -208,8 +208,8 @@ def test_plain_reads_answer_the_same_question_and_agree() -> None:
     reads = plain((4, speed), (8, speed), (16, speed))
     found = findings(point(1, 0.95), point(2, 0.6), point(4, 0.3), clients=reads)
     says = found["training_capacity"].says
-    assert "feeds 1 h100 for unet3d (AU of at least 90%); with 2 the AU is 60%" in says
-    assert "By plain 512 KiB reads with as many threads (3.81 GB/s with 16) it would feed 1" in says
+    assert "feeds 1 h100 for unet3d (AU of at least 90%). With 2, AU is 60%" in says
+    assert "By plain 512 KiB reads with 16 threads (3.81 GB/s), it would feed 1" in says
     assert found["training_capacity"].evidence["plain_by_throughput"] == pytest.approx(1.2 / 0.9, rel=0.01)
     assert "training_plain" not in found
 
@@ -217,17 +217,14 @@ def test_plain_reads_answer_the_same_question_and_agree() -> None:
 def test_a_loader_that_loses_what_the_storage_gives_is_named() -> None:
     reads = plain((4, 9e9), (8, 9e9))
     found = findings(point(1, 0.95), point(2, 0.6), clients=reads)["training_plain"]
-    assert (
-        "2 h100 on unet3d: the loader gets 3.81 GB/s where plain 512 KiB reads with 8 threads get 9.00 GB/s"
-        in found.says
-    )
-    assert "the storage is not the limit" in found.says
+    assert "The loader gets 3.81 GB/s, plain 512 KiB reads with 8 threads get 9.00 GB/s." in found.says
+    assert "The storage is not the limit" in found.says
     assert "--read-threads 8" in found.advice
 
 
 def test_a_loader_that_beats_plain_reads_did_not_measure_the_storage() -> None:
     found = findings(point(1, 0.95), clients=plain((4, 1e9)))["training_plain"]
-    assert "part of it came from a cache" in found.says
+    assert "Possible causes: a cache" in found.says
     disturbed = replace(point(1, 0.95), conditions={"steal": 0.2})
     assert "training_plain" not in findings(disturbed, clients=plain((4, 1e9)))
 
@@ -237,7 +234,7 @@ def test_a_first_step_that_weighs_breaks_the_law_on_our_own_rows() -> None:
     short = point(1, 0.9, samples_s_dlio=0.7 * rate, samples_s_after_first=rate)
     found = findings(short)["training_law"]
     assert found.severity == "info"
-    assert "the first one, which AU leaves out" in found.says
+    assert "AU leaves out the first step" in found.says
     assert "training_law" not in findings(point(1, 0.9, samples_s_dlio=0.98 * rate, samples_s_after_first=rate))
 
 
@@ -262,15 +259,15 @@ def test_a_cached_point_is_told_of_once_and_is_worse_where_direct_was_asked_for(
     rules = [found.rule for found in run.findings]
     assert "training_cached" in rules and "page_cache" not in rules
     assert run.experiments[0].points[0].validity == "invalid"
-    assert "although direct I/O was asked for" in next(f.says for f in run.findings if f.rule == "training_cached")
+    assert "although direct I/O was requested" in next(f.says for f in run.findings if f.rule == "training_cached")
 
 
 @pytest.mark.parametrize(
     ("theirs", "severity", "says"),
     [
-        (0.94, "info", "AU 95% here and 94% by dlio 2.0.0 on the same files, so both agree; a GB costs 0.12 s"),
-        (0.60, "info", "the 35.0 points between them are DLIO's own work and not the storage's"),
-        (0.99, "warning", "it is 4.0 points ahead, which the same storage cannot explain"),
+        (0.94, "info", "Both agree: AU 95% here, 94% by dlio 2.0.0 on the same files"),
+        (0.60, "info", "35.0 percentage points less AU by its own work, not the storage's"),
+        (0.99, "warning", "4.0 percentage points more AU, which the same storage cannot explain"),
     ],
 )
 def test_dlio_beside_says_the_same_or_why_not(theirs: float, severity: str, says: str) -> None:

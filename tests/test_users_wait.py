@@ -42,18 +42,18 @@ def test_what_users_wait_is_the_planted_queues(servers: int) -> None:
     for share, latency in finding.evidence["latency_ns_at_share"].items():
         rate = float(share) * servers / SERVICE_S
         assert latency == pytest.approx(mean_latency(rate, 1e9 * SERVICE_S, servers), rel=0.15)
-    assert f"(M/M/{finding.evidence['servers']})" in finding.says
-    assert not of(run, "rate_not_reached") and "without an end" not in finding.says
+    assert f"model G/G/{finding.evidence['servers']}, " in finding.says
+    assert not of(run, "rate_not_reached") and "without end" not in finding.says
 
 
 def test_beyond_what_can_be_served_the_backlog_is_named_and_not_fitted() -> None:
     run = with_closed(4, (*SHARES, 1.3, 2.0))
     (finding,) = of(run, "rate_not_reached")
     assert finding.severity == "warning" and finding.evidence["share"] == pytest.approx(0.5, rel=0.02)
-    assert "the backlog of this runtime" in finding.says and "of 2 such points" in finding.says
+    assert "the backlog of this runtime" in finding.says and "Worst of 2 points" in finding.says
     (waits,) = of(run, "users_wait")
     assert waits.evidence["capacity_operations_s"] == pytest.approx(4 / SERVICE_S, rel=0.05)
-    assert "requests queue up without an end" in waits.says
+    assert "requests queue up without end" in waits.says
 
 
 def test_without_such_a_queue_it_says_what_was_measured() -> None:
@@ -63,18 +63,18 @@ def test_without_such_a_queue_it_says_what_was_measured() -> None:
         assert point.latency_ns is not None
         points.append(replace(point, latency_ns=replace(point.latency_ns, mean=1e5 * (1 + 40 * (at % 2)))))
     (finding,) = of(explain(run_of(machine, replace(opened, points=tuple(points)))), "users_wait")
-    assert "no M/M/m queue fits" in finding.says
+    assert "No queueing model fits" in finding.says
 
 
 def test_the_chart_lays_the_open_loop_over_the_closed_one_and_the_model() -> None:
     run = with_closed(4)
     (chart,) = [chart for chart in charts_of(run) if chart.name.endswith("open-closed")]
     assert {row["series"] for row in chart.sets["rows-0"]} == {"open loop", "closed loop"}
-    assert len(chart.sets["rows-1"]) == 15 and "M/M/" in chart.caption
+    assert len(chart.sets["rows-1"]) == 15 and "G/G/" in chart.caption
     assert len(chart.spec()["layer"]) == 3
     machine, opened = over_rates(4)
     (alone,) = [chart for chart in charts_of(explain(run_of(machine, opened))) if chart.name.endswith("open-closed")]
-    assert "hwdyno storage rate iodepth has both" in alone.caption
+    assert "`hwdyno storage rate iodepth` measures both" in alone.caption
 
 
 def test_what_chance_brings_is_no_backlog() -> None:
@@ -90,6 +90,6 @@ def test_what_chance_brings_is_no_backlog() -> None:
     )
     run = explain(run_of(machine, replace(opened, points=(unlucky, *opened.points[1:]))))
     assert not of(run, "rate_not_reached")
-    assert "without an end" not in of(run, "users_wait")[0].says
+    assert "without end" not in of(run, "users_wait")[0].says
     many = replace(unlucky, operations=1_000_000)
     assert of(explain(run_of(machine, replace(opened, points=(many, *opened.points[1:])))), "rate_not_reached")

@@ -79,9 +79,9 @@ def test_an_index_that_is_there_is_kept_and_another_one_is_not_searched(tmp_path
     before = (tmp_path / "vectors.hwdyno").stat().st_mtime_ns
     assert build(tmp_path)["details"]["kept"] is True
     assert (tmp_path / "vectors.hwdyno").stat().st_mtime_ns == before
-    with pytest.raises(engine.MachineError, match="it is an index of other vectors: build it again"):
+    with pytest.raises(engine.MachineError, match="it is an index of other vectors; rebuild it"):
         search(tmp_path, vectors=1300)
-    with pytest.raises(engine.MachineError, match="there is no index: build it first"):
+    with pytest.raises(engine.MachineError, match="no index found; build it first"):
         search(tmp_path / "nowhere")
 
 
@@ -107,7 +107,7 @@ def test_a_damaged_index_is_named_by_its_block_or_not_opened(tmp_path: Path) -> 
 
 @pytest.mark.machine
 def test_an_index_beyond_the_room_is_refused_before_a_byte_is_written(tmp_path: Path) -> None:
-    with pytest.raises(engine.MachineError, match=r"needs .* GB of storage, and .* are free: give fewer vectors"):
+    with pytest.raises(engine.MachineError, match=r"needs .* GB of storage, but .* are free: use fewer vectors"):
         build(tmp_path, vectors=1 << 31, dim=4096)
     assert not list(tmp_path.iterdir())
 
@@ -149,7 +149,10 @@ def findings(*points: Measurement) -> dict[str, Finding]:
 def test_the_best_point_is_told_with_its_price_and_its_answers() -> None:
     found = findings(point(1, 0.97, 500), point(4, 0.97, 1500))
     assert "answers 1.50 k queries/s with 4 threads, p50 2.00 ms" in found["vector_queries"].says
-    assert "97% recall@10; a query takes 50 reads of 200 kB in all" in found["vector_queries"].says
+    assert (
+        "97% recall@10. It has 20.0 k vectors of 128 dimensions. Each query takes 50 reads, 200 kB in all."
+        in found["vector_queries"].says
+    )
     assert "vector_recall" not in found
 
 
@@ -158,13 +161,13 @@ def test_of_several_storages_each_is_named() -> None:
     several = [replace(result, name=f"{result.name}@{name}") for name in ("ceph", "local")]
     run = Run(id="x", started="", finished="", machines=(), profile="", command="", experiments=tuple(several))
     findings = [found.says for found in explain(run).findings if found.rule == "vector_queries"]
-    assert "128 dimensions on ceph answers" in findings[0]
-    assert "128 dimensions on local answers" in findings[1]
+    assert "Index diskann on ceph answers" in findings[0]
+    assert "Index diskann on local answers" in findings[1]
     from hwdyno.report.overview import overview_of
 
     third = replace(result, name=f"{result.name}@weka")
     overview = overview_of(explain(replace(run, experiments=(*several, third))))
-    assert overview.says.count("index of") == 2
+    assert overview.says.count("Index diskann") == 2
     assert overview.says.endswith("1 more load is listed below.")
 
 
@@ -177,7 +180,7 @@ def test_the_headline_says_what_the_storage_carries() -> None:
 
 def test_fast_answers_that_are_wrong_are_no_answers() -> None:
     found = findings(point(1, 0.6))["vector_recall"]
-    assert "only 60% were found" in found.says
+    assert "only 60% of the 10 nearest vectors were found" in found.says
     assert "--search-list 100" in found.advice
 
 
@@ -213,10 +216,10 @@ def test_the_command_builds_searches_reports_and_leaves_nothing(
 @pytest.mark.machine
 def test_what_is_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["training", "--path", str(tmp_path), "--vector-search", "annoy"]) == 2
-    assert "no index is called 'annoy'; there are: diskann, hnsw, ivf" in capsys.readouterr().err
+    assert "no index is called 'annoy'; known: diskann, hnsw, ivf" in capsys.readouterr().err
     options = ["--vector-search", "ivf", "--vectors", "2000000000", "--dim", "4096", "--quiet"]
     assert main(["training", "--path", str(tmp_path), *options]) == 2
     error = capsys.readouterr().err
-    assert "give fewer vectors" in error
+    assert "use fewer vectors" in error
     assert error.count("\n") == 1
     assert not list(tmp_path.iterdir())

@@ -111,7 +111,7 @@ def test_a_raw_device_is_only_ever_read(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("stat.S_ISBLK", lambda _: True)
     device = tmp_path / "device"
     device.write_bytes(bytes(8192))
-    with pytest.raises(UserError, match=r"would be lost: .*--rw read.*--destroy"):
+    with pytest.raises(UserError, match=r"would destroy its data; .*--rw read.*--destroy"):
         check_place(device, writes=True)
     with pytest.raises(UserError, match="not the device of --path"):
         check_place(device, writes=True, destroy=str(tmp_path / "other"), serial="X")
@@ -152,10 +152,10 @@ def test_a_reserve_is_kept_free(tmp_path: Path) -> None:
 def test_a_filesystem_that_refuses_the_file_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.open
 
-    def full(path: Path, flags: int, mode: int = 0o777) -> int:
+    def full(path: Path, flags: int, mode: int = 0o777, **where: int) -> int:
         if str(path).endswith("data"):
             raise OSError(28, "No space left on device", str(path))
-        return real(path, flags, mode)
+        return real(path, flags, mode, **where)
 
     monkeypatch.setattr(os, "open", full)
     with pytest.raises(UserError, match="No space left"):

@@ -68,10 +68,10 @@ TABLE: tuple[tuple[str, str], ...] = (
     ("run --seed x", "'x' must be a whole number"),
     ("run --seed 99999999999999999999999999", "from 0 to 4611686018427387904"),
     ("run --seed=-1", "whole number"),
-    ("run --profile ", "it needs a name"),
-    ("run --profile hasty", "there are: quick, standard, full"),
-    ("run --out empty", "empty is no directory"),
-    ("run --out empty/below", "empty is no directory"),
+    ("run --profile ", "name a profile"),
+    ("run --profile hasty", "known: quick, standard, full"),
+    ("run --out empty", "empty is not a directory"),
+    ("run --out empty/below", "empty is not a directory"),
     (f"run --out {LONG}", "too long"),
     ("run --budget nan", "write it as 30, 30s, 2m or 500ms"),
     ("run --budget=-3s", "not a time"),
@@ -82,7 +82,7 @@ TABLE: tuple[tuple[str, str], ...] = (
     ("run --path empty", "not a directory"),
     # plan files
     ("run folder", "folder"),
-    ("run binary.toml", "not a TOML file"),
+    ("run binary.toml", "not readable as a TOML file"),
     ("run key.toml", "colour"),
     ("run size.toml", "'4x' is not a size"),
     ("run name.toml", "no.such"),
@@ -93,26 +93,26 @@ TABLE: tuple[tuple[str, str], ...] = (
     # axes
     ("storage --bs 0", "must be 1 to 1099511627776"),
     ("storage --bs nan", "not a size"),
-    ("storage --bs 4k..", "a range needs both its ends"),
-    ("storage --bs ..4k", "a range needs both its ends"),
+    ("storage --bs 4k..", "a range needs both ends"),
+    ("storage --bs ..4k", "a range needs both ends"),
     ("storage --bs 4k,,8k", "between the commas"),
-    ("storage --bs 8k..4k", "the lower end first"),
+    ("storage --bs 8k..4k", "lower end first"),
     ("storage --iodepth 1025", "must be 1 to 1024"),
     ("storage --iodepth 1.5", "not a whole number"),
     ("storage --iodepth 1..1024+0", "a step above 0"),
-    ("storage --rate 1..100000000+0.001", "take a greater step"),
+    ("storage --rate 1..100000000+0.001", "use a larger step"),
     ("storage --rate nan", "must be 0 to 1000000000"),
     ("storage --size=-1", "negative; it must be 0 or more"),
     ("storage --size 1Z", "not a size"),
     ("storage --runtime inf", "not a time"),
     ("storage --rw randrw:170", "share of reads must be 0 to 100"),
     ("storage --direct maybe", "must be 1 or 0"),
-    ("storage --destroy /dev/null", "is for a raw device"),
-    ("storage --path /dev/zero --destroy /dev/zero --rw write", "is for a raw device"),
+    ("storage --destroy /dev/null", "is for raw devices"),
+    ("storage --path /dev/zero --destroy /dev/zero --rw write", "is for raw devices"),
     ("storage --ceiling nan", "not a ceiling"),
     ("memory --working-set 1", "--working-set 1: must be 64 to"),
     ("memory --node=-2", "--node -2: must be -1 to 1023"),
-    ("memory --pages 3m", "take one of: 4k, 2m, 1g"),
+    ("memory --pages 3m", "use one of: 4k, 2m, 1g"),
     ("compute --n 0 linpack", "must be 2 to"),
     ("network --port 70000", "must be 1 to 65535"),
     # job files and tests with a name
@@ -128,15 +128,15 @@ TABLE: tuple[tuple[str, str], ...] = (
     ("study none", "sata-ssd-queue"),
     ("study sata-ssd-queue --path none", "none"),
     # Runs
-    ("report none", "`hwdyno run` makes one"),
-    ("export none", "`hwdyno run` makes one"),
-    ("compare newer.json none", "update hwdyno to read it"),
+    ("report none", "`hwdyno run` makes the first"),
+    ("export none", "`hwdyno run` makes the first"),
+    ("compare newer.json none", "update hwdyno"),
     ("compare bare.json none", "Field required"),
-    ("report folder", "`hwdyno run` makes one"),
+    ("report folder", "`hwdyno run` makes the first"),
     ("report empty", "not JSON"),
     ("report binary", "not JSON"),
     ("report torn.json", "cut off"),
-    ("report newer.json", "update hwdyno to read it"),
+    ("report newer.json", "update hwdyno"),
     ("report bare.json", "Field required"),
     ("report list.json", "no schema"),
     ("report deep.json", "not JSON"),
@@ -146,7 +146,7 @@ TABLE: tuple[tuple[str, str], ...] = (
     ("history --limit x", "whole number"),
     ("history --limit=-1", "whole number"),
     ("machine --path none", "does not exist"),
-    ("schema extra", "unrecognized"),
+    ("schema extra", "unexpected argument 'extra'"),
 )
 
 
@@ -161,7 +161,7 @@ def test_one_line_says_what_is_wrong(line: str, says: str, place: Path, capsys: 
     assert printed.out == ""
     assert printed.err.count("\n") == 1, printed.err
     assert says in printed.err
-    assert "fault of hwdyno" not in printed.err and "Traceback" not in printed.err
+    assert "internal error" not in printed.err and "Traceback" not in printed.err
     runs = place.parent / "home" / "runs"
     assert not runs.exists() or not list(runs.iterdir())
 

@@ -1,4 +1,4 @@
-"""Lets ``python -m hwdyno`` stand for ``hwdyno``."""
+"""Runs ``hwdyno`` as ``python -m hwdyno``."""
 
 import sys
 

@@ -78,7 +78,7 @@ FIELD: dict[str, Axis] = {
     )
 }
 """The field's axes by the name that its tools give them. What a kernel declares of such an axis is the same
-(``tests/test_axes.py``), so that a foreign result reads as one of ours; the titles serve both."""
+(``tests/test_axes.py``), so that an imported result reads like a native one; the titles serve both."""
 _SETTLED = {"size"}
 """Of the field's axes, what a command settles by itself."""
 FIELD_AXES = tuple(FIELD.values())
@@ -147,7 +147,7 @@ def with_field_axes(result: ExperimentResult) -> ExperimentResult:
 
 
 def series_of(kernel: Declaration, point: Parameters, along: Collection[str]) -> tuple[tuple[str, Scalar], ...]:
-    """What tells a point from those that differ only ``along`` these axes."""
+    """What distinguishes a point, apart from the axes ``along``."""
     seeds = {axis.name for axis in kernel.axes if axis.seeds}
     return tuple(sorted((name, value) for name, value in point.items() if name not in along and name not in seeds))
 
@@ -202,7 +202,7 @@ def _share(percent: Scalar) -> float:
 
 
 def write_share(axes: Iterable[Axis], parameters: Mapping[str, Scalar]) -> float:
-    """The share of operations that write; 0 where nothing tells of writes."""
+    """The share of operations that write; 0 if no writes are known."""
     share = read_share(axes, parameters)
     return 0.0 if share is None else 1 - share
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from hwdyno import _engine
-from hwdyno._engine import MachineError, UsageError
+from hwdyno import _engine, signals
+from hwdyno._engine import MachineError, Stop, UsageError
 from hwdyno.axes import declarations_of
 from hwdyno.words import Declaration
+
+ENDS_S = 0.3
+"""For a kernel to see that it is stopped and to remove its files, before a process that leaves removes the rest."""
 
 __all__ = ["MachineError", "UsageError", "kernels", "run", "survey"]
 
@@ -33,5 +36,8 @@ def run(kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
     Raises ``UsageError`` for a wrong name or value and ``MachineError`` (an OSError) for what the
     machine refused. The first interrupt gives a reading with ``interrupted`` set.
     """
-    reading: dict[str, Any] = json.loads(_engine.run(kernel, json.dumps(parameters)))
+    stop = Stop()
+    ends = partial(stop.wait, ENDS_S)
+    with signals.halting(stop.set), signals.at_leave(signals.Stage.REMOVE, ends):
+        reading: dict[str, Any] = json.loads(_engine.run(kernel, json.dumps(parameters), stop))
     return reading

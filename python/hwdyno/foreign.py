@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hwdyno.spelling import hint
 from hwdyno.units import LARGEST, as_number, is_number
 from hwdyno.words import UserError
 
@@ -26,23 +27,23 @@ Made = TypeVar("Made")
 
 
 def text_of(path: Path, most_bytes: int, kind: str = "", *, errors: str = "strict") -> str:
-    """Read a text file of at most so many bytes; ``kind`` is what it should be, for messages. Raises ``UserError``."""
+    """Read a text file of limited size; ``kind`` is what it should be, for messages. Raises ``UserError``."""
     try:
         with path.open("rb") as file:
             data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise UserError(f"cannot read {path}: {(getattr(error, 'strerror', None) or str(error)).lower()}") from None
     if len(data) > most_bytes:
-        raise UserError(f"{path} is larger than any file of its kind ({most_bytes >> 10} KiB)")
+        raise UserError(f"{path} is too large for its kind ({most_bytes >> 10} KiB)")
     try:
         return data.decode("utf-8", errors)
     except UnicodeDecodeError as error:
-        why = f"byte {error.start} is {data[error.start]:#04x}, which is no UTF-8"
-        raise UserError(f"{path} is not {kind or 'a text'} that can be read: {why}") from None
+        why = f"byte {error.start} is {data[error.start]:#04x}, which is not UTF-8"
+        raise UserError(f"{path} is not readable as {kind or 'text'}: {why}") from None
 
 
 def json_at(text: str | bytes, start: int = 0) -> Any:
-    """The JSON value that begins at ``start``, whatever stands behind it; none if there is no whole one."""
+    """The JSON value that begins at ``start``, whatever follows it; none if it is incomplete."""
     try:
         whole = text if isinstance(text, str) else text.decode()
         return json.JSONDecoder().raw_decode(whole, start)[0]
@@ -51,12 +52,12 @@ def json_at(text: str | bytes, start: int = 0) -> Any:
 
 
 def json_of(text: str | bytes, name: str, *, is_ours: bool = False) -> Any:
-    """A JSON document; one of ours holds any text and any finite number. Raises ``UserError`` in one line."""
+    """A JSON document; a native one may have any text and any finite number. Raises ``UserError`` in one line."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         why = str(error) if isinstance(error, ValueError) else "it is nested too deep"
-        raise UserError(f"{name} is not JSON ({why}): it was cut off or is another kind of file") from None
+        raise UserError(f"{name} is not JSON ({why}); it may be cut off, or another kind of file") from None
     return checked(document, name, LARGEST_FIGURE if is_ours else LARGEST, any_text=is_ours)
 
 
@@ -68,7 +69,7 @@ def toml_of(text: str, name: str) -> dict[str, Any]:
     except RecursionError:
         raise UserError(f"{name} is nested deeper than {DEEPEST} levels") from None
     except ValueError as error:
-        raise UserError(f"{name} is not a TOML file that can be read: {error}") from None
+        raise UserError(f"{name} is not a readable TOML file: {error}") from None
     return checked(document, name)
 
 
@@ -80,7 +81,7 @@ def yaml_of(text: str, name: str) -> Any:
         document = yaml.load(text, _yaml_loader())
     # A loader of PyYAML raises these for an escape or a version that is out of range.
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise UserError(f"{name} is no YAML that can be read: {error}") from None
+        raise UserError(f"{name} is not readable YAML: {error}") from None
     return checked(document, name)
 
 
@@ -100,7 +101,7 @@ def _yaml_loader() -> Any:
             event = self.peek_event()  # type: ignore[no-untyped-call]
             known = self.anchors.get(event.anchor) if isinstance(event, yaml.AliasEvent) else None
             if known is not None and not isinstance(known, yaml.ScalarNode):
-                raise yaml.YAMLError(f"*{event.anchor} is an alias of more than a single value; write it out")
+                raise yaml.YAMLError(f"*{event.anchor} is an alias of more than one value; write it out")
             self.depth += 1
             if self.depth > DEEPEST:
                 raise yaml.YAMLError(f"it has more than {DEEPEST} levels")
@@ -113,7 +114,9 @@ def _yaml_loader() -> Any:
         try:
             return getattr(yaml.SafeLoader, f"construct_yaml_{kind}")(loader, node)
         except (ValueError, LookupError):
-            raise yaml.constructor.ConstructorError(None, None, f"this is no {kind}", node.start_mark) from None
+            raise yaml.constructor.ConstructorError(
+                None, None, f"this is not of type {kind}", node.start_mark
+            ) from None
 
     constructors: dict[str, Any] = dict.fromkeys(("bool", "int", "float"), scalar)
     constructors["timestamp"] = yaml.SafeLoader.construct_yaml_str
@@ -134,11 +137,11 @@ def checked(document: Made, name: str, most: float = LARGEST, *, any_text: bool 
         for value in level:
             if isinstance(value, str):
                 if not any_text and ("\0" in value or not (value.isascii() or _is_whole(value))):
-                    raise UserError(f"{name} has a text that is no text: {_short(value)}")
+                    raise UserError(f"{name} has invalid text: {_short(value)}")
             elif is_number(value) and not -most <= value <= most:
-                raise UserError(f"{name} has a number that is out of range: {_short(value)}")
+                raise UserError(f"{name} has a number out of range: {_short(value)}")
             elif isinstance(value, dict) and not all(_is_whole(key) for key in value if isinstance(key, str)):
-                raise UserError(f"{name} has a key that is no text")
+                raise UserError(f"{name} has a key that is not text")
         level = [inner for value in level for inner in _inner(value)]
         if not level:
             return document
@@ -181,7 +184,7 @@ class Table:
     def of(cls, value: Any, name: str) -> Table:
         """The value as a table."""
         if not isinstance(value, dict):
-            raise UserError(f"{name} holds no table where one is needed: {_short(value)}")
+            raise UserError(f"{name} needs a table, and has:  {_short(value)}")
         return cls(value, name)
 
     def __contains__(self, key: str) -> bool:
@@ -206,7 +209,7 @@ class Table:
         """A whole number."""
         value = self._value(key)
         if not is_number(value) or value != math.floor(value) or not least <= value <= MOST_COUNT:
-            raise self._wrong(key, f"a whole number from {least} on")
+            raise self._wrong(key, f"a whole number of {least} or more")
         return int(value)
 
     def numbers(self, key: str) -> list[float]:
@@ -245,7 +248,7 @@ class Table:
         known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
         for key in self.values:
             if key not in known or key in given:
-                raise UserError(f"{self.name}: '{key}' is not known; there are: {', '.join(known)}")
+                raise UserError(f"{self.name}: unknown key '{key}'; {hint(key, known)}")
         wanted = [one for one in known.values() if one.name not in given]
         wanted = [one for one in wanted if one.name in self or one.default is MISSING]
         values = {one.name: takers[str(one.type)](one.name) for one in wanted}

@@ -1,6 +1,6 @@
-"""The Machine of a Run document as frozen types: what the survey tells of one host, and nothing that computes.
+"""The Machine of a Run document as frozen types: what the survey reports of one host, without computation.
 
-Units stand in the names, as in ``words``. A fact that the survey does not give is none, or an empty tuple;
+Names contain their units, as in ``words``. A fact that the survey does not give is none, or an empty tuple;
 ``Machine.unknown`` has the reason by dotted path, such as ``storage.disks.0.serial``.
 """
 
@@ -24,6 +24,8 @@ class OperatingSystem:
     kernel: str | None = None
     distribution: str | None = None
     architecture: str | None = None
+    io_uring: bool | None = None
+    """Whether this process may use it: sysctls and containers forbid it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,8 @@ class Container:
     cpuset: tuple[int, ...] = ()
     """Processors that the process may run on."""
     memory_limit_bytes: int | None = None
+    memory_left_bytes: int | None = None
+    """The tightest limit less what is used below it, the page cache apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +243,8 @@ class Conditions:
     """The state of the machine just before the first point."""
 
     load_1m: Number | None = None
+    others_cpu_share: Number | None = None
+    """Share of all processors' time that other processes had over half a second before the first point."""
     governor: str | None = None
     turbo: bool | None = None
     steal_share: Number | None = None

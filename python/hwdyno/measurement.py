@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Literal
 
-from hwdyno import statistics
+from hwdyno import samples, statistics
 from hwdyno.statistics import Histogram
-from hwdyno.units import is_number
+from hwdyno.units import format_percent, format_quantity, is_number, plural
 from hwdyno.words import (
     Concurrency,
     Declaration,
@@ -22,6 +22,7 @@ from hwdyno.words import (
     Samples,
     Stream,
     Validity,
+    Value,
 )
 
 Reading = Mapping[str, Any]
@@ -32,6 +33,8 @@ APART_SHARE = 0.01
 """Hosts that start further apart than this share of a reading were not measured together."""
 MEDIAN_NOTE = "median_of_repeats"
 """Code of the note that throughput is the median of the repeats instead of their harmonic mean."""
+OUTSIDE_NOTE = "repeats_outside"
+"""Code of the note that repeats lie outside of the interval of their mean."""
 _RATES = (("flops", "FLOP/s"), ("bytes", "bytes/s"), ("operations", "operations/s"))
 
 
@@ -119,10 +122,25 @@ def measurement_of(
         if holds
     )
     validity: Validity = "degraded" if why else "valid"
-    throughput, median_because = statistics.interval_of_repeats(rates, unit)
+    throughput, median_because, modes = interval_of(whole, counted, unit)
     remarks = [*_notes(whole), *notes]
+    if touched := sum(any(one.get("other_runs") for one in pair) for pair in snapshots):
+        says = f"another hwdyno run measured on this machine during {touched} of {plural(len(snapshots), 'repeat')}"
+        remarks.append(Note("another_run", says))
     if median_because:
         remarks.append(Note(MEDIAN_NOTE, f"throughput is the median of the repeats, because {median_because}"))
+    if modes is not None and not median_because:
+        remarks.append(Note(samples.MODES_NOTE, _modes_words(modes)))
+    low, high = throughput.low, throughput.high
+    if (
+        not median_because
+        and low is not None
+        and high is not None
+        and (outside := sum(not low <= rate <= high for rate in rates))
+    ):
+        span = f"{format_quantity(min(rates), unit)} to {format_quantity(max(rates), unit)}"
+        says = f"{outside} of {len(rates)} repeats lie outside of the interval of their mean: they go from {span}"
+        remarks.append(Note(OUTSIDE_NOTE, says))
     # The same kind of mean for both, so that bandwidth equals rate x size.
     kind: Literal["rate", "median"] = "median" if median_because else "rate"
     rate = statistics.interval([_rate_of(one, counted) for one in whole], "operations/s", kind)
@@ -240,21 +258,40 @@ def _streams(readings: Sequence[Reading]) -> tuple[Stream, ...]:
     return tuple(made)
 
 
+def interval_of(readings: Sequence[Reading], counted: str, unit: str) -> tuple[Value, str, samples.Modes | None]:
+    """The throughput of some repeats with its interval, the reason if it is their median, and two modes if any."""
+    rates = [throughput_of(one, counted) for one in readings]
+    value, median_because = statistics.interval_of_repeats(rates, unit)
+    wide, modes = samples.with_samples(value, [_course(one, counted)[0] for one in readings], rates)
+    return wide, median_because, modes
+
+
+def _modes_words(modes: samples.Modes) -> str:
+    return (
+        f"throughput has two modes: {format_percent(modes.share)} of the samples are at about "
+        f"{format_percent(modes.low / modes.high)} of the others' level"
+    )
+
+
+def _course(reading: Reading, counted: str) -> tuple[list[float], float]:
+    """A reading's throughput per sampling interval, and that interval, s; a partial one at the end is left out."""
+    sampled = reading.get("samples", {})
+    rows = sampled.get("bytes" if counted == "bytes" else "operations") or []
+    interval_s = float(sampled.get("interval_s") or 0.0)
+    if not rows or interval_s <= 0:
+        return [], interval_s
+    # FLOPs are sampled as operations: each operation does the same number.
+    factor = _total(reading, "flops") / max(1, _total(reading, "operations")) if counted == "flops" else 1.0
+    whole = int(float(reading.get("elapsed_s", 0.0)) / interval_s + 1e-3)
+    totals = [sum(row) for row in zip_longest(*rows, fillvalue=0)][:whole]
+    return [factor * total / interval_s for total in totals], interval_s
+
+
 def _samples(readings: Sequence[Reading], counted: str) -> Samples | None:
-    """Throughput per sampling interval, over all repeats in sequence; partial intervals at the ends are left out."""
-    values: list[float] = []
-    interval_s = 0.0
-    for one in readings:
-        samples = one.get("samples", {})
-        rows = samples.get("bytes" if counted == "bytes" else "operations") or []
-        interval_s = float(samples.get("interval_s") or 0.0)
-        if not rows or interval_s <= 0:
-            continue
-        # FLOPs are sampled as operations: each operation does the same number.
-        factor = _total(one, "flops") / max(1, _total(one, "operations")) if counted == "flops" else 1.0
-        whole = int(float(one.get("elapsed_s", 0.0)) / interval_s + 1e-3)
-        totals = [sum(row) for row in zip_longest(*rows, fillvalue=0)][:whole]
-        values += [factor * total / interval_s for total in totals]
+    """Throughput per sampling interval, over all repeats in sequence."""
+    courses = [_course(one, counted) for one in readings]
+    values = [value for course, _ in courses for value in course]
+    interval_s = courses[-1][1] if courses else 0.0
     if not values:
         return None
     low, high, cv = min(values), max(values), statistics.coefficient_of_variation(values)
@@ -354,7 +391,12 @@ def conditions_of(snapshots: Sequence[tuple[Snapshot, Snapshot]]) -> dict[str, f
     if "load_1m" in first:
         found["load_1m"] = first["load_1m"]
     every = [snapshot for pair in snapshots for snapshot in pair]
-    for name, worst in (("memory_available_bytes", min), ("clock_hz", min), ("temperature_c", max)):
+    for name, worst in (
+        ("memory_available_bytes", min),
+        ("clock_hz", min),
+        ("temperature_c", max),
+        ("other_runs", max),
+    ):
         values = [snapshot[name] for snapshot in every if name in snapshot]
         if values:
             found[name] = worst(values)

@@ -13,6 +13,7 @@ from hwdyno import experiments as catalogue
 from hwdyno import foreign
 from hwdyno.axes import write_share
 from hwdyno.experiments import Experiment
+from hwdyno.spelling import hint
 from hwdyno.sweep import Sweep, parse_axis, parse_value
 from hwdyno.topology import Topology
 from hwdyno.units import parse_duration
@@ -209,7 +210,7 @@ def timing(plan: Plan, left_s: float | None, more: int = 0) -> Timing:
         runtime, ramp = profile.runtime_s * min(1.0, share), profile.ramp_s * min(1.0, share)
         if runtime >= SHORTEST_S or repeats == 1:
             runtime = max(SHORTEST_S, runtime)
-            cut = f"a reading takes {runtime:.2f} s or less, {repeats} a point, to end in time" if share < 1 else ""
+            cut = f"Shortened to {repeats} × {runtime:.2g} s per point to end in time" if share < 1 else ""
             return Timing(runtime, max(0.05, ramp), repeats, max(repeats, profile.repeats_max), cut)
     return whole
 
@@ -276,7 +277,7 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
 
 
 def _most_bytes_s(parameters: Parameters) -> float:
-    """The highest rate of so many blocks in flight, by the least latency of a write."""
+    """The highest rate of this many blocks in flight, from the lowest latency of a write."""
     in_flight = float(parameters.get("iodepth") or 1) * float(parameters.get("numjobs") or 1)
     return in_flight * float(parameters.get("bs") or 4096) / LEAST_WRITE_S
 
@@ -309,11 +310,11 @@ def build(
 ) -> Plan:
     """A plan of experiments, each with the axes and parameters that were given; raises ``UserError`` in one line."""
     if seed is not None and not 0 <= seed <= MOST_SEED:
-        raise UserError(f"seed {str(seed)[:30]}: take a whole number from 0 to {MOST_SEED}")
+        raise UserError(f"seed {str(seed)[:30]}: use a whole number from 0 to {MOST_SEED}")
     if profile not in PROFILES:
-        raise UserError(f"no profile is called '{profile}'; there are: {', '.join(PROFILES)}")
+        raise UserError(f"no profile is called '{profile}'; {hint(profile, PROFILES)}")
     if not chosen:
-        raise UserError("nothing is chosen to be measured; name an experiment or a resource")
+        raise UserError("nothing is selected; name an experiment or a resource")
     how = PROFILES[profile]
     names = [experiment.name for experiment, _ in chosen]
     if len(set(names)) < len(names):
@@ -344,10 +345,13 @@ def _at(experiment: Experiment, site: Topology) -> Experiment:
 def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profile, load: str | None) -> Planned:
     declaration = kernels.get(experiment.kernel)
     if declaration is None:
-        raise UserError(f"{experiment.name} needs the kernel {experiment.kernel}, which this build has not")
+        raise UserError(
+            f"{experiment.name} needs the kernel {experiment.kernel}, which this build lacks; "
+            f"{hint(experiment.kernel, kernels)}"
+        )
     declared = {axis.name: axis for axis in declaration.axes}
     if any(name in given for name in declaration.consent):
-        raise UserError("a raw device is given away on the command line only: --destroy DEVICE --serial TEXT")
+        raise UserError("a raw device can be overwritten from the command line only: --destroy DEVICE --serial TEXT")
     axes = {name: read_axis(value, declared, name, experiment.kernel) for name, value in given.items()}
     # A shortened sweep is for a command that names no axis.
     sweep = experiment.quick if how.name == "quick" and experiment.quick is not None and not axes else experiment.sweep
@@ -371,13 +375,13 @@ def _plan_one(experiment: Experiment, given: Given, kernels: Kernels, how: Profi
             raise UserError(wrong)
     along = load or (sweep.load_axis(experiment.load) if axes else experiment.load)
     if along not in sweep.axes:
-        raise UserError(f"--load {along} is no axis of this sweep; take one of: {', '.join(sweep.axes)}")
+        raise UserError(f"--load {along} is not an axis of this sweep; {hint(along, sweep.axes, 'use one of: ')}")
     return Planned(experiment, tuple(points), fixed, along, declaration)
 
 
 def _known(name: str, declared: Mapping[str, Axis], kernel: str) -> Axis:
     if name not in declared:
-        raise UserError(f"{kernel} has no parameter '{name}'; it has: {', '.join(declared)}")
+        raise UserError(f"{kernel} has no parameter '{name}'; {hint(name, declared)}")
     return declared[name]
 
 
@@ -393,7 +397,7 @@ def read_axis(value: Any, declared: Mapping[str, Axis], name: str, kernel: str =
         else:
             raise UserError(f"{name} = {part!r}: must be a value, or a list of values")
     if not values:
-        raise UserError(f"{name}: give at least one value")
+        raise UserError(f"{name}: write at least one value")
     return tuple(dict.fromkeys(values))
 
 
@@ -432,13 +436,13 @@ def read_toml(
 ) -> Made:
     """The result of ``make``, which has the signature of ``build``, for the experiments in a TOML file."""
     if not path.exists():
-        raise UserError(f"there is no plan file {path}")
+        raise UserError(f"plan file {path} does not exist")
     document = foreign.toml_of(foreign.text_of(path, LARGEST_FILE, "a TOML file"), str(path))
     _check_keys(document, _TOP | dict.fromkeys(_TOP_TABLES, list), str(path))
     options = {**document, **{key: value for key, value in (overrides or {}).items() if value is not None}}
     entries = document.get("experiment", [])
     if entries and "only" in document:
-        raise UserError(f"{path}: give either 'only' or [[experiment]] entries, not both")
+        raise UserError(f"{path}: use either 'only' or [[experiment]] entries, not both")
     chosen = (
         [one for entry in entries for one in _entry(entry, path)] if entries else select(options.get("only"), target)
     )
@@ -463,11 +467,11 @@ def _check_keys(table: Any, known: Mapping[str, Any], where: str) -> None:
         raise UserError(f"{where}: must be a table")
     for key, value in table.items():
         if key not in known:
-            raise UserError(f"{where}: '{key}' is not known; there are: {', '.join(known)}")
+            raise UserError(f"{where}: unknown key '{key}'; {hint(key, known)}")
         if not isinstance(value, known[key]) or (known[key] is int and isinstance(value, bool)):
             raise UserError(f"{where}: {key} = {value!r} is of the wrong type")
         if key in _LISTS_OF_NAMES and not all(isinstance(one, str) for one in value):
-            raise UserError(f"{where}: {key} = {value!r} must be a list of texts")
+            raise UserError(f"{where}: {key} = {value!r} must be a list of strings")
 
 
 def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
@@ -484,11 +488,11 @@ def _entry(entry: Any, path: Path) -> list[tuple[Experiment, Given]]:
         return [(replace(one, load=entry.get("load", one.load), options=options), axes) for one in found]
     missing = [key for key in ("name", "load") if key not in entry]
     if missing:
-        raise UserError(f"{where} with a kernel of its own also needs {' and '.join(missing)}")
+        raise UserError(f"{where} with its own kernel also needs {' and '.join(missing)}")
     like = next((one for one in catalogue.all() if one.kernel == entry["kernel"]), None)
     custom = Experiment(
         name=entry["name"],
-        asks=entry.get("asks", f"What does {entry['kernel']} reach over {entry['load']}?"),
+        asks=entry.get("asks", f"{entry['kernel']} by {entry['load']}"),
         kernel=entry["kernel"],
         load=entry["load"],
         sweep=Sweep(axes),

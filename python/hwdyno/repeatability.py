@@ -1,23 +1,33 @@
-"""Widens intervals by the variance between runs, estimated from earlier Runs of the same machine."""
+"""Estimates how much runs of one machine differ from each other, from its earlier Runs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from hwdyno import statistics
-from hwdyno.units import format_percent
-from hwdyno.words import ExperimentResult, Measurement, Note, Run, Value
+from hwdyno.words import ExperimentResult, Run, RunToRun
 
 LEAST_EARLIER = 2
-"""Two runs give one difference, too little for an interval."""
+"""Two earlier runs give one difference; with fewer only the prior is known."""
 MOST_EARLIER = 8
-NOTE = "between_runs"
-DEVIATION, EARLIER = "between_runs_deviation", "between_runs_earlier"
-"""Keys in a point's ``details``: the standard deviation between runs as a share, and the number of earlier runs."""
+PRIOR_DEVIATION = 0.03
+"""Standard deviation between runs that is assumed where a machine's own runs do not tell yet."""
+PRIOR_RUNS = 2
+"""How many degrees of freedom the prior counts for beside a machine's own runs."""
+LEAST_QN = 4
+"""Earlier runs from which on the robust scale is used instead of the standard deviation."""
+LEAST_VALID = 0.5
+"""Share of an earlier experiment's points that must be valid; with fewer, something disturbed the whole of it."""
 _UNLIKE = {"seed", "runtime", "interval_s", "ramp_time"}
 """Parameters that may differ between two runs of the same experiment."""
+MAD_OF_NORMAL = 1.4826
+"""Standard deviation of normal data over its median absolute deviation."""
+_QN_FACTORS = {2: 0.399, 3: 0.994, 4: 0.512, 5: 0.844, 6: 0.611, 7: 0.857, 8: 0.669, 9: 0.872}
+"""Finite-sample factors of Qn (Croux & Rousseeuw, Time-efficient algorithms for two highly robust estimators of
+scale, 1992, table 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,96 +36,103 @@ class _Mean:
 
     log: float
     variance: float
-    sound: bool
-    """Whether the point is valid."""
 
 
 def with_earlier(run: Run, earlier: Sequence[Run]) -> Run:
-    """The Run with intervals that include the variance between runs of its machine, and a note on each.
+    """The Run with the spread between runs stated for each experiment that earlier Runs answered too.
 
     Repeats of one run share that run's conditions: memory placement, neighbours, clock. Their interval holds for
-    that run only. The variance between runs is estimated by the method of
-    moments for one-way random effects (Searle, Casella & McCulloch, Variance Components, 1992, section 3.6), over all
-    points of an experiment, and an interval is Student's t with Satterthwaite's degrees of freedom for the sum.
+    that run only, so the spread between runs stands beside it, and never widens or degrades it. It is read from
+    earlier Runs alone: this one must not be judged by itself.
     """
-    return replace(run, experiments=tuple(_widened(one, earlier) for one in run.experiments))
+    return replace(run, experiments=tuple(_stated(one, run, earlier) for one in run.experiments))
 
 
-def comparable(result: ExperimentResult) -> bool:
-    """Whether a point of one run is the same question as that of another: nothing that was written is left behind."""
-    return not result.declaration.stateful
+def unknown() -> RunToRun:
+    """The spread between runs where earlier Runs do not tell: the prior alone."""
+    return RunToRun(PRIOR_DEVIATION, 0.0, 0)
 
 
-def _widened(result: ExperimentResult, earlier: Sequence[Run]) -> ExperimentResult:
-    if not comparable(result):
-        return result
-    others = [found for run in earlier if (found := _same(result, run))][:MOST_EARLIER]
-    if len(others) < LEAST_EARLIER:
-        return result
-    variance = _between([_means(result), *map(_means, others)])
-    if variance <= 0:
-        return result
-    points = tuple(_wider(point, variance, len(others)) for point in result.points)
-    return replace(result, points=points)
+def half_width(spread: RunToRun) -> float:
+    """Half of the 95% interval of what one point reads in one run and another, as a share."""
+    deviation = math.hypot(spread.deviation, spread.point_deviation)
+    return statistics.t_quantile(max(1, spread.earlier - 1) + PRIOR_RUNS) * deviation
+
+
+def _stated(result: ExperimentResult, run: Run, earlier: Sequence[Run]) -> ExperimentResult:
+    # Another version may measure otherwise, which is no spread of the machine.
+    others = [found for one in earlier if one.version == run.version and (found := _same(result, one))][:MOST_EARLIER]
+    spread = spread_of(others)
+    return result if spread is None else replace(result, run_to_run=spread)
+
+
+def spread_of(results: Sequence[ExperimentResult]) -> RunToRun | None:
+    """The spread between runs of one experiment; none for fewer than two.
+
+    Each run has one effect that all its points share, and each point of it one more. Both scales are robust, so
+    that a few slow runs do not stand for all: Qn from four runs on, and the median absolute deviation over points.
+    The variance that repeats explain is taken off, and that of runs is shrunk toward ``PRIOR_DEVIATION``, which
+    counts as ``PRIOR_RUNS`` runs.
+    """
+    runs = [_means(one) for one in results]
+    shared = sorted(set.intersection(*map(set, runs))) if len(runs) >= LEAST_EARLIER else []
+    if not shared:
+        return None
+    centres = {name: statistics.median([run[name].log for run in runs]) for name in shared}
+    effects = [statistics.median([run[name].log - centres[name] for name in shared]) for run in runs]
+    rest = [
+        run[name].log - centres[name] - effect for run, effect in zip(runs, effects, strict=True) for name in shared
+    ]
+    repeats = statistics.median([run[name].variance for run in runs for name in shared])
+    # The median of n normal values varies by pi / 2n of their variance, for one or two of them by 1 / n.
+    explained = repeats * (math.pi / 2 if len(shared) > 2 else 1.0) / len(shared)
+    of_runs = max(0.0, _scale(effects) ** 2 - explained)
+    freedom = len(runs) - 1
+    between = (PRIOR_RUNS * PRIOR_DEVIATION**2 + freedom * of_runs) / (PRIOR_RUNS + freedom)
+    # Centres and effects were fitted to the same values.
+    fitted = len(rest) / ((len(runs) - 1) * (len(shared) - 1)) if len(shared) > 2 else 0.0
+    of_points = max(0.0, (MAD_OF_NORMAL * statistics.median(list(map(abs, rest)))) ** 2 * fitted - repeats)
+    return RunToRun(math.sqrt(between), math.sqrt(of_points), len(runs))
 
 
 def _same(result: ExperimentResult, run: Run) -> ExperimentResult | None:
-    """The same experiment in another run."""
-
-    def fixed(one: ExperimentResult) -> dict[str, object]:
-        return {name: value for name, value in one.fixed.items() if name not in _UNLIKE}
-
+    """The same experiment in another run, if nothing disturbed the whole of it there."""
     alike = (one for one in run.experiments if one.name == result.name and one.kernel == result.kernel)
-    return next((one for one in alike if one.points and fixed(one) == fixed(result)), None)
-
-
-def _means(result: ExperimentResult) -> dict[str, _Mean]:
-    found = {}
-    for point in result.points:
-        logs = [math.log(value) for value in point.repeat_values if value > 0]
-        if point.validity != "invalid" and point.throughput.value > 0 and len(logs) > 1:
-            spread = statistics.standard_deviation(logs) ** 2 / len(logs)
-            found[repr(sorted(point.parameters.items()))] = _Mean(
-                math.log(point.throughput.value), spread, point.validity == "valid"
-            )
+    found = next((one for one in alike if one.points and _fixed(one) == _fixed(result)), None)
+    if found is None or sum(point.validity == "valid" for point in found.points) < LEAST_VALID * len(found.points):
+        return None
     return found
 
 
-def _between(runs: Sequence[dict[str, _Mean]]) -> float:
-    """The variance between runs, as a squared share, over the points of the first run that others have too.
+def _fixed(result: ExperimentResult) -> dict[str, object]:
+    return {name: value for name, value in result.fixed.items() if name not in _UNLIKE}
 
-    A valid point is only compared with valid ones: a disturbance of an earlier run is no property of the machine.
+
+def _means(result: ExperimentResult) -> Mapping[str, _Mean]:
+    """What each valid point gives to the estimate, by its parameters."""
+    found = {}
+    for point in result.points:
+        logs = [math.log(value) for value in point.repeat_values if value > 0]
+        if point.validity == "valid" and point.throughput.value > 0 and len(logs) > 1:
+            spread = statistics.standard_deviation(logs) ** 2 / len(logs)
+            found[repr(sorted(point.parameters.items()))] = _Mean(math.log(point.throughput.value), spread)
+    return found
+
+
+def _scale(values: Sequence[float]) -> float:
+    return qn_scale(values) if len(values) >= LEAST_QN else statistics.standard_deviation(values)
+
+
+def qn_scale(values: Sequence[float]) -> float:
+    """Rousseeuw and Croux's Qn: the scale of normal data, where up to half of the values may be anything.
+
+    The k-th smallest distance between two values, k = h(h - 1)/2 with h = n/2 + 1, times 2.2219 and a
+    finite-sample factor (Croux & Rousseeuw 1992). 0 for fewer than two values.
     """
-    squares, freedom = 0.0, 0
-    for name, mean in runs[0].items():
-        means = [mean, *(run[name] for run in runs[1:] if name in run and (run[name].sound or not mean.sound))]
-        if len(means) > 1:
-            centre = statistics.mean([one.log for one in means])
-            expected = (1 - 1 / len(means)) * math.fsum(one.variance for one in means)
-            squares += math.fsum((one.log - centre) ** 2 for one in means) - expected
-            freedom += len(means) - 1
-    return max(0.0, squares / freedom) if freedom else 0.0
-
-
-def _wider(point: Measurement, between: float, earlier: int) -> Measurement:
-    value, repeats = point.throughput, [math.log(one) for one in point.repeat_values if one > 0]
-    if value.low is None or value.high is None or value.value <= 0 or len(repeats) < 2:
-        return point
-    within = statistics.standard_deviation(repeats) ** 2 / len(repeats)
-    # Points of a run share its conditions, so the degrees of freedom count runs and not points.
-    freedom = (within + between) ** 2 / (within**2 / (len(repeats) - 1) + between**2 / earlier)
-    half = statistics.t_quantile(max(1, int(freedom))) * math.sqrt(within + between)
-    wide = Value(
-        value.value,
-        value.unit,
-        min(value.low, value.value * math.exp(-half)),
-        max(value.high, value.value * math.exp(half)),
-    )
-    apart = format_percent(math.sqrt(between), precise=True)
-    alone = format_percent(statistics.half_width(value) or 0.0, precise=True)
-    says = (
-        f"the interval holds what differs between runs of this machine, {apart} from one to the next by {earlier} "
-        f"earlier ones; of this run alone it is {alone} to each side"
-    )
-    details = {**point.details, DEVIATION: math.sqrt(between), EARLIER: earlier}
-    return replace(point, throughput=wide, details=details, notes=(*point.notes, Note(NOTE, says)))
+    n = len(values)
+    if n < 2:
+        return 0.0
+    half = n // 2 + 1
+    distance = sorted(abs(one - other) for one, other in combinations(values, 2))[half * (half - 1) // 2 - 1]
+    factor = _QN_FACTORS.get(n) or (n / (n + 1.4) if n % 2 else n / (n + 3.8))
+    return 2.2219 * factor * distance

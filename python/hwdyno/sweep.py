@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwdyno.axes import is_mixed, shares_split, split_word
+from hwdyno.spelling import hint
 from hwdyno.topology import FromSite, Topology
 from hwdyno.units import is_number, parse_duration, parse_size, printed_number
 from hwdyno.words import Axis, Parameters, Scalar, UserError
@@ -26,7 +27,7 @@ _FALSE = {"0", "false", "no", "off"}
 def powers(first: int, last: int) -> tuple[int, ...]:
     """``first`` and its doublings up to ``last``, inclusive."""
     if not 0 < first <= last:
-        raise UserError(f"{first}..{last} is no range: give the lower end first, and from 1 on")
+        raise UserError(f"{first}..{last} is not a range; start at 1 or more, lower end first")
     values = [first << k for k in range(int(math.log2(last / first)) + 2) if first << k < last]
     return (*values, last)
 
@@ -61,20 +62,20 @@ def _parse_range(part: str, axis: Axis | None, name: str) -> list[Scalar]:
     first_text, _, rest = part.partition("..")
     last_text, plus, step_text = rest.partition("+")
     if not first_text.strip() or not last_text.strip():
-        raise UserError(f"{_option(name)} {part}: a range needs both its ends, such as 1..1024")
+        raise UserError(f"{_option(name)} {part}: a range needs both ends, such as 1..1024")
     first, last = (parse_value(text, axis, name) for text in (first_text, last_text))
     if not isinstance(first, int | float) or not isinstance(last, int | float) or isinstance(first, bool):
         raise UserError(f"{_option(name)} {part}: a range needs a number at both ends, such as 1..1024")
     if plus:
         step = parse_value(step_text, Axis(name, axis.unit if axis else ""))
         if not isinstance(step, int | float) or step <= 0 or first > last:
-            raise UserError(f"{_option(name)} {part}: give the lower end first and a step above 0, such as 10..50+10")
+            raise UserError(f"{_option(name)} {part}: write the lower end first and a step above 0, such as 10..50+10")
         count = int((last - first) / step + 1e-9) + 1
         if count > MOST_POINTS:
-            raise UserError(f"{_option(name)} {part}: that is {count} values; take a greater step")
+            raise UserError(f"{_option(name)} {part}: that is {count} values; use a larger step")
         return [first + type(first)(k * step) for k in range(count)]
     if not isinstance(first, int) or not isinstance(last, int):
-        raise UserError(f"{_option(name)} {part}: powers of two need whole numbers; give the step, such as {part}+0.5")
+        raise UserError(f"{_option(name)} {part}: powers of two need whole numbers; add a step, such as {part}+0.5")
     try:
         return list(powers(first, last))
     except UserError as error:
@@ -146,9 +147,9 @@ def _choice(text: str, axis: Axis) -> str:
         return text
     takes_share = [one for one in axis.choices if axis.split and is_mixed(axis, {axis.name: one})]
     if word not in axis.choices:
-        raise UserError(f"'{text}' is not known; take one of: {', '.join(axis.choices)}")
+        raise UserError(f"'{text}' is unknown; {hint(word, axis.choices, 'use one of: ')}")
     if ":" in text and word not in takes_share:
-        raise UserError(f"'{text}': only {' and '.join(takes_share) or 'no word here'} takes a share after a colon")
+        raise UserError(f"'{text}': only {' and '.join(takes_share) or 'nothing here'} takes a share after a colon")
     if ":" in text and not re.fullmatch("[0-9]{1,2}|100", share):
         raise UserError(f"'{text}': the share of reads must be 0 to 100, such as {word}:70")
     return text
@@ -203,7 +204,7 @@ class Sweep:
         axes = tuple(axes)
         total = sum(math.prod(len(values) for values in block.values()) for block in self.blocks)
         if total > MOST_POINTS:
-            raise UserError(f"the sweep has {total} points; give fewer values (at most {MOST_POINTS} points)")
+            raise UserError(f"the sweep has {total} points; use fewer values (at most {MOST_POINTS} points)")
         unique: dict[tuple[tuple[str, Scalar], ...], Parameters] = {}
         for block in self.blocks:
             for values in itertools.product(*block.values()):

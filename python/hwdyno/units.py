@@ -50,7 +50,7 @@ def parse_size(text: str | int) -> int:
     factor = base ** (_PREFIXES.index(prefix.lower()) + 1) if prefix else 1
     size = float(number) * factor if "." in number else int(number) * factor
     if size > LARGEST_SIZE:
-        raise UserError(f"'{text}' is larger than any size")
+        raise UserError(f"'{text}' is too large")
     if size != int(size):
         raise UserError(f"'{text}' is not a whole number of bytes")
     return int(size)
@@ -66,7 +66,7 @@ def parse_duration(text: str | float) -> float:
     if seconds is None or seconds < 0:
         raise UserError(f"'{text}' is not a time; write it as 30, 30s, 2m or 500ms")
     if seconds > LONGEST_S:
-        raise UserError(f"'{text}' is longer than a hundred years")
+        raise UserError(f"'{text}' is longer than 100 years")
     return seconds
 
 

@@ -2,7 +2,7 @@
 
 The types of its Machine are in ``machine``.
 
-Units stand in the names: ``_s`` seconds, ``_ns`` nanoseconds, ``_bytes``, ``_bytes_s``. MB is 10^6
+Names contain their units: ``_s`` seconds, ``_ns`` nanoseconds, ``_bytes``, ``_bytes_s``. MB is 10^6
 bytes and MiB is 2^20 bytes.
 """
 
@@ -170,7 +170,7 @@ class Measurement:
     why: tuple[str, ...] = ()
     """The rules that degraded or invalidated it."""
     counters: dict[str, float] = field(default_factory=dict)
-    """System counters over the timed regions, summed over repeats; the unit stands in the name."""
+    """System counters over the timed regions, summed over repeats; the name contains the unit."""
     conditions: dict[str, float] = field(default_factory=dict)
     """What was sampled beside it: utilisation shares (0 to 1) such as ``cpu_busy``, clock, steal."""
     details: dict[str, Any] = field(default_factory=dict)
@@ -329,6 +329,18 @@ class Declaration:
 
 
 @dataclass(frozen=True, slots=True)
+class RunToRun:
+    """How much runs of one machine differ in an experiment, as standard deviations of the logarithm (0.03 is 3%)."""
+
+    deviation: float
+    """Of what all points of a run share: placement, clock, neighbours."""
+    point_deviation: float
+    """Of what one point of a run has beyond that."""
+    earlier: int
+    """How many earlier runs it was read from; 0 where it is assumed."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExperimentResult:
     """One experiment: its question, its points in the order of the plan, and what was read off them."""
 
@@ -350,6 +362,8 @@ class ExperimentResult:
     """What to type to measure this experiment again, ours and the peers'."""
     declaration: Declaration = field(default_factory=Declaration)
     """What the kernel states about itself."""
+    run_to_run: RunToRun | None = None
+    """How much runs of this machine differ here, read from its earlier Runs; none where they do not tell."""
 
     def axis(self, name: str) -> Axis:
         """The axis called ``name``; a mere label where the kernel declares none of that name."""
@@ -373,7 +387,7 @@ class Finding:
     advice: str
     experiment: str = ""
     points: tuple[int, ...] = ()
-    """The points that it speaks of."""
+    """The points that it is about."""
 
 
 @dataclass(frozen=True, slots=True)

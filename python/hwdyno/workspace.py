@@ -14,12 +14,13 @@ import fcntl
 import os
 import re
 import secrets
-import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from hwdyno import signals
+from hwdyno.door import Folder, identity_of, write_all
 from hwdyno.units import format_bytes, format_size
 from hwdyno.words import UserError
 
@@ -60,23 +61,23 @@ def check_place(path: Path, *, writes: bool, reads: bool = True, destroy: str = 
         str(path).encode()
     except UnicodeEncodeError:
         shown = os.fsencode(path).decode(errors="backslashreplace")
-        raise UserError(f"--path {shown}: its name is not UTF-8, and a Run is; give it by a symbolic link") from None
+        raise UserError(f"--path {shown}: its name is not UTF-8; use a symbolic link to it") from None
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
-        raise UserError(f"--path {path}: there is no such directory; create it or give another one") from None
+        raise UserError(f"--path {path}: no such directory; create it or use another") from None
     except OSError as error:
-        raise UserError(f"--path {path}: {error.strerror}; give a directory that you can enter") from None
+        raise UserError(f"--path {path}: {error.strerror}; use a directory that you can enter") from None
     if stat.S_ISBLK(mode):
         if writes:
             _check_consent(path, destroy, serial)
         return Place(path, _device_bytes(path), written=writes)
     if destroy:
-        raise UserError(f"--destroy is for a raw device, and --path {path} is none; leave it out")
+        raise UserError(f"--destroy is for raw devices, and --path {path} is not one; remove it")
     if not stat.S_ISDIR(mode):
-        raise UserError(f"--path {path} is not a directory; give the directory to measure in")
+        raise UserError(f"--path {path} is not a directory; use the directory to measure in")
     if not os.access(path, os.W_OK | os.X_OK):
-        raise UserError(f"--path {path}: {_why_not_writable(path)}; give a directory that you can write to")
+        raise UserError(f"--path {path}: {_why_not_writable(path)}; use a writable directory")
     return Place(path)
 
 
@@ -84,11 +85,11 @@ def _check_consent(path: Path, destroy: str, serial: str) -> None:
     """Check the consent to overwrite a raw device: its name given a second time, and a serial number."""
     if not destroy:
         raise UserError(
-            f"--path {path} is a raw device, and what is on it would be lost: give a directory on it, or only reads "
-            f"(--rw read,randread); if its data is to be lost, say so by --destroy {path} and its --serial"
+            f"--path {path} is a raw device and writes would destroy its data; use a directory on it or only reads "
+            f"(--rw read,randread). To overwrite it, add --destroy {path} --serial TEXT"
         )
     if not Path(destroy).is_absolute() or Path(destroy).resolve() != path.resolve():
-        raise UserError(f"--destroy {destroy} is not the device of --path {path}; name the same one, or leave it out")
+        raise UserError(f"--destroy {destroy} is not the device of --path {path}; name the same one, or remove it")
     if not serial:
         raise UserError(
             f"--destroy {destroy} needs --serial with the serial number on the device's label (lsblk -dno SERIAL "
@@ -107,12 +108,12 @@ def _device_bytes(path: Path) -> int:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        hint = "is it still there?"
+        hint = "is it still connected?"
         if error.errno in {errno.EACCES, errno.EPERM}:
             # For root it is not about permissions: a container's device list or a sandbox refuses.
             hint = "reading a raw device needs root"
             if os.geteuid() == 0:
-                hint = "this container or sandbox does not let root read it; give a directory on it"
+                hint = "this container or sandbox does not let root read it; use a directory on it"
         raise UserError(f"--path {path}: {error.strerror}; {hint}") from None
     try:
         return os.lseek(descriptor, 0, os.SEEK_END)
@@ -147,13 +148,13 @@ def fit(place: Place, wanted_bytes: int, least_bytes: int, *, may_shrink: bool) 
     what = "the device" if place.is_device else "the filesystem"
     if may_shrink and shrunk >= max(least_bytes, LEAST_BYTES):
         says = (
-            f"the data file has {format_size(shrunk)} instead of {format_size(wanted_bytes)}: {what} has no more room"
+            f"the data file has {format_size(shrunk)} instead of {format_size(wanted_bytes)}: {what} has no more space"
         )
         return shrunk, says
     needs = max(least_bytes, LEAST_BYTES) if may_shrink else wanted_bytes
     raise UserError(
-        f"--path {place.path}: {what} has room for {format_bytes(available)} (a reserve is kept) and "
-        f"{format_size(needs)} are needed; free some, take a smaller --size or another --path"
+        f"--path {place.path}: {what} has {format_bytes(available)} free (minus a reserve) but {format_size(needs)} "
+        "are needed; free space, or use a smaller --size or another --path"
     )
 
 
@@ -186,23 +187,24 @@ class Workspace:
     def __init__(self, place: Place) -> None:
         self.place: Place = place
         self.data: Path = place.path
-        self._lock: int | None = None
-        self._directory: Path | None = None
+        self._claim: _Claim | None = None
         if place.is_device:
             return
         clean_stale(place.path)
         try:
-            self._directory, self._lock = _claim(place.path)
+            with signals.undivided():
+                self._claim = _claim(place.path)
+                signals.register(signals.Stage.REMOVE, self.close)
         except OSError as error:
-            raise UserError(f"--path {place.path}: {error.strerror}; give a directory that you can write to") from None
+            raise UserError(f"--path {place.path}: {error.strerror}; use a writable directory") from None
         # After a kill, the next run cleans up.
         atexit.register(self.close)
-        self.data = self._directory / _DATA
+        self.data = self._claim.folder.path / _DATA
         try:
-            os.close(os.open(self.data, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+            os.close(self._claim.folder.create(_DATA))
         except OSError as error:
             self.close()
-            raise UserError(f"--path {place.path}: {error.strerror}; free some room or give another --path") from None
+            raise UserError(f"--path {place.path}: {error.strerror}; free space or use another --path") from None
 
     @property
     def laid_out_bytes(self) -> int:
@@ -215,11 +217,12 @@ class Workspace:
 
     def close(self) -> None:
         """Remove the data file and its directory; a second call does nothing."""
-        directory, lock = self._directory, self._lock
-        self._directory, self._lock = None, None
-        if directory is not None and lock is not None:
-            _remove(directory, lock)
-            atexit.unregister(self.close)
+        with signals.undivided():
+            claim, self._claim = self._claim, None
+            if claim is not None:
+                claim.remove()
+        atexit.unregister(self.close)
+        signals.unregister(self.close)
 
     def __enter__(self) -> Workspace:
         return self
@@ -236,107 +239,124 @@ class Scratch:
 
     def __init__(self, parent: Path) -> None:
         self.parent = parent
-        self._directory = _new_name(parent)
-        self.folder = self._directory / _MADE
+        self._name = _new_name()
+        self.folder = parent / self._name / _MADE
         """The folder for the scenario's files, removed with the directory."""
-        self._lock: int | None = None
+        self._claim: _Claim | None = None
 
     def close(self) -> None:
         """Remove the directory with all its content; a second call does nothing."""
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            _remove(self._directory, lock)
-            atexit.unregister(self.close)
+        with signals.undivided():
+            claim, self._claim = self._claim, None
+            if claim is not None:
+                claim.remove()
+        atexit.unregister(self.close)
+        signals.unregister(self.close)
 
     def __enter__(self) -> Scratch:
         clean_stale(self.parent)
         try:
-            _, self._lock = _claim(self.parent, self._directory)
-            atexit.register(self.close)
-            self.folder.mkdir()
+            with signals.undivided():
+                self._claim = _claim(self.parent, self._name)
+                signals.register(signals.Stage.REMOVE, self.close)
+                atexit.register(self.close)
+                self._claim.folder.make_folder(_MADE, 0o755)
         except OSError as error:
             self.close()
-            raise UserError(f"--path {self.parent}: {error.strerror}; give a directory that you can write to") from None
+            raise UserError(f"--path {self.parent}: {error.strerror}; use a writable directory") from None
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _new_name(parent: Path) -> Path:
-    return parent / f"hwdyno-scratch-{secrets.token_hex(8)}"
+class _Claim:
+    """A directory of one run's own by its handle, with the lock that it holds."""
+
+    def __init__(self, parent: Path, name: str, folder: Folder, lock: int) -> None:
+        self.parent = parent
+        self.name = name
+        self.folder = folder
+        self.lock = lock
+
+    def remove(self) -> None:
+        """Remove what this module created, the lock last, and the directory if it is empty."""
+        with self.folder as folder:
+            # The data files, the directory tree of a killed metadata reading, and a scenario's files.
+            for name in folder.names():
+                status = folder.status(name)
+                if status is None or not (name in {_DATA, _MADE} or name.startswith((f"{_DATA}.", "names-"))):
+                    continue
+                with contextlib.suppress(OSError):
+                    if stat.S_ISDIR(status.st_mode):
+                        with folder.folder(name) as inner:
+                            inner.clear()
+                    folder.remove(name, identity_of(status))
+            with contextlib.suppress(OSError):
+                folder.remove(_LOCK, identity_of(os.fstat(self.lock)))
+            os.close(self.lock)
+            with contextlib.suppress(OSError), Folder.named(self.parent) as parent:
+                parent.remove(self.name, identity_of(os.fstat(folder.descriptor)))
 
 
-def _claim(parent: Path, named: Path | None = None) -> tuple[Path, int]:
+def _new_name() -> str:
+    return f"hwdyno-scratch-{secrets.token_hex(8)}"
+
+
+def _claim(parent_path: Path, named: str | None = None) -> _Claim:
     """Create a directory, ``named`` or with a new name, with a lock file that this process locks."""
-    while True:
-        directory = named or _new_name(parent)
-        try:
-            directory.mkdir(mode=0o700)
-        except FileExistsError:
-            if named:
+    with Folder.named(parent_path) as parent:
+        while True:
+            name = named or _new_name()
+            try:
+                parent.make_folder(name)
+            except FileExistsError:
+                if named:
+                    raise
+                continue
+            folder = parent.folder(name)
+            lock = -1
+            try:
+                lock = folder.create(_LOCK)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # The signature is written after the lock: without it no run takes the directory for an abandoned one.
+                write_all(lock, _SIGNATURE)
+            except OSError:
+                with contextlib.suppress(OSError), folder:
+                    if lock >= 0:
+                        folder.remove(_LOCK, identity_of(os.fstat(lock)))
+                        os.close(lock)
+                    parent.remove(name, identity_of(os.fstat(folder.descriptor)))
                 raise
-            continue
-        path = directory / _LOCK
-        lock = -1
-        try:
-            lock = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The signature is written after the lock: without it no run takes the directory for an abandoned one.
-            os.write(lock, _SIGNATURE)
-        except OSError:
-            if lock >= 0:
-                os.close(lock)
-            with contextlib.suppress(OSError):
-                path.unlink()
-            with contextlib.suppress(OSError):
-                directory.rmdir()
-            raise
-        return directory, lock
-
-
-def _remove(directory: Path, lock: int) -> None:
-    """Remove what this module created, the lock last, and the directory if it is empty."""
-    for path in [*directory.glob(f"{_DATA}.*"), directory / _DATA]:
-        with contextlib.suppress(OSError):
-            path.unlink()
-    # The directory tree of a killed metadata reading, and a scenario's files.
-    for path in (*directory.glob("names-*"), directory / _MADE):
-        shutil.rmtree(path, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        (directory / _LOCK).unlink()
-    os.close(lock)
-    with contextlib.suppress(OSError):
-        directory.rmdir()
+            return _Claim(parent_path, name, folder, lock)
 
 
 def clean_stale(parent: Path) -> list[Path]:
     """Remove the directories that ended runs of this user left in ``parent``, and return them."""
     gone = []
     for directory in sorted(parent.glob("hwdyno-scratch-*")):
-        if not _NAME.fullmatch(directory.name):
-            continue
-        lock = _lock_of_dead(directory)
-        if lock is not None:
-            _remove(directory, lock)
+        claim = _claim_of_dead(directory) if _NAME.fullmatch(directory.name) else None
+        if claim is not None:
+            claim.remove()
             gone.append(directory)
     return gone
 
 
-def _lock_of_dead(directory: Path) -> int | None:
-    """The lock of an abandoned directory, which is then ours; none if its run goes on or it is not a workspace."""
+def _claim_of_dead(directory: Path) -> _Claim | None:
+    """An abandoned directory, which is then ours; none if its run goes on or it is not a workspace."""
     try:
-        status = directory.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            return None
-        lock = os.open(directory / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with Folder.named(directory.parent) as parent:
+            folder = parent.folder(directory.name)
     except OSError:
         return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.read(lock, len(_SIGNATURE) + 1) == _SIGNATURE:
-            return lock
-    except OSError:
-        pass  # Locked: its run is going on.
-    os.close(lock)
+    lock = -1
+    with contextlib.suppress(OSError):  # Locked: its run is going on.
+        if os.fstat(folder.descriptor).st_uid == os.geteuid():
+            lock = folder.open(_LOCK, os.O_RDWR)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.read(lock, len(_SIGNATURE) + 1) == _SIGNATURE:
+                return _Claim(directory.parent, directory.name, folder, lock)
+    if lock >= 0:
+        os.close(lock)
+    folder.close()
     return None

@@ -9,22 +9,16 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-FOUND = ROOT / "target" / "fuzz"
+from fuzz import libfuzzer
+
 ROOMS = ("foreign", "formats", "peers", "units", "sweep", "plan", "store", "machine")
 """Where new code is looked for; what becomes of a Run after it was read is not what is fuzzed."""
 LONGEST_INPUT = 24 << 10
-MOST_KEPT_BYTES = 4 << 10
-"""Of each reader; all of them together stay below 300 kB."""
-SLOWEST_S = 10
-"""For one input."""
 
 
 def _child(name: str, options: Sequence[str]) -> None:
@@ -47,12 +41,10 @@ def _words(words: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fuzz(name: str, seconds: int, keep: bool) -> tuple[int, list[Path]]:
-    """Inputs that were run, and the files of those that failed."""
+def _fuzz(name: str, seconds: int, keep: bool) -> libfuzzer.Outcome:
+    """Fuzz one reader."""
     mutation, targets = importlib.import_module("fuzz.mutation"), importlib.import_module("fuzz.targets")
     target = next(one for one in targets.TARGETS if one.name == name)
-    found = FOUND / name
-    found.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         corpus, words = Path(folder) / "corpus", Path(folder) / "words"
         corpus.mkdir()
@@ -62,35 +54,14 @@ def _fuzz(name: str, seconds: int, keep: bool) -> tuple[int, list[Path]]:
         for number, data in enumerate(target.kept()):
             (corpus / f"kept-{number}").write_bytes(data)
         words.write_text(_words([*target.words, *mutation.WORDS, *mutation.NUMBERS]))
-        options = [
-            *(f"-max_total_time={seconds}", f"-timeout={SLOWEST_S}", f"-max_len={LONGEST_INPUT}", f"-dict={words}"),
-            *(f"-artifact_prefix={found}/", "-print_final_stats=1", "-rss_limit_mb=2048", str(corpus)),
-        ]
-        command = [sys.executable, "-W", "ignore", "-m", "fuzz", "--child", name, *options]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        executed = re.search(r"number_of_executed_units: (\d+)", done.stderr)
-        failed = re.findall(r"Test unit written to (\S+)", done.stderr)
-        if done.returncode and not failed:
-            raise SystemExit(f"{name}: the fuzzer itself failed: {done.stderr[-2000:]}")
-        if failed:
-            _, _, raised = (done.stdout + done.stderr).partition("=== Uncaught Python exception: ===")
+        command = [sys.executable, "-W", "ignore", "-m", "fuzz", "--child", name]
+        outcome = libfuzzer.run(name, command, corpus, words, seconds=seconds, longest=LONGEST_INPUT, env={})
+        if outcome.failed:
+            _, _, raised = outcome.output.partition("=== Uncaught Python exception: ===")
             print("\n".join(raised.splitlines()[:30]))
-        if keep and not failed:
-            _keep(targets.KEPT / f"{name}.txt", corpus)
-        return int(executed[1]) if executed else 0, [Path(one) for one in failed]
-
-
-def _keep(path: Path, corpus: Path) -> None:
-    """Keep the inputs that reach something new, the smallest first."""
-    fresh = sorted((path.read_bytes() for path in corpus.iterdir() if not path.name.startswith("seed-")), key=len)
-    lines: list[str] = []
-    for data in fresh:
-        lines.append(repr(data))
-        if sum(map(len, lines)) > MOST_KEPT_BYTES:
-            lines.pop()
-            break
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in lines))
+        elif keep:
+            libfuzzer.keep(targets.KEPT / f"{name}.txt", corpus, repr)
+        return outcome
 
 
 def main() -> int:
@@ -104,12 +75,12 @@ def main() -> int:
     args = parser.parse_args()
     known = [one.name for one in importlib.import_module("fuzz.targets").TARGETS]
     if unknown := set(args.targets) - set(known):
-        parser.error(f"no target is called {', '.join(sorted(unknown))}; there are: {', '.join(known)}")
-    failed = []
+        parser.error(f"no target is called {', '.join(sorted(unknown))}; known: {', '.join(known)}")
+    failed = False
     for name in args.targets or known:
-        executed, files = _fuzz(name, args.seconds, args.keep)
-        failed += files
-        print(f"{name:16} {executed:9,} inputs{''.join(f'  FAILED on {file}' for file in files)}", flush=True)
+        outcome = _fuzz(name, args.seconds, args.keep)
+        failed |= bool(outcome.failed)
+        libfuzzer.report(name, outcome)
     if failed:
         print("Move each failing input to tests/data/fuzz-failed/TARGET/, where a test runs it, and mend the reader.")
     return 1 if failed else 0

@@ -60,7 +60,7 @@ class SimulatedHost:
         """A Reading as the engine gives it, at once."""
         declared = self.kernels().get(kernel)
         if declared is None:
-            raise UserError(f"no kernel is called '{kernel}'; there are: {', '.join(self.kernels())}")
+            raise UserError(f"no kernel is called '{kernel}'; known: {', '.join(self.kernels())}")
         full = filled(kernel, declared, parameters)
         key = zlib.crc32(repr((self.machine.seed, kernel, sorted((k, str(v)) for k, v in full.items()))).encode())
         self._calls[key] = self._calls.get(key, 0) + 1
@@ -101,6 +101,7 @@ class SimulatedHost:
             "memory_available_bytes": float(12 << 30),
             "clock_hz": 3.0e9 * (1 - machine.clock_drop if self.now_s > 0 else 1),
             "temperature_c": 45.0,
+            "other_runs": machine.other_runs,
         }
 
 

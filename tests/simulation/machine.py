@@ -75,6 +75,10 @@ class SimulatedMachine:
     others_cpu: float = 0.0
     """Share of the machine's CPU that other processes keep busy."""
     load_before: float = 0.0
+    others_before: float = 0.0
+    """Share of the CPU that others have before the first point."""
+    other_runs: float = 0.0
+    """Of hwdyno, that measure on the machine at the same time."""
     steal: float = 0.0
     swap_bytes_s: float = 0.0
     clock_drop: float = 0.0
@@ -205,6 +209,7 @@ class SimulatedMachine:
             "container": None,
             "conditions": {
                 "load_1m": self.load_before,
+                "others_cpu_share": self.others_before,
                 "governor": "performance",
                 "turbo": True,
                 "steal_share": self.steal,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno.hosts import Done, Event, HostLostError, Ready, Refused, Scratch
+from hwdyno.hosts import Done, Ended, Event, HostLostError, Outcome, Program, Ready, Refused, Scratch
 from hwdyno.hosts.together import Patience, Together
 from hwdyno.machine import Machine
 
@@ -32,9 +32,15 @@ class SimulatedMember(SimulatedHost):
         """Each start that was named to it, by its own clock."""
         self.parameters: list[dict[str, Any]] = []
         self.lengths: dict[str, int] = {}
+        self.programs: dict[str, Callable[[Program], Outcome]] = {}
+        """The reference tools that are installed, by name; one may raise what the host would refuse."""
+        self.ran: list[Program] = []
+        self.dies_in_program = self.hangs_in_program = False
         self.closed = False
         self._events: list[Event] = []
         self._pulse: float | None = None
+        self._program: Program | None = None
+        self._hanging = False
         self._reading: dict[str, Any] = {}
 
     def survey(self, path: Path | None = None) -> Machine:
@@ -68,12 +74,41 @@ class SimulatedMember(SimulatedHost):
             self._reading = super().run(kernel, parameters)
             self._reading["elapsed_s"] *= self.slow
 
+    def find(self, program: Program) -> str | None:
+        """Where a simulated tool would be."""
+        self._alive()
+        return f"/simulated/{program.tool}" if program.tool in self.programs else None
+
+    def execute(self, program: Program) -> Outcome:
+        """Run a simulated tool."""
+        self.ran.append(program)
+        return self.programs[program.tool](program)
+
+    def prepare_program(self, program: Program) -> None:
+        """Begin a program; it ends when it is started."""
+        self._alive()
+        self._program, self._events = program, [Ready()]
+
     def start(self, at_ns: int) -> None:
         """Start then, or as much later as was planted."""
         self._alive()
         self.starts.append(at_ns)
+        if self._program is not None:
+            self._run_program(self._program)
+            return
         if self.readings != self.endless_at:
             self._events.append(Done(self._reading, at_ns + round(self.skew_s * 1e9)))
+
+    def _run_program(self, program: Program) -> None:
+        self._program = None
+        self.closed = self.closed or self.dies_in_program
+        if self.hangs_in_program:
+            self._hanging = True
+            return
+        try:
+            self._events.append(Ended(self.execute(program)))
+        except (ValueError, OSError) as error:
+            self._events.append(Refused(error))
 
     def poll(self, timeout_s: float) -> Event | None:
         """The next event at once, or none after the whole time."""
@@ -85,7 +120,7 @@ class SimulatedMember(SimulatedHost):
 
     def pulse(self) -> None:
         """Ask for a sign of life, which only one that hangs owes."""
-        if self.readings == self.hangs_at and self._pulse is None:
+        if (self._hanging or self.readings == self.hangs_at) and self._pulse is None:
             self._pulse = time.monotonic()
 
     def silent_s(self) -> float:

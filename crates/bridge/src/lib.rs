@@ -1,11 +1,11 @@
-//! The engine's three verbs for Python, as JSON text in and out, and nothing else.
+//! The engine's three verbs for Python, as JSON text in and out, and the watch over the process's signals.
 
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::{mpsc, Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use hwdyno_engine::{Error, Stop};
+use hwdyno_engine::Error;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -18,8 +18,8 @@ const LOOK: Duration = Duration::from_millis(50);
 
 fn to_python(error: &Error) -> PyErr {
     match error {
-        Error::Usage(says) => UsageError::new_err(says.clone()),
-        Error::Machine(says, errno) => MachineError::new_err((errno.unwrap_or(0), says.clone())),
+        Error::Usage(_) => UsageError::new_err(error.to_string()),
+        Error::Machine(_, errno) => MachineError::new_err((errno.unwrap_or(0), error.to_string())),
     }
 }
 
@@ -41,25 +41,110 @@ fn kernels() -> PyResult<String> {
     to_text(&hwdyno_engine::kernels())
 }
 
+/// A request to end one run early, from any thread, and whether that run has ended.
+#[pyclass(frozen)]
+#[derive(Clone, Default)]
+struct Stop {
+    request: hwdyno_engine::Stop,
+    running: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Stop {
+    fn mark_running(&self, is_running: bool) {
+        *self.running.0.lock().unwrap_or_else(PoisonError::into_inner) = is_running;
+        self.running.1.notify_all();
+    }
+}
+
+#[pymethods]
+impl Stop {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks the run to end at its next look.
+    fn set(&self) {
+        self.request.set();
+    }
+
+    /// Waits until the run has ended and removed its files; false where it has not by the timeout.
+    fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
+        let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
+        py.allow_threads(|| {
+            let running = self.running.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let waited = self.running.1.wait_timeout_while(running, timeout, |is_running| *is_running);
+            !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        })
+    }
+}
+
+/// Watches this process's signals, whatever holds the interpreter; see the engine's `guard`.
+#[pyclass(frozen)]
+struct Guard(hwdyno_engine::guard::Guard);
+
+#[pymethods]
+impl Guard {
+    /// Begins to watch; the process ends `limit_s` after a signal that asks it to leave.
+    #[new]
+    fn new(limit_s: f64) -> PyResult<Self> {
+        let limit = Duration::try_from_secs_f64(limit_s).unwrap_or_default();
+        Ok(Self(hwdyno_engine::guard::Guard::new(limit)?))
+    }
+
+    /// Where signal handlers write the number of their signal as one byte.
+    fn fileno(&self) -> i32 {
+        self.0.descriptor()
+    }
+
+    /// Whether there is something to keep, so that the first signal is a request.
+    fn keep(&self, is_keeping: bool) {
+        self.0.keep(is_keeping);
+    }
+
+    /// Gives no more signals, because the process ends by itself.
+    fn end(&self) {
+        self.0.end();
+    }
+
+    /// Waits for the next signal: its number, and whether the process ends now; none after the end.
+    fn next(&self, py: Python<'_>) -> Option<(u8, bool)> {
+        py.allow_threads(|| self.0.next_signal()).map(|signal| (signal.number, signal.leaves))
+    }
+}
+
+/// Marks a run as ended also where its thread panics.
+struct Running(Stop);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.mark_running(false);
+    }
+}
+
 /// Runs a kernel without the interpreter's lock and gives its reading, as JSON.
 ///
-/// The first interrupt ends the run early with a reading marked `interrupted`; a second one while
-/// the run is ending raises `KeyboardInterrupt` at once.
+/// A `stop` that is set ends the run early with a reading marked `interrupted`. So does a signal whose
+/// handler raises `KeyboardInterrupt`; a second one while the run is ending is raised at once.
 #[pyfunction]
-fn run(py: Python<'_>, kernel: String, parameters: &str) -> PyResult<String> {
+#[pyo3(signature = (kernel, parameters, stop=None))]
+fn run(py: Python<'_>, kernel: String, parameters: &str, stop: Option<Stop>) -> PyResult<String> {
     let parameters: serde_json::Value = serde_json::from_str(parameters)
         .map_err(|error| UsageError::new_err(format!("the parameters are not JSON: {error}")))?;
-    let stop = Stop::new();
+    let stop = stop.unwrap_or_default();
     let (sender, receiver) = mpsc::channel();
-    let for_thread = stop.clone();
+    stop.mark_running(true);
+    let (running, request) = (Running(stop.clone()), stop.request.clone());
+    let stop = stop.request;
     thread::Builder::new()
         .name("hwdyno-run".into())
         .spawn(move || {
+            let _running = running;
             // The receiver is gone only after a second interrupt: then nobody wants the reading.
-            let _ = sender.send(hwdyno_engine::run(&kernel, &parameters, &for_thread));
+            let _ = sender.send(hwdyno_engine::run(&kernel, &parameters, &request));
         })
         .map_err(|error| MachineError::new_err((error.raw_os_error().unwrap_or(0), error.to_string())))?;
-    let receiver = std::sync::Mutex::new(receiver);
+    let receiver = Mutex::new(receiver);
     loop {
         let answer = py.allow_threads(|| match receiver.lock() {
             Ok(receiver) => receiver.recv_timeout(LOOK),
@@ -88,6 +173,8 @@ fn run(py: Python<'_>, kernel: String, parameters: &str) -> PyResult<String> {
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("UsageError", module.py().get_type::<UsageError>())?;
     module.add("MachineError", module.py().get_type::<MachineError>())?;
+    module.add_class::<Guard>()?;
+    module.add_class::<Stop>()?;
     module.add_function(wrap_pyfunction!(survey, module)?)?;
     module.add_function(wrap_pyfunction!(kernels, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)

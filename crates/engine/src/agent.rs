@@ -2,11 +2,13 @@
 //!
 //! A request is `{"id": 1, "do": VERB, …}`; its answer `{"id": 1, "answer": …}` or
 //! `{"id": 1, "error": {"kind": "usage" | "machine", "says": …, "errno": …}}`. While a run goes on the other verbs
-//! are answered too. A run with `"hold": true` sends `{"id": 1, "ready": true}` each time that a team of threads is
+//! are answered too; `program` is a run of a reference tool. A run with `"hold": true` sends `{"id": 1, "ready": true}` each time that a team of threads is
 //! complete, and waits for `start`. Whatever bytes come, an error document is the worst answer; at the end of the
 //! input a run is stopped and scratch directories are removed.
 
 mod counters;
+mod minder;
+mod program;
 mod scratch;
 
 use std::io::{self, BufRead, Write};
@@ -21,9 +23,10 @@ use serde_json::{json, Map, Value};
 
 use crate::clock::now_ns;
 use crate::{start, Error, Stop};
+pub use minder::{mind, VERB as MIND};
 
 /// Raised when a request or an answer changes its meaning.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// Longest request; longer ones are read to their end and refused.
 pub const LONGEST_LINE: usize = 1 << 20;
 /// How long a run may take to end once the input has.
@@ -86,7 +89,7 @@ fn read_line(input: &mut impl BufRead) -> Line {
     }
 }
 
-/// A kernel under way on a thread of its own.
+/// A kernel or a program under way on a thread of its own.
 struct Run {
     stop: Stop,
     done: Arc<AtomicBool>,
@@ -116,7 +119,9 @@ impl Agent {
         };
         let id = request.get("id").cloned().unwrap_or(Value::Null);
         let answer = match request.get("do").and_then(Value::as_str).unwrap_or("") {
-            "run" => self.begin(&id, &request).map(|()| None),
+            "run" => self.run_kernel(&id, &request).map(|()| None),
+            "program" => self.run_program(&id, &request).map(|()| None),
+            "find" => program::find(&request).map(Some),
             "survey" => Ok(Some(crate::survey(Path::new("/"), path_of(&request).as_deref()))),
             "kernels" => Ok(Some(json!(crate::kernels()))),
             "snapshot" => Ok(Some(counters::read(Path::new("/")))),
@@ -131,7 +136,8 @@ impl Agent {
             }
             "files" => self.files(&request).map(Some),
             verb => Err(Error::usage(format!(
-                "no verb is called '{verb}'; there are: survey, kernels, run, start, stop, snapshot, clock, files"
+                "unknown verb '{verb}'; known: survey, kernels, run, program, find, start, stop, snapshot, clock, \
+                 files"
             ))),
         };
         match answer {
@@ -141,16 +147,38 @@ impl Agent {
         }
     }
 
-    /// Starts a kernel; its answer is sent by its own thread.
-    fn begin(&mut self, id: &Value, request: &Map<String, Value>) -> Result<(), Error> {
+    /// Starts a kernel.
+    fn run_kernel(&mut self, id: &Value, request: &Map<String, Value>) -> Result<(), Error> {
+        let kernel = request.get("kernel").and_then(Value::as_str).unwrap_or("").to_string();
+        let parameters = request.get("parameters").cloned().unwrap_or_else(|| json!({}));
+        self.begin(id, request, move |stop| {
+            let called_ns = now_ns();
+            let reading = crate::run(&kernel, &parameters, stop)?;
+            let ended_ns = now_ns();
+            let started_ns = start::take_opened_ns().unwrap_or(called_ns);
+            Ok(json!({"reading": reading, "started_ns": started_ns, "ended_ns": ended_ns}))
+        })
+    }
+
+    /// Starts a reference tool.
+    fn run_program(&mut self, id: &Value, request: &Map<String, Value>) -> Result<(), Error> {
+        let program = program::Program::of(request)?;
+        self.begin(id, request, move |stop| program.run(stop))
+    }
+
+    /// Starts `work` on a thread of its own, which sends the answer.
+    fn begin(
+        &mut self,
+        id: &Value,
+        request: &Map<String, Value>,
+        work: impl FnOnce(&Stop) -> Result<Value, Error> + Send + 'static,
+    ) -> Result<(), Error> {
         if let Some(run) = self.run.take_if(|run| run.done.load(Ordering::Acquire)) {
             let _ = run.thread.join();
         }
         if self.run.is_some() {
-            return Err(Error::usage("a run is under way; wait for its answer, or stop it"));
+            return Err(Error::usage("a run is in progress; wait for its answer, or stop it"));
         }
-        let kernel = request.get("kernel").and_then(Value::as_str).unwrap_or("").to_string();
-        let parameters = request.get("parameters").cloned().unwrap_or_else(|| json!({}));
         let (ready_id, ready_output) = (id.clone(), Arc::clone(&self.output));
         if request.get("hold").and_then(Value::as_bool) == Some(true) {
             start::arm(move || send(&ready_output, &json!({"id": ready_id, "ready": true})));
@@ -160,24 +188,19 @@ impl Agent {
         let (stop, done) = (Stop::new(), Arc::new(AtomicBool::new(false)));
         let (id, output) = (id.clone(), Arc::clone(&self.output));
         let (for_thread, ended) = (stop.clone(), Arc::clone(&done));
-        let work = move || {
-            let called_ns = now_ns();
-            let outcome = catch_unwind(AssertUnwindSafe(|| crate::run(&kernel, &parameters, &for_thread)))
-                .unwrap_or_else(|_| Err(Error::Machine("the kernel panicked; please report it".into(), None)));
-            let ended_ns = now_ns();
+        let body = move || {
+            let outcome = catch_unwind(AssertUnwindSafe(|| work(&for_thread)))
+                .unwrap_or_else(|_| Err(Error::Machine("the run panicked; please report it".into(), None)));
             start::disarm();
-            let started_ns = start::take_opened_ns().unwrap_or(called_ns);
+            let _ = start::take_opened_ns();
             ended.store(true, Ordering::Release);
             let document = match outcome {
-                Ok(reading) => json!({
-                    "id": id,
-                    "answer": {"reading": reading, "started_ns": started_ns, "ended_ns": ended_ns},
-                }),
+                Ok(answer) => json!({"id": id, "answer": answer}),
                 Err(error) => refusal(&id, &error),
             };
             send(&output, &document);
         };
-        let thread = std::thread::Builder::new().name("hwdyno-run".into()).spawn(work).map_err(|error| {
+        let thread = std::thread::Builder::new().name("hwdyno-run".into()).spawn(body).map_err(|error| {
             start::disarm();
             Error::machine("start a thread for the run", &error)
         })?;
@@ -200,7 +223,7 @@ impl Agent {
             "claim" => self.scratch.claim(&path),
             "size" => scratch::size(&path),
             "release" => Ok(json!({"released": self.scratch.release(&path)})),
-            action => Err(Error::usage(format!("files has no action '{action}'; there are: claim, size, release"))),
+            action => Err(Error::usage(format!("files has no action '{action}'; known: claim, size, release"))),
         }
     }
 

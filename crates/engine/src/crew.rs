@@ -140,8 +140,7 @@ impl<T> Outcome<T> {
         }
         let places = places(&self.cpus);
         if self.threads() > places {
-            reading
-                .note("oversubscribed", format!("{} threads share {places} processors and take turns", self.threads()));
+            reading.note("oversubscribed", format!("{} threads share {places} CPUs and take turns", self.threads()));
         }
         for stream in streams {
             self.add(&mut reading, everyone.clone(), stream);

@@ -471,14 +471,13 @@ macro_rules! words {
 pub(crate) use {parameters, words};
 
 /// Threads that measure at once.
-pub const THREADS: Integer = integer("how many threads do it at once", "", (1, 1024), 1).workers();
+pub const THREADS: Integer = integer("number of threads", "", (1, 1024), 1).workers();
 /// How long is measured.
 pub const RUNTIME: Number = number("length of the timed region", "s", (0.001, 86_400.0), 1.0);
 /// How often throughput is noted over time.
 pub const INTERVAL_S: Number = number("length of a sampling interval", "s", (0.001, 3600.0), 0.1);
 /// Where threads run.
-pub const CPUS: Integers = Integers {
-    facts: Facts::new("processors to pin to, thread i to the i-th in turn; empty for all that are allowed", ""),
-};
+pub const CPUS: Integers =
+    Integers { facts: Facts::new("CPUs to pin to, thread i to the i-th; empty for all allowed", "") };
 /// What decides everything that is drawn at random.
-pub const SEED: Integer = integer("decides what is random", "", (0, i64::MAX), 1);
+pub const SEED: Integer = integer("seed of all random choices", "", (0, i64::MAX), 1);

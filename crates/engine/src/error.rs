@@ -21,14 +21,61 @@ impl Error {
     pub fn machine(doing: impl fmt::Display, error: &std::io::Error) -> Self {
         Self::Machine(format!("{doing}: {error}"), error.raw_os_error())
     }
+
+    /// The same with a further clause.
+    #[must_use]
+    pub fn also(self, says: &str) -> Self {
+        match self {
+            Self::Usage(why) => Self::Usage(format!("{why}; {says}")),
+            Self::Machine(why, errno) => Self::Machine(format!("{why}; {says}"), errno),
+        }
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(says) | Self::Machine(says, _) => formatter.write_str(says),
+            Self::Usage(says) | Self::Machine(says, _) => formatter.write_str(&one_line(says)),
         }
     }
 }
 
+/// Longest text of an error, as Python's `LONGEST_ERROR`.
+pub const LONGEST_ERROR: usize = 2000;
+/// Of a longer one so many characters of its beginning and of its end are shown.
+const SHOWN: (usize, usize) = (800, 200);
+
+/// The text as one line: what a file or a request holds may stand in it, so control characters are escaped.
+#[must_use]
+pub fn one_line(says: &str) -> String {
+    let mut line = String::with_capacity(says.len());
+    for letter in says.chars() {
+        if letter.is_control() {
+            line.extend(letter.escape_default());
+        } else {
+            line.push(letter);
+        }
+    }
+    let count = line.chars().count();
+    if count <= LONGEST_ERROR {
+        return line;
+    }
+    let start: String = line.chars().take(SHOWN.0).collect();
+    let end: String = line.chars().skip(count - SHOWN.1).collect();
+    format!("{start} … {end}")
+}
+
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_is_one_line_whatever_it_holds() {
+        let error = Error::usage("no key 'a\nb\u{1b}[31m' in 'é'");
+        assert_eq!(error.to_string(), "no key 'a\\nb\\u{1b}[31m' in 'é'");
+        let long = Error::usage(format!("{}end", "x".repeat(5000))).to_string();
+        assert!(long.starts_with("xxx") && long.ends_with("xend") && long.chars().count() == 1003, "{}", long.len());
+    }
+}

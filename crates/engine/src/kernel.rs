@@ -84,8 +84,8 @@ pub trait Entry: Sync {
     /// # Errors
     /// Usage, where the check fails; else why nothing was measured.
     fn measure(&self, given: &Value, stop: &Stop) -> Result<Reading, Error>;
-    /// Whether what was `given` can be read, for the test that tries the bounds of every parameter.
-    #[cfg(test)]
+    /// Whether what was `given` can be read, for tests that try the bounds of every parameter.
+    #[cfg(any(test, fuzzing))]
     fn check(&self, given: &Value) -> Result<(), Error>;
 }
 
@@ -103,7 +103,7 @@ impl<K: Kernel> Entry for K {
         Ok(given.name(self.run(&given.parameters, stop)?))
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     fn check(&self, given: &Value) -> Result<(), Error> {
         Given::<K>::check(given).map(|_| ())
     }

@@ -23,7 +23,7 @@ mod training_checkpoint;
 mod training_generate;
 mod training_kv_cache;
 mod training_loader;
-mod training_vector_index;
+pub mod training_vector_index;
 mod training_vector_search;
 
 /// Every kernel that the engine has, each on a line of its own.

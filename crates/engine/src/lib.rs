@@ -9,13 +9,18 @@ mod compute;
 mod cpu_time;
 mod crew;
 mod declare;
+mod door;
 mod error;
+#[cfg(any(test, fuzzing))]
+mod fuzzing;
+pub mod guard;
 #[cfg(test)]
 #[path = "../tests/here/mod.rs"]
 mod here;
 mod histogram;
 mod kernel;
 mod kernels;
+mod left_behind;
 mod memory;
 mod network;
 mod parameter;
@@ -39,6 +44,8 @@ pub use reading::Reading;
 pub mod parts {
     pub use crate::clock::{now_ns, Clock};
     pub use crate::compute::available;
+    #[cfg(fuzzing)]
+    pub use crate::fuzzing::targets::TARGETS;
     pub use crate::histogram::Histogram;
     pub use crate::memory::loops::wide;
     pub use crate::network::server::{Server, Serving};
@@ -78,7 +85,14 @@ pub fn run(name: &str, parameters: &serde_json::Value, stop: &Stop) -> Result<Re
     let found = kernels::TABLE.iter().find(|kernel| kernel.name() == name);
     let kernel = found.ok_or_else(|| {
         let known: Vec<_> = kernels::TABLE.iter().map(|kernel| kernel.name()).collect();
-        Error::usage(format!("no kernel is called '{name}'; there are: {}", known.join(", ")))
+        Error::usage(format!("no kernel is called '{name}'; known: {}", known.join(", ")))
     })?;
-    kernel.measure(parameters, stop)
+    match (kernel.measure(parameters, stop), left_behind::take()) {
+        (Ok(mut reading), Some(says)) => {
+            reading.note("left_behind", says);
+            Ok(reading)
+        }
+        (Err(error), Some(says)) => Err(error.also(&says)),
+        (result, None) => result,
+    }
 }

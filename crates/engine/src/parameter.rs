@@ -115,7 +115,7 @@ impl Checked {
         };
         if let Some(unknown) = given.keys().find(|key| !declared.iter().any(|p| p.name == key.as_str())) {
             let known: Vec<_> = declared.iter().map(|p| p.name).collect();
-            return Err(Error::usage(format!("{kernel} has no parameter '{unknown}'; it has: {}", known.join(", "))));
+            return Err(Error::usage(format!("{kernel} has no parameter '{unknown}'; known: {}", known.join(", "))));
         }
         let mut checked = Map::new();
         for parameter in declared {
@@ -140,7 +140,7 @@ impl Checked {
     /// Usage, where it was not declared, or `read` has no value for it.
     pub fn get<T>(&self, name: &str, read: impl FnOnce(&Value) -> Option<T>) -> Result<T, Error> {
         let value = self.0.get(name).unwrap_or(&Value::Null);
-        read(value).ok_or_else(|| Error::usage(format!("{name} = {value}: is no value that can be used here")))
+        read(value).ok_or_else(|| Error::usage(format!("{name} = {value}: is not a usable value")))
     }
 
     /// All of them, as they go into the reading.

@@ -65,7 +65,7 @@ impl Reading {
             self.faults.push(Fault {
                 operation: "verify".into(),
                 errno: 0,
-                says: "a result is not what the operation must leave: memory, processor or loop is at fault".into(),
+                says: "a result is wrong: memory, CPU or loop is faulty".into(),
                 count: wrong,
             });
         }

@@ -1,6 +1,7 @@
 //! A common start of several processes: a team's gate stays shut until whoever coordinates them names a time.
 //!
-//! Nothing waits unless an agent (`agent`) has armed it: the gate of a team then costs one load more.
+//! Nothing waits unless an agent (`agent`) has armed it: the gate of a team then costs one load more. A kernel whose
+//! timed region begins without a team calls [`hold`] or [`hold_once`] itself, right before it takes the time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -78,17 +79,26 @@ pub fn hold() {
         }
     }
     let at_ns = waiting.at_ns;
+    // Asleep on the condition, so that a stop ends a start that is far away.
+    while ARMED.load(Ordering::Acquire) {
+        let left = at_ns.saturating_sub(now_ns());
+        if left <= SPIN_NS {
+            break;
+        }
+        let slept = CHANGED.wait_timeout(waiting, Duration::from_nanos(left - SPIN_NS));
+        waiting = slept.unwrap_or_else(PoisonError::into_inner).0;
+    }
     drop(waiting);
-    sleep_until(at_ns);
+    while now_ns() < at_ns && ARMED.load(Ordering::Acquire) {
+        std::hint::spin_loop();
+    }
     state().opened_ns = now_ns();
 }
 
-fn sleep_until(at_ns: u64) {
-    let left = at_ns.saturating_sub(now_ns());
-    if left > SPIN_NS {
-        std::thread::sleep(Duration::from_nanos(left - SPIN_NS));
-    }
-    while now_ns() < at_ns {
-        std::hint::spin_loop();
+/// Waits like [`hold`], for a kernel that starts no team of its own when it starts; no later gate of the run waits.
+pub fn hold_once() {
+    if ARMED.load(Ordering::Acquire) {
+        hold();
+        disarm();
     }
 }

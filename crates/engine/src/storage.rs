@@ -9,6 +9,6 @@ pub mod order;
 pub mod pace;
 pub mod raw;
 pub mod results;
-#[cfg(test)]
-mod scratch;
+#[cfg(any(test, fuzzing))]
+pub mod scratch;
 pub mod trace;

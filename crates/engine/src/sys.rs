@@ -2,9 +2,11 @@
 
 pub mod affinity;
 pub mod aio;
+pub mod beneath;
 pub mod cache_line;
 pub mod clock_chain;
 pub mod datagrams;
+pub mod exit;
 pub mod files;
 pub mod filesystem;
 pub mod icmp;

@@ -39,6 +39,30 @@ impl Gate {
     }
 }
 
+/// Where members wait until it is known whether all of them could be started.
+#[derive(Default)]
+struct Roll {
+    complete: Mutex<Option<bool>>,
+    called: Condvar,
+}
+
+impl Roll {
+    fn call(&self, complete: bool) {
+        *self.complete.lock().unwrap_or_else(PoisonError::into_inner) = Some(complete);
+        self.called.notify_all();
+    }
+
+    fn is_complete(&self) -> bool {
+        let mut complete = self.complete.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match *complete {
+                Some(complete) => return complete,
+                None => complete = self.called.wait(complete).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
 /// One member's place in its team.
 pub struct Member<'a> {
     /// From 0 on.
@@ -96,6 +120,7 @@ impl<T> PerMember<T> {
 
 /// Runs `work` on `members` threads and gives back what each returned, in order.
 ///
+/// Where a thread is refused, no member does any work: those of a team may wait for each other.
 /// With `cpus`, member i is pinned to `cpus[i % cpus.len()]`; a machine that refuses to pin is not
 /// an error. Everything that `work` allocates belongs before [`Member::wait_for_start`].
 pub fn run<T: Send>(members: usize, cpus: &[u64], work: impl Fn(&Member<'_>) -> T + Sync) -> Result<Vec<T>, Error> {
@@ -114,36 +139,39 @@ pub fn run<T: Send>(members: usize, cpus: &[u64], work: impl Fn(&Member<'_>) -> 
         return Ok(vec![result]);
     }
     gate.expect(members);
+    let roll = Roll::default();
     thread::scope(|scope| {
-        let (member, work) = (&member, &work);
+        let (member, work, roll) = (&member, &work, &roll);
         let mut refused: Option<io::Error> = None;
         let mut handles = Vec::with_capacity(members);
         for number in 0..members {
             let body = move || {
+                if !roll.is_complete() {
+                    return None;
+                }
                 if !cpus.is_empty() {
                     let _ = crate::sys::affinity::pin(cpus[number % cpus.len()] as usize);
                 }
-                work(&member(number))
+                Some(work(&member(number)))
             };
             match thread::Builder::new().spawn_scoped(scope, body) {
                 Ok(handle) => handles.push(handle),
                 Err(error) => {
-                    // Those that wait already run on, for nothing, so that they can be joined.
-                    gate.expect(number);
                     refused = Some(error);
                     break;
                 }
             }
         }
-        let results: Result<Vec<T>, Error> = handles
+        roll.call(refused.is_none());
+        let results: Result<Vec<Option<T>>, Error> = handles
             .into_iter()
             .map(|handle| {
                 handle.join().map_err(|_| Error::Machine("a measuring thread panicked; please report it".into(), None))
             })
             .collect();
         match refused {
-            Some(error) => Err(Error::machine(format!("start {members} threads; ask for fewer"), &error)),
-            None => results,
+            Some(error) => Err(Error::machine(format!("start {members} threads; use fewer"), &error)),
+            None => Ok(results?.into_iter().flatten().collect()),
         }
     })
 }

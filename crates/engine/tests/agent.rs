@@ -126,6 +126,27 @@ fn the_end_of_the_input_opens_what_is_held() {
 }
 
 #[test]
+fn a_start_that_never_comes_is_ended_by_a_stop() {
+    let _alone = alone();
+    for request in [json!({"start_at_ns": u64::MAX}), json!({"hold": true})] {
+        let agent = Conversation::begin();
+        let mut begin = json!({"id": 1, "do": "run", "kernel": "idle", "parameters": {"runtime": 3600}});
+        begin.as_object_mut().unwrap().extend(request.as_object().unwrap().clone());
+        agent.say(&begin);
+        if request.get("hold").is_some() {
+            assert_eq!(agent.next()["ready"], true);
+            agent.say(&json!({"id": 2, "do": "start", "at_ns": u64::MAX}));
+            assert_eq!(agent.next()["id"], 2);
+        }
+        agent.say(&json!({"id": 3, "do": "stop"}));
+        let answers = [agent.next(), agent.next()];
+        let run = answers.iter().find(|answer| answer["id"] == 1).expect("the run has ended");
+        assert_eq!(run["answer"]["reading"]["interrupted"], true);
+        agent.end();
+    }
+}
+
+#[test]
 fn a_line_that_is_too_long_is_read_to_its_end_and_refused() {
     let _alone = alone();
     let agent = Conversation::begin();

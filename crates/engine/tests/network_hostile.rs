@@ -357,7 +357,7 @@ fn a_test_in_which_nothing_moves_is_ended() {
         client.control.read_exact(&mut state).unwrap();
         assert_eq!(state, [11], "{}", kind.name);
     }
-    assert!(server.served().last_failure().unwrap().contains("nothing was moved"));
+    assert!(server.served().last_failure().unwrap().contains("no data was transferred"));
     assert_serves(&server);
 }
 

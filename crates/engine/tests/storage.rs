@@ -195,7 +195,7 @@ fn what_cannot_be_is_refused_in_one_line_with_what_mends_it() {
         (json!({"runtime": 0}), "runtime above 0"),
         (json!({"path": scratch.0.join("missing")}), "lay the file out first"),
         (json!({"path": scratch.0}), ""),
-        (json!({"path": "/dev/null", "rw": "write"}), "no regular file"),
+        (json!({"path": "/dev/null", "rw": "write"}), "regular file"),
         (json!({"bs": 1_u64 << 40, "size": 1_u64 << 40}), "buffers"),
     ] {
         let error = run("storage_blocks", &with(&base, &more), &Stop::new()).unwrap_err().to_string();

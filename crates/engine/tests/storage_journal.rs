@@ -254,8 +254,8 @@ fn a_run_that_ends_says_so_and_what_cannot_be_is_refused() {
     for (more, word) in [
         (json!({"verify": "none"}), "verify"),
         (json!({"rw": "randread"}), "writes"),
-        (json!({"journal": scratch.0.join("mine")}), "no journal"),
-        (json!({"journal": scratch.data()}), "no journal"),
+        (json!({"journal": scratch.0.join("mine")}), "not a journal"),
+        (json!({"journal": scratch.data()}), "not a journal"),
         (json!({"journal": scratch.0.join("no/journal")}), "journal"),
     ] {
         let says = run("storage_blocks", &written(&scratch, &more), &Stop::new()).unwrap_err().to_string();

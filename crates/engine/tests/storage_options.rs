@@ -224,7 +224,7 @@ fn what_cannot_be_together_is_refused_in_one_line() {
         (json!({"bssplit": "4k/20"}), "bssplit"),
         (json!({"verify": "crc32c", "bssplit": "4k:8k"}), "bssplit"),
         (json!({"verify": "crc32c", "share": "whole", "numjobs": 2}), "partition"),
-        (json!({"pattern": "backward", "rw": "randread"}), "sequence"),
+        (json!({"pattern": "backward", "rw": "randread"}), "sequential"),
     ] {
         let error = run("storage_blocks", &asked(&path, &more), &Stop::new()).unwrap_err().to_string();
         assert!(error.contains(word) && error.lines().count() == 1, "{more}: {error}");

@@ -169,7 +169,8 @@ fn a_container_knows_its_limits_and_the_disk_below_its_overlay() {
     let root = machine("container", "/tmp");
     assert_eq!(
         root["container"],
-        json!({"kind": "docker", "cpu_limit": 2.5, "cpuset": [0, 1, 2, 3], "memory_limit_bytes": 4_294_967_296_u64})
+        json!({"kind": "docker", "cpu_limit": 2.5, "cpuset": [0, 1, 2, 3], "memory_limit_bytes": 4_294_967_296_u64,
+               "memory_left_bytes": null})
     );
     assert_eq!(layers(&root), pairs(&[("/", "overlay"), ("nvme0n1p2", "partition")]));
     assert_eq!(names(&root), ["nvme0n1"]);
@@ -224,6 +225,7 @@ fn whatever_is_null_has_a_reason() {
         "kind",
         "cpu_limit",
         "memory_limit_bytes",
+        "memory_left_bytes",
         "temperature_c",
         "link",
         "driver",

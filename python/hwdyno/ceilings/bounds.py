@@ -11,7 +11,7 @@ from hwdyno.units import as_number, format_value
 from hwdyno.words import Axis, Ceiling, CeilingClass, Measurement, Scalar, Value
 
 RATED_BLOCK_BYTES = 4096
-"""Makers rate operations a second at this size; a larger block cannot be moved more often."""
+"""Makers rate operations per second at this size; larger blocks cannot be faster."""
 
 KEYED: dict[str, Callable[[str, Mapping[str, Scalar]], bool]] = {
     memory.METRIC: memory.applies,
@@ -19,12 +19,12 @@ KEYED: dict[str, Callable[[str, Mapping[str, Scalar]], bool]] = {
     "wire/": network.applies_wire,
     "copies/": network.applies_copies,
 }
-"""By what a metric begins with: whether a ceiling of it bounds a measurement with these parameters."""
+"""By the prefix of a metric: whether its ceiling bounds a measurement with these parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a ceiling lets one measurement reach at most, in the unit of its throughput."""
+    """The most that a ceiling allows one measurement, in the unit of its throughput."""
 
     ceiling: Ceiling
     value: float
@@ -33,19 +33,19 @@ class Bound:
 
 
 def block_bytes(parameters: Mapping[str, Scalar], axes: Iterable[Axis] = FIELD_AXES) -> int | None:
-    """The bytes of one operation; none where no axis tells."""
+    """The bytes of one operation; none if no axis gives them."""
     sizes = (as_number(parameters.get(axis.name)) for axis in axes if axis.role == "size")
     return next((int(size) for size in sizes if size), None)
 
 
 def applies_by_key(ceiling: Ceiling, parameters: Mapping[str, Scalar]) -> bool | None:
-    """Whether a ceiling whose metric names what it bounds is of these parameters; none for any other ceiling."""
+    """Whether a ceiling with a keyed metric applies to these parameters; none for any other ceiling."""
     is_bound = next((bounds for start, bounds in KEYED.items() if ceiling.metric.startswith(start)), None)
     return is_bound(ceiling.metric, parameters) if is_bound else None
 
 
 def bound_of(ceiling: Ceiling, parameters: Mapping[str, Scalar], axes: Sequence[Axis] = FIELD_AXES) -> Bound | None:
-    """What ``ceiling`` lets a measurement with these parameters reach; none where it says nothing of it.
+    """The most that ``ceiling`` allows a measurement with these parameters; none where it does not apply.
 
     ``axes`` are the kernel's. A bound of reads alone lets a mix that reads a share r reach 1/r of it; so for writes.
     """
@@ -95,7 +95,7 @@ def bound_for(
 
 @dataclass(frozen=True, slots=True)
 class Utilization:
-    """A measurement beside one bound: the share that it reaches, of what, and which of its figures."""
+    """A measurement beside one bound: the share that it reaches, the bound, and the figure concerned."""
 
     share: float
     bound: Bound

@@ -1,4 +1,4 @@
-"""The peaks of arithmetic: cores x clock x operations a cycle, by the Run's own readings."""
+"""The peaks of arithmetic: cores x clock x operations per cycle, by the Run's own readings."""
 
 from __future__ import annotations
 
@@ -12,19 +12,41 @@ from hwdyno.words import Ceiling, ExperimentResult, Run
 LOOPS = "compute_flops"
 """The kernel that times one loop of arithmetic beside the clock."""
 ANY_LOOP = "flop_s/*"
-"""Begins the metric of a peak that bounds all arithmetic in double precision."""
+"""Begins the metric of a peak that bounds all arithmetic in FP64."""
 TILE_CYCLES = 16
 """An AMX tile product takes 16 cycles (Intel 64 and IA-32 Architectures Optimization Reference Manual, TMUL)."""
 UNITS_MOST = 4
+FIELD_NAMES = {
+    "sse": "SSE",
+    "avx2": "AVX2",
+    "avx512": "AVX-512",
+    "amx": "AMX",
+    "neon": "NEON",
+    "sve": "SVE",
+    "double": "FP64",
+    "single": "FP32",
+    "half": "FP16",
+    "bfloat16": "BF16",
+    "int8": "INT8",
+    "int16": "INT16",
+    "int32": "INT32",
+    "int64": "INT64",
+}
+"""By the kernel's word: what the field calls an instruction set or a precision."""
+
+
+def field_name(word: str) -> str:
+    """The field's name of an instruction set or a precision: ``AVX-512``, ``FP64``."""
+    return FIELD_NAMES.get(word, word)
 
 
 def of_loops(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
-    """The peak of each loop and number of cores that was measured."""
+    """The peak of each measured loop and number of cores."""
     return (one for one in _peaks(run) if not one.metric.startswith(ANY_LOOP))
 
 
 def of_algebra(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
-    """The peak of FMA in double precision by cores, which bounds linear algebra."""
+    """The peak of FMA in FP64 by cores, which bounds linear algebra."""
     return (one for one in _peaks(run) if one.metric.startswith(ANY_LOOP))
 
 
@@ -40,7 +62,7 @@ def applies(metric: str, parameters: Mapping[str, Any]) -> bool:
 def _peaks(run: Run) -> Iterable[Ceiling]:
     points = [(given, point) for _, _, point, given in run.points_of(LOOPS) if point.throughput.value > 0]
     cores = [machine.cpu.cores or 1 for machine in run.machines or (run.machine,)]
-    # The clock under no load but the chain bounds that under any: it only falls.
+    # The clock under the dependent chain alone bounds the clock under any load, which only lowers it.
     clock_hz = max((number_at(point.details, "clock_hz_best") for _, point in points), default=0.0)
     if not clock_hz:
         return ()
@@ -70,7 +92,7 @@ def _loop(parameters: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _units(details: Mapping[str, Any]) -> float:
-    """Instructions a cycle, a whole number of units; of a tile, what one unit does."""
+    """Instructions per cycle, a whole number of units; of a tile, what one unit does."""
     if details.get("isa") == "amx":
         return 1 / TILE_CYCLES
     return min(UNITS_MOST, max(1, round(number_at(details, "instructions_per_cycle"))))
@@ -83,11 +105,12 @@ def _peak(unit: str, cores: int, clock_hz: float, wide: float, pipes: float, isa
     how = (
         f"1 tile unit, {format_count(wide)} {word} in {TILE_CYCLES} cycles"
         if isa == "amx"
-        else f"{pipes:.0f} {isa} unit{'s' if pipes > 1 else ''} x {wide:.0f} {word} an instruction"
+        else f"{pipes:.0f} {field_name(isa)} unit{'s' if pipes > 1 else ''} x {wide:.0f} {word} per instruction"
     )
     formula = (
-        f"{cores} core{'s' if cores > 1 else ''} x {clock_hz / 1e9:.2f} GHz x {each:.0f} {word} a cycle "
+        f"{cores} core{'s' if cores > 1 else ''} x {clock_hz / 1e9:.2f} GHz x {each:.0f} {word} per cycle "
         f"({how}) = {format_value(value, unit)}"
     )
-    source = "instruction sets by feature bits, units settled by timing, clock by a dependent chain"
-    return Ceiling("", "physical", value, unit, formula, source, f"{isa} {precision} peak")
+    source = "instruction sets by feature bits, units by timing, clock by a dependent chain"
+    label = f"{field_name(isa)} {field_name(precision)} peak"
+    return Ceiling("", "physical", value, unit, formula, source, label)

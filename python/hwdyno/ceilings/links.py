@@ -13,7 +13,7 @@ from hwdyno.units import format_bytes_s, plural
 from hwdyno.words import Ceiling
 
 PCIE_GT_S = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
-"""Transfers a second and lane, in 10^9, by generation (PCI Express Base Specification 1.0 to 6.0)."""
+"""Transfers per second and lane, in 10^9, by generation (PCI Express Base Specification 1.0 to 6.0)."""
 PCIE_ENCODING = {1: (8, 10), 2: (8, 10), 3: (128, 130), 4: (128, 130), 5: (128, 130), 6: (242, 256)}
 """Data and signal bits by generation; generation 6 sends flits of 256 B of which 242 B are data and their headers."""
 
@@ -38,7 +38,7 @@ class Rate:
 
 
 def of_link(link: Link) -> Rate | None:
-    """The rate of a disk's ``link`` as the survey describes it; none where its standard or rate is not known."""
+    """The rate of a disk's ``link`` by the survey; none where its standard or rate is unknown."""
     makers = {"pcie": _pcie, "sata": _sata, "sas": _sas, "usb": _usb, "mmc": _mmc, "network": _network}
     maker = makers.get(link.type or "")
     return maker(link) if maker and link.bits_s else None

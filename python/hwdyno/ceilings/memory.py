@@ -1,4 +1,4 @@
-"""The ceilings of DRAM: by its modules (transfers a second x populated channels x 8 bytes), or as measured."""
+"""The ceilings of DRAM: by its modules (transfers per second x populated channels x 8 bytes), or as measured."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CHANNEL = re.compile(
     r"(?:(?:CPU|P|NODE|PROC)[ _]?(\d+).*?)?(?:CHANNEL[ _-]?|DIMM[ _]?|CH[ _-]?)([A-P])(?![A-Z])", re.I
 )
 
-UNKNOWN = "unknown, no DIMM table here"
+UNKNOWN = "unknown (no DIMM table here)"
 METRIC = "dram_bytes_s"
 BANDWIDTH = ("memory_bandwidth", "memory_loaded_latency")
 """The kernels that measure bandwidth."""
 FROM_MEMORY_BYTES = 128 << 20
-"""A working set a thread below this may lie in a cache, and says nothing of the memory behind it."""
+"""A working set per thread below this may fit a cache and does not measure the memory behind it."""
 
 
 def of_modules(machine: Machine) -> tuple[Ceiling, ...]:
@@ -41,17 +41,17 @@ def of_modules(machine: Machine) -> tuple[Ceiling, ...]:
 
 
 def why_none(machine: Machine) -> tuple[str, ...]:
-    """Why there is no ceiling, in a sentence; nothing where there is one."""
+    """A phrase on why there is no ceiling; empty where there is one."""
     if of_modules(machine):
         return ()
     if machine.memory.modules:
         return ("memory: the DIMM table names no channels, so its theoretical bandwidth is unknown",)
     why = machine.unknown.get("memory.modules")
-    return (f"memory: theoretical bandwidth {UNKNOWN}" + (f" ({why})" if why else ""),)
+    return (f"memory: theoretical bandwidth {UNKNOWN}" + (f": {why}" if why else ""),)
 
 
 def practical(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
-    """The most that the memory gave in this Run, where no table of its modules says what it could give."""
+    """The highest bandwidth of this Run, where no table of the modules gives the theoretical one."""
     if any(one.kind == "physical" for one in result.ceilings):
         return
     found = [
@@ -62,7 +62,7 @@ def practical(run: Run, result: ExperimentResult) -> Iterable[Ceiling]:
     value, given = max(found, key=lambda one: one[0], default=(0.0, {}))
     if value > 0:
         formula = f"the best of this run: {given.get('operation')}, {given.get('threads')} threads"
-        source = "unknown in theory, no DIMM table here"
+        source = "theoretical bandwidth unknown, no DIMM table here"
         yield Ceiling(METRIC, "reference", value, "bytes/s", formula, source, "practical")
 
 

@@ -1,4 +1,4 @@
-"""Ceilings of a path: what its interface's wire leaves for payload, or what copies leave of a loopback."""
+"""Ceilings of a path: what the link leaves for payload, or what memory copies allow on loopback."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ FRAME_BYTES = 38
 LEAST_PAYLOAD = 46
 DATAGRAM_BYTES, IP_BYTES = 8, 20
 SET_BY_HYPERVISORS = {"virtio_net", "vmxnet3", "xen_netfront", "vif", "netfront", "hv_netvsc", "ena", "gve"}
-"""Drivers of virtual machines, whose stated speed is a setting that two guests of one host may exceed."""
+"""Drivers of virtual machines: their stated speed is a setting, which two guests of one host may exceed."""
 
 
 def of_path(run: Run, result: ExperimentResult) -> tuple[Ceiling, ...]:
-    """A ceiling for each kind of point that was measured, by the interface that led to the other end."""
+    """A ceiling for each kind of measured point, by the interface that leads to the other end."""
     processors = run.machine.cpu.threads or 0
     found: dict[str, Ceiling] = {}
     for point in result.points:
@@ -35,7 +35,7 @@ def applies_wire(metric: str, parameters: Mapping[str, Any]) -> bool:
 
 
 def applies_copies(metric: str, parameters: Mapping[str, Any]) -> bool:
-    """Whether the ceiling that copies of a loopback set bounds a measurement with these parameters."""
+    """Whether the ceiling by loopback copies bounds a measurement with these parameters."""
     return metric.partition("/")[2] == _copies_key(parameters)
 
 
@@ -57,7 +57,7 @@ def _copies_key(parameters: Mapping[str, Any]) -> str:
 
 
 def _wire(parameters: Parameters, point: Measurement) -> Ceiling | None:
-    """The interface's rate x payload in what each frame takes of the wire."""
+    """The interface's rate x payload per bytes of each frame on the wire."""
     details = point.details
     bits_s = positive(details.get("interface_bits_s"))
     if not bits_s or details.get("interface_virtual") is not False:
@@ -85,7 +85,7 @@ def _wire(parameters: Parameters, point: Measurement) -> Ceiling | None:
         bytes_s,
         "bytes/s",
         formula,
-        source + (", a hypervisor's setting and no wire's rate" if by_setting else "; frames by IEEE 802.3"),
+        source + (", a hypervisor's setting, not a link rate" if by_setting else "; frames by IEEE 802.3"),
         f"{name}'s link",
     )
 
@@ -96,7 +96,7 @@ def copies_of(parameters: Mapping[str, Any]) -> int:
 
 
 def _copies(parameters: Parameters, point: Measurement, processors: int) -> Ceiling | None:
-    """What the cores at work could copy, if they did nothing but copying."""
+    """What the busy cores could copy if they did nothing else."""
     copy, copies = positive(point.details.get("copy_bytes_s")), copies_of(parameters)
     if not copy or not copies:
         return None

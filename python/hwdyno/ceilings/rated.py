@@ -1,4 +1,4 @@
-"""Makers' figures of known drives, found by the model that the drive itself states.
+"""Makers' figures of known drives, found by the model that the drive reports.
 
 A row of ``rated-devices.csv`` is taken only if its pattern is the whole model name and its capacity is the
 drive's: a relative with a like name is another drive, and no figure is better than a wrong one. Its source names
@@ -44,7 +44,7 @@ class Rated:
         return abs(size_bytes / self.capacity_bytes - 1) <= CAPACITY_TOLERANCE
 
     def ceilings(self) -> tuple[Ceiling, ...]:
-        """One a figure, of class rated."""
+        """One ceiling per figure, of class rated."""
         found = []
         for metric, value in self.figures.items():
             unit = "bytes/s" if metric.endswith("bytes_s") else "operations/s"

@@ -1,4 +1,4 @@
-"""Ceilings of several hosts together: what each is bound by adds up, where it is known of every one."""
+"""Ceilings of several hosts together: the sum of each host's, where it is known for every host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hwdyno.words import Ceiling
 
 
 def summed(machines: Sequence[Machine], of_one: Callable[[Machine], tuple[Ceiling, ...]]) -> tuple[Ceiling, ...]:
-    """The ceilings of these hosts; those of the machine itself where it is one."""
+    """The ceilings of these hosts together; for one host, its own ceilings."""
     each = [of_one(machine) for machine in machines]
     if len(each) == 1:
         return each[0]

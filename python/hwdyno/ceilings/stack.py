@@ -10,11 +10,11 @@ from hwdyno.units import format_value
 from hwdyno.words import Ceiling
 
 _ALIKE = 1e-9
-"""Members whose values differ by less than this share are the same drive on the same kind of link."""
+"""Members whose values differ by less than this share count as the same drive on the same kind of link."""
 
 
 class Stack:
-    """The layers below a path: what bounds it, and why nothing does where nothing does."""
+    """The layers below a path: its ceilings, and the reasons where there are none."""
 
     def __init__(self, storage: Storage, unknown: Mapping[str, str]) -> None:
         """``storage`` and ``unknown`` are those of a Machine."""
@@ -78,7 +78,7 @@ def _same(wanted: Ceiling, ceilings: Sequence[Ceiling]) -> Ceiling | None:
 
 
 def share(level: str, metric: str, members: int) -> tuple[float, str] | None:
-    """Which share of the members' sum a RAID level lets through, and in words; none for a level that is not known.
+    """The share of the members' sum that a RAID level carries, and in words; none for an unknown level.
 
     Every copy and every parity is a write that a member has to make as well. Source: Patterson, Gibson and
     Katz, "A case for redundant arrays of inexpensive disks", 1988; for raid10, md(4): two copies.
@@ -98,7 +98,7 @@ def share(level: str, metric: str, members: int) -> tuple[float, str] | None:
 
 
 def combine(level: str, ceilings: Sequence[Ceiling]) -> Ceiling | None:
-    """One ceiling over the members of a RAID; none for a level that is not known."""
+    """One ceiling over the members of a RAID; none for an unknown level."""
     first, members = ceilings[0], len(ceilings)
     through = share(level, first.metric, members)
     if through is None:
@@ -122,10 +122,10 @@ def combine(level: str, ceilings: Sequence[Ceiling]) -> Ceiling | None:
 
 
 def of_machine(machine: Machine) -> tuple[Ceiling, ...]:
-    """What bounds the storage that a Machine was surveyed for."""
+    """The ceilings of a Machine's storage."""
     return Stack(machine.storage, machine.unknown).ceilings
 
 
 def why_none(machine: Machine) -> tuple[str, ...]:
-    """A sentence for each ceiling that one would expect there and that cannot be stated."""
+    """A sentence for each expected ceiling that is unknown."""
     return tuple(dict.fromkeys(Stack(machine.storage, machine.unknown).reasons))

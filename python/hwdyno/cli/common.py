@@ -11,9 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hwdyno import door
 from hwdyno.cli.main import BELOW, DEGRADED, INTERRUPTED, OK
 from hwdyno.units import format_bytes, format_duration
-from hwdyno.words import Run
+from hwdyno.words import Run, UserError
 
 if TYPE_CHECKING:
     from hwdyno.hosts import Host
@@ -25,39 +26,43 @@ if TYPE_CHECKING:
 
 
 SHORTEST_SHOWN_S = 0.1
+PAGE = "report.html"
 AXIS_PREFIX = "axis_"
 """Prefix of an axis option's name among the parsed arguments."""
 
 
 def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) -> None:
     """The options for how to measure and how to report; ``--path`` may be repeated, as text."""
-    how = parser.add_argument_group("how to measure")
-    how.add_argument(
-        "--profile", type=_named, metavar="NAME", help="quick, standard or full: how much care to take (default quick)"
-    )
+    how = parser.add_argument_group("measurement")
+    how.add_argument("--profile", type=_named, metavar="NAME", help="quick, standard or full (default quick)")
     if many_paths:
-        help_text = "where the storage is (default: here); several times to compare, each DIR or NAME=DIR"
+        help_text = "storage to measure (default: here); repeat it to compare several"
         how.add_argument("--path", action="append", default=[], metavar="[NAME=]DIR", help=help_text)
     else:
-        how.add_argument("--path", type=Path, metavar="DIR", help="where the storage is measured (default: here)")
-    how.add_argument("--peers", action="store_true", default=None, help="run the reference tools in turn with ours")
-    how.add_argument("--seed", type=_seed, metavar="N", help="of the order of points and of random offsets")
-    how.add_argument("--budget", metavar="TIME", help="scale the times so that measuring ends within this, e.g. 10m")
+        how.add_argument("--path", type=Path, metavar="DIR", help="directory or device to measure (default: here)")
     how.add_argument(
-        "--ceiling", action="append", default=[], metavar="TEXT", help='a bound that you know: "rated read 400 MB/s"'
+        "--peers", action="store_true", default=None, help="also run the reference tools (fio, STREAM, iperf3 …)"
     )
-    what = parser.add_argument_group("what to do with it")
-    what.add_argument("--dry-run", action="store_true", help="list each point, the bytes it will write and its time")
-    what.add_argument("--json", action="store_true", help="print the Run document instead of the report")
-    what.add_argument("--out", type=_folder, metavar="DIR", help="where the report goes (default ./hwdyno-runs/ID)")
-    what.add_argument("--store", metavar="WHERE", help="where Runs are kept (default $HWDYNO_HOME)")
+    how.add_argument("--seed", type=_seed, metavar="N", help="seed of the order of points and of random offsets")
+    how.add_argument("--budget", metavar="TIME", help="finish within this time, e.g. 10m")
+    how.add_argument(
+        "--ceiling", action="append", default=[], metavar="TEXT", help='a limit that you know: "rated read 400 MB/s"'
+    )
+    what = parser.add_argument_group("output")
+    what.add_argument(
+        "--dry-run", action="store_true", help="list the points with their time and bytes; measure nothing"
+    )
+    what.add_argument("--json", action="store_true", help="print the Run as JSON instead of the report")
+    what.add_argument("--out", type=_folder, metavar="DIR", help="folder of the report (default ./hwdyno-runs/ID)")
+    what.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write, but no link")
+    what.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
     what.add_argument("--no-page", action="store_true", help="write no HTML page")
     what.add_argument("--quiet", action="store_true", help="no progress on stderr")
     what.add_argument(
         "--fail-under",
         type=_share,
         metavar="PERCENT",
-        help="exit with 1 if a headline reaches less than this share of its ceiling",
+        help="exit with 1 below this share of a ceiling",
     )
 
 
@@ -77,11 +82,12 @@ def add_scenario(parser: argparse.ArgumentParser, kind: Kind) -> None:
 
 def given_axes(args: argparse.Namespace) -> dict[str, str]:
     """The axes given on the command line, as typed."""
-    return {
+    given = {
         name.removeprefix(AXIS_PREFIX): value
         for name, value in vars(args).items()
         if name.startswith(AXIS_PREFIX) and value is not None
     }
+    return given | {"overwrite": "true"} if args.overwrite and "write_iolog" in given else given
 
 
 def request_of(args: argparse.Namespace, command: str, **more: Any) -> Request:
@@ -110,7 +116,7 @@ def request_of(args: argparse.Namespace, command: str, **more: Any) -> Request:
 
 def _named(text: str) -> str:
     if not text:
-        raise argparse.ArgumentTypeError("it needs a name")
+        raise argparse.ArgumentTypeError("name a profile: quick, standard or full")
     return text
 
 
@@ -123,9 +129,9 @@ def _folder(text: str) -> Path:
     except OSError as error:  # Such as a name that is too long.
         raise argparse.ArgumentTypeError(f"{text[:60]}: {error.strerror}") from None
     if not there.is_dir():
-        raise argparse.ArgumentTypeError(f"{there} is no directory")
+        raise argparse.ArgumentTypeError(f"{there} is not a directory")
     if not writable:
-        raise argparse.ArgumentTypeError(f"{there} may not be written")
+        raise argparse.ArgumentTypeError(f"{there} is not writable")
     return path
 
 
@@ -200,7 +206,7 @@ def perform(
         from hwdyno.report.overview import overview_of
 
         overview = overview_of(run)
-        sys.stderr.write(f"exit status 3: the Run is {overview.status} ({overview.tally}); the findings say why\n")
+        sys.stderr.write(f"exit status 3: the Run is {overview.status} ({overview.tally}); see the findings\n")
     return ends
 
 
@@ -220,6 +226,11 @@ def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
     from hwdyno.store import Store, new_id
 
     store = Store(args.store)
+    if args.out is not None and not args.no_page and os.path.lexists(args.out / PAGE):
+        from hwdyno.report import page
+
+        # A page that is in the way is named before the measurement, not after it.
+        door.check_output(args.out / PAGE, overwrite=args.overwrite, header=page.HEADER)
     with scenario.ready(host, says(args)) as plan, progress.shown(args.quiet) as shown:
         return scenario.measure(
             plan,
@@ -227,19 +238,17 @@ def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
             store,
             new_id(),
             shown,
-            peers_here(plan, shown),
+            peers_of(plan, host, shown),
             lambda run: explained(with_stored(run, store) if scenario.has_earlier else run),
         )
 
 
 def with_stored(run: Run, store: Store) -> Run:
-    """The Run with intervals that include the variation between earlier runs of its machine, if the store has any."""
-    from hwdyno.repeatability import MOST_EARLIER, comparable, with_earlier
+    """The Run with the spread between earlier runs of its machine stated, if the store has any."""
+    from hwdyno.repeatability import MOST_EARLIER, with_earlier
     from hwdyno.store import StoreError, machine_of
 
-    names = {one.name for one in run.experiments if comparable(one)}
-    if not names:
-        return run
+    names = {one.name for one in run.experiments}
     earlier: list[Run] = []
     with suppress(StoreError):
         for entry in store.history():
@@ -250,18 +259,19 @@ def with_stored(run: Run, store: Store) -> Run:
     return with_earlier(run, earlier)
 
 
-def peers_here(plan: Plan, shown: Any) -> list[Peer]:
-    """The plan's peers that are installed here; missing ones are reported."""
+def peers_of(plan: Plan, host: Host, shown: Any) -> list[Peer]:
+    """The plan's peers that are installed; missing ones are reported. On several hosts, the runner checks each."""
     if not plan.peers:
         return []
     from hwdyno import peers
+    from hwdyno.hosts.site import site_of
 
     wanted = dict.fromkeys(name for planned in plan.experiments for name in planned.experiment.peers)
     here = []
     for name in wanted:
         peer = peers.find(name)
-        if peer.version() is None:
-            shown.says(f"{name} is not here, so there is no reference from it; install it to compare")
+        if not site_of(host).several and peer.version() is None:
+            shown.says(f"{name} is not installed, so it is left out; install it to compare")
         else:
             here.append(peer)
     return here
@@ -289,17 +299,16 @@ def show(run: Run, args: argparse.Namespace) -> None:
     sys.stdout.flush()
     if args.no_page:
         return
-    from hwdyno.report.page import html
+    from hwdyno.report import page
 
-    directory = args.out or Path("hwdyno-runs") / run.id
+    path = (args.out or Path("hwdyno-runs") / run.id) / PAGE
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        page = directory / "report.html"
-        page.write_text(html(run), encoding="utf-8")
-    except OSError as error:
-        sys.stderr.write(f"no page: {directory}: {error.strerror}; `hwdyno report {run.id}` tries again\n")
+        door.output_folder(path.parent)
+        page.write(run, path, overwrite=args.overwrite)
+    except UserError as error:
+        sys.stderr.write(f"no page: {error}; run `hwdyno report {run.id} --html FILE` to try again\n")
         return
-    sys.stderr.write(f"report: {page}\nagain:  hwdyno report {run.id}\n")
+    sys.stderr.write(f"report: {path}\nagain:  hwdyno report {run.id}\n")
 
 
 def status(run: Run, fail_under: float | None) -> int:
@@ -353,7 +362,7 @@ def dry_run(scenario: Scenario, host: Host) -> int:
     total_s = sum(line.takes_s for line in lines) + sum(one.seconds(write_bytes_s) for one in preparations)
     total_bytes = sum(line.writes_bytes for line in lines)
     total_bytes += sum(one.bytes for one in preparations if not one.by_points)
-    out(f"total: {len(lines)} points, {format_duration(total_s)} at least, up to {format_bytes(total_bytes)} written\n")
+    out(f"total: {len(lines)} points, at least {format_duration(total_s)}, up to {format_bytes(total_bytes)} written\n")
     return OK
 
 

@@ -5,9 +5,22 @@ from __future__ import annotations
 import argparse
 
 from hwdyno.cli import common
+from hwdyno.cli.help import Help, experiments_of
 from hwdyno.cli.resource import add_axes, plan_of
 
 KERNELS = ("compute_flops", "linpack")
+
+HELP = Help(
+    usage="[EXPERIMENT ...]",
+    title="experiments (default: the usual ones)",
+    rows=lambda: experiments_of("compute"),
+    options=("operation", "precision", "isa", "threads", "n", "blas", "runtime", "profile", "peers", "dry-run"),
+    examples=(
+        "hwdyno compute",
+        "hwdyno compute linpack --peers",
+        "hwdyno compute --operation fma --precision double,single --isa auto --threads 1",
+    ),
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -15,9 +28,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "question",
         nargs="*",
-        metavar="QUESTION",
-        help="grid, threads, clock, linpack; "
-        "without one, the axes that are given (--n asks for LINPACK, --blas all for each library here), or all",
+        metavar="EXPERIMENT",
+        help="experiments (default: the axes that are given, or the usual experiments)",
     )
     add_axes(parser, KERNELS, leave_out={"cpus", "seed"}, resource="compute")
     common.add_options(parser)

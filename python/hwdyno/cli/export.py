@@ -1,4 +1,4 @@
-"""``hwdyno export``: write Runs as CSV or Parquet, one row a point, the unit in each column's name."""
+"""``hwdyno export``: write Runs as CSV or Parquet, one row per point, with the unit in each column's name."""
 
 from __future__ import annotations
 
@@ -6,19 +6,29 @@ import argparse
 import sys
 from pathlib import Path
 
+from hwdyno import door
+from hwdyno.cli.help import Help
 from hwdyno.words import UserError
+
+HELP = Help(
+    usage="[RUN ...]",
+    examples=(
+        "hwdyno export --csv -",
+        "hwdyno export last --csv points.csv",
+        "hwdyno export before.json after.json --parquet points.parquet",
+    ),
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno export``."""
     parser.add_argument(
-        "runs", nargs="*", default=["last"], metavar="RUN", help="id, the beginning of one, or a file (default: last)"
+        "runs", nargs="*", default=["last"], metavar="RUN", help="id or its beginning, last, or a file (default: last)"
     )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write CSV; - is stdout")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write CSV; - for stdout")
     parser.add_argument("--parquet", type=Path, metavar="FILE", help="write Parquet")
-    parser.add_argument(
-        "--store", metavar="WHERE", help="where Runs are kept (default $HWDYNO_HOME or the data directory)"
-    )
+    parser.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write")
+    parser.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,11 +38,11 @@ def run(args: argparse.Namespace) -> int:
 
     rows = [row for name in args.runs for row in table.rows_of(loaded(name, args.store))]
     if not rows:
-        raise UserError("these runs have no points, so there is nothing to export")
+        raise UserError("these runs have no points to export")
     if args.parquet is not None:
-        table.write_parquet(rows, args.parquet)
+        door.write_output(args.parquet, table.parquet_of(rows), overwrite=args.overwrite)
     if args.csv is not None and str(args.csv) != "-":
-        table.write_text(table.csv_of(rows), args.csv)
+        door.write_output(args.csv, table.csv_of(rows).encode(), overwrite=args.overwrite)
     elif args.csv is not None or args.parquet is None:
         sys.stdout.write(table.csv_of(rows))
     return 0

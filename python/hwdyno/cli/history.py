@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hwdyno.cli.help import Help
 from hwdyno.printable import columns, printable
 from hwdyno.units import format_value, plural
 
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
 HEADLINES = 3
 """How many of a Run's best numbers its line shows."""
 
+HELP = Help(examples=("hwdyno history", "hwdyno history --limit 5", "hwdyno history --json"))
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno history``."""
-    parser.add_argument("--rebuild", action="store_true", help="make the index again from the documents")
+    parser.add_argument("--rebuild", action="store_true", help="rebuild the index from the stored documents")
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
-    parser.add_argument("--limit", type=_count, metavar="N", help="only the N newest")
-    parser.add_argument(
-        "--store", metavar="WHERE", help="where Runs are kept (default $HWDYNO_HOME or the data directory)"
-    )
+    parser.add_argument("--limit", type=_count, metavar="N", help="only the newest N")
+    parser.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
 
 
 def _count(text: str) -> int:
@@ -42,16 +43,18 @@ def run(args: argparse.Namespace) -> int:
     store = Store(args.store)
     if args.rebuild:
         count = store.rebuild()
-        sys.stderr.write(f"the index was made again from {plural(count, 'document')}\n")
+        sys.stderr.write(f"the index was rebuilt from {plural(count, 'document')}\n")
     entries = store.history()
     if args.limit is not None:
         entries = entries[: args.limit]
     if args.json:
         sys.stdout.write(json.dumps([asdict(entry) for entry in entries], indent=2, ensure_ascii=False) + "\n")
     elif not entries:
-        sys.stderr.write(f"no runs are stored in {store.runs} yet: `hwdyno run` makes one\n")
+        sys.stderr.write(f"no runs are stored in {store.runs}; `hwdyno run` makes the first\n")
     else:
         sys.stdout.write(table(printable(entries)))
+    if store.foreign_index:
+        sys.stderr.write(f"hwdyno: {store.foreign_index}\n")
     for entry in entries:
         if entry.error:
             sys.stderr.write(f"hwdyno: {entry.error}\n")

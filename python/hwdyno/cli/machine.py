@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from hwdyno.cli.help import Help
 from hwdyno.printable import console_on, printable
 from hwdyno.units import format_bytes, format_size, format_value, plural
 from hwdyno.words import Ceiling, UserError
@@ -32,20 +33,22 @@ _METRICS = {
 _VECTORS = ("avx512f", "avx2", "avx", "sse4_2", "sse2", "sve2", "sve", "asimd")
 _LABEL = 14
 
+HELP = Help(examples=("hwdyno machine", "hwdyno machine --path .", "hwdyno machine --json"))
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The options of ``hwdyno machine``."""
     parser.add_argument("--json", action="store_true", help="print the Machine and its ceilings as JSON")
-    parser.add_argument("--path", type=Path, metavar="DIR", help="whose storage is described (default: here)")
+    parser.add_argument("--path", type=Path, metavar="DIR", help="directory whose storage is described (default: here)")
     parser.add_argument(
         "--root",
         type=Path,
         default=Path("/"),
         metavar="TREE",
-        help="a recorded /proc and /sys instead of this machine's",
+        help="read a recorded /proc and /sys instead of this machine's",
     )
     parser.add_argument(
-        "--ceiling", action="append", default=[], metavar="TEXT", help='a bound that you know: "rated read 400 MB/s"'
+        "--ceiling", action="append", default=[], metavar="TEXT", help='a limit that you know: "rated read 400 MB/s"'
     )
 
 
@@ -58,9 +61,9 @@ def run(args: argparse.Namespace) -> int:
 
     given = tuple(parse_given(text) for text in args.ceiling)
     if not args.root.exists():
-        raise UserError(f"--root {args.root} does not exist; give a directory with proc and sys, or a .tree file")
+        raise UserError(f"--root {args.root} does not exist; name a directory with proc and sys, or a .tree file")
     if args.path is not None and args.root == Path("/") and not args.path.exists():
-        raise UserError(f"--path {args.path} does not exist; give a directory or file that does")
+        raise UserError(f"--path {args.path} does not exist; name an existing directory or file")
     machine = engine.survey(args.path, args.root)
     typed = Machine.of_survey(machine)
     ceilings = ceilings_of(typed, "storage", given)
@@ -120,7 +123,7 @@ def _system(machine: Machine) -> Rows:
     kernel = f"Linux {system.kernel}" if system.kernel else None
     yield "system", ", ".join(_known(system.distribution, kernel, system.architecture))
     if machine.hypervisor or "hypervisor" in machine.unknown:
-        yield "hypervisor", machine.hypervisor or "one that does not give its name"
+        yield "hypervisor", machine.hypervisor or "unnamed"
     limits = []
     if inside.cpu_limit is not None:
         limits.append(f"{inside.cpu_limit:g} processors")
@@ -255,6 +258,7 @@ def _gpus(gpus: Sequence[Gpu]) -> Rows:
 def _conditions(now: Conditions) -> Rows:
     forms = {
         "load": (now.load_1m, "{:g} over the last minute"),
+        "other processes": (now.others_cpu_share, "{:.0%} of the CPU right now"),
         "governor": (now.governor, "{}"),
         "turbo": (now.turbo, "{}"),
         "temperature": (now.temperature_c, "{:.1f} °C"),

@@ -7,17 +7,24 @@ import importlib
 import io
 import os
 import sys
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hwdyno import __version__
+from hwdyno import __version__, signals
 from hwdyno.printable import escaping
+from hwdyno.spelling import hint, similar
+
+if TYPE_CHECKING:
+    from hwdyno.cli.help import Help
 
 OK, BELOW, ERROR, DEGRADED, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit statuses: valid; below ``--fail-under`` or a regression; usage or error; degraded or partial; interrupted."""
+"""Exit statuses: valid; below ``--fail-under`` or a regression; usage or error; degraded or partial; interrupted.
+
+That is by Ctrl-C; SIGTERM gives 143 and SIGHUP 129, as a shell counts.
+"""
 
 
 class Command(NamedTuple):
-    """A subcommand: the file ``cli/<name>.py`` with ``add(parser)`` and ``run(args) -> int``, and its line of help."""
+    """A subcommand: the file ``cli/<name>.py`` with ``HELP``, ``add(parser)`` and ``run(args) -> int``; its help."""
 
     name: str
     help: str
@@ -26,18 +33,21 @@ class Command(NamedTuple):
 # A module is imported only when its subcommand is used, so that help needs none of them.
 COMMANDS = (
     Command("run", "characterize this machine and write a report (the main job)"),
-    Command("machine", "what this machine is, and the ceilings of its parts"),
-    Command("storage", "measure storage over any sweep: --rw --bs --iodepth --numjobs …"),
-    Command("memory", "measure memory over any sweep"),
-    Command("compute", "measure the processor's arithmetic over any sweep"),
-    Command("network", "measure the network over any sweep, or serve a measurement"),
-    Command("training", "feed emulated accelerators from this storage"),
+    Command("machine", "show this machine and the ceilings of its parts"),
+    Command("storage", "measure storage: --rw --bs --iodepth --numjobs …"),
+    Command("memory", "measure memory bandwidth and latency"),
+    Command("compute", "measure CPU arithmetic, and LINPACK"),
+    Command("network", "measure the network, or serve a measurement"),
+    Command("training", "measure storage for AI training and inference"),
     Command("study", "reproduce a published study on this machine"),
-    Command("report", "show a run again, or write its page, pictures and tables"),
-    Command("compare", "set two runs beside each other"),
-    Command("history", "list the runs that were saved"),
+    Command("report", "show a run again; write its page, images and tables"),
+    Command("compare", "compare two runs"),
+    Command("history", "list the stored runs"),
     Command("export", "write runs as CSV or Parquet"),
+    Command("explain", "explain a finding: law, drawing, example, limits"),
     Command("schema", "print the JSON Schema of the Run document"),
+    Command("completion", "print shell completion for bash, zsh or fish"),
+    Command("man", "print the manual page"),
 )
 
 
@@ -53,38 +63,84 @@ def overview() -> str:
     lines = [f"  {name:{width}}  {command.help}" for name, command in known.items()]
     return "\n".join(
         [
-            "usage: hwdyno COMMAND [options]        hwdyno COMMAND --help says more",
+            "usage: hwdyno COMMAND [options]        help: hwdyno COMMAND --help",
             "",
-            "Puts a machine on the dyno: what it delivers, what it could deliver, and why they differ.",
+            "Measures what a machine delivers and could deliver, and explains the difference.",
             "",
             *lines,
             "",
-            "start with:  hwdyno run      (safe: one file of its own, removed after; ends within 3 minutes)",
+            "start with:  hwdyno run      (safe: writes one file, removes it, and ends within 3 minutes)",
             "exit:  0 valid   1 below --fail-under or a regression   2 usage or error",
-            "       3 degraded or partial   130 interrupted, with what was measured saved",
+            "       3 degraded or partial   130 interrupted (143 SIGTERM, 129 SIGHUP); results so far are saved",
             "",
         ]
     )
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
+    """A command's parser: help on one screen, errors in one line that name the most similar option or value."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, guide: Help, **options: Any) -> None:
+        super().__init__(add_help=False, **options)
         self.color = False  # Python 3.14 would colour the help.
+        self.guide = guide
+        self.words: dict[str, tuple[str, ...]] = {}
+        """Words that the values of an option may have, by its ``dest``, where argparse does not check them."""
+        self.add_argument("-h", "--help", action=_Show, nargs=0, help="show this help")
+        self.add_argument("--help-all", action=_Show, nargs=0, help="show every option")
+
+    def read(self, arguments: list[str]) -> argparse.Namespace:
+        """The parsed arguments; an unknown option ends the program with status 2."""
+        args, rest = self.parse_known_args(arguments)
+        for word in rest[:1]:
+            if not word.startswith("--"):
+                self.error(f"unexpected argument '{word}'")
+            name = word.partition("=")[0]
+            known = [one for one in self._option_string_actions if one.startswith("--") and "_" not in one]
+            self.error(f"unknown option {name}{similar(name, known)}")
+        return args
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, f"'{value}' is unknown; {hint(str(value), map(str, action.choices))}")
 
     def error(self, message: str) -> None:  # type: ignore[override]
         """Report the error and where to find help, and exit with status 2."""
         self.exit(ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
+class _Show(argparse.Action):
+    """Prints the help and ends the program."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from hwdyno.cli import help
+
+        assert isinstance(parser, Parser)
+        show = help.screen if self.dest == "help" else help.whole
+        sys.stdout.write(show(parser, parser.guide))
+        parser.exit(OK)
+
+
+def parser_of(name: str) -> Parser:
+    """The parser of a subcommand."""
+    module = importlib.import_module(f"hwdyno.cli.{name}")
+    summary = commands()[name].help
+    parser = Parser(module.HELP, prog=f"hwdyno {name}", description=f"{summary[0].upper()}{summary[1:]}.")
+    module.add(parser)
+    return parser
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and give its exit status."""
+    """Run the command line and give its exit status; without ``arguments``, the process and its signals are ours."""
+    if arguments is None:
+        from hwdyno._engine import Guard
+
+        signals.take_over("hwdyno", Guard)
     given = sys.argv[1:] if arguments is None else arguments
     _write_any_letter()
+    os.umask(os.umask(0o077) | 0o002)  # No other user may change Runs or data files, whatever the shell allows.
     with escaping():
-        return _main(given)
+        return signals.status(_main(given))
 
 
 def _main(given: list[str]) -> int:
@@ -124,16 +180,10 @@ def _write_any_letter() -> None:
 def _dispatch(name: str, rest: list[str]) -> int:
     known = commands()
     if name not in known:
-        import difflib
-
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}"
-        _complain(f"no command is called '{name}'; {hint}")
+        _complain(f"unknown command '{name}'; {hint(name, known)}")
         return ERROR
-    module = importlib.import_module(f"hwdyno.cli.{name}")
-    parser = Parser(prog=f"hwdyno {name}", description=f"{known[name].help[0].upper()}{known[name].help[1:]}.")
-    module.add(parser)
-    status: int = module.run(parser.parse_args(rest))
+    args = parser_of(name).read(rest)
+    status: int = importlib.import_module(f"hwdyno.cli.{name}").run(args)
     return status
 
 
@@ -149,8 +199,7 @@ def _explain(error: Exception) -> int:
         _complain(f"{where}{error.strerror or says}")
     else:
         _complain(
-            f"a fault of hwdyno itself: {type(error).__name__}: {says}; "
-            "please report it with what HWDYNO_TRACEBACK=1 prints"
+            f"internal error: {type(error).__name__}: {says}; please report it with the output of HWDYNO_TRACEBACK=1"
         )
     return ERROR
 

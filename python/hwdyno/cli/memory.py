@@ -5,9 +5,22 @@ from __future__ import annotations
 import argparse
 
 from hwdyno.cli import common
+from hwdyno.cli.help import Help, experiments_of
 from hwdyno.cli.resource import add_axes, plan_of
 
 KERNELS = ("memory_bandwidth", "memory_latency", "memory_loaded_latency", "memory_core_to_core")
+
+HELP = Help(
+    usage="[EXPERIMENT ...]",
+    title="experiments (default: the usual ones)",
+    rows=lambda: experiments_of("memory"),
+    options=("operation", "threads", "working-set", "pages", "delay", "mix", "node", "runtime", "profile", "peers"),
+    examples=(
+        "hwdyno memory",
+        "hwdyno memory latency caches",
+        "hwdyno memory --operation read,nt_triad --threads 1,2 --peers",
+    ),
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -15,9 +28,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "question",
         nargs="*",
-        metavar="QUESTION",
-        help="grid, threads, levels, latency, caches, loaded, mix, block, pages, cores; "
-        "without one, the axes that are given (--delay asks for loaded latency), or all questions",
+        metavar="EXPERIMENT",
+        help="experiments (default: the axes that are given, or the usual experiments)",
     )
     add_axes(parser, KERNELS, leave_out={"cpus", "seed"}, resource="memory")
     common.add_options(parser)

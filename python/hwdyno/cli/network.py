@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
+from hwdyno import signals
 from hwdyno.cli import common
+from hwdyno.cli.help import Help, Rows, experiments_of
 from hwdyno.cli.main import INTERRUPTED, OK
 from hwdyno.cli.resource import add_axes, plan_of
 from hwdyno.scenarios import Scenario, two_nodes
@@ -14,26 +16,41 @@ from hwdyno.words import UserError
 KERNELS = ("network_throughput", "network_latency", "network_ping")
 
 
+def _topics() -> Rows:
+    return (*experiments_of("network"), ("server", "Serve hwdyno and iperf3 clients"))
+
+
+HELP = Help(
+    usage="[EXPERIMENT ...]",
+    title="experiments (default: the usual ones)",
+    rows=_topics,
+    options=("server", "protocol", "direction", "streams", "block", "message", "bind", "runtime", "profile", "peers"),
+    examples=(
+        "hwdyno network",
+        "hwdyno network server --bind 127.0.0.1 --once",
+        "hwdyno network --server 127.0.0.1 --protocol tcp --streams 1,2,4",
+    ),
+)
+
+
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno network``."""
     parser.add_argument(
         "question",
         nargs="*",
-        metavar="QUESTION",
-        help="server (be the other end: --bind, --port, --once, --parallel-clients), or streams, block, copies, "
-        "congestion, udp, lossless, latency, waiting, connections, loaded_latency, ping; without one, the axes that "
-        "are given, or the main questions",
+        metavar="EXPERIMENT",
+        help="experiments, or server (default: the axes that are given, or the usual experiments)",
     )
     add_axes(parser, KERNELS, leave_out={"interval_s"}, resource="network")
     serving = parser.add_argument_group("hwdyno network server")
-    serving.add_argument("--bind", metavar="ADDR", help="the address to listen at [127.0.0.1]; 0.0.0.0 for all")
-    serving.add_argument("--once", action="store_true", help="end after one test")
+    serving.add_argument("--bind", metavar="ADDR", help="address to listen on [127.0.0.1]; 0.0.0.0 for all")
+    serving.add_argument("--once", action="store_true", help="exit after one test")
     serving.add_argument("--parallel-clients", action="store_true", help="serve several clients at once")
     common.add_options(parser)
     parser.add_argument(
         "--output-format",
         choices=("iperf3-json",),
-        help="print the last point as iperf3 -J does; of a server, each test",
+        help="print the last point (a server: each test) as iperf3 -J does",
     )
 
 
@@ -62,17 +79,19 @@ def _serve(args: argparse.Namespace) -> int:
 
         parameters["runtime"] = parse_duration(args.axis_runtime)
     two_nodes.check_listens(bind, port)
-    sys.stderr.write(f"serving iperf3 and hwdyno clients at {bind} port {port}; Ctrl-C ends it\n")
+    sys.stderr.write(f"serving iperf3 and hwdyno clients on {bind} port {port}; stop with Ctrl-C\n")
     sys.stderr.flush()
-    reading = common.this_machine().run("network_server", parameters)
+    with signals.keeping():
+        reading = common.this_machine().run("network_server", parameters)
     served = reading["details"]
     sys.stderr.write(
-        f"served {served['tests']} tests; {served['tests_failed']} failed; {served['clients_refused']} found it busy\n"
+        f"served {served['tests']} tests; {served['tests_failed']} failed; {served['clients_refused']} refused while "
+        "busy\n"
     )
     return INTERRUPTED if reading.get("interrupted") else OK
 
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 16):
-        raise UserError(f"--port {text}: a server listens at one port, 1 to 65535")
+        raise UserError(f"--port {text}: name one port from 1 to 65535")
     return int(text)

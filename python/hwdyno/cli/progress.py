@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from hwdyno import signals
 from hwdyno.axes import FIELD_AXES, shares_joined, splits
 from hwdyno.printable import Escaping, console_on, printable
 from hwdyno.runner import Step
@@ -57,9 +59,9 @@ def _known(measurement: Measurement, half: float) -> str:
         return f" ± {format_percent(half, precise=True)}"
     values, unit = measurement.repeat_values, measurement.throughput.unit
     if len(values) < 2:
-        return " (hardly known)"
+        return " (uncertain)"
     low, high = (format_value(value, unit) for value in (min(values), max(values)))
-    return f" (hardly known: {len(values)} repeats from {low} to {high})"
+    return f" (uncertain: {len(values)} repeats from {low} to {high})"
 
 
 class Lines:
@@ -106,6 +108,7 @@ class Bar:
         # No refresh thread: it would wake up in timed regions.
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.__enter__()
+        signals.register(signals.Stage.REMOVE, _show_cursor)
         # While it lives, it takes what is written to stdout and stderr, and would obey orders in it.
         sys.stdout, sys.stderr = Escaping(sys.stdout), Escaping(sys.stderr)
         return self
@@ -113,6 +116,7 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.__exit__(None, None, None)
+        signals.unregister(_show_cursor)
 
     def says(self, text: str) -> None:
         """One line above the bar."""
@@ -142,6 +146,11 @@ class Bar:
     def ended(self, experiment: str, measurement: Measurement, rate_word: str) -> None:
         """One line with the point's result above the bar."""
         self._console.print(result_line(experiment, measurement, rate_word, self._axes), soft_wrap=True)
+
+
+def _show_cursor() -> None:
+    """Show the cursor that the bar hides, past what the main thread may be writing (DECTCEM)."""
+    os.write(2, b"\x1b[?25h\n")
 
 
 def shown(quiet: bool = False) -> Bar | Lines:

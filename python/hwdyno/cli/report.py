@@ -6,8 +6,15 @@ import argparse
 import sys
 from pathlib import Path
 
+from hwdyno.cli.help import Help
+
 DEGRADED = 3
 LATEST = "-"
+
+HELP = Help(
+    usage="[RUN]",
+    examples=("hwdyno report", "hwdyno report last --html report.html", "hwdyno report last --markdown"),
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -17,20 +24,19 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         nargs="?",
         default=LATEST,
-        help="a run's id, the path of a run's file, or - for the latest",
+        help="a run's id, a file, or - for the latest",
     )
     from hwdyno.report.texts import all_texts
 
-    parser.add_argument("--html", metavar="FILE", type=Path, help="write the page: one file that needs nothing else")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write the page: one self-contained file")
     for kind in ("png", "svg", "pdf"):
         parser.add_argument(f"--{kind}", metavar="DIR", type=Path, help=f"write every chart as {kind.upper()} into DIR")
+    parser.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write")
     tables = parser.add_mutually_exclusive_group()
     for name, text in all_texts().items():
         option = f"--{name.replace('_', '-')}"
         tables.add_argument(option, action="store_const", const=text, dest="text", help=f"print {text.shows}")
-    parser.add_argument(
-        "--store", metavar="DIR", type=Path, help="where runs are kept (default: $HWDYNO_HOME, or your data directory)"
-    )
+    parser.add_argument("--store", metavar="DIR", type=Path, help="folder of the stored Runs (default $HWDYNO_HOME)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,16 +47,16 @@ def run(args: argparse.Namespace) -> int:
     document = loaded("last" if args.run == LATEST else args.run, args.store)
     made: list[Path] = []
     if args.html is not None:
-        from hwdyno.report.page import html
+        from hwdyno.report import page
 
-        args.html.write_text(html(document), encoding="utf-8")
+        page.write(document, args.html, overwrite=args.overwrite)
         made.append(args.html)
     for kind in ("png", "svg", "pdf"):
         directory = getattr(args, kind)
         if directory is not None:
             from hwdyno.report import images
 
-            made += images.write(document, directory, kind)
+            made += images.write(document, directory, kind, overwrite=args.overwrite)
     if args.text is not None:
         sys.stdout.write(args.text.of(document))
         for path in made:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno.axes import LARGEST_INTEGER
 from hwdyno.cli import common
+from hwdyno.cli.main import Parser
 from hwdyno.experiments import Experiment
 from hwdyno.units import format_size
 from hwdyno.words import Axis, Declaration, UserError
@@ -22,12 +23,17 @@ Kernels = str | tuple[str, ...]
 
 
 def add_axes(
-    parser: argparse.ArgumentParser, kernel: Kernels, leave_out: Collection[str] = (), resource: str = ""
+    parser: argparse.ArgumentParser,
+    kernel: Kernels,
+    leave_out: Collection[str] = (),
+    resource: str = "",
+    groups: Mapping[str, tuple[str, ...]] | None = None,
 ) -> None:
     """One option for each of the kernels' parameters; it takes one value or many, such as ``4k,16k`` or ``1..64``.
 
-    ``resource`` is whose sweep the axes are laid over; what that takes by itself is shown as the default. Of
-    several kernels with a parameter of the same name the first one's words are shown.
+    ``resource`` is the resource whose sweep the axes override; the values of that sweep are shown as defaults. Of
+    several kernels with a parameter of the same name the first one's words are shown. ``groups`` has the axes that the
+    help shows under a separate title.
     """
     names = _each(kernel)
     defaults = _defaults(resource, names[0]) if resource else {}
@@ -36,9 +42,13 @@ def add_axes(
     for name in names:
         for axis in known[name].axes if name in known else ():
             axes[axis.name] = _joined(axes.get(axis.name), axis)
-    group = parser.add_argument_group("axes", "each takes one value or many: 4k,16k,1M   1..1024   randread,randrw:70")
-    _declare(group, axes.values(), leave_out, defaults)
-    group.add_argument("--load", metavar="AXIS", help="the axis of the curves (default: that with most values)")
+    group = parser.add_argument_group("axes", "one value or many: 4k,16k,1M   1..1024   randread,randrw:70")
+    titled = {name: title for title, names in (groups or {}).items() for name in names}
+    _declare(parser, group, [axis for axis in axes.values() if axis.name not in titled], leave_out, defaults)
+    group.add_argument("--load", metavar="AXIS", help="axis of the curves (default: the one with most values)")
+    for title, members in (groups or {}).items():
+        mine = [axis for axis in axes.values() if axis.name in members]
+        _declare(parser, parser.add_argument_group(title), mine, leave_out, defaults)
 
 
 def add_more_axes(
@@ -48,10 +58,11 @@ def add_more_axes(
     known = common.this_machine().kernels()
     there = {axis for name in _each(declared_by) if name in known for axis in known[name].names}
     axes = known[kernel].axes if kernel in known else ()
-    _declare(parser.add_argument_group(title), axes, {*leave_out, *there}, {})
+    _declare(parser, parser.add_argument_group(title), axes, {*leave_out, *there}, {})
 
 
 def _declare(
+    parser: argparse.ArgumentParser,
     group: argparse._ArgumentGroup,
     axes: Iterable[Axis],
     leave_out: Collection[str],
@@ -63,6 +74,8 @@ def _declare(
         spellings = dict.fromkeys([f"--{axis.name.replace('_', '-')}", f"--{axis.name}"])
         says = _help(axis, defaults.get(axis.name, axis.default))
         group.add_argument(*spellings, dest=common.AXIS_PREFIX + axis.name, metavar="VALUES", help=says)
+        if axis.choices and isinstance(parser, Parser):
+            parser.words[common.AXIS_PREFIX + axis.name] = tuple(axis.choices)
 
 
 def _each(kernel: Kernels) -> tuple[str, ...]:
@@ -83,14 +96,23 @@ def _help(axis: Axis, default: Any) -> str:
         least, most = (_bound(bound, axis.unit) for bound in (axis.least, axis.most))
         takes = f"{least} or more" if axis.most >= LARGEST_INTEGER else f"{least} to {most}"
     words = [axis.means, f"({takes})" if takes else ""]
-    words.append(f"[{default}]" if default not in (None, "") else "")
+    words.append(f"[{_default(axis, default)}]" if default not in (None, "") else "")
     return " ".join(word for word in words if word).replace("%", "%%")
+
+
+def _default(axis: Axis, default: Any) -> str:
+    if isinstance(default, bool):
+        return str(int(default))
+    if axis.unit == "B" and isinstance(default, int) and default:
+        return format_size(default)
+    return f"{default:g}" if isinstance(default, float) else str(default)
 
 
 def _bound(bound: float, unit: str) -> str:
     if unit == "B" and bound:
         return format_size(bound)
-    return f"{bound:g} {unit}".strip() if unit != "B" else "0"
+    number = f"{bound:.0f}" if bound == int(bound) else f"{bound:g}"
+    return f"{number} {unit}".strip() if unit != "B" else "0"
 
 
 def _defaults(resource: str, kernel: str) -> dict[str, str]:
@@ -112,7 +134,8 @@ def _shown(value: Any) -> str:
 
 
 def plan_of(resource: str, kernel: Kernels, args: argparse.Namespace, host: Host) -> Plan:
-    """The plan of a resource's command: the named questions, the given sweep, or every question of the resource."""
+    """The plan of a resource's command: the named experiments, the given sweep, or the usual experiments of the
+    resource."""
     from hwdyno import experiments
     from hwdyno import plan as plans
     from hwdyno.units import parse_duration
@@ -160,12 +183,10 @@ def kernel_with(kernel: Kernels, given: Mapping[str, str], host: Host) -> str:
 
 
 def base_sweep(resource: str, kernel: str) -> Experiment:
-    """The experiment that a resource's axes are laid over: its first one, at a single point."""
+    """The experiment that a resource's axes override: its first one, at a single point."""
     from hwdyno.experiments import base_of
 
     like = base_of(resource, kernel)
     if like is None:
-        raise UserError(f"{resource} has no sweep of its own; name a question")
-    return replace(
-        like, name=f"{resource}.sweep", asks="What does the given sweep reach?", sweep=like.single_point, quick=None
-    )
+        raise UserError(f"{resource} cannot be swept by axes alone; name an experiment")
+    return replace(like, name=f"{resource}.sweep", asks="Custom sweep", sweep=like.single_point, quick=None)

@@ -5,14 +5,36 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from hwdyno import experiments
 from hwdyno.cli import common
+from hwdyno.cli.help import Help, Rows
+from hwdyno.cli.main import COMMANDS
 from hwdyno.words import UserError
+
+
+def _resources() -> Rows:
+    titles = {one.name: one.help for one in COMMANDS}
+    names = dict.fromkeys(one.words[-1] for one in experiments.all())
+    return tuple((name, titles.get(name, "storage for AI inference")) for name in names)
+
+
+HELP = Help(
+    usage="[PLAN.toml]",
+    title="resources, for --only (default: storage, memory and compute)",
+    rows=_resources,
+    options=("only", "path", "profile", "budget", "peers", "ceiling", "dry-run", "json", "out", "fail-under"),
+    examples=(
+        "hwdyno run",
+        "hwdyno run --only storage,memory --path . --peers",
+        "hwdyno run --only storage.iodepth --budget 1m --path .",
+    ),
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno run``."""
     parser.add_argument(
-        "plan", nargs="?", type=Path, metavar="PLAN.toml", help="a plan file; without one, the defaults"
+        "plan", nargs="?", type=Path, metavar="PLAN.toml", help="a plan file (default: the usual experiments)"
     )
     parser.add_argument("--only", metavar="NAMES", help="resources or experiments, e.g. storage or storage.iodepth")
     common.add_options(parser)
@@ -29,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     only = [name.strip() for name in args.only.split(",") if name.strip()] if args.only is not None else None
     if args.plan is not None:
         if only is not None:
-            raise UserError("--only chooses among the default experiments; a plan file names its own")
+            raise UserError("--only selects default experiments; a plan file already names its own")
         overrides = {
             "profile": args.profile,
             "path": None if args.path is None else str(args.path),

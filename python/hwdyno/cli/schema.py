@@ -6,6 +6,10 @@ import argparse
 import json
 import sys
 
+from hwdyno.cli.help import Help
+
+HELP = Help(examples=("hwdyno schema", "hwdyno schema > run.schema.json", "hwdyno schema | head"))
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """It has no options."""

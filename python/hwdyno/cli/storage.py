@@ -6,6 +6,7 @@ import argparse
 from dataclasses import replace
 
 from hwdyno.cli import common, storage_check, storage_job, storage_snia
+from hwdyno.cli.help import Help, Rows, experiments_of
 from hwdyno.cli.resource import add_axes, plan_of
 from hwdyno.scenarios import Scenario
 from hwdyno.words import UserError
@@ -14,25 +15,76 @@ KERNEL = "storage_blocks"
 KERNELS = (KERNEL, "storage_patterns", "storage_metadata")
 
 
+GROUPS = {
+    "rates and pauses": (
+        *("rate", "rate_bytes", "rate_process", "rate_iops_read", "rate_iops_write", "rate_read", "rate_write"),
+        *("rate_iops_min_read", "rate_iops_min_write", "rate_min_read", "rate_min_write", "rate_cycle"),
+        *("rate_ignore_thinktime", "thinktime", "thinktime_blocks", "thinktime_iotime", "thinktime_spin"),
+        *("flow", "flow_id", "flow_sleep"),
+    ),
+    "order of blocks": (
+        *("random_distribution", "pattern", "stride", "gap", "sequential_read", "sequential_write", "random_every"),
+        *("rw_sequencer", "positions_apart", "norandommap", "zonesize", "zonerange", "zoneskip", "write_iolog"),
+        *("read_iolog", "replay_skip", "replay_time_scale"),
+    ),
+    "block sizes": (*("bssplit", "bssplit_write", "blockalign", "blockalign_write", "bs_unaligned", "bs_is_seq_rand"),),
+    "data and durability": (
+        *("fsync", "fdatasync", "sync", "end_fsync", "verify", "verify_seed", "generation", "journal", "mem"),
+        *("buffer_compress_percentage", "buffer_compress_chunk", "dedupe_percentage", "buffer_pattern"),
+        *("drop_cache", "pre_read"),
+    ),
+    "end and steady state": (
+        *("io_size", "loops", "number_ios", "steadystate", "steadystate_duration", "steadystate_ramp_time"),
+        *("steadystate_interval", "latency_target", "latency_window", "latency_percentile", "latency_run"),
+    ),
+    "files and metadata": (
+        *("operation", "nrfiles", "filesize", "depth", "directories", "file_service_type", "openfiles"),
+    ),
+}
+"""The axes of ``--help-all`` by subject; all others stand first."""
+
+
+def _topics() -> Rows:
+    return (
+        *experiments_of("storage"),
+        ("job FILE.fio", "Run a fio job file"),
+        ("snia TEST", "SNIA test: iops, throughput, latency or demand"),
+        ("check JOURNAL", "Check acknowledged writes after a crash"),
+    )
+
+
+HELP = Help(
+    usage="[EXPERIMENT ...]",
+    title="experiments (default: the first five)",
+    rows=_topics,
+    options=("rw", "bs", "iodepth", "numjobs", "size", "rate", "path", "runtime", "profile", "peers"),
+    examples=(
+        "hwdyno storage --path .",
+        "hwdyno storage iodepth --path . --peers",
+        "hwdyno storage --rw randread,randwrite --bs 4k,128k --iodepth 1..64 --path .",
+    ),
+)
+
+
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno storage``."""
     parser.add_argument(
         "question",
         nargs="*",
-        metavar="QUESTION",
-        help="grid, iodepth, blocksize, mix, jobs, rate, patterns, threads, metadata, names, `job FILE.fio`, "
-        "`snia TEST` (iops, throughput, latency, demand), or `check JOURNAL`; without one, the axes "
-        "that are given, or all questions",
+        metavar="EXPERIMENT",
+        help="experiments (default: the axes that are given, or the usual experiments)",
     )
-    add_axes(
-        parser, KERNELS, leave_out={"path", "cpus", "seed", "files", "purge", "destroy", "serial"}, resource="storage"
-    )
-    raw_device = parser.add_argument_group("raw devices", "--path DEVICE is only read, unless its data is given away")
+    hidden = {"path", "cpus", "seed", "files", "purge", "destroy", "serial", "overwrite"}
+    add_axes(parser, KERNELS, leave_out=hidden, resource="storage", groups=GROUPS)
+    raw_device = parser.add_argument_group("raw devices", "--path DEVICE is only read, unless --destroy names it")
     raw_device.add_argument(
-        "--destroy", metavar="DEVICE", default="", help="write over this device, the same as --path: all on it is lost"
+        "--destroy",
+        metavar="DEVICE",
+        default="",
+        help="overwrite this device, the same as --path: all its data is lost",
     )
     raw_device.add_argument(
-        "--serial", metavar="TEXT", default="", help="its serial number, typed from its label (without one: its bytes)"
+        "--serial", metavar="TEXT", default="", help="its serial number from the label (without one: its size in bytes)"
     )
     storage_job.add_options(parser)
     storage_check.add_options(parser)
@@ -43,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     """Build the plan and perform it."""
     if args.question[:1] == ["job"]:
         if args.destroy:
-            raise UserError("a job file never writes to a raw device; measure it by --rw, --bs … with --destroy")
+            raise UserError("a job file never writes to a raw device; use --rw, --bs … with --destroy")
         return storage_job.run(args.question[1:], args)
     if args.question[:1] == ["check"]:
         return storage_check.run(args.question[1:], args)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from hwdyno import signals
 from hwdyno.cli import common
 from hwdyno.cli.main import DEGRADED, INTERRUPTED, OK
 from hwdyno.words import UserError
@@ -20,18 +21,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--after-power-cut",
         action="store_true",
-        help="of `check JOURNAL [FILE]`: ask only for what a sync had covered, not for all that was acknowledged",
+        help="with `check JOURNAL [FILE]`: check only what a sync had covered, not all acknowledged writes",
     )
 
 
 def run(words: list[str], args: argparse.Namespace) -> int:
     """Check the file of a journal; nothing is written."""
     if not 1 <= len(words) <= 2:
-        raise UserError("storage check takes the journal, and the file where it is no longer where it was")
+        raise UserError("storage check takes the journal, and the file if it has moved")
     parameters = {"journal": words[0], "path": words[1] if words[1:] else ""}
     parameters["after"] = "power_cut" if args.after_power_cut else "kill"
     try:
-        reading = common.this_machine().run(KERNEL, parameters)
+        with signals.keeping():
+            reading = common.this_machine().run(KERNEL, parameters)
     except OSError as error:
         raise UserError(str(error.strerror or error)) from None
     if args.json:
@@ -51,20 +53,21 @@ def summary_of(reading: Mapping[str, Any]) -> str:
     state = "ended" if details["journal_ended"] else "was cut short"
     past = "read past the page cache" if details["direct_used"] else "read through the page cache"
     lines = [
-        f"{details['path']}: {details['verify_checked_blocks']} blocks that a run wrote, which {state}; {past}",
+        f"{details['path']}: {details['verify_checked_blocks']} blocks written by a run that {state}; {past}",
         f"acknowledged: {count('acknowledged')} blocks, {count('covered_by_sync')} of them covered by a sync",
-        f"in flight at the end: {count('in_flight')} blocks, of which {count('in_flight_new')} are new and "
-        f"{count('in_flight_torn')} torn, as they may be",
+        f"in flight at the end: {count('in_flight')} blocks; {count('in_flight_new')} are new and "
+        f"{count('in_flight_torn')} torn, which is allowed",
         *(note["says"] for note in reading["notes"]),
     ]
     lost = [f"LOST: {fault['count']} x {fault['says']}" for fault in reading["faults"]]
     after_sync = count("lost_after_sync")
     if after_sync:
         lost.append(
-            f"{after_sync} of them although a sync had covered them: the device or its cache breaks its promise"
+            f"{after_sync} of them were lost although a sync had covered them: the device or its cache does not "
+            "honour a sync"
         )
     elif lost:
-        lost.append("none of them had been covered by a sync")
+        lost.append("no sync had covered any of them")
     if reading["interrupted"]:
         lost.append("interrupted: not every block was read")
-    return "\n".join([*lines, *(lost or ["nothing that was promised is lost"])]) + "\n"
+    return "\n".join([*lines, *(lost or ["no acknowledged write is lost"])]) + "\n"

@@ -21,16 +21,16 @@ FORMATS = ("report", "json", "fio-json", "fio-json+")
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options that only ``job`` has."""
     common.add_scenario(parser, fio_job.KIND)
-    group = parser.add_argument_group("what a job file gives", "hwdyno storage job FILE.fio runs a job file of fio's")
-    group.add_argument("--keys", action="store_true", help="list the keys of job files and what each comes to here")
+    group = parser.add_argument_group("job files", "hwdyno storage job FILE.fio runs a fio job file")
+    group.add_argument("--keys", action="store_true", help="list the keys of job files and how each is handled")
     group.add_argument(
         "--fio-dir",
         type=Path,
         metavar="DIR",
-        help="also write fio's document and logs of each point into DIR, as fio-plot reads them (--log 1 for logs)",
+        help="also write fio's JSON and logs (with --log 1) of each point to DIR, for fio-plot",
     )
     group.add_argument(
-        "--output-format", choices=FORMATS, default="report", help="what goes to stdout (fio-json: fio's own document)"
+        "--output-format", choices=FORMATS, default="report", help="format of stdout (fio-json: like fio's own)"
     )
 
 
@@ -54,12 +54,13 @@ def list_keys() -> int:
     from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
 
     runs = {
-        name: f"{key.does}; unlike fio: {key.unlike}" if key.unlike else key.does for name, key in SUPPORTED.items()
+        name: f"{key.does}; differs from fio: {key.unlike}" if key.unlike else key.does
+        for name, key in SUPPORTED.items()
     }
     for title, table in (
         ("runs", runs),
-        ("is left out with a note: it changes no result", HARMLESS),
-        ("stops: it would change the result", WHY),
+        ("ignored with a note: no effect on the result", HARMLESS),
+        ("refused: it would change the result", WHY),
     ):
         sys.stdout.write(f"{title}\n")
         for key in sorted(table):
@@ -72,7 +73,7 @@ def show(run: Run, args: argparse.Namespace) -> None:
     if args.fio_dir is not None:
         from hwdyno.formats.fio_write import write_directory
 
-        write_directory(run, args.fio_dir)
+        write_directory(run, args.fio_dir, overwrite=args.overwrite)
     if args.output_format in {"report", "json"}:
         args.json = args.json or args.output_format == "json"
         common.show(run, args)
@@ -98,4 +99,4 @@ def _where(work: Work) -> str:
         return "nothing"
     if work.several:
         return f"{len(work.files) or work.count * int(work.parameters.get('numjobs') or 1)} files"
-    return str(work.files[0]) if work.files else f"a file of its own in {work.directory}"
+    return str(work.files[0]) if work.files else f"a new file in {work.directory}"

@@ -5,16 +5,34 @@ from __future__ import annotations
 import argparse
 import sys
 
-from hwdyno import scenarios
+from hwdyno import scenarios, studies
 from hwdyno.cli import common
+from hwdyno.cli.help import Help, Rows
 from hwdyno.cli.main import OK
 
 COMMAND = "study"
 
 
+def _studies() -> Rows:
+    return tuple((one.name, one.title) for one in studies.all())
+
+
+HELP = Help(
+    usage="[STUDY]",
+    title="studies (default: list them)",
+    rows=_studies,
+    options=("path", "only", "server", "profile", "peers", "budget", "dry-run", "json", "out", "quiet"),
+    examples=(
+        "hwdyno study",
+        "hwdyno study sata-ssd-queue --path .",
+        "hwdyno study cloud-vm-suite --only memory --peers",
+    ),
+)
+
+
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno study``."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="which study; without one, they are listed")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="name of the study (default: list them)")
     for kind in scenarios.of_command(COMMAND):
         common.add_scenario(parser, kind)
     common.add_options(parser, many_paths=True)
@@ -22,7 +40,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List the studies, print the manifests of one, or perform it."""
-    from hwdyno import studies
     from hwdyno.scenarios import storage_classes, study
 
     if args.name is None:

@@ -5,12 +5,40 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from hwdyno import scenarios
+from hwdyno import door, scenarios
 from hwdyno.cli import common
+from hwdyno.cli.help import Help
 from hwdyno.cli.resource import add_axes, add_more_axes
 from hwdyno.words import Run
 
 COMMAND = "training"
+
+HELP = Help(
+    title="tests",
+    rows=lambda: (
+        ("--workload NAMES", "Accelerators that this storage can feed (default: unet3d)"),
+        ("--checkpoint MODEL", "Checkpoint save and load"),
+        ("--kv-cache MODEL", "KV cache by number of users"),
+        ("--vector-search INDEX", "Vector search: queries/s, latency and recall"),
+    ),
+    options=(
+        "accelerator",
+        "accelerators",
+        "samples",
+        "users",
+        "vectors",
+        "threads",
+        "path",
+        "keep",
+        "profile",
+        "peers",
+    ),
+    examples=(
+        "hwdyno training --workload cosmoflow --accelerator a100 --accelerators 1,2 --path .",
+        "hwdyno training --kv-cache llama3.1-8b --users 1..16 --path .",
+        "hwdyno training --vector-search diskann --threads 1,2 --path .",
+    ),
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -18,8 +46,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     kinds = scenarios.of_command(COMMAND)
     for kind in kinds:
         common.add_scenario(parser, kind)
-    output = parser.add_argument_group("DLIO's own report")
-    output.add_argument("--summary", type=Path, metavar="DIR", help="write DLIO's summary.json of each point here")
+    output = parser.add_argument_group("DLIO report")
+    output.add_argument("--summary", type=Path, metavar="DIR", help="write DLIO's summary.json of each point to DIR")
     first, *others = (kind for kind in kinds if kind.kernel)
     add_axes(parser, first.kernel, leave_out=first.hidden)
     declared = [first.kernel]
@@ -49,6 +77,6 @@ def write_summaries(run: Run, args: argparse.Namespace) -> None:
             if not point.details.get("au_dlio_by_epoch") or result.fixed.get("compute") == 0:
                 continue
             name = f"{result.name.removeprefix('training.')}-{point.parameters.get('accelerators')}"
-            folder: Path = args.summary / name
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "summary.json").write_text(json.dumps(dlio.write(run, result, point), indent=4) + "\n")
+            folder = door.output_folder(args.summary / name)
+            text = json.dumps(dlio.write(run, result, point), indent=4) + "\n"
+            door.write_output(folder / "summary.json", text.encode(), overwrite=args.overwrite)

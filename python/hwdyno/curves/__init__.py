@@ -10,17 +10,21 @@ from itertools import pairwise
 from typing import Literal
 
 from hwdyno.axes import series_of
-from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Knee, Scalability, fit_knee, fit_scalability
+from hwdyno.curves.knee import Knee, fit_knee
+from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Scalability, fit_scalability
 from hwdyno.curves.open_loop import fit_open_loop
+from hwdyno.statistics import t_quantile
 from hwdyno.units import format_load, format_ratio
 from hwdyno.words import Axis, Curve, ExperimentResult, Measurement, OperatingPoint, Parameters, Scalar, Value
 
-__all__ = ["BEST_SHARE", "REACHED_SHARE", "curves_of", "suggest_load"]
+__all__ = ["BEST_SHARE", "CAPACITY", "LOSS", "ODD_LOAD", "ODD_RATIO", "REACHED_SHARE", "curves_of", "suggest_load"]
 
 REACHED_SHARE = 0.95
 """Below this share of its rate a point's latency is that of a backlog, which grows with the run."""
 LEAST_POINTS = 3
 BEST_SHARE = 0.90
+MUCH_WORSE_TAIL = 2.0
+"""A load is not the best one if another that is good enough has p99 so many times shorter."""
 RISING_GAIN = 0.05
 """A curve is still rising when the last doubling of the load gains more than this."""
 SATURATED_SHARE = 0.95
@@ -33,6 +37,11 @@ FITTED = {"concurrency", "size", "delay"}
 SMALLEST_DELAY = {"s": 1e-9}
 """By unit: the value used for a delay of 0; 1 for any other unit, such as cycles."""
 BITS = 8
+LOSS, ODD_LOAD, ODD_RATIO = "loss", "odd_load", "odd_ratio"
+"""Among a curve's parameters: what its last load loses against the peak; a load off the curve of the others, and what
+was measured there over what that curve has."""
+CAPACITY = "capacity"
+"""Among an open loop's parameters: the rate at which the wait is infinite, with its interval."""
 State = Literal["knee", "still rising", "saturated at the first point", "flat", "unknown"]
 
 
@@ -87,11 +96,11 @@ def _amount(point: Measurement, result: ExperimentResult) -> float:
     return _value(point, result).value
 
 
-def _error(value: Value) -> float | None:
-    """The standard error as a share, from the 95% interval."""
+def _error(value: Value, repeats: int) -> float | None:
+    """The standard error as a share, from the 95% interval of so many repeats."""
     if value.low is None or value.high is None or value.value <= 0:
         return None
-    return (value.high - value.low) / 2 / 1.96 / value.value
+    return (value.high - value.low) / 2 / t_quantile(repeats - 1 if repeats > 1 else 30) / value.value
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,8 @@ class _Series:
     values: tuple[Value, ...]
     latencies: tuple[float | None, ...]
     """Mean latency, ns."""
+    tails: tuple[float | None, ...]
+    """p99, ns."""
     axis: Axis
     operation: float
     """Throughput over operations a second: bytes an operation, for bytes/s; 1 where that is unknown."""
@@ -158,12 +169,13 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     rates = [points[at].rate for at in fitted]
     amounts = [points[at].throughput.value for at in fitted]
     ratios = [a / rate.value for a, rate in zip(amounts, rates, strict=True) if rate and rate.value > 0]
-    lat = (points[at].latency_ns for at in fitted)
+    lat = [points[at].latency_ns for at in fitted]
     series = _Series(
         indices=tuple(indices),
         loads=tuple(_load(points[at], axis) for at in fitted),
         values=tuple(_value(points[at], result) for at in fitted),
         latencies=tuple(None if one is None else one.mean for one in lat),
+        tails=tuple(None if one is None else one.p99 for one in lat),
         axis=axis,
         operation=sorted(ratios)[len(ratios) // 2] if ratios and result.metric == "throughput" else 1.0,
     )
@@ -191,18 +203,24 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     lawless = axis.role == "size" and plain.unit == "operations/s"
     if len(set(series.loads)) < LEAST_POINTS or axis.role not in FITTED or lawless:
         return plain
-    errors = [error for error in map(_error, series.values) if error is not None]
+    found = (_error(value, points[at].repeats) for value, at in zip(series.values, fitted, strict=True))
+    errors = [error for error in found if error is not None]
     if len(errors) < len(series.values):
         errors = []
-    knee = fit_knee(series.loads, series.amounts, errors)
+    requests = axis.role == "concurrency" and series.loads[0] >= 1
+    knee = fit_knee(series.loads, series.amounts, errors, requests=requests)
     usl = None
     if axis.workers and len(set(series.loads)) >= USL_LEAST_POINTS:
         usl = fit_scalability(series.loads, series.amounts, errors)
-    return _read_off(plain, series, knee, usl)
+    best = max(amount for at, amount in enumerate(series.amounts) if knee.odd is None or at != knee.odd.at)
+    return _read_off(plain, series, knee.with_best(best), usl)
 
 
 def _open_loop(plain: Curve, series: _Series) -> Curve:
-    """Latency by reached rate, compared with M/M/m; the ceiling is the rate at which the wait is infinite."""
+    """Latency by reached rate, compared with G/G/m; the ceiling is the rate at which the wait is infinite.
+
+    There is none where the points leave it open.
+    """
     reached = [
         (series.offered(load), latency)
         for load, amount, latency in zip(series.loads, series.amounts, series.latencies, strict=True)
@@ -211,11 +229,19 @@ def _open_loop(plain: Curve, series: _Series) -> Curve:
     model = fit_open_loop([load for load, _ in reached], [latency for _, latency in reached])
     if model is None:
         return plain
+    scale = series.operation
+    low, high = (edge and edge * scale for edge in (model.low_s, model.high_s))
+    capacity = Value(model.capacity_s * scale, plain.unit, low, high)
     return replace(
         plain,
-        model="m-m-m",
-        parameters={"S": Value(model.service_ns, "ns"), "m": Value(float(model.servers), "servers")},
-        ceiling=Value(model.capacity_s * series.operation, plain.unit),
+        model="g-g-m",
+        parameters={
+            "S": Value(model.service_ns, "ns"),
+            "m": Value(float(model.servers), "servers"),
+            "v": Value(model.variability, "1"),
+            CAPACITY: capacity,
+        },
+        ceiling=None if model.left_open else capacity,
     )
 
 
@@ -226,7 +252,7 @@ def _read_off(plain: Curve, series: _Series, knee: Knee, usl: Scalability | None
     top = knee.ceiling
     if usl is not None and usl.b is not None and usl.peak_load is not None and usl.peak_load < most:
         # It turns down: the ceiling is the peak, and it was passed.
-        reached = usl.ceiling or top.value
+        reached = max(usl.ceiling or 0.0, top.value)
         share = reached / top.value
         top = Interval(reached, top.low and top.low * share, top.high and top.high * share)
         state = "knee" if state == "still rising" else state
@@ -234,15 +260,21 @@ def _read_off(plain: Curve, series: _Series, knee: Knee, usl: Scalability | None
     if state == "still rising" and not _tight(top):
         ceiling = None
     sure = state == "knee" or (state == "still rising" and ceiling is not None)
-    load_90, load_95 = (knee.load_for(0.90), knee.load_for(0.95)) if sure else (None, None)
-    at_knee = knee.crossing.value
+    best, reach_90, reach_95 = _best(series, knee, state, top.value)
+    load_90, load_95 = (
+        (min(knee.load_for(share), measured) for share, measured in ((0.90, reach_90), (0.95, reach_95)))
+        if sure
+        else (None, None)
+    )
+    # A hard knee has 90% before the two lines cross: its table has one order.
+    at_knee = min(knee.crossing.value, load_90 or math.inf)
     return replace(
         plain,
         model="usl" if usl is not None else "block-size" if series.axis.role == "size" else "queue-knee",
         parameters=_parameters(plain, series, knee, usl),
         knee=series.point(at_knee, knee.at(at_knee)) if state == "knee" and least <= at_knee <= most else None,
         ceiling=ceiling,
-        best=_best(series, knee, state, top.value),
+        best=best,
         load_90=load_90 and series.as_given(load_90),
         load_95=load_95 and series.as_given(load_95),
         state=state,
@@ -260,12 +292,12 @@ def _state(series: _Series, knee: Knee) -> State:
     least, most = series.loads[0], series.loads[-1]
     if knee.at(most) / knee.at(most / 2) - 1 > RISING_GAIN and not _levelled(series):
         return "still rising"
-    if knee.at(least) >= SATURATED_SHARE * knee.ceiling.value or min(series.amounts) >= SATURATED_SHARE * max(
-        series.amounts
-    ):
+    level = min(series.amounts) >= SATURATED_SHARE * max(series.amounts)
+    # A rise within its own error is none.
+    if level or knee.gain.value <= 1 / SATURATED_SHARE or (knee.gain.low or knee.gain.value) <= 1:
         known = [latency for latency in series.latencies if latency]
-        level = len(known) == len(series.loads) and max(known) / min(known) < FLAT_LATENCY
-        return "flat" if level and most / least >= 2 * FLAT_LATENCY else "saturated at the first point"
+        same = len(known) == len(series.loads) and max(known) / min(known) < FLAT_LATENCY
+        return "flat" if same and most / least >= 2 * FLAT_LATENCY else "saturated at the first point"
     return "knee"
 
 
@@ -277,16 +309,24 @@ def _levelled(series: _Series) -> bool:
     return bool(before) and series.amounts[-1] <= (1 + RISING_GAIN) * before[-1]
 
 
-def _best(series: _Series, knee: Knee, state: State, top: float) -> OperatingPoint:
-    """The least load that reaches 90% of the ceiling found: a measured one if there is any."""
-    found = max(series.amounts) if state == "still rising" else top
-    reaching = [at for at, amount in enumerate(series.amounts) if amount >= BEST_SHARE * found]
-    if reaching:
-        place = series.point(series.loads[reaching[0]])
-    else:
-        load = knee.load_for(BEST_SHARE)
-        place = series.point(load, knee.at(load))
-    words = [f"{place.throughput / found:.0%} of the {'most measured' if state == 'still rising' else 'ceiling'}"]
+def _best(series: _Series, knee: Knee, state: State, top: float) -> tuple[OperatingPoint, float, float]:
+    """The best operating point, and the least measured loads that reach 90% and 95% of the ceiling (infinite: none).
+
+    It is the least measured load with at least 90% of the ceiling found, or of the most measured where no point has
+    that, unless a greater one of these has half its p99. Of a curve that falls again, none past its peak is it.
+    """
+    odd = -1 if knee.odd is None else knee.odd.at
+    most = max(amount for at, amount in enumerate(series.amounts) if at != odd)
+    found = most if state == "still rising" or most < BEST_SHARE * top else top
+
+    def reaching(share: float, of: float) -> list[int]:
+        return [at for at, amount in enumerate(series.amounts) if at != odd and amount >= share * of]
+
+    places = reaching(BEST_SHARE, found)
+    least_tail = min((tail for at in places if (tail := series.tails[at])), default=math.inf)
+    at = next((at for at in places if (series.tails[at] or 0.0) < MUCH_WORSE_TAIL * least_tail), places[0])
+    place = series.point(series.loads[at])
+    words = [f"{place.throughput / found:.0%} of the {'ceiling' if found == top else 'most measured'}"]
     first, last = series.as_given(series.loads[0]), series.as_given(series.loads[-1])
     if first != place.load:
         words.append(f"{format_ratio(place.throughput / series.amounts[0], 3)} times {format_load(first)}'s throughput")
@@ -294,7 +334,23 @@ def _best(series: _Series, knee: Knee, state: State, top: float) -> OperatingPoi
             words[-1] += f" at {format_ratio(place.latency_ns / series.latencies[0], 3)} times its latency"
     if place.load != last and place.latency_ns and series.latencies[-1]:
         words.append(f"{place.latency_ns / series.latencies[-1]:.0%} of the latency at {format_load(last)}")
-    return OperatingPoint(place.load, place.throughput, place.latency_ns, place.measured, "; ".join(words))
+    words += _trade(series, at, odd)
+    best = OperatingPoint(place.load, place.throughput, place.latency_ns, place.measured, "; ".join(words))
+    reached_90, reached_95 = (
+        next((series.loads[one] for one in reaching(share, top)), math.inf) for share in (0.90, 0.95)
+    )
+    return best, reached_90, reached_95
+
+
+def _trade(series: _Series, at: int, odd: int) -> list[str]:
+    """What the measured load below the best one gives away in throughput, and gains in p99."""
+    below = next((one for one in range(at - 1, -1, -1) if one != odd and series.loads[one] < series.loads[at]), None)
+    tail = series.tails[at]
+    if below is None or not tail or not series.tails[below]:
+        return []
+    share, gain = series.amounts[below] / series.amounts[at], (series.tails[below] or 0.0) / tail
+    load = format_load(series.as_given(series.loads[below]))
+    return [f"{load} has {share:.0%} of its throughput at {gain:.0%} of its p99"]
 
 
 def _parameters(plain: Curve, series: _Series, knee: Knee, usl: Scalability | None) -> dict[str, Value]:
@@ -302,7 +358,13 @@ def _parameters(plain: Curve, series: _Series, knee: Knee, usl: Scalability | No
     scale = series.operation
     one = knee.one * scale
     wide = knee.crossing
-    found = {"Xm": _as_value(knee.ceiling, plain.unit), "p": _as_value(knee.p, "1")}
+    found = {"Xm": replace(_as_value(knee.ceiling, plain.unit), value=knee.top), "p": _as_value(knee.p, "1")}
+    if knee.fall > 0:
+        found |= {"d": Value(knee.fall, "1"), "Nd": Value(knee.bend, "1"), "w": Value(knee.width, "1")}
+        found[LOSS] = Value(knee.loss, "share")
+    if knee.odd is not None:
+        found[ODD_LOAD] = Value(series.as_given(series.loads[knee.odd.at]), "1")
+        found[ODD_RATIO] = Value(knee.odd.ratio, "ratio")
     if series.axis.role == "size":
         # X = bs / (t0 + bs / B): half of B is reached at n1/2 = t0 B where p is 1.
         half = knee.load_for(0.5) / wide.value

@@ -1,6 +1,6 @@
-"""The models of a curve, fitted in log space: the knee of a queue, block sizes, and the scalability of threads.
+"""The scalability of threads, fitted in log space, and what the fits share.
 
-Each fit is robust (soft L1 loss, scale 2%) and gives its intervals from the covariance at the
+The fit is robust (soft L1 loss, scale 2%) and gives its intervals from the covariance at the
 optimum. scipy is imported where it is used.
 """
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 NOISE = 0.02
 """Scale of the soft L1 loss: residuals well above 2% count as outliers."""
-LEAST_P, MOST_P = 1.0, 40.0
-"""p = 1 is the balanced job bound (Zahorjan et al., CACM 1982): no closed queueing network is softer."""
 USL_LEAST_POINTS = 6
 
 
@@ -33,37 +31,6 @@ class Interval:
     value: float
     low: float | None = None
     high: float | None = None
-
-
-@dataclass(frozen=True)
-class Knee:
-    """X(N) = [(N/R1)^-p + Xm^-p]^(-1/p): it rises as N/R1 and tends to Xm; they cross at N* = Xm R1.
-
-    p near 1 is a soft knee (independent servers, requests spread at random), p well above 1 a hard
-    one (one shared queue). With N a block size and p = 1 it is X = bs / (t0 + bs / B).
-    """
-
-    ceiling: Interval
-    """Xm."""
-    crossing: Interval
-    """N*."""
-    p: Interval
-
-    @property
-    def one(self) -> float:
-        """R1, in loads per unit of throughput."""
-        return self.crossing.value / self.ceiling.value
-
-    def at(self, load: float) -> float:
-        """Throughput at a load."""
-        p = self.p.value
-        below: float = (1 + (self.crossing.value / load) ** p) ** (-1 / p)
-        return self.ceiling.value * below
-
-    def load_for(self, share: float) -> float:
-        """The load that reaches a share (below 1) of the ceiling."""
-        p = self.p.value
-        return float(self.crossing.value * math.expm1(-p * math.log(share)) ** (-1 / p))
 
 
 @dataclass(frozen=True)
@@ -108,42 +75,6 @@ class Scalability:
         return high
 
 
-def fit_knee(loads: Sequence[float], throughputs: Sequence[float], errors: Sequence[float] = ()) -> Knee:
-    """Fits the knee to at least three points; ``errors`` are the points' own standard errors (shares), if known."""
-    import numpy as np
-    from scipy.special import expit
-
-    n, x = np.log(np.asarray(loads, float)), np.log(np.asarray(throughputs, float))
-    # A light pull of p towards 2 (one unit of noise a factor of e) decides only what the data leave open.
-    pull = NOISE / 2
-
-    def model(theta: Array) -> tuple[Array, Array]:
-        top, crossing, log_p = theta
-        p = math.exp(log_p)
-        away = crossing - n
-        soft = np.logaddexp(0.0, p * away) / p
-        slope = expit(p * away)
-        return top - soft, np.column_stack((np.ones_like(n), -slope, soft - away * slope))
-
-    def residuals(theta: Array) -> Array:
-        return np.append(model(theta)[0] - x, pull * (theta[2] - math.log(2)))
-
-    def jacobian(theta: Array) -> Array:
-        return np.vstack((model(theta)[1], [0.0, 0.0, pull]))
-
-    top = float(x.max())
-    crossing = float(np.clip(top - (x - n).max(), n.min() - 2, n.max() + 2))
-    lower = [top - 0.5, n.min() - 3, math.log(LEAST_P) - 1e-6]
-    upper = [top + 4, n.max() + 4.5, math.log(MOST_P)]
-    starts = [np.array([top + 0.02, crossing, math.log(p)]) for p in (1.3, 6.0)]
-    theta = _best(residuals, jacobian, starts, (lower, upper))
-    fitted, slopes = model(theta)
-    half = _half_widths(fitted - x, slopes, errors, known=(0.0, 0.0, (pull / NOISE) ** 2))
-    return Knee(
-        ceiling=_interval(theta[0], half[0]), crossing=_interval(theta[1], half[1]), p=_interval(theta[2], half[2])
-    )
-
-
 def fit_scalability(
     loads: Sequence[float], throughputs: Sequence[float], errors: Sequence[float] = ()
 ) -> Scalability | None:
@@ -175,7 +106,7 @@ def fit_scalability(
     else:
         b = Interval(float(theta[2]), float(theta[2]) - half[2], float(theta[2]) + half[2])
     a_low, a_high = (None, None) if half[1] is None else (max(0.0, theta[1] - half[1]), theta[1] + half[1])
-    return Scalability(c=_interval(theta[0], half[0]), a=Interval(float(theta[1]), a_low, a_high), b=b)
+    return Scalability(c=interval_of_log(theta[0], half[0]), a=Interval(float(theta[1]), a_low, a_high), b=b)
 
 
 def _best(
@@ -200,13 +131,10 @@ def _best(
     return solution
 
 
-def _half_widths(
-    residuals: Array, slopes: Array, errors: Sequence[float], *, known: Sequence[float] = ()
-) -> list[float | None]:
+def _half_widths(residuals: Array, slopes: Array, errors: Sequence[float]) -> list[float | None]:
     """Half of each parameter's 95% interval: from the scatter about the fit or the points' own errors, the greater.
 
-    ``known`` is what is known of each parameter beforehand, as 1 / variance. None throughout where
-    there are no more points than parameters and no errors of the points.
+    None throughout where there are no more points than parameters and no errors of the points.
     """
     import numpy as np
 
@@ -221,14 +149,12 @@ def _half_widths(
     if noise == 0:
         return [None] * slopes.shape[1]
     precision = slopes.T @ slopes / noise**2
-    if known:
-        precision = precision + np.diag(known)
     spread = np.sqrt(np.maximum(np.diag(np.linalg.pinv(precision)), 0))
     t = t_quantile(spare if scatter > point_error else 30)
     return [float(t * s) for s in spread]
 
 
-def _interval(log_value: float, half: float | None) -> Interval:
+def interval_of_log(log_value: float, half: float | None) -> Interval:
     """Back from log space."""
     value = math.exp(log_value)
     if half is None:

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from hwdyno import resources
+from hwdyno.spelling import hint
 from hwdyno.sweep import Sweep, powers
 from hwdyno.topology import FromSite
 from hwdyno.words import CeilingClass, Declaration, Parameters, UserError
@@ -17,10 +18,10 @@ from hwdyno.words import CeilingClass, Declaration, Parameters, UserError
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Experiment:
-    """A question, as data: a kernel, a sweep, the axis of load, the metric, the ceilings that apply."""
+    """One measurement, as data: its title, a kernel, a sweep, the axis of load, the metric, the ceilings that apply."""
 
     name: str
-    """``resource.question``, such as ``storage.iodepth``."""
+    """``resource.name``, such as ``storage.iodepth``."""
     asks: str
     kernel: str
     """The engine's name of the measuring loop."""
@@ -118,9 +119,11 @@ def find(name: str) -> tuple[Experiment, ...]:
     """The experiment with this name, or all experiments of the resource or group; raises ``UserError``."""
     found = tuple(one for one in all() if name in one.words)
     if not found:
-        resources = dict.fromkeys(one.words[-1] for one in all())
-        known = ", ".join([*resources, *(one.name for one in all())])
-        raise UserError(f"no experiment or resource is called '{name}'; there are: {known}")
+        resource, _, rest = name.partition(".")
+        of_resource = [one.name for one in all() if one.resource == resource] if rest else []
+        groups = dict.fromkeys(one.words[-1] for one in all())
+        known = of_resource or [*groups, *(one.name for one in all())]
+        raise UserError(f"no experiment or resource is called '{name}'; {hint(name, known)}")
     return found
 
 

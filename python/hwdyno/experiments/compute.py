@@ -1,4 +1,4 @@
-"""Questions about arithmetic: peaks by precision and instruction set, scaling over threads, and LINPACK."""
+"""Compute experiments: peaks by precision and instruction set, scaling over threads, and LINPACK."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ISAS = ("scalar", "sse", "avx2", "avx512", "neon", "sve")
 
 GRID = Experiment(
     name="compute.grid",
-    asks="How many operations a second do these processors do, by precision and instruction set?",
+    asks="Peak arithmetic by precision and instruction set",
     kernel=_KERNEL,
     load="threads",
     sweep=Sweep(operation="fma", precision=("double", "single", "half"), isa="auto", threads=_ONE_AND_ALL)
@@ -42,7 +42,7 @@ GRID = Experiment(
 
 THREADS = Experiment(
     name="compute.threads",
-    asks="Does each further thread bring as much as the first?",
+    asks="Peak arithmetic by threads",
     kernel=_KERNEL,
     load="threads",
     sweep=Sweep(operation="fma", precision=("double", "single"), isa="auto", threads=doublings(8))
@@ -55,7 +55,7 @@ THREADS = Experiment(
 
 CLOCK = Experiment(
     name="compute.clock",
-    asks="At what clock do the processors really run?",
+    asks="CPU clock under load",
     kernel="compute_clock",
     load="threads",
     sweep=Sweep(threads=_ONE_AND_ALL),
@@ -65,7 +65,7 @@ CLOCK = Experiment(
 
 LINPACK = Experiment(
     name="compute.linpack",
-    asks="How much of that does real linear algebra reach: LINPACK's system of n equations, and a matrix product?",
+    asks="LINPACK and matrix multiplication (GEMM)",
     kernel="linpack",
     load="n",
     sweep=Sweep(operation=("lu", "gemm"), n=(500, 1000, 2000, 3000, 4000, 5000, 8000, 10000), threads=ALL),

@@ -1,4 +1,4 @@
-"""Questions about memory: bandwidth by operation, mix, block and threads; latency idle, loaded and between cores."""
+"""Memory experiments: bandwidth by operation, mix, block and threads; latency idle, loaded and between cores."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def _nonsense(_: Declaration, point: Parameters) -> str | None:
     """The error of parameters that contradict each other; none for a valid point."""
     mix, operation = point.get("mix"), point.get("operation")
     if isinstance(mix, str) and mix != "1:0" and operation not in {None, "mix"}:
-        return f"mix {mix} speaks of the operation mix alone, and this is {operation}; take --operation mix"
+        return f"mix {mix} applies to the operation mix only, and this is {operation}; use --operation mix"
     return None
 
 
 GRID = Experiment(
     name="memory.grid",
-    asks="How many bytes a second does this memory move, by operation?",
+    asks="Memory bandwidth by operation",
     kernel=_BANDWIDTH,
     load="threads",
     sweep=Sweep(
@@ -43,7 +43,7 @@ GRID = Experiment(
 
 THREADS = Experiment(
     name="memory.threads",
-    asks="How many threads does it take to fill this memory's channels?",
+    asks="Memory bandwidth by threads",
     kernel=_BANDWIDTH,
     load="threads",
     sweep=Sweep(operation=("read", "nt_triad"), threads=doublings(8)),
@@ -56,7 +56,7 @@ THREADS = Experiment(
 
 STREAM = Experiment(
     name="memory.stream",
-    asks="What do STREAM's loops give here, beside STREAM itself and the one within HPC Challenge?",
+    asks="STREAM loops beside STREAM and HPC Challenge",
     kernel=_BANDWIDTH,
     load="threads",
     sweep=Sweep(
@@ -74,7 +74,7 @@ STREAM = Experiment(
 
 LEVELS = Experiment(
     name="memory.levels",
-    asks="How many bytes a second does each level of the memory give?",
+    asks="Bandwidth of each cache level and of memory",
     kernel=_BANDWIDTH,
     load="working_set",
     sweep=Sweep(operation=("read", "write", "copy"), working_set=powers(16 << 10, 512 << 20), threads=ALL),
@@ -84,7 +84,7 @@ LEVELS = Experiment(
 
 LATENCY = Experiment(
     name="memory.latency",
-    asks="How long does a load take, from the first cache to the memory, and what do pages cost?",
+    asks="Memory latency by working set and page size",
     kernel=_LATENCY,
     load="working_set",
     metric="latency",
@@ -98,7 +98,7 @@ LATENCY = Experiment(
 
 LATENCY_MATRIX = Experiment(
     name="memory.latency_matrix",
-    asks="How long does a load take from each NUMA node's processors to each node's memory?",
+    asks="Memory latency between NUMA nodes",
     kernel=_LATENCY,
     load="node",
     metric="latency",
@@ -110,7 +110,7 @@ LATENCY_MATRIX = Experiment(
 
 BANDWIDTH_MATRIX = Experiment(
     name="memory.bandwidth_matrix",
-    asks="How many bytes a second do each NUMA node's processors read from each node's memory?",
+    asks="Memory bandwidth between NUMA nodes",
     kernel=_BANDWIDTH,
     load="node",
     sweep=Sweep(
@@ -126,7 +126,7 @@ BANDWIDTH_MATRIX = Experiment(
 
 CACHES = Experiment(
     name="memory.caches",
-    asks="Which caches, and which reach of the TLB, really work here, whatever the system claims?",
+    asks="Effective cache sizes and TLB reach",
     kernel=_LATENCY,
     load="working_set",
     metric="latency",
@@ -141,7 +141,7 @@ CACHES = Experiment(
 
 LOADED = Experiment(
     name="memory.loaded",
-    asks="What does a load cost while others keep the memory busy, and where is the knee?",
+    asks="Memory latency under load",
     kernel="memory_loaded_latency",
     load="delay",
     # Random, so that no prefetcher hides what a load waits for.
@@ -163,7 +163,7 @@ LOADED = Experiment(
 
 MIX = Experiment(
     name="memory.mix",
-    asks="What does it cost to read and write at once?",
+    asks="Memory bandwidth by read/write mix",
     kernel=_BANDWIDTH,
     load="threads",
     sweep=Sweep(operation="mix", mix=(*_BUS_MIXES, "3:1-nt", "1:1-nt"), threads=(1, ALL)),
@@ -175,7 +175,7 @@ MIX = Experiment(
 
 BLOCK = Experiment(
     name="memory.block",
-    asks="From which contiguous block on does it not matter that the order is random?",
+    asks="Random-access bandwidth by block size",
     kernel=_BANDWIDTH,
     load="block",
     sweep=Sweep(
@@ -189,7 +189,7 @@ BLOCK = Experiment(
 
 PAGES = Experiment(
     name="memory.pages",
-    asks="What do huge pages pay?",
+    asks="Memory bandwidth by page size",
     kernel=_BANDWIDTH,
     load="threads",
     sweep=Sweep(
@@ -206,7 +206,7 @@ PAGES = Experiment(
 
 CORES = Experiment(
     name="memory.cores",
-    asks="What does a cache line cost that another core has read or written?",
+    asks="Core-to-core latency of a cache line",
     kernel="memory_core_to_core",
     load="operation",
     metric="latency",

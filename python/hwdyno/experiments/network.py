@@ -22,15 +22,15 @@ def _nonsense(_: Declaration, point: Parameters) -> str | None:
     udp = point.get("protocol") == "udp"
     block = point.get("block")
     if udp and isinstance(block, int) and not (block == 0 or 16 <= block <= 65507):
-        return f"a datagram of {block} bytes cannot be; take --block 16 to 65507, such as 1460"
+        return f"a datagram cannot have {block} bytes; use --block 16 to 65507, such as 1460"
     if udp and (point.get("zero_copy") or point.get("skip_rx_copy")):
-        return "zero_copy and skip_rx_copy are TCP's; take --handing segmented for UDP"
+        return "zero_copy and skip_rx_copy are for TCP; use --handing segmented for UDP"
     if not udp and point.get("search"):
-        return "a highest rate without loss is UDP's to find; add --protocol udp"
+        return "the search for the highest rate without loss needs UDP; add --protocol udp"
     if point.get("exchange") == "connect" and point.get("waiting") == "spin":
-        return "spinning is for messages of one connection; take --exchange echo"
+        return "spinning needs one connection for all messages; use --exchange echo"
     if point.get("exchange") == "connect" and (udp or point.get("in_flight", 1) != 1):
-        return "a connection for each exchange is TCP's, one at a time; take --protocol tcp --in-flight 1"
+        return "one connection per exchange needs TCP, one at a time; use --protocol tcp --in-flight 1"
     return None
 
 
@@ -48,7 +48,7 @@ _round_trips = partial(Experiment, kernel=_TRIPS, peers=("sockperf", "netperf"),
 
 STREAMS = _throughput(
     name="network.streams",
-    asks="How many streams does this path take to be full, each way and both at once?",
+    asks="TCP throughput by streams and direction",
     load="streams",
     sweep=Sweep(protocol="tcp", direction=("up", "down", "both"), streams=powers(1, 64)),
     quick=Sweep(protocol="tcp", direction="up", streams=powers(1, 4)),
@@ -57,7 +57,7 @@ STREAMS = _throughput(
 
 BLOCK = _throughput(
     name="network.block",
-    asks="Which block size does this path want?",
+    asks="Network throughput by block size",
     load="block",
     sweep=Sweep(protocol="tcp", direction="up", streams=1, block=powers(64, 1 << 20)),
     default=False,
@@ -65,7 +65,7 @@ BLOCK = _throughput(
 
 COPIES = _throughput(
     name="network.copies",
-    asks="What do the sender's and the receiver's copy cost?",
+    asks="Cost of the sender's and receiver's copy",
     load="streams",
     sweep=Sweep(protocol="tcp", direction="up", streams=(1, 2, 4), zero_copy=(False, True), skip_rx_copy=(False, True)),
     default=False,
@@ -73,7 +73,7 @@ COPIES = _throughput(
 
 CONGESTION = _throughput(
     name="network.congestion",
-    asks="Which congestion control does this path want?",
+    asks="Throughput by congestion control",
     load="streams",
     sweep=Sweep(protocol="tcp", direction="up", congestion=_controls(), streams=(1, 4)),
     default=False,
@@ -81,7 +81,7 @@ CONGESTION = _throughput(
 
 UDP = _throughput(
     name="network.udp",
-    asks="How many datagrams a second arrive, and how many are lost, as the offered rate rises?",
+    asks="UDP throughput and loss by offered rate",
     load="rate",
     sweep=Sweep(protocol="udp", direction="up", streams=1, block=1460, rate=powers(10_000_000, 10_000_000_000)),
     default=False,
@@ -89,7 +89,7 @@ UDP = _throughput(
 
 LOSSLESS = _throughput(
     name="network.lossless",
-    asks="What is the highest rate at which no datagram is lost?",
+    asks="Highest UDP rate without loss",
     load="streams",
     sweep=Sweep(
         protocol="udp", direction="up", streams=1, block=1460, handing=("plain", "batched", "segmented"), search=True
@@ -102,7 +102,7 @@ LOSSLESS = _throughput(
 
 LATENCY = _round_trips(
     name="network.latency",
-    asks="How long is a round trip, by the size of the message and how many are under way?",
+    asks="Round trip by message size and messages in flight",
     load="in_flight",
     sweep=Sweep(protocol=("tcp", "udp"), message=(64, 1024, 8192, 65507), in_flight=1)
     + Sweep(protocol=("tcp", "udp"), message=64, in_flight=powers(2, 64)),
@@ -112,7 +112,7 @@ LATENCY = _round_trips(
 
 WAITING = _round_trips(
     name="network.waiting",
-    asks="What does it cost a round trip to wake a sleeper?",
+    asks="Round trip: sleeping or spinning receiver",
     load="message",
     sweep=Sweep(protocol=("tcp", "udp"), waiting=("sleep", "spin"), message=(64, 1024, 8192), in_flight=1),
     default=False,
@@ -120,7 +120,7 @@ WAITING = _round_trips(
 
 PING = Experiment(
     name="network.ping",
-    asks="How long is an echo between the two kernels, with no program at the other end?",
+    asks="ICMP echo round trip (ping)",
     kernel=_PING,
     load="message",
     sweep=Sweep(message=(56, 1024, 8192, 64_000), in_flight=1),
@@ -132,7 +132,7 @@ PING = Experiment(
 
 CONNECTIONS = _round_trips(
     name="network.connections",
-    asks="How many connections a second can be opened, used once and closed?",
+    asks="TCP connections per second",
     load="in_flight",
     sweep=Sweep(protocol="tcp", exchange="connect", message=64, in_flight=1),
     default=False,
@@ -140,7 +140,7 @@ CONNECTIONS = _round_trips(
 
 LOADED = _round_trips(
     name="network.loaded_latency",
-    asks="What becomes of a round trip while streams fill the path, up, down and both?",
+    asks="Round trip under load",
     load="load_streams",
     sweep=Sweep(protocol="tcp", message=64, direction=("up", "down", "both"), load_streams=(1, 2, 4, 8)),
     quick=Sweep(protocol="tcp", message=64, direction="both", load_streams=1),

@@ -1,4 +1,4 @@
-"""Questions about storage: the numbers that everyone compares, depth, block size, mixes and jobs."""
+"""Storage experiments: the standard disk tests, queue depth, block size, mixes and jobs."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ def nonsense(kernel: Declaration, point: Parameters) -> str | None:
     engine, depth = point.get("ioengine"), point.get("iodepth", 1)
     traits = traits_of(kernel.axes, point)
     if "synchronous" in traits and isinstance(depth, int) and depth > 1:
-        return f"{engine} has one operation in flight, so iodepth {depth} means nothing; take --numjobs {depth} instead"
+        return (
+            f"{engine} is synchronous: one operation in flight, so iodepth {depth} has no effect; use --numjobs {depth}"
+        )
     if "page_cache" in traits and point.get("direct"):
-        return f"{engine} goes through the page cache, so direct means nothing; take --direct 0"
+        return f"{engine} goes through the page cache, so direct has no effect; use --direct 0"
     runtime = point.get("runtime")
     if isinstance(runtime, int | float) and runtime <= 0 and point.get("time_based", True):
-        return "a reading needs time; take --runtime 1s or more, or --time-based 0 to go through the file once"
+        return "a reading needs time; use --runtime 1s or more, or --time-based 0 for one pass over the file"
     block, jobs, size = point.get("bs"), point.get("numjobs", 1), point.get("size")
     if isinstance(block, int) and isinstance(jobs, int) and isinstance(size, int) and size < block * jobs:
         return (
             f"{jobs} job(s) of {format_size(block)} blocks do not fit into {format_size(size)}; "
-            f"take --size {format_size(block * jobs).replace(' ', '')} or more"
+            f"use --size {format_size(block * jobs).replace(' ', '')} or more"
         )
     if point.get("direct") and isinstance(block, int) and block % 512:
-        return f"direct I/O moves whole sectors, and bs {block} is no multiple of 512; take --direct 0 or another bs"
+        return f"direct I/O moves whole sectors, and bs {block} is not a multiple of 512; use --direct 0 or another bs"
     return None
 
 
 GRID = Experiment(
     name="storage.grid",
-    asks="What are the numbers that everyone compares?",
+    asks="Standard disk tests",
     kernel=_KERNEL,
     load="iodepth",
     sweep=Sweep(rw=("read", "write"), bs="1MiB", iodepth=8, numjobs=1)
@@ -53,7 +55,7 @@ GRID = Experiment(
 
 IODEPTH = Experiment(
     name="storage.iodepth",
-    asks="How deep a queue does this storage need, and what does each step cost in latency?",
+    asks="Throughput and latency by queue depth",
     kernel=_KERNEL,
     load="iodepth",
     sweep=Sweep(rw="randread", bs="4KiB", iodepth=powers(1, 1024), numjobs=1),
@@ -67,7 +69,7 @@ IODEPTH = Experiment(
 
 BLOCKSIZE = Experiment(
     name="storage.blocksize",
-    asks="From which block size on is the bandwidth of this storage reached?",
+    asks="Bandwidth by block size",
     kernel=_KERNEL,
     load="bs",
     sweep=Sweep(rw=("randread", "randwrite"), bs=powers(4096, 4 << 20), iodepth=8, numjobs=1),
@@ -81,7 +83,7 @@ BLOCKSIZE = Experiment(
 
 MIX = Experiment(
     name="storage.mix",
-    asks="What does it cost to read and write at once?",
+    asks="Mixed reads and writes",
     kernel=_KERNEL,
     load="bs",
     sweep=Sweep(
@@ -100,7 +102,7 @@ MIX = Experiment(
 
 JOBS = Experiment(
     name="storage.jobs",
-    asks="Do more jobs get more out of this storage than one?",
+    asks="Throughput by number of jobs",
     kernel=_KERNEL,
     load="numjobs",
     sweep=Sweep(rw="randread", bs="4KiB", iodepth=32, numjobs=powers(1, 16)),
@@ -114,7 +116,7 @@ JOBS = Experiment(
 
 RATE = Experiment(
     name="storage.rate",
-    asks="What does a user wait when requests come at a rate of their own?",
+    asks="Latency by request rate (open loop)",
     kernel=_KERNEL,
     load="rate",
     # Up to what a SATA SSD gives at 4 KiB; --rate asks for others. Poisson arrivals: users do not take turns.

@@ -25,11 +25,11 @@ def _nonsense(kernel: Declaration, point: Parameters) -> str | None:
     pattern, block = str(point.get("pattern", "")), point.get("bs")
     streams = pattern in {"fwrite", "frewrite", "fread", "freread"}
     if point.get("direct") and (streams or "page_cache" in traits_of(kernel.axes, point)):
-        return f"{pattern} copies through a buffer, so direct means nothing; take --direct 0"
+        return f"{pattern} copies through a buffer, so direct has no effect; use --direct 0"
     if point.get("direct") and isinstance(block, int) and block % 512:
-        return f"direct I/O moves whole sectors, and bs {block} is no multiple of 512; take --direct 0 or another bs"
+        return f"direct I/O moves whole sectors, and bs {block} is not a multiple of 512; use --direct 0 or another bs"
     if pattern == "write" and point.get("ioengine") == "mmap":
-        return "a new file has nothing to map; take --ioengine psync, or --pattern rewrite"
+        return "mmap cannot write a new, empty file; use --ioengine psync or --pattern rewrite"
     return None
 
 
@@ -40,7 +40,7 @@ def _pass_bytes(kernel: Declaration, point: Parameters, most_bytes: float) -> fl
 
 PATTERNS = Experiment(
     name="storage.patterns",
-    asks="What does each way through a file cost, as IOzone and IOR ask it?",
+    asks="File access patterns of IOzone and IOR",
     kernel=_PATTERNS,
     load="bs",
     sweep=Sweep(pattern=ALL, bs=(4096, 65536, 1 << 20, 16 << 20), numjobs=1),
@@ -55,7 +55,7 @@ PATTERNS = Experiment(
 
 THREADS = Experiment(
     name="storage.threads",
-    asks="How do the patterns scale over threads, with blocks from 8 B to 80 MiB?",
+    asks="File access patterns by threads",
     kernel=_PATTERNS,
     load="numjobs",
     sweep=Sweep(
@@ -77,7 +77,7 @@ THREADS = Experiment(
 
 METADATA = Experiment(
     name="storage.metadata",
-    asks="How many names of small files are made, looked up, listed, changed and removed a second?",
+    asks="File metadata operations per second",
     kernel=_METADATA,
     load="numjobs",
     sweep=Sweep(operation=OPERATIONS, numjobs=_THREADS, directories=("unique", "shared")),
@@ -90,7 +90,7 @@ METADATA = Experiment(
 
 NAMES = Experiment(
     name="storage.names",
-    asks="What does it cost to make each small file, and its name, durable?",
+    asks="File metadata operations with fsync",
     kernel=_METADATA,
     load="nrfiles",
     sweep=Sweep(operation=("create", "rename", "unlink"), fsync=("none", "file", "directory"), nrfiles=(100, 1000)),

@@ -62,7 +62,7 @@ TESTS = {
             name="iops",
             experiment=_experiment(
                 "iops",
-                "How many random operations a second does it give in steady state, by mix and block size?",
+                "SNIA IOPS test: steady state by mix and block size",
                 "bs",
                 Sweep(rw=_MIXES, bs=_SIZES),
                 "rate",
@@ -76,7 +76,7 @@ TESTS = {
             name="throughput",
             experiment=_experiment(
                 "throughput",
-                "How much does it move in sequence in steady state?",
+                "SNIA throughput test: sequential steady state",
                 "bs",
                 Sweep(rw=("read", "write"), bs=(1 << 20, 128 << 10)),
                 "throughput",
@@ -91,7 +91,7 @@ TESTS = {
             name="latency",
             experiment=_experiment(
                 "latency",
-                "How long does one operation alone take in steady state?",
+                "SNIA latency test: one operation at a time",
                 "bs",
                 Sweep(rw=("randread", "randrw:65", "randwrite"), bs=(8 << 10, 4 << 10, 512)),
                 "rate",
@@ -106,7 +106,7 @@ TESTS = {
             name="demand",
             experiment=_experiment(
                 "demand",
-                "What does each more thread and each deeper queue bring, and cost in response time?",
+                "SNIA demand variation: threads and queue depth",
                 "iodepth",
                 Sweep(rw="randrw:65", bs=4096, numjobs=_COUNTS, iodepth=_COUNTS),
                 "rate",

@@ -10,7 +10,7 @@ KERNEL = "training_loader"
 # Each workload has a copy, whose `fixed` has the workload, its data set and its path.
 ACCELERATORS = Experiment(
     name="training.accelerators",
-    asks="How many of which accelerator can this storage feed, and if not, what stops it?",
+    asks="Accelerators that this storage can feed",
     kernel=KERNEL,
     load="accelerators",
     sweep=Sweep(accelerators=(1, 2, 4)),
@@ -21,7 +21,7 @@ ACCELERATORS = Experiment(
 
 CLIENT = Experiment(
     name="training.client",
-    asks="What does the loader itself deliver, with no computing and all data in memory?",
+    asks="Loader throughput with the data in memory",
     kernel=KERNEL,
     load="accelerators",
     sweep=Sweep(accelerators=(1, 2, 4)),
@@ -31,7 +31,7 @@ CLIENT = Experiment(
 
 CHECKPOINT = Experiment(
     name="training.checkpoint",
-    asks="How fast does this storage take a checkpoint, and give it back?",
+    asks="Checkpoint save and load",
     kernel="training_checkpoint",
     load="ranks",
     sweep=Sweep(ranks=8),
@@ -42,7 +42,7 @@ CHECKPOINT = Experiment(
 # Each model has a copy, whose `fixed` has the model, its scale and its path.
 KV_CACHE = Experiment(
     name="training.kv_cache",
-    asks="How many users' KV cache can this storage keep, and how long do they wait for it?",
+    asks="KV cache by number of users",
     kernel="training_kv_cache",
     load="users",
     sweep=Sweep(users=(1, 2, 4, 8, 16)),
@@ -57,7 +57,7 @@ KV_CACHE = Experiment(
 # Each index has a copy too. Its seed is fixed: other vectors would be another index.
 VECTOR_SEARCH = Experiment(
     name="training.vector_search",
-    asks="How many queries does a vector index on this storage answer, how fast and how well?",
+    asks="Vector search: queries/s, latency and recall",
     kernel="training_vector_search",
     load="threads",
     sweep=Sweep(threads=(1, 2, 4, 8)),

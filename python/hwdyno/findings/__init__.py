@@ -1,4 +1,4 @@
-"""Applies the laws to a Run: one rule a function, called for what it applies to alone; a finding is one sentence."""
+"""Applies the rules to a Run: one function per rule, called only for what it applies to."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ __all__ = ["RULES", "explain", "why_not_double"]
 
 FAMILIES = (
     "laws",
-    # Did it measure what it says?
+    # Did it measure what it claims?
     "truth",
     "open_loop",
     "coverage",
     "children",
-    # Did the conditions hold?
+    # Were the conditions good?
     "limits",
     "steadiness",
     "conditions",
     "between_runs",
     "hosts",
-    # What the curves say
+    # Curves
     "queue",
     "snia",
     "device",
-    # What keeps a path from carrying more
+    # What limits a network path
     "network_path",
     "network",
-    # Does the storage feed the accelerators, keep a model's KV cache, answer a vector index's queries?
+    # Does the storage feed accelerators, serve a KV cache, answer a vector index's queries?
     "training_data",
     "training",
     "training_capacity",
@@ -50,14 +50,14 @@ FAMILIES = (
     "memory",
     "tlb",
     "compute",
-    # What the reference tools say
+    # Reference tools
     "peers",
 )
-"""The files whose place matters, those that say most about a Run first: findings of one severity keep this order."""
+"""The files in the order in which findings of one severity are printed, the most important first."""
 
 
 def declared_rules() -> tuple[Rule, ...]:
-    """The rules of every file in this folder: the files of ``FAMILIES`` in their order, then any others by name."""
+    """The rules of all files in this folder: those of ``FAMILIES`` in order, then any others by name."""
     names = dict.fromkeys([*FAMILIES, *(module.name for module in pkgutil.iter_modules(__path__))])
     modules = [import_module(f"{__name__}.{name}") for name in names]
     return tuple(rule for module in modules for rule in vars(module).get("RULES", ()))
@@ -70,8 +70,8 @@ _BY_NAME = {rule.name: rule for rule in RULES}
 def explain(run: Run) -> Run:
     """The Run with its points' validity, its curves and its findings, the gravest first.
 
-    Points are judged first, because curves leave the invalid ones out of their models. Explaining a
-    Run twice changes nothing; a figure that is missing (an imported Run) silences the rules that need it.
+    Points are judged first, because curve models leave invalid points out. Explaining a Run twice changes
+    nothing. Rules whose figures are missing, as in an imported Run, return no finding.
     """
     run = with_derived(run)
     judged: list[ExperimentResult] = []
@@ -99,7 +99,7 @@ def explain(run: Run) -> Run:
 
 
 def _gravity(finding: Finding) -> tuple[int, bool]:
-    """The gravest first; among those alike, what explains others."""
+    """Sorts the gravest first, then findings that explain others."""
     return ORDER[finding.severity], not _BY_NAME[finding.rule].explains
 
 
@@ -108,7 +108,7 @@ def _rules(scope: Scope) -> list[Rule]:
 
 
 def _verdicts(scope: Scope, case: Case) -> list[tuple[Rule, Verdict]]:
-    """What the rules of this scope say of a case, those that a more special one stands in for left out."""
+    """The verdicts of this scope's rules on a case, without rules that a more specific one replaces."""
     apply = [rule for rule in _rules(scope) if rule.applies.to(case)]
     replaced = {name for rule in apply for name in rule.instead_of}
     return [(rule, verdict) for rule in apply if rule.name not in replaced for verdict in _called(rule, case)]
@@ -122,7 +122,7 @@ def _called(rule: Rule, case: Case) -> list[Verdict]:
 
 
 def _explained(found: list[tuple[Rule, Verdict]]) -> list[tuple[Rule, Verdict, tuple[str, ...]]]:
-    """What is to be told of a point: each verdict with the rules that it explains here, and those left out."""
+    """A point's verdicts to report, each with the other verdicts that it explains; those are left out."""
     names = {rule.name for rule, _ in found}
     explained = {name for _, verdict in found for name in verdict.explains} & names
     return [
@@ -133,20 +133,20 @@ def _explained(found: list[tuple[Rule, Verdict]]) -> list[tuple[Rule, Verdict, t
 
 
 def _judged(point: Measurement, verdicts: list[tuple[Rule, Verdict, tuple[str, ...]]]) -> Measurement:
-    """The point with its validity and the rules that took it."""
+    """The point with its validity and the rules that lowered it."""
     why, validity = _before(point)
     for rule, verdict, dependent in verdicts:
         if verdict.severity == "invalid":
             why, validity = [*why, rule.name], "invalid"
         elif verdict.severity == "warning" and rule.degrades:
-            # A step that others' work explains is unsteadiness, and no throttling.
+            # A step down that other load explains is unsteadiness, not throttling.
             why = [*why, rule.name, *("not_steady" if name == "throttled" else name for name in dependent)]
             validity = "invalid" if validity == "invalid" else "degraded"
     return replace(point, validity=validity, why=tuple(dict.fromkeys(why)))
 
 
 def _before(point: Measurement) -> tuple[list[str], Validity]:
-    """What was known of a point's validity before any rule spoke."""
+    """A point's validity before any rule was applied."""
     others = [why for why in point.why if why not in _BY_NAME]
     if len(others) == len(point.why):
         return others, point.validity

@@ -1,4 +1,4 @@
-"""What a rule speaks about: the dispatcher reads it here, once, and calls the rule for nothing else."""
+"""What a rule applies to: the dispatcher checks it once and calls the rule for nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hwdyno.resources import Resource
 from hwdyno.words import Measurement, Role, Run
 
 ROUND = "round"
-"""The load of rounds on the way to a steady state, none of which is a figure by itself."""
+"""The load axis of rounds before steady state, none of which is a result by itself."""
 _FIELDS = {"latency": "latency_ns"}
 
 
@@ -23,31 +23,32 @@ def _any(resource: Resource) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applies:
-    """What a rule speaks about. A field that is left empty sets no limit."""
+    """What a rule applies to. An empty field sets no limit."""
 
     resources: tuple[str, ...] = ()
     where: Callable[[Resource], bool] = _any
-    """What must be so of the resource's description."""
+    """A condition on the resource's description."""
     kernels: tuple[str, ...] = ()
     not_kernels: tuple[str, ...] = ()
     not_named: str = ""
-    """What the names of experiments begin with that are left out."""
+    """The prefix of the names of experiments that are excluded."""
     roles: tuple[Role, ...] = ()
-    """Of a curve: what its load axis is to the queue."""
+    """Of a curve: the roles of its load axis."""
     states: tuple[str, ...] = ()
-    """Of a curve: what its model says of it."""
+    """Of a curve: the states by its model."""
     rounds: bool = False
-    """Whether it speaks of rounds on the way to a steady state, and of nothing else."""
+    """Whether it applies to rounds before steady state, and to nothing else."""
     imported: bool | None = None
-    """Whether the Run was made from another tool's document."""
+    """Whether the Run was imported from another tool's document."""
     needs: tuple[str, ...] = ()
     """What a point must have, or one of an experiment's points: ``latency``, ``samples``, ``faults``, ``hosts``,
-    ``peers``, ``counters.NAME``, ``conditions.NAME``, ``details.NAME``, ``notes.CODE``, ``parameters.NAME``."""
+    ``peers``, ``run_to_run``, ``counters.NAME``, ``conditions.NAME``, ``details.NAME``, ``notes.CODE``,
+    ``parameters.NAME``."""
     machine: tuple[str, ...] = ()
-    """What must be known of the Machine, such as ``storage.disks``."""
+    """The parts of the Machine that must be known, such as ``storage.disks``."""
 
     def to(self, case: Case) -> bool:
-        """Whether the rule speaks about this point, curve or experiment."""
+        """Whether the rule applies to this point, curve or experiment."""
         result, curve = case.result, case.curve
         if (self.kernels and result.kernel not in self.kernels) or result.kernel in self.not_kernels:
             return False
@@ -64,7 +65,7 @@ class Applies:
         return known and all(_known(case.run.machine, path) for path in self.machine)
 
     def to_run(self, run: Run) -> bool:
-        """Whether the rule speaks about the machine alone, or about any experiment of this Run."""
+        """Whether the rule applies to the machine alone, or to any experiment of this Run."""
         if self == Applies(machine=self.machine):
             return all(_known(run.machine, path) for path in self.machine)
         return any(self.to(Case(run, result)) for result in run.experiments)
@@ -78,6 +79,8 @@ def _has(case: Case, point: Measurement, need: str) -> bool:
     kind, _, name = need.partition(".")
     if kind == "peers":
         return any(name in {"", peer.tool} for peer in case.result.peers)
+    if kind == "run_to_run":
+        return case.result.run_to_run is not None
     if kind == "notes":
         return any(note.code == name for note in point.notes)
     if kind == "parameters":
@@ -88,7 +91,7 @@ def _has(case: Case, point: Measurement, need: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its name, what it looks at, its function, and what it applies to."""
+    """One rule: its name, its scope, its function, and what it applies to."""
 
     name: str
     scope: Scope
@@ -99,8 +102,8 @@ class Rule:
     instead_of: tuple[str, ...] = ()
     """More general rules of the same scope, which are not called where this one applies."""
     about: str = ""
-    """The resource that a finding on the whole Run is of."""
+    """The resource that a finding on the whole Run belongs to."""
     explains: bool = False
-    """Whether it explains what others find, and so comes before them."""
+    """Whether it explains other findings, and so comes before them."""
     unless: tuple[str, ...] = ()
-    """Rules that say more than this one: where one of them speaks, this finding is left out."""
+    """More specific rules: where one of them has a finding, this one is left out."""

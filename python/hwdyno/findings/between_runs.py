@@ -1,36 +1,35 @@
-"""What differs between runs of one machine, where its earlier Runs have told it."""
+"""How much runs of one machine differ, where its earlier Runs tell."""
 
 from __future__ import annotations
 
+import math
+
 from hwdyno import statistics
 from hwdyno.findings.applies import Applies, Rule
-from hwdyno.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.repeatability import DEVIATION, EARLIER
+from hwdyno.findings.rule import Case, Verdict, percent
+from hwdyno.repeatability import half_width
+from hwdyno.units import plural
 
-LEAST_DEVIATION = 0.005
+LEAST_DEVIATION = 0.02
 """Nobody asks for less."""
 
 
 def between_runs(case: Case) -> Verdict | None:
-    """Runs differ from each other by more than the repeats of one do: its intervals say so."""
-    known = [
-        (deviation, earlier, _within(list(point.repeat_values)))
-        for point in case.result.points
-        if (deviation := as_number(point.details.get(DEVIATION))) and (earlier := as_number(point.details.get(EARLIER)))
-    ]
-    if not known:
+    """Runs differ from each other by more than the repeats of one do."""
+    spread = case.result.run_to_run
+    if spread is None:
         return None
-    deviation, earlier = known[0][:2]
-    within = statistics.median([one for _, _, one in known])
+    deviation = math.hypot(spread.deviation, spread.point_deviation)
+    within = statistics.median([_within(list(point.repeat_values)) for point in case.result.points])
     if deviation < max(LEAST_DEVIATION, within):
         return None
     return Verdict(
         "info",
-        f"{case.result.name}: runs of this machine differ by {percent(deviation)} from one to the next (standard "
-        f"deviation, over {earlier:.0f} earlier runs) where the repeats of one run leave {percent(within)}: placement "
-        "of the memory, neighbours and clock stay the same within a run. Its intervals hold both.",
-        {"deviation": deviation, "within": within, "earlier_runs": earlier},
-        "Repeats in one run do not narrow this; runs at other times do, and so does a machine of one's own.",
+        f"Runs differ by ±{percent(half_width(spread))}, repeats of one run by ±{percent(2 * within)} "
+        f"({case.result.name}, {plural(spread.earlier, 'earlier run')}). Memory placement, clock and neighbours stay "
+        "the same within a run. The intervals hold for this run only.",
+        {"deviation": deviation, "within": within, "earlier_runs": spread.earlier},
+        "Compare runs made at different times: `hwdyno compare` uses this variation.",
         weight=deviation,
     )
 
@@ -42,4 +41,4 @@ def _within(values: list[float]) -> float:
     return statistics.standard_deviation(values) / statistics.mean(values) / float(len(values) ** 0.5)
 
 
-RULES = (Rule("between_runs", "experiment", between_runs, Applies(needs=(f"details.{DEVIATION}",))),)
+RULES = (Rule("between_runs", "experiment", between_runs, Applies(needs=("run_to_run",))),)

@@ -1,4 +1,4 @@
-"""Whether jobs that were not at work for the same time make the sum of their own rates more than was ever moved."""
+"""Whether jobs of unequal duration make the sum of their rates more than the bytes moved over wall-clock time."""
 
 from __future__ import annotations
 
@@ -7,32 +7,31 @@ from hwdyno.findings.commands import command_of
 from hwdyno.findings.rule import Case, Verdict, as_flag, as_number, percent, quantity
 
 UNEQUAL = 0.05
-"""By so much the sum of the jobs' own rates has to exceed the whole's before there is something to choose."""
-# What a pattern of IOzone's is in fio's words, where it has any.
+"""The share by which the sum of the jobs' rates must exceed the total rate."""
+# IOzone's patterns in fio's words, where fio has them.
 _RW = {"write": "write", "rewrite": "write", "read": "read", "reread": "read"}
 _RW |= {word: word for word in ("randread", "randwrite", "randrw")}
 
 
 def unequal_jobs(case: Case) -> Verdict | None:
-    """Children against parent, in IOzone's words: each job's rate over its own time, and all bytes over the wall clock.
+    """Children and parent, in IOzone's words: each job's rate over its own time, and all bytes over wall-clock time.
 
-    With jobs of equal length both are the same. Otherwise only the parent's is a rate at which bytes moved.
+    With jobs of equal duration both are the same. Otherwise only the parent's is a rate at which bytes moved.
     """
     over = as_number(case.point.details.get("children_sum_over_parent"))
     shortest = as_number(case.point.details.get("children_shortest_share"))
     if over is None or over <= 1 + UNEQUAL or case.point.throughput.unit != "bytes/s":
         return None
     if case.parameter("rw") and as_flag(case.parameter("time_based", True)):
-        return None  # Each runs for the same time; what they begin apart is the scheduler's, and no work of theirs.
+        return None  # Each runs for the same time; differences between starts are the scheduler's.
     whole = case.point.throughput.value
-    early = f": one was done after {percent(shortest)} of the time" if shortest is not None and shortest < 1 else ""
+    early = f": one ended after {percent(shortest)} of it" if shortest is not None and shortest < 1 else ""
     parent, total = quantity(whole, "bytes/s"), quantity(whole * over, "bytes/s")
     return Verdict(
         "warning",
-        f"{case.label}: the jobs' own rates add up to {total}, {percent(over - 1)} more than the {parent} that they "
-        f"moved together, because not all were at work all the time{early}. Quote {parent}, all bytes over the wall "
-        "clock: the sum (what IOzone's children see) counts each job as if it had gone on at its own rate to the end, "
-        "and the last ones had the storage to themselves.",
+        f"The jobs' rates add up to {total} ({case.label}), {percent(over - 1)} more than all bytes over wall-clock "
+        f"time: quote {parent}. Not all jobs ran all the time{early}. "
+        "The sum (IOzone's children) counts each job as if it had kept its rate to the end.",
         {
             "children_sum_bytes_s": whole * over,
             "parent_bytes_s": whole,
@@ -46,12 +45,12 @@ def unequal_jobs(case: Case) -> Verdict | None:
 
 
 def _advice(case: Case) -> str:
-    """How to have all jobs at work for the same time."""
+    """How to let all jobs run for the same time."""
     if case.parameter("rw"):
         return f"Let all jobs run for the same time: {case.command(time_based=True, runtime=10)}"
     rw, point = _RW.get(str(case.parameter("pattern"))), case.point.parameters
     if rw is None:
-        return f"Compare this with other runs by the whole's rate alone, or take one job: {case.command(numjobs=1)}"
+        return f"Compare runs by the total rate only, or use one job: {case.command(numjobs=1)}"
     same = {"rw": rw, "bs": case.parameter("bs"), "numjobs": point.get("numjobs", case.parameter("numjobs"))}
     same |= {"ioengine": "psync", "direct": case.parameter("direct", False), "runtime": 10}
     return f"Let all jobs run for the same time: {command_of('storage', same, case.result.declaration)}"

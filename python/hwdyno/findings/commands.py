@@ -1,4 +1,4 @@
-"""What to type to measure a point again: its axes, and what all points share that a command does not take by itself."""
+"""The command that measures a point again: its axes, and shared parameters that are not the command's defaults."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from hwdyno.axes import shares_joined
 from hwdyno.words import Axis, Declaration, ExperimentResult, Parameters, Scalar
 
 _NO_AXES = {"seed", "path", "cpus"}
-"""Options of every command, and what the runner decides."""
+"""Options of every command, and parameters that the runner decides."""
 
 
 def shared_options(result: ExperimentResult) -> Parameters:
-    """Of what all points share, what a command must name: it would take something else by itself."""
+    """The shared parameters that a command must name because its defaults differ."""
     shared = [(axis, result.fixed.get(axis.name)) for axis in result.declaration.axes]
     return {axis.name: value for axis, value in shared if value not in {None, "", axis.default}}
 
 
 def takes(result: ExperimentResult, name: str) -> bool:
-    """Whether the experiment's command has this axis; a kernel that states nothing about itself may have any."""
+    """Whether the experiment's command has this axis; a kernel without a declaration may have any."""
     return not result.declaration.measures or name in result.declaration.names or name in result.fixed
 
 
@@ -33,7 +33,7 @@ def command_of(resource: str, parameters: Mapping[str, Scalar], kernel: Declarat
 
 
 def typed(axis: Axis, value: Scalar) -> str:
-    """A value as people type it: 4k, 1M, true as 1."""
+    """A value as typed on the command line: 4k, 1M, true as 1."""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, int | float) and axis.unit == "B":

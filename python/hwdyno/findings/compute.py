@@ -1,4 +1,4 @@
-"""What the processor's figures mean: neighbours, clocks that fall under wide units, shares of the peak."""
+"""What compute figures mean: noisy neighbours, clocks that fall under wide instructions, shares of the peak."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Iterator
 from typing import Any
 
 from hwdyno.ceilings import bound_for
-from hwdyno.ceilings.compute import LOOPS
+from hwdyno.ceilings.compute import LOOPS, field_name
 from hwdyno.findings.applies import Applies, Rule
-from hwdyno.findings.rule import Case, Verdict, apart, percent, quantity
-from hwdyno.units import format_percent, number_at
+from hwdyno.findings.rule import Case, Verdict, apart, contrast, percent, quantity
+from hwdyno.units import format_percent, format_value, number_at, plural
 from hwdyno.words import Measurement, Parameters
 
 LINPACK = "linpack"
 NOISY = 0.90
-"""Below this share of what its units do a cycle, a core was not ours alone."""
+"""Below this share of its best operations per cycle, a core was shared."""
 CLOCK_DROP = 0.03
 DATA_COST = 0.05
-"""A loop on numbers this much slower than on zeros: between two points a clock wanders by less."""
+"""A loop on numbers is slower than on zeros beyond this share; between two points the clock drifts by less."""
 NARROW = {"scalar", "sse"}
 WIDE = {"avx2", "avx512", "amx", "sve"}
 
 
 def _on_zeros(parameters: Parameters) -> bool:
-    """Zeros draw less power, so a clock or a peak on them is not that of any data."""
+    """Whether the operands are zeros, which draw less power: clock and peak are then not those of real data."""
     return parameters.get("operands") == "zero"
 
 
@@ -34,9 +34,9 @@ def _points(case: Case, kernel: str) -> Iterator[tuple[Parameters, Measurement]]
 
 
 def noisy_neighbour(case: Case) -> Verdict | None:
-    """Operations a cycle far below what the same loop does at its best: another thread shares the core's units.
+    """Operations per cycle far below the same loop's best: another thread shares the core's units.
 
-    The ratio of arithmetic to a dependent chain sees this where the steal time stays 0.
+    The ratio of arithmetic to a dependent chain shows this where the steal time stays 0.
     """
     details = case.point.details
     mean, best = number_at(details, "flop_per_cycle"), number_at(details, "flop_per_cycle_best_slice")
@@ -48,22 +48,23 @@ def noisy_neighbour(case: Case) -> Verdict | None:
         return None
     return Verdict(
         "warning",
-        f"{case.label}: a noisy neighbour: {mean:.1f} operations a cycle of its own chain on average and {best:.1f} in "
-        f"the best slice, so {percent(1 - share)} of the units' time went to others (steal may show nothing).",
+        f"Noisy neighbour: other work took {percent(1 - share)} of the execution units ({case.label}). "
+        f"The loop did {mean:.1f} operations per cycle on average and {best:.1f} in its best slice. "
+        "Steal time may not show this.",
         {"flop_per_cycle": mean, "best_flop_per_cycle": best, "share": share},
-        f"Measure at a quieter time or on a dedicated host: {case.command()}",
+        f"Repeat at a quieter time or on a dedicated host: {case.command()}",
         weight=1 - share,
     )
 
 
 def _undisturbed(point: Measurement) -> bool:
-    """Whether the core was the loop's alone: a chain that others interrupt reads a clock that the core never had."""
+    """Whether the loop had the core to itself; otherwise the dependent chain misreads the clock."""
     mean, best = (number_at(point.details, name) for name in ("flop_per_cycle", "flop_per_cycle_best_slice"))
     return not mean or not best or NOISY <= mean / best <= 1 / NOISY
 
 
 def wide_clock_drop(case: Case) -> Verdict | None:
-    """The clock under wide instructions, beside that under narrow ones."""
+    """The clock under wide instructions, beside the clock under narrow ones."""
     clocks: dict[str, float] = {}
     for parameters, point in _points(case, LOOPS):
         isa, during = str(point.details.get("isa")), number_at(point.details, "clock_hz_during")
@@ -78,15 +79,15 @@ def wide_clock_drop(case: Case) -> Verdict | None:
         return None
     return Verdict(
         "info",
-        f"The clock falls by {percent(drop)} under {isa}: {hz / 1e9:.2f} GHz against {narrow / 1e9:.2f} GHz under "
-        "narrow instructions.",
+        f"The clock falls by {percent(drop)} under {field_name(isa)} "
+        f"({contrast(format_value(narrow, 'Hz'), format_value(hz, 'Hz'))}), compared with narrow instructions.",
         {"isa": isa, "clock_hz": hz, "narrow_clock_hz": narrow, "drop": drop},
-        "A ceiling by the base or turbo clock overstates wide code: hold it against the clock under its own load.",
+        "Compare wide code with a ceiling at the clock under its own load, not at the base or turbo clock.",
     )
 
 
 def operands_cost(case: Case) -> Verdict | None:
-    """The same loop on zeros and on other numbers: where zeros run faster, the power of data lowers the clock."""
+    """The same loop on zeros and on other numbers: where zeros are faster, real data lower the clock."""
     by_loop: dict[tuple[Any, ...], dict[bool, Measurement]] = {}
     for parameters, point in _points(case, LOOPS):
         if _undisturbed(point):
@@ -101,12 +102,14 @@ def operands_cost(case: Case) -> Verdict | None:
         return None
     cost, (isa, operation, precision, threads), data, zeros = max(costs, key=lambda one: one[0])
     clocks = [number_at(point.details, "clock_hz_during") for point in (data, zeros)]
-    at = f" ({clocks[0] / 1e9:.2f} against {clocks[1] / 1e9:.2f} GHz)" if all(clocks) else ""
+    hz = contrast(format_value(clocks[1], "Hz"), format_value(clocks[0], "Hz")) if all(clocks) else ""
+    work = f"{field_name(str(isa))} {operation} in {field_name(str(precision))}"
     return Verdict(
         "info",
-        f"On numbers, {isa} {operation} in {precision} does {quantity(data.throughput)}, on zeros "
-        f"{quantity(zeros.throughput)}: data cost {percent(cost)}, since switching bits draws power and the core "
-        f"lowers its clock{at}.",
+        f"Real data cost {percent(cost)} in {work}: {quantity(data.throughput)} on numbers, "
+        f"{quantity(zeros.throughput)} on zeros."
+        + (f" Clock: {hz}." if hz else "")
+        + " Possible cause: switching bits draw power.",
         {
             "isa": isa,
             "precision": precision,
@@ -115,18 +118,18 @@ def operands_cost(case: Case) -> Verdict | None:
             "on_zeros": zeros.throughput.value,
             "cost": cost,
         },
-        "Plan with the figure on numbers: a peak measured on zeros, as by cpufp, is one that no model reaches.",
+        "Plan with the figure on numbers; no model reaches a peak measured on zeros, as by cpufp.",
     )
 
 
 def _wider_apart(slower: Measurement, faster: Measurement) -> bool:
-    """Whether one is below the other by more than a clock wanders by itself, and their intervals do not meet."""
+    """Whether one is slower by more than the clock drifts, with separate intervals."""
     low, high = slower.throughput, faster.throughput
     return apart(low, high) and high.value * (1 - DATA_COST) > low.value
 
 
 def peak_share(case: Case) -> Verdict | None:
-    """The best FMA in double precision, as a share of cores x clock x FLOP a cycle."""
+    """The best FMA in FP64, as a share of cores x clock x FLOP per cycle."""
     best: tuple[float, Measurement, str] | None = None
     for result, _, point, given in case.run.points_of(LOOPS):
         if (given.get("precision"), given.get("operation")) != ("double", "fma") or _on_zeros(given):
@@ -139,14 +142,14 @@ def peak_share(case: Case) -> Verdict | None:
     share, point, formula = best
     return Verdict(
         "info",
-        f"The processor reaches {quantity(point.throughput)} in double precision, {percent(share)} of {formula}.",
+        f"The processor reaches {percent(share)} of its FP64 peak: {quantity(point.throughput)}. Peak: {formula}.",
         {"flop_s": point.throughput.value, "share": share, "formula": formula},
-        "Nothing to do." if share > 0.95 else "Something took cycles: others' load, throttling, or a shared core.",
+        "Nothing to do." if share > 0.95 else "Check for other load, throttling or a shared core.",
     )
 
 
 def linpack_share(case: Case) -> Verdict | None:
-    """LINPACK's best beside the measured FMA peak, theory and a matrix product; both efficiencies."""
+    """LINPACK's best beside the measured FMA peak, the theoretical peak and a matrix product."""
     solved = [(p, w) for w, p in _points(case, LINPACK) if w.get("operation", "lu") == "lu"]
     if not solved:
         return None
@@ -163,16 +166,16 @@ def linpack_share(case: Case) -> Verdict | None:
     bound = bound_for(ceilings, parameters, "physical")
     theory = bound.value if bound is not None else None
     parts = [f"{format_percent(value / max(peaks), precise=True)} of the measured FMA peak"] if peaks else []
-    parts += [f"{format_percent(value / theory, precise=True)} of theory"] if theory else []
-    product = f"; a matrix product reaches {quantity(max(products, key=lambda v: v.value))}" if products else ""
+    parts += [f"{format_percent(value / theory, precise=True)} of the theoretical peak"] if theory else []
+    product = f" A matrix product reaches {quantity(max(products, key=lambda v: v.value))}." if products else ""
     library = str(point.details.get("library") or "LAPACK")
     return Verdict(
         "info",
-        f"LINPACK by {library} reaches {quantity(point.throughput)} at n = {parameters.get('n')} on {threads} threads "
-        f"({quantity(average, 'FLOP/s')} on average over {len(solved)} sizes)"
-        + (f", {' and '.join(parts)}" if parts else "")
-        + product
-        + ".",
+        f"LINPACK by {library} reaches {quantity(point.throughput)} at n = {parameters.get('n')} on "
+        f"{plural(number_at(parameters, 'threads') or 1, 'thread')}."
+        + (f" That is {' and '.join(parts)}." if parts else "")
+        + (f" Mean over {len(solved)} sizes: {quantity(average, 'FLOP/s')}." if len(solved) > 1 else "")
+        + product,
         {
             "flop_s": value,
             "average_flop_s": average,
@@ -181,7 +184,7 @@ def linpack_share(case: Case) -> Verdict | None:
             "theory_share": value / theory if theory else None,
             "library": library,
         },
-        "Larger systems come closer to the peak: hwdyno compute --operation lu --n 4k,8k,16k",
+        "Try larger systems, which come closer to the peak: hwdyno compute --operation lu --n 4k,8k,16k",
     )
 
 

@@ -1,101 +1,120 @@
-"""Whether the conditions held while a point ran: load, steal, quotas, swap, clock, the spread of the repeats."""
+"""Whether conditions were good while a point ran: load, steal, quotas, swap, clock, the spread of the repeats."""
 
 from __future__ import annotations
 
 from hwdyno.findings.applies import Applies, Rule
-from hwdyno.findings.rule import Case, Verdict, as_number, percent
+from hwdyno.findings.rule import Case, Verdict, as_number, contrast, percent, times
 from hwdyno.machine import IoLimit, Link
 from hwdyno.statistics import half_width, median, outliers
-from hwdyno.units import format_bytes, format_count
+from hwdyno.units import format_bytes, format_count, format_value, plural
 
-LOAD_A_CORE = 0.1
+OTHERS_BEFORE = 0.1
+"""Share of the machine's CPU at others' work before the first point, above which the machine is not quiet."""
 STEAL = 0.02
 STEAL_EXPLAINS = 0.10
 OTHERS = 0.25
-"""Share of the machine's CPU at others' work above which a measurement is theirs as much as the hardware's."""
+"""Share of the machine's CPU used by other processes above which they affect a result too much."""
 RESTLESS = ("throttled", "not_steady", "interval_not_reached")
-"""What a machine that is busy with something else brings about by itself."""
+"""Findings that other load on the machine explains."""
 SWAP_BYTES_S = 1e6
 THROTTLED = 0.02
-"""Share of the quota's periods in which it may be spent."""
+"""Share of the periods in which the quota may be exhausted."""
 LIMIT_REACHED, LIMIT_PASSED = 0.85, 1.5
-"""A limit on a device lets bursts through, and a cache's bytes pass it by far."""
+"""Between these shares the limit is what was reached: it allows bursts, and bytes from a cache exceed it by far."""
 CLOCK_DROP = 0.03
 TARGETS = {"quick": 0.10, "standard": 0.05, "full": 0.02}
-"""Half-width of the interval that each profile repeats for."""
+"""By profile: the half-width of the interval at which repeats stop."""
 
 
-def _known(case: Case, half: float) -> str:
-    """How well a value is known: an interval wider than itself says less than the repeats do."""
+def _spread(case: Case, half: float) -> str:
+    """``±36%``; for an interval wider than the value, the range of the repeats instead."""
     values, unit = case.point.repeat_values, case.point.throughput.unit
     if half < 1 or len(values) < 2:
-        return f"is known within {percent(half)} after {case.point.repeats} repeats"
-    return (
-        f"is hardly known: its {len(values)} repeats lie from {case.quantity(min(values), unit)} to "
-        + case.quantity(max(values), unit)
-    )
+        return f"±{percent(half)}"
+    return contrast(case.quantity(min(values), unit), case.quantity(max(values), unit), "to")
 
 
 def interval_not_reached(case: Case) -> Verdict | None:
-    """The 95% interval is wider than the profile repeats for."""
+    """The 95% interval is wider than the profile's target."""
     half, target = half_width(case.point.throughput), TARGETS.get(case.run.profile)
     if half is None or target is None or half <= target:
         return None
     return Verdict(
         "warning" if half > 2 * target else "info",
-        f"{case.label}: {case.quantity(case.point.throughput.value, case.point.throughput.unit)} {_known(case, half)}; "
-        f"the profile {case.run.profile} aims at {percent(target)}.",
+        f"The result varies by more than ±{percent(target)}, the target of profile {case.run.profile} "
+        f"({case.label}: {case.quantity(case.point.throughput.value, case.point.throughput.unit)}, "
+        f"{_spread(case, half)}, {plural(case.point.repeats, 'repeat')}).",
         {"half_width": half, "target": target, "repeats": case.point.repeats},
-        "Quiet the machine, or give it more time: "
+        "Quiet the machine or measure longer: "
         f"{case.command()} --profile {'full' if case.run.profile == 'standard' else 'standard'}",
         weight=half,
+        several=f"{{count}} {case.result.resource} results vary by more than ±{percent(target)} "
+        f"(worst: {case.label}, {_spread(case, half)}).",
+    )
+
+
+def another_run(case: Case) -> Verdict | None:
+    """Another hwdyno Run measured on the machine at the same time."""
+    runs = case.point.conditions.get("other_runs", 0.0)
+    if not runs:
+        return None
+    return Verdict(
+        "warning",
+        f"Another hwdyno run measured on this machine at the same time ({case.label}). "
+        "Each run takes part of what the other one measures.",
+        {"other_runs": runs},
+        "Wait until the other run ends, then run again: " + (case.run.command or case.command()),
+        weight=runs,
+        explains=(*RESTLESS, "repeats_disagree", "others_at_work"),
+        several=f"Another hwdyno run measured on this machine during {{count}} {case.result.resource} points. "
+        "Each run takes part of what the other one measures.",
     )
 
 
 def others_at_work(case: Case) -> Verdict | None:
-    """Other processes had a good part of the machine's CPU while the point ran."""
+    """Other processes used a large share of the machine's CPU while the point ran."""
     share = case.others_share
     if share is None or share <= OTHERS:
         return None
-    load = case.run.machine.conditions.load_1m
-    before = f" (load {load:.2g} before the first point)" if load and case.threads and load > case.threads / 10 else ""
+    before = case.run.machine.conditions.others_cpu_share
+    already = f", {percent(before)} of it before the first point" if before and before > OTHERS_BEFORE else ""
     return Verdict(
         "warning",
-        f"{case.label}: other processes kept {percent(share)} of the machine's CPU busy while this ran{before}, so it "
-        f"tells of their work as much as of the hardware.",
-        {"others_cpu": share, "limit": OTHERS, "load_1m": load},
-        "See who with `top`, wait for it to end, then run it again: " + (case.run.command or case.command()),
+        f"Other processes kept {percent(share)} of the machine's CPU busy{already} ({case.label}). "
+        "The result depends on their load as much as on the hardware.",
+        {"others_cpu": share, "limit": OTHERS, "others_before": before},
+        "Find them with `top`, wait until they end, then run again: " + (case.run.command or case.command()),
         weight=share,
         explains=RESTLESS,
     )
 
 
 def steal(case: Case) -> Verdict | None:
-    """The hypervisor gave this machine's processors to others."""
+    """The hypervisor took CPU time from this machine (steal)."""
     share = case.point.conditions.get("steal", 0.0)
     if share <= STEAL:
         return None
     return Verdict(
         "warning",
-        f"{case.label}: the hypervisor took {percent(share)} of the CPU time for others while this ran.",
+        f"The hypervisor took {percent(share)} of the CPU time (steal; {case.label}).",
         {"steal": share, "tolerance": STEAL},
-        f"Measure again at a quieter time, or on a dedicated host: {case.command()}",
+        f"Repeat at a quieter time or on a dedicated host: {case.command()}",
         weight=share,
         explains=RESTLESS if share > STEAL_EXPLAINS else (),
     )
 
 
 def cpu_limited(case: Case) -> Verdict | None:
-    """The container's quota of processor time was spent, and the measuring threads had to wait for more."""
+    """The container exhausted its CPU quota, and the measuring threads had to wait."""
     share = case.point.conditions.get("cgroup_throttled", 0.0)
     if share <= THROTTLED:
         return None
     limit = case.run.machine.container.cpu_limit
-    quota = f" ({limit:g} processors)" if limit else ""
+    quota = f" of {plural(limit, 'processor')}" if limit else ""
     return Verdict(
         "warning",
-        f"{case.label}: its control group's processor quota{quota} was spent in {percent(share)} of the periods, so "
-        f"the measuring threads stood still; this is the container's limit as much as the hardware's.",
+        f"The container's CPU quota{quota} was exhausted in {percent(share)} of the periods ({case.label}). "
+        "The measuring threads had to wait, so the result is the container's limit as much as the hardware's.",
         {"throttled_periods_share": share, "tolerance": THROTTLED, "cpu_limit": limit},
         f"Raise the quota (cpu.max, or the container's CPU limit), then: {case.command()}",
         weight=share,
@@ -104,7 +123,7 @@ def cpu_limited(case: Case) -> Verdict | None:
 
 
 def io_limit(case: Case) -> Verdict | None:
-    """A control group's limit on the device is what was reached."""
+    """The result is the control group's limit on the device."""
     if case.point.elapsed_s <= 0:
         return None
     found: list[tuple[float, float, str, str, IoLimit]] = []
@@ -122,10 +141,10 @@ def io_limit(case: Case) -> Verdict | None:
     allowed = case.quantity(limit, unit.replace("_s", "/s"))
     return Verdict(
         "warning",
-        f"{case.label}: its control group allows {allowed} of {direction}s on {limits.device}, and "
-        f"{percent(share)} of that was reached: this is the container's limit, not the device's.",
+        f"At {percent(share)} of the container's limit of {allowed} of {direction}s on {limits.device} ({case.label}). "
+        "This is not the device's limit.",
         {"share": share, "limit": limit, "unit": unit, "direction": direction, "device": limits.device},
-        f"Lift the limit (io.max, or blkio.throttle in version 1), then: {case.command()}",
+        f"Raise the limit (io.max, or blkio.throttle in cgroup version 1), then: {case.command()}",
         weight=share,
         explains=("throttled", "not_steady", "interval_not_reached"),
     )
@@ -139,16 +158,15 @@ def swapping(case: Case) -> Verdict | None:
         return None
     return Verdict(
         "warning",
-        f"{case.label}: the machine swapped {format_bytes(moved)} while this ran, which loads the storage and waits "
-        f"for it.",
+        f"The machine swapped {format_bytes(moved)} ({case.label}). Swapping loads the storage and waits for it.",
         {"swapped_bytes": moved, "elapsed_s": case.point.elapsed_s},
-        f"Free some memory (see `free -h`), then: {case.command()}",
+        f"Free memory (see `free -h`), then: {case.command()}",
         weight=moved,
     )
 
 
 def clock_dropped(case: Case) -> Verdict | None:
-    """The processor's clock fell by more than 3% while a point ran that the CPU has a part in."""
+    """The CPU clock fell by more than 3% during a point that depends on the CPU."""
     before, least = case.point.conditions.get("clock_hz_before"), case.point.conditions.get("clock_hz")
     of_the_cpu = case.resource.client == "measured"
     if not before or not least or not (of_the_cpu or (case.cpu_share or 0) > 0.5):
@@ -158,30 +176,33 @@ def clock_dropped(case: Case) -> Verdict | None:
         return None
     return Verdict(
         "warning" if of_the_cpu else "info",
-        f"{case.label}: the processor's clock fell by {percent(drop)}, from {before / 1e9:.2f} to {least / 1e9:.2f} "
-        f"GHz: it throttles (heat or a power limit).",
+        f"The CPU clock fell by {percent(drop)}, {contrast(format_value(before, 'Hz'), format_value(least, 'Hz'))} "
+        f"({case.label}). Possible causes: heat or a power limit.",
         {"before_hz": before, "least_hz": least, "drop": drop},
-        f"Fix the clock (governor performance, turbo off) or let it cool, then: {case.command()}",
+        f"Fix the clock (governor performance, turbo off) or let the CPU cool, then: {case.command()}",
         weight=drop,
     )
 
 
 def load_before(case: Case) -> Verdict | None:
-    """Others were at work on the machine before the first point."""
-    load = case.run.machine.conditions.load_1m
-    if load is None or case.threads is None or load / case.threads <= LOAD_A_CORE:
+    """Other processes kept the machine busy right before the first point.
+
+    It is read from their CPU time over half a second: the load average counts work that has ended.
+    """
+    share = case.run.machine.conditions.others_cpu_share
+    if share is None or share <= OTHERS_BEFORE:
         return None
     return Verdict(
         "warning",
-        f"Before the first point the machine's load was {load:.2g} on {case.threads} processors "
-        f"({load / case.threads:.2g} a processor; {LOAD_A_CORE:g} is quiet): others were at work.",
-        {"load_1m": load, "threads": case.threads, "limit_a_thread": LOAD_A_CORE},
-        "See who with `top`, wait for it to end, then run it again: " + (case.run.command or "hwdyno run"),
+        f"Other processes kept {percent(share)} of the machine's CPU busy right before the first point; "
+        f"{percent(OTHERS_BEFORE)} or less is quiet.",
+        {"others_before": share, "limit": OTHERS_BEFORE},
+        "Find them with `top`, wait until they end, then run again: " + (case.run.command or "hwdyno run"),
     )
 
 
 def link_below_its_best(case: Case) -> list[Verdict]:
-    """A disk's link runs slower or narrower than both its ends can."""
+    """A disk's link runs slower or narrower than both ends support."""
     found = []
     for disk in case.run.machine.storage.disks:
         link = disk.link or Link()
@@ -194,17 +215,17 @@ def link_below_its_best(case: Case) -> list[Verdict]:
             found.append(
                 Verdict(
                     "warning",
-                    f"{disk.name or 'The disk'}: its link runs at PCIe {now:g}.0 x{lanes:g} and could run at "
-                    f"PCIe {best:g}.0 x{lanes_best:g}: about {percent(share)} of its best.",
+                    f"The link of {disk.name or 'the disk'} runs at about {percent(share)} of its best: "
+                    f"PCIe {now:g}.0 x{lanes:g} instead of PCIe {best:g}.0 x{lanes_best:g}.",
                     {"generation": now, "lanes": lanes, "generation_max": best, "lanes_max": lanes_best},
-                    "Look at the slot (lanes wired), the riser and the firmware's link setting: lspci -vv",
+                    "Check the slot (lanes wired), the riser and the firmware's link setting: lspci -vv",
                 )
             )
     return found
 
 
 def outlying_repeats(case: Case) -> Verdict | None:
-    """Repeats that lie far off the others, or are skewed, are named, never dropped."""
+    """Repeats that are far from the others, or skewed: they are reported, never dropped."""
     values = case.point.repeat_values
     note = next((note for note in case.point.notes if note.code == "median_of_repeats"), None)
     far = outliers(values)
@@ -213,23 +234,48 @@ def outlying_repeats(case: Case) -> Verdict | None:
     unit, centre = case.point.throughput.unit, median(values)
     worst = max(far or range(len(values)), key=lambda at: abs(values[at] - centre))
     which = (
-        f"{len(far)} of {format_count(len(values))} repeats {'lies' if len(far) == 1 else 'lie'} far off the others"
+        f"{'One' if len(far) == 1 else len(far)} of {format_count(len(values))} repeats "
+        f"{_ratio_words(values[worst] / centre) if len(far) == 1 and centre else 'were far from the others'}"
         if far
-        else f"the {format_count(len(values))} repeats are skewed"
+        else f"The {format_count(len(values))} repeats are skewed"
     )
-    counted = "so the median speaks for the point" if note else "and it counts in the mean"
+    counted = (
+        "the median is reported" if note else "it counts in the mean" if len(far) == 1 else "they count in the mean"
+    )
+    figures = contrast(case.quantity(values[worst], unit), case.quantity(centre, unit), "vs")
     return Verdict(
         "info",
-        f"{case.label}: {which}: {case.quantity(values[worst], unit)} against a median of "
-        f"{case.quantity(centre, unit)}, {counted}.",
+        f"{which} ({case.label}: {figures}); {counted}.",
         {"outliers": [values[at] for at in far], "worst": values[worst], "median": centre, "unit": unit},
-        f"If it comes back, look for a timer or a background job: {case.command()}",
+        f"If it recurs, look for a timer or a background job: {case.command()}",
         weight=abs(values[worst] / centre - 1) if centre else 0.0,
     )
 
 
+def _ratio_words(ratio: float) -> str:
+    """A repeat beside the median of all: ``was half the others``."""
+    if round(ratio, 1) in {0.5, 2.0}:
+        return f"was {'half' if ratio < 1 else 'twice'} the others"
+    if ratio > 2:
+        return f"was {times(ratio)} times the others"
+    return f"was {percent(abs(ratio - 1))} {'below' if ratio < 1 else 'above'} the others"
+
+
 RULES = (
-    Rule("others_at_work", "point", others_at_work, degrades=True, explains=True),
+    Rule(
+        *("another_run", "point", another_run),
+        Applies(needs=("conditions.other_runs",)),
+        degrades=True,
+        explains=True,
+    ),
+    Rule(
+        "others_at_work",
+        "point",
+        others_at_work,
+        Applies(where=lambda resource: not resource.two_ended),
+        degrades=True,
+        explains=True,
+    ),
     Rule("steal", "point", steal, Applies(needs=("conditions.steal",)), degrades=True, explains=True),
     Rule(
         "cpu_limited",
@@ -249,6 +295,12 @@ RULES = (
     Rule("clock_dropped", "point", clock_dropped, Applies(needs=("conditions.clock_hz",)), degrades=True),
     Rule("interval_not_reached", "point", interval_not_reached, Applies(imported=False), degrades=True),
     Rule("outlying_repeats", "point", outlying_repeats),
-    Rule("load_before", "run", load_before, Applies(machine=("conditions.load_1m",)), unless=("others_at_work",)),
+    Rule(
+        "load_before",
+        "run",
+        load_before,
+        Applies(machine=("conditions.others_cpu_share",)),
+        unless=("another_run", "others_at_work"),
+    ),
     Rule("link_below_its_best", "run", link_below_its_best, Applies(machine=("storage.disks",)), about="storage"),
 )

@@ -1,4 +1,4 @@
-"""Whether a storage point did enough: operations to speak of, a region beyond caches, blocks of each job's own."""
+"""Whether a storage point covered enough: enough operations, a region beyond caches, separate blocks for each job."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from dataclasses import replace
 
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.units import format_count, format_size
+from hwdyno.units import format_size, plural
 
 LEAST_OPERATIONS = 100
-"""With fewer, a mean latency is known no better than within 10% even of evenly scattered ones (1 / sqrt n)."""
+"""With fewer, the mean of exponentially distributed latencies has an error above 10% (1 / sqrt n)."""
 SMALL_BYTES = 256 << 20
-"""So much data fits into the cache of many a drive, controller or hypervisor."""
+"""A region below this fits the cache of many drives, controllers and hypervisors."""
 PASSES = 2.0
-"""Visited so often a repeat, a small region is in every cache that could hold it."""
+"""With this many passes per repeat, a small region is in every cache that is large enough."""
 
 
 def _region(case: Case) -> float:
-    """Bytes of the region that the jobs visited, of all of them together."""
+    """Bytes of the region that all jobs visited together."""
     return as_number(case.point.details.get("region_bytes")) or case.number("size") or 0.0
 
 
 def too_short(case: Case) -> Verdict | None:
-    """So few operations that their mean and their tail are chance."""
+    """Too few operations for a meaningful mean or tail."""
     point = case.point
     if not 0 < point.operations < LEAST_OPERATIONS:
         return None
     each = point.elapsed_s / point.operations
     return Verdict(
         "warning",
-        f"{case.label}: only {format_count(point.operations)} operations were done, so these figures are of a few "
-        f"moments, not of the storage; {LEAST_OPERATIONS} are the least for a mean within 10%.",
+        f"Too few operations: only {plural(point.operations, 'operation')} ({case.label}). "
+        f"A mean within 10% takes at least {LEAST_OPERATIONS}.",
         {"operations": point.operations, "least": LEAST_OPERATIONS, "elapsed_s": point.elapsed_s},
         f"Measure longer: {case.command(runtime=max(1, round(2 * LEAST_OPERATIONS * each)))}",
         weight=1 / point.operations,
@@ -38,7 +38,7 @@ def too_short(case: Case) -> Verdict | None:
 
 
 def small_region(case: Case) -> Verdict | None:
-    """A region so small, and visited so often, that a cache below the page cache may have answered."""
+    """A small region with many passes, which a cache below the page cache may have served."""
     region, point = _region(case), case.point
     if not 0 < region < SMALL_BYTES or not case.direct:
         return None
@@ -47,31 +47,31 @@ def small_region(case: Case) -> Verdict | None:
         return None
     return Verdict(
         "info",
-        f"{case.label}: each repeat went {passes:.1f} times over the same {format_size(region)}, which fits into the "
-        f"cache of many a drive, controller or hypervisor, and no counter here would show it.",
+        f"A hidden cache may have served this ({case.label}): each repeat went {passes:.1f} times over the same "
+        f"{format_size(region)}. That fits many drive, controller and hypervisor caches, which no counter here shows.",
         {"region_bytes": region, "passes": passes, "small_bytes": SMALL_BYTES},
-        f"Take a region beyond such caches and see whether it falls: {case.command(size='16G')}",
+        f"Use a larger region and see whether the result falls: {case.command(size='16G')}",
         weight=passes,
     )
 
 
 def shared_blocks(case: Case) -> Verdict | None:
-    """Jobs that cover the same region visit the same blocks, which the first visit brought into every cache."""
+    """Jobs that cover the same region visit the same blocks, which are cached after the first visit."""
     jobs, region, size = case.jobs, _region(case), case.number("bs")
     if case.parameter("share") != "whole" or jobs < 2 or not region or not size:
         return None
     each = case.point.bytes / max(1, case.point.repeats) / jobs / region
-    # A job at random without repetition covers a share of the blocks; of several, that of their union is known.
+    # A random job without repetition covers a share of the blocks; the union of several jobs follows from it.
     share = min(1.0, each)
     again = 1 - (1 - (1 - share) ** jobs) / (jobs * share) if share else 0.0
     if not case.random:
-        again = 1 - 1 / jobs  # In step, each block is visited by every job.
+        again = 1 - 1 / jobs  # Sequential jobs in step: every job visits each block.
     return Verdict(
         "info",
-        f"{case.label}: its {jobs:.0f} jobs cover the same {format_size(region)}, so about {percent(again)} of their "
-        f"visits were to blocks that another job visited too.",
+        f"Jobs share blocks ({case.label}): about {percent(again)} of the visits were to blocks that another job "
+        f"visited too. All {jobs:.0f} jobs cover the same {format_size(region)}.",
         {"jobs": jobs, "region_bytes": region, "overlap_share": again},
-        f"Give each job blocks of its own: {case.command(share='partition')}",
+        f"Give each job separate blocks: {case.command(share='partition')}",
         weight=again,
     )
 

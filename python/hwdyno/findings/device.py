@@ -1,4 +1,4 @@
-"""What kind of device it is: the cost of mixing reads and writes, spinning or solid state."""
+"""The kind of device: the cost of mixing reads and writes, spinning or solid state."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hwdyno.words import Measurement, Parameters
 
 LEAST_PENALTY = 0.05
 SPINNING_NS = 3e6
-"""A random read at depth 1 waits half a turn at least on average: 2.0 ms at 15000 rpm, and a seek of 1 ms or more."""
+"""A random read at queue depth 1 waits half a turn on average (2.0 ms at 15000 rpm), and a seek takes 1 ms or more."""
 SOLID_NS = 1e6
 
 
 def _error(point: Measurement) -> float:
-    """The standard error of throughput as a share; 2% where it is not known."""
+    """The standard error of throughput, as a share; 2% where it is unknown."""
     value = point.throughput
     if value.low is None or value.high is None or value.value <= 0:
         return 0.02
@@ -27,7 +27,7 @@ def _error(point: Measurement) -> float:
 
 
 def mix_penalty(case: Case) -> list[Verdict]:
-    """A mix of reads and writes gives less than taking turns would: the harmonic mean of both, by their shares."""
+    """A mix of reads and writes is slower than taking turns: the harmonic mean of both, weighted by their shares."""
     groups: dict[tuple[object, ...], dict[float, int]] = defaultdict(dict)
     axes = case.result.declaration.axes
     shares = {name for axis in splits(axes) for name in (axis.name, axis.split)}
@@ -43,9 +43,9 @@ def mix_penalty(case: Case) -> list[Verdict]:
         found += list(_penalties(case, by_share))
     if not found:
         return []
-    # One sentence an experiment and order: the worst mix, and where the penalty is gone.
+    # One finding per experiment and access pattern: the worst mix, and the number of others.
     worst = max(found, key=lambda verdict: verdict.weight)
-    more = f" {len(found)} mixes of this sweep cost more than taking turns." if len(found) > 1 else ""
+    more = f" {len(found)} mixes of this sweep are slower than taking turns." if len(found) > 1 else ""
     return [
         Verdict(
             worst.severity,
@@ -75,10 +75,10 @@ def _penalties(case: Case, by_share: dict[float, int]) -> Iterator[Verdict]:
         one, top = Case(case.run, case.result, at), min(1.0, penalty + half)
         yield Verdict(
             "info",
-            f"{one.label}: mixing costs {percent(penalty)} ({percent(max(0.0, penalty - half))} to "
-            f"{percent(top)}): it gives {percent(mixed.throughput.value / reads.throughput.value)} of pure "
-            f"reads' and {percent(mixed.throughput.value / writes.throughput.value)} of pure writes' throughput, and "
-            f"taking turns would give {percent(expected / reads.throughput.value)} of the reads'.",
+            f"Mixing reads and writes costs {percent(penalty)} ({one.label}; {percent(max(0.0, penalty - half))} to "
+            f"{percent(top)}). The mix reaches {percent(mixed.throughput.value / reads.throughput.value)} of pure "
+            f"reads and {percent(mixed.throughput.value / writes.throughput.value)} of pure writes. "
+            f"Taking turns would reach {percent(expected / reads.throughput.value)} of pure reads.",
             {
                 "penalty": penalty,
                 "low": penalty - half,
@@ -86,7 +86,7 @@ def _penalties(case: Case, by_share: dict[float, int]) -> Iterator[Verdict]:
                 "read_share": share,
                 "parameters": dict(mixed.parameters),
             },
-            "Keep writes apart in time or on another drive where latency counts, or use larger blocks: "
+            "Separate writes in time, move them to another drive, or use larger blocks: "
             + one.command(bs="4k,16k,64k,128k"),
             weight=penalty,
             points=(at,),
@@ -94,7 +94,7 @@ def _penalties(case: Case, by_share: dict[float, int]) -> Iterator[Verdict]:
 
 
 def spinning_or_solid(case: Case) -> Verdict | None:
-    """Whether a disk spins, from what a random read costs alone and against sequential reads, held against its word."""
+    """Whether a disk spins, by the latency of a random read at depth 1, beside what the kernel reports."""
     alone: tuple[float, str, int, Case] | None = None
     sequential = 0.0
     for result in case.run.experiments:
@@ -117,24 +117,24 @@ def spinning_or_solid(case: Case) -> Verdict | None:
     kind = "spinning" if median_ns >= SPINNING_NS else "solid state" if median_ns <= SOLID_NS else "undecided"
     if kind == "undecided":
         return None
-    compared = f", and sequential reads are {format_ratio(ratio)} times as fast" if ratio else ""
+    compared = f" Sequential reads are {format_ratio(ratio)} times as fast." if ratio else ""
     agrees = ""
     if isinstance(claims, bool):
         word = "spinning" if claims else "solid state"
-        agrees = f"; the kernel says {word} too" if word == kind else f", although the kernel says {word}"
+        agrees = " The kernel agrees." if word == kind else f" The kernel reports {word}."
     return Verdict(
         "info",
-        f"The storage is {kind}: a random read alone ({label}) takes {format_ns(median_ns)}{compared}{agrees}.",
+        f"The storage is {kind}: one random read takes {format_ns(median_ns)} ({label}).{compared}{agrees}",
         {"median_ns": median_ns, "sequential_ratio": ratio, "rotational": claims, "verdict": kind},
         "Nothing to do."
         if not isinstance(claims, bool) or claims == (kind == "spinning")
-        else "A virtual or cached disk often claims to spin; its scheduler may be set for one: "
+        else "Check the I/O scheduler; virtual and cached disks often report the wrong kind: "
         "cat /sys/block/*/queue/rotational",
         points=(at,),
     )
 
 
 RULES = (
-    Rule("mix_penalty", "experiment", mix_penalty),
+    Rule("mix_penalty", "experiment", mix_penalty, Applies(resources=("storage",))),
     Rule("spinning_or_solid", "run", spinning_or_solid, Applies(resources=("storage",)), about="storage"),
 )

@@ -1,11 +1,11 @@
-"""Whether the hosts of a site measured together: all of them, from one moment on, and equally fast."""
+"""Whether the hosts of a site measured together: all of them, with one start, and equally fast."""
 
 from __future__ import annotations
 
 import math
 
 from hwdyno.findings.applies import Applies, Rule
-from hwdyno.findings.rule import Case, Verdict, apart, percent
+from hwdyno.findings.rule import Case, Verdict, apart, contrast, percent
 from hwdyno.statistics import median
 from hwdyno.units import format_ns, plural
 from hwdyno.words import HostShare
@@ -13,16 +13,16 @@ from hwdyno.words import HostShare
 SLOW = 0.20
 """A host this much slower than the others is a straggler."""
 LONGER = 1.05
-"""A host whose readings take this many times the others' makes the site wait: its work is fixed, not its time."""
+"""A host whose readings take this many times the others' has fixed work, not fixed time: the site waits for it."""
 SMALL_OFFSET = 0.005
-"""The share of a reading that an offset between starts may be in the reading that is advised."""
+"""The longer reading that the advice gives makes the offset between starts this share of it."""
 LEAST_RUNTIME_S = 60
 WAITING = ("depth_not_reached",)
-"""What a site shows while some hosts wait for another one."""
+"""Findings that follow while some hosts wait for another one."""
 
 
 def host_missing(case: Case) -> Verdict | None:
-    """A host gave no reading, or not all of them; the cause stands with what degrades the Run."""
+    """A host gave no reading, or not all; the cause is among the reasons why the Run is degraded."""
     point = case.point
     failed = [one for one in point.hosts if one.failure]
     if not failed:
@@ -30,22 +30,22 @@ def host_missing(case: Case) -> Verdict | None:
     worst = min(failed, key=lambda one: one.repeats)
     lacking = [one for one in failed if one.repeats < point.repeats]
     if lacking:
-        had = f"gave {worst.repeats or 'none'} of {plural(point.repeats, 'reading')}"
-        effect = f"so the figure is not that of all {len(point.hosts)} hosts"
+        had = f"Readings missing: {worst.host} gave {worst.repeats or 'none'} of {plural(point.repeats, 'reading')}"
+        effect = f" The result does not cover all {len(point.hosts)} hosts."
     else:
-        had, effect = "was stopped", "because it did not end with the others"
+        had, effect = f"Host stopped: {worst.host} did not end with the others", ""
     more = f", and so did {plural(len(failed) - 1, 'other host')}" if len(failed) > 1 else ""
     return Verdict(
         "warning",
-        f"{case.label}: {worst.host} {had}{more}, {effect}.",
+        f"{had}{more} ({case.label}).{effect}",
         {"hosts": {one.host: {"readings": one.repeats, "failure": one.failure} for one in failed}},
-        f"Check {', '.join(one.host for one in failed)}, then measure again: {case.command()}",
+        f"Check {', '.join(one.host for one in failed)}, then repeat: {case.command()}",
         weight=float(len(failed)) + 1 - worst.repeats / max(1, point.repeats),
     )
 
 
 def hosts_apart(case: Case) -> Verdict | None:
-    """The hosts did not start together, by the limit that the measurement sets."""
+    """The hosts started further apart than the measurement allows."""
     point = case.point
     if "hosts_apart" not in point.why:
         return None
@@ -54,17 +54,17 @@ def hosts_apart(case: Case) -> Verdict | None:
     runtime_s = max(LEAST_RUNTIME_S, math.ceil(offset_s / SMALL_OFFSET))
     return Verdict(
         "warning",
-        f"{case.label}: {latest.host} started {format_ns(offset_s * 1e9)} after the first host, "
-        f"{percent(offset_s / reading_s)} of a reading, so the hosts did not load the system together.",
+        f"The hosts did not load the system together ({case.label}): {latest.host} started "
+        f"{format_ns(offset_s * 1e9)} after the first host, {percent(offset_s / reading_s)} of a reading.",
         {"host": latest.host, "offset_s": offset_s, "reading_s": reading_s},
-        f"Measure longer, so that the offset counts less: {case.command(runtime=runtime_s)}",
+        f"Measure longer to make the offset negligible: {case.command(runtime=runtime_s)}",
         weight=offset_s / reading_s,
         explains=WAITING,
     )
 
 
 def straggler(case: Case) -> Verdict | None:
-    """One host is much slower than the others, beyond what its repeats scatter."""
+    """One host is much slower than the others, beyond the scatter of its repeats."""
     shares = [one for one in case.point.hosts if one.repeats and one.operations]
     if len(shares) < 2:
         return None
@@ -78,11 +78,11 @@ def straggler(case: Case) -> Verdict | None:
     unit, rest = slowest.throughput.unit, "host" if len(others) == 1 else f"{len(others)} hosts"
     return Verdict(
         "warning",
-        f"{case.label}: {slowest.host} is {percent(slower)} slower than the other {rest} "
-        f"({case.quantity(slowest.throughput.value, unit)} vs {case.quantity(usual, unit)}); "
-        + ("the site's figure waits for it." if waits else "the site's figure includes it."),
+        f"Straggler ({case.label}): {slowest.host} is {percent(slower)} slower than the other {rest} "
+        f"({contrast(case.quantity(slowest.throughput.value, unit), case.quantity(usual, unit), 'vs')}). "
+        + ("The site waits for it." if waits else "The site's result includes it."),
         {"host": slowest.host, "slower": slower, "value": slowest.throughput.value, "usual": usual, "unit": unit},
-        f"Measure it alone, on {slowest.host}: {case.command()}",
+        f"Measure alone on {slowest.host}: {case.command()}",
         weight=slower,
         explains=WAITING if waits else (),
     )

@@ -1,4 +1,4 @@
-"""Rules on a language model's KV cache on storage: how many users it serves in time, and do the figures count?"""
+"""Rules on a language model's KV cache on storage: how many users it serves in time, and whether the figures count."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.commands import typed
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.statistics import quantile_of
-from hwdyno.units import format_bytes_s, format_count, format_ns
+from hwdyno.units import format_bytes_s, format_count, format_ns, plural
 from hwdyno.words import ExperimentResult, Latency, Measurement
 
 TARGETS_NS = {"interactive": 50e6, "responsive": 100e6, "batch": 1000e6}
-"""P95 that MLPerf Storage's KV cache asks for by the users' class (kv_cache_benchmark/kv_cache/models.py)."""
+"""By class of user: the p95 that MLPerf Storage's KV cache requires (kv_cache_benchmark/kv_cache/models.py)."""
 LEAST_READS = 200
-"""Below so many a P95 rests on fewer than ten values."""
+"""With fewer reads, a p95 rests on fewer than ten values."""
 CLIENT_SHARE = 0.9
 
 
 @dataclass(frozen=True)
 class Served:
-    """What a point says of its users."""
+    """A point's figures for its users."""
 
     users: int
     read: Latency | None
@@ -31,12 +31,12 @@ class Served:
 
     @property
     def read_p95_ns(self) -> float | None:
-        """The time within which 95% of the entries read from storage came."""
+        """The time within which 95% of the entries were read from storage."""
         return None if self.read is None else quantile_of(self.read, 0.95)
 
 
 def served(result: ExperimentResult, point: Measurement) -> Served | None:
-    """Reads a point's figures; none if it serves nobody."""
+    """Reads a point's figures; none if it has no users."""
     users = as_number({**result.fixed, **point.parameters}.get("users"))
     if not users:
         return None
@@ -53,49 +53,51 @@ def served(result: ExperimentResult, point: Measurement) -> Served | None:
 def who(result: ExperimentResult, users: int) -> str:
     """``8 users of llama3.1-8b``."""
     model = result.fixed.get("model")
-    return f"{users} user{'' if users == 1 else 's'}" + (f" of {model}" if model else "")
+    return plural(users, "user") + (f" of {model}" if model else "")
 
 
 def shortened(result: ExperimentResult) -> str:
-    """A word on the scale where contexts are not whole."""
+    """A sentence on the scale where contexts are shortened."""
     scale = as_number(result.fixed.get("scale")) or 1.0
-    return "" if scale >= 1 else f" Contexts were shortened to {scale:g} of their tokens, and entries with them."
+    return "" if scale >= 1 else f" Contexts and entries were shortened to {scale:g} of their tokens."
 
 
 def io_corrupt(case: Case) -> Verdict | None:
-    """A block that was read is not the one that was written: nothing of this point counts."""
+    """A block that was read differs from what was written: the point is invalid."""
     count = as_number(case.point.details.get("corrupt_blocks"))
     if not count:
         return None
     named = next((fault.says for fault in case.point.faults if fault.operation == "verify"), "")
+    differ = "differs" if count == 1 else "differ"
+    first = f" First: {named}." if named else ""
     return Verdict(
         "invalid",
-        f"{case.label}: {count:.0f} blocks read are not what was written; the first: {named}.",
+        f"Data corruption ({case.label}): {plural(count, 'block')} {differ} from what was written.{first}",
         {"corrupt_blocks": count},
-        "Look at dmesg, at the drive's health (smartctl -a) and at whoever else writes there, then: " + case.command(),
+        "Check dmesg, the drive's health (smartctl -a) and other writers to this folder, then: " + case.command(),
         weight=count,
     )
 
 
 def io_faults(case: Case) -> Verdict | None:
-    """Entries or blocks that could not be written or read, with what mends it."""
+    """Entries or blocks that could not be written or read, with the remedy."""
     faults = [fault for fault in case.point.faults if fault.operation != "verify"]
     if not faults:
         return None
     count, first = sum(fault.count for fault in faults), faults[0]
     if any(fault.errno in {errno.ENOSPC, errno.EDQUOT} for fault in faults):
         capacity = as_number(case.parameter("capacity")) or 0.0
-        why = "the storage was full before the cache had its capacity, so somebody else filled it meanwhile"
-        remedy = f"Free some room, or give it less: {case.command(capacity=int(capacity / 2) or None)}"
+        why = "The storage filled up before the cache reached its capacity."
+        remedy = f"Free space or reduce the capacity: {case.command(capacity=int(capacity / 2) or None)}"
     elif first.errno in {errno.ENOENT, 0}:
-        why = "somebody else removed or cut it"
-        remedy = f"See who else works in that folder, then: {case.command()}"
+        why = "A file was removed or truncated meanwhile."
+        remedy = f"Check what else uses that folder, then: {case.command()}"
     else:
-        why = "the storage failed"
-        remedy = f"Look at dmesg, then: {case.command()}"
+        why = "The storage returned an error."
+        remedy = f"Check dmesg, then: {case.command()}"
     return Verdict(
         "warning",
-        f"{case.label}: {count} transfer{'' if count == 1 else 's'} failed: {first.operation}: {first.says}; {why}.",
+        f"{plural(count, 'transfer')} failed ({case.label}). First: {first.operation}: {first.says}. {why}",
         {"faults": count, "errno": first.errno},
         remedy,
         weight=float(count),
@@ -103,21 +105,21 @@ def io_faults(case: Case) -> Verdict | None:
 
 
 def io_nothing_done(case: Case) -> Verdict | None:
-    """Not one turn or query was ended, so there is nothing to judge by."""
+    """Not one turn or query ended, so there is nothing to judge."""
     note = next((note for note in case.point.notes if note.code == "no_step"), None)
     if note is None:
         return None
     runtime = as_number(case.parameter("runtime")) or 1.0
     return Verdict(
         "invalid",
-        f"{case.label}: {note.says} in {runtime:g} s, so this point does not count.",
+        f"Nothing to judge ({case.label}): {note.says} in {runtime:g} s. The point does not count.",
         {"runtime_s": runtime},
-        f"Give it more time: {case.command(runtime=runtime * 10)}",
+        f"Measure longer: {case.command(runtime=runtime * 10)}",
     )
 
 
 def io_client_bound(case: Case) -> Verdict | None:
-    """The processors of this machine were the limit, and not the storage."""
+    """The processors of this machine were the limit, not the storage."""
     point = case.point
     if case.threads is None or point.elapsed_s <= 0:
         return None
@@ -128,18 +130,18 @@ def io_client_bound(case: Case) -> Verdict | None:
         return None
     return Verdict(
         "warning",
-        f"{case.label}: client-bound: its threads used {percent(share)} of {cores:.0f} "
-        f"processor{'' if cores == 1 else 's'}, so this is what the client can ask, not what the storage can answer.",
+        f"Client-bound ({case.label}): the threads used {percent(share)} of {plural(cores, 'processor')}. "
+        "This is what the client can issue, not the storage's limit.",
         {"cpu_share": share, "limit": CLIENT_SHARE, "cores": cores},
-        "Take more threads while processors are free."
+        "Use more threads while processors are free."
         if workers < case.threads
-        else "Take a machine with more processors, or several of them, to ask this storage for more.",
+        else "Use a client with more processors, or several clients.",
         weight=share,
     )
 
 
 def kv_too_few(case: Case) -> Verdict | None:
-    """A P95 of few reads is one of chance."""
+    """Too few reads for a meaningful p95."""
     found = served(case.result, case.point)
     if found is None or found.read is None or not 0 < found.read.count < LEAST_READS:
         return None
@@ -147,31 +149,32 @@ def kv_too_few(case: Case) -> Verdict | None:
     longer = runtime * LEAST_READS / found.read.count * 1.5
     return Verdict(
         "info",
-        f"{who(case.result, found.users)}: too few to judge: {found.read.count} entries were read from storage, so its "
-        f"P95 of {format_ns(quantile_of(found.read, 0.95))} rests on {max(1, found.read.count // 20)} of them.",
+        f"Too few reads to judge ({who(case.result, found.users)}): the p95 of "
+        f"{format_ns(quantile_of(found.read, 0.95))} rests on {max(1, found.read.count // 20)} of "
+        f"{found.read.count} entries read from storage.",
         {"reads": found.read.count, "least": LEAST_READS},
-        f"Give it more time: {case.command(runtime=round(longer, 1))}",
+        f"Measure longer: {case.command(runtime=round(longer, 1))}",
         weight=1 / found.read.count,
     )
 
 
 def kv_no_room(case: Case) -> Verdict | None:
-    """Entries that found no place were neither written nor read: the load was not as asked."""
+    """Entries without room were neither written nor read: the load was less than requested."""
     note = next((note for note in case.point.notes if note.code == "no_room"), None)
     if note is None:
         return None
     capacity = as_number(case.parameter("capacity")) or 0.0
     return Verdict(
         "warning",
-        f"{case.label}: {note.says}, so that part of the load is missing.",
+        f"Part of the load is missing ({case.label}): {note.says}.",
         {"turned_away": case.point.details.get("turned_away"), "capacity": capacity},
-        f"Give it more room: {case.command(capacity=int(capacity * 4))}",
+        f"Raise the capacity: {case.command(capacity=int(capacity * 4))}",
         weight=float(case.point.details.get("turned_away") or 0),
     )
 
 
 def kv_users(case: Case) -> Verdict | None:
-    """How many users this storage serves within each target, and what they get."""
+    """The number of users that this storage serves within each target, and its peak throughput."""
     found = sorted(
         (
             (one, at)
@@ -197,9 +200,9 @@ def kv_users(case: Case) -> Verdict | None:
     words = ", ".join(f"{count} below {format_ns(TARGETS_NS[name])} ({name})" for name, count in holds.items())
     open_end = all(count == most.users for count in holds.values())
     text = (
-        f"Of {case.result.fixed.get('model') or 'this model'} {case.storage} holds so many users at a P95 of its "
-        f"reads: {words}; its most is {format_bytes_s(best.read_bytes_s)} read with {who(case.result, best.users)}, "
-        f"and {format_count(best.tokens_s)} tokens/s.{shortened(case.result)}"
+        f"Users of {case.result.fixed.get('model') or 'this model'} that {case.storage} serves, by read p95: {words}. "
+        f"Peak: {format_bytes_s(best.read_bytes_s)} of reads and {format_count(best.tokens_s)} tokens/s with "
+        f"{plural(best.users, 'user')}.{shortened(case.result)}"
     )
     axis = ",".join(typed(case.result.axis("users"), float(one.users)) for one, _ in found)
     more = ",".join(typed(case.result.axis("users"), float(most.users * factor)) for factor in (2, 4, 8))
@@ -212,15 +215,15 @@ def kv_users(case: Case) -> Verdict | None:
             "read_bytes_s": {one.users: one.read_bytes_s for one, _ in found},
             "tokens_s": {one.users: one.tokens_s for one, _ in found},
         },
-        f"No target was passed: {case.command(users=more)}"
+        f"Try more users, since every target was met: {case.command(users=more)}"
         if open_end
-        else f"With a memory tier above it: {case.command(users=axis, memory='1G')}",
+        else f"Try a memory tier above the storage: {case.command(users=axis, memory='1G')}",
         points=tuple(at for _, at in found),
     )
 
 
 def _several_series(result: ExperimentResult) -> bool:
-    """Whether more than the number of users was varied, so that no one sentence holds."""
+    """Whether other axes than the number of users vary, so that one sentence cannot describe them all."""
     others = [{k: v for k, v in point.parameters.items() if k != "users"} for point in result.points]
     return any(one != others[0] for one in others)
 

@@ -1,36 +1,39 @@
-"""Why not double? The first resource above 90% utilisation is a point's limiter (Gregg's active benchmarking)."""
+"""What limits a point: the first resource above 90% utilisation (Gregg's active benchmarking)."""
 
 from __future__ import annotations
+
+import math
 
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.laws import against_ceilings
 from hwdyno.findings.rule import Case, Verdict, as_number, load_words, percent, times
-from hwdyno.units import format_ns, format_size
+from hwdyno.units import format_ns, format_size, plural
 from hwdyno.words import Curve, ExperimentResult, Measurement, Run
 
 BUSY = 0.90
-"""Utilisation above which a resource counts as the limiter."""
+"""Utilisation above which a resource counts as the limit."""
 
 
 def client_bound(case: Case) -> Verdict | None:
-    """The measuring threads' own CPU is the limit, so the device was not."""
+    """The CPU of the measuring threads is the limit, not the device."""
     share = case.cpu_share
     if share is None or share <= BUSY:
         return None
     point, resource = case.point, case.resource
     spent = (point.cpu_user_s or 0) + (point.cpu_system_s or 0)
-    each = f", {format_ns(spent / point.operations * 1e9)} an operation" if point.operations else ""
+    each = f" ({format_ns(spent / point.operations * 1e9)} per operation)" if point.operations else ""
     cached = resource.page_cache and not case.direct
     return Verdict(
         "info" if cached else "warning",
-        f"{case.label}: client-bound: the measuring threads used {percent(share)} of their "
-        f"{'core' if case.jobs == 1 else 'cores'}{each}, so this is what the CPU can issue, not the device's limit.",
+        f"Client-bound ({case.label}): the measuring threads used {percent(share)} of their "
+        f"{'core' if case.jobs == 1 else 'cores'}{each}. This is what the CPU can issue, not the device's limit.",
         {"cpu_share": share, "limit": BUSY, "jobs": case.jobs},
-        f"Measure it from another machine, or: {case.command()}"
+        f"Repeat from another machine: {case.command()}"
         if not resource.workers
         else f"Spread the load over more jobs: {case.command(**{resource.workers: max(2, round(case.jobs * 2))})}"
         if case.threads is None or case.jobs < case.threads
-        else f"All {case.threads} processors are at work; take larger blocks: " + case.command(**resource.larger),
+        else f"Use larger blocks, since all {plural(case.threads, 'processor')} of this machine issue them: "
+        + case.command(**resource.larger),
         weight=share,
     )
 
@@ -38,11 +41,11 @@ def client_bound(case: Case) -> Verdict | None:
 def why_not_double(
     measurement: Measurement, *, run: Run | None = None, experiment: ExperimentResult | None = None
 ) -> str:
-    """One sentence on what keeps a point from twice its throughput.
+    """The limit of a point in one or two sentences.
 
-    The first above 90% of what it can do, in this order: a physical ceiling, the tool's own CPU, the
-    machine's CPU, CPU time stolen, the device (busy, with a queue that throughput no longer answers to).
-    Then what was asked for: too little in flight. If none is, it says so, with what was measured.
+    The first resource above 90% utilisation, in this order: a physical ceiling, the tool's CPU, the machine's CPU,
+    stolen CPU time, the device (saturated by its curve). Then the load: too little in flight. If none applies, the
+    text gives the utilisations that were measured and the next test.
     """
     run = run or Run(
         id="", started="", finished=None, machines=(), profile="", command="",
@@ -52,7 +55,7 @@ def why_not_double(
         experiment = ExperimentResult("", "", "", "", "", (measurement,))
     case = Case(run, experiment, experiment.points.index(measurement))
     if measurement.validity == "invalid" and measurement.why:
-        return f"This point does not count ({', '.join(measurement.why).replace('_', ' ')}), so it has no limiter."
+        return f"No limit to name: this point is invalid ({', '.join(measurement.why).replace('_', ' ')})."
     seen: list[tuple[str, float]] = []
     for limiter in (_ceiling, _client, _machine):
         sentence = limiter(case, seen)
@@ -71,7 +74,8 @@ def _ceiling(case: Case, seen: list[tuple[str, float]]) -> str:
     seen.append((name, share))
     if share <= BUSY:
         return ""
-    return f"Because {name} is {percent(share)} full: it carries {case.quantity(bound.value, bound.unit)} at most."
+    article = "the " if name.endswith(" peak") else ""
+    return f"At {percent(share)} of {article}{name}."
 
 
 def _client(case: Case, seen: list[tuple[str, float]]) -> str:
@@ -81,9 +85,9 @@ def _client(case: Case, seen: list[tuple[str, float]]) -> str:
     seen.append(("the tool's own CPU", share))
     if share <= BUSY:
         return ""
-    cores = "the core" if case.jobs == 1 else f"the {min(case.jobs, case.threads or case.jobs):.0f} cores"
-    verb = "is" if case.jobs == 1 else "are"
-    return f"Because {cores} that the measuring threads run on {verb} {percent(share)} busy."
+    cores = min(case.jobs, case.threads or case.jobs)
+    verb = "is" if cores == 1 else "are"
+    return f"Client-bound: {plural(cores, 'core')} of the measuring threads {verb} {percent(share)} busy."
 
 
 def _machine(case: Case, seen: list[tuple[str, float]]) -> str:
@@ -91,15 +95,15 @@ def _machine(case: Case, seen: list[tuple[str, float]]) -> str:
     if busy is not None:
         seen.append(("the machine's CPU", busy))
     if stolen is not None and stolen > 0.1:
-        return f"Because the hypervisor took {percent(stolen)} of the CPU time for others."
+        return f"The hypervisor took {percent(stolen)} of the CPU time (steal)."
     if busy is not None and busy > BUSY and not case.resource.fills_processors:
         ours = f"; this tool's threads used {percent(case.cpu_share)} of theirs" if case.cpu_share is not None else ""
-        return f"Because the machine's processors were {percent(busy)} busy{ours}."
+        return f"The machine's processors were {percent(busy)} busy{ours}."
     return ""
 
 
 def _curve_of(case: Case) -> tuple[ExperimentResult, Curve] | None:
-    """The curve that a point lies on: its own experiment's, or another's that holds all else as the point does."""
+    """The curve of a point: of its own experiment, or of another one with the same other parameters."""
     ours = next((curve for curve in case.result.curves if case.at in curve.points), None)
     if ours is not None and ours.ceiling is not None:
         return case.result, ours
@@ -112,7 +116,7 @@ def _curve_of(case: Case) -> tuple[ExperimentResult, Curve] | None:
 
 
 def _device(case: Case, found: tuple[ExperimentResult, Curve] | None, seen: list[tuple[str, float]]) -> str:
-    """A device that is busy all the time is full only if more in flight brings no more."""
+    """A device is saturated if more in flight gains nothing; being busy all the time is not enough."""
     point = case.point
     busy_s = point.counters.get("device_busy_s")
     busy = min(1.0, busy_s / point.elapsed_s) if busy_s is not None and point.elapsed_s > 0 else None
@@ -125,15 +129,15 @@ def _device(case: Case, found: tuple[ExperimentResult, Curve] | None, seen: list
     share = value.value / curve.ceiling.value if curve.ceiling.value > 0 else 0.0
     if share < BUSY:
         return ""
-    state = f", busy {percent(busy)} of the time," if busy is not None else ""
+    state = f", busy {percent(busy)} of the time" if busy is not None else ""
     return (
-        f"Because the device{state} is at its ceiling: {percent(share)} of {case.quantity(curve.ceiling)}; a higher "
-        f"{curve.load} adds latency and no throughput."
+        f"The device is saturated: at {percent(share)} of its ceiling of {case.quantity(curve.ceiling)}{state}. "
+        f"A higher {curve.load} adds latency, not throughput."
     )
 
 
 def _too_little(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str:
-    """Too little was asked for."""
+    """The load was too small: too few operations in flight, or too small blocks."""
     point, latency = case.point, case.point.latency_ns
     result, curve = found if found else (case.result, None)
     if curve is not None:
@@ -144,36 +148,41 @@ def _too_little(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str
         load = as_number(most.parameters.get(curve.load))
         if gain > 1 / BUSY and load is not None and result.axis(curve.load).role == "size":
             return (
-                f"Because operations of {format_size(case.number(curve.load) or 0)} are too small to fill it: "
+                f"Operations of {format_size(case.number(curve.load) or 0)} are too small: "
                 f"{load_words(result.axis(curve.load), load)} move {times(gain)} times as much."
             )
         if gain > 1 / BUSY and load is not None:
             requested = case.requested or 1
-            waits = f" and each takes {format_ns(latency.mean)}" if latency else ""
+            waits = f", each {format_ns(latency.mean)}" if latency else ""
             return (
-                f"Because only {requested:.0f} {'is' if requested == 1 else 'are'} in flight{waits}: "
-                f"{load_words(result.axis(curve.load), load)} gives {times(gain)} times as much."
+                f"Too little in flight: {plural(requested, 'operation')}{waits}. "
+                f"With {load_words(result.axis(curve.load), load)}: {times(gain)} times as much."
             )
     if case.requested == 1 and latency:
-        return (
-            f"Because one operation at a time is asked for, and each takes {format_ns(latency.mean)}: more in flight "
-            f"would give more."
-        )
+        return f"One operation at a time, each {format_ns(latency.mean)}. Next test: more operations in flight."
     return ""
 
 
 def _nothing(case: Case, seen: list[tuple[str, float]]) -> str:
     if not seen:
-        return "Nothing that could tell was measured."
+        return "Limit not identified: no utilisation was measured."
     parts = ", ".join(f"{name} {percent(share)}" for name, share in seen)
     busy = [name for name, share in seen if share > BUSY]
     if busy == ["the device"]:
-        return (
-            f"The device had work all the time ({parts}), but whether it could do more at once was not measured: sweep "
-            f"the depth to see."
-        )
+        return f"Limit not identified: the device always had work ({parts}). Next test: sweep the queue depth."
     unmeasured = f" Not measured: {', '.join(case.resource.limits)}." if case.resource.limits else ""
-    return f"Limit not identified: nothing measured was above 90% ({parts}).{unmeasured}"
+    return f"Limit not identified: nothing measured was above 90% ({parts}).{unmeasured}{_next_test(case)}"
+
+
+def _next_test(case: Case) -> str:
+    """The command that doubles the load, as far as the axis and the machine go; empty where nothing doubles."""
+    for axis in case.result.declaration.axes:
+        load = case.number(axis.name)
+        if axis.role != "concurrency" or not load or 2 * load > (axis.most or math.inf):
+            continue
+        if case.resource.client != "measured" or 2 * load <= (case.threads or 0):
+            return f" Next test: {case.command(**{axis.name: 2 * load})}."
+    return ""
 
 
 _ISSUES_ONLY = Applies(where=lambda resource: resource.client == "beside", not_kernels=("idle",))

@@ -1,4 +1,4 @@
-"""What memory's figures mean: theory, write-allocate, pages, lines in flight, caches that work, nodes."""
+"""What memory figures mean: theoretical bandwidth, write-allocate, huge pages, lines in flight, caches, NUMA nodes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from hwdyno.ceilings.memory import BANDWIDTH, UNKNOWN, from_memory, of_modules
-from hwdyno.curves.caches import LEAST_POINTS, edges_of, settled_ns
+from hwdyno.curves.caches import LEAST_POINTS, Edge, edges_of, settled_ns
 from hwdyno.findings.applies import Applies, Rule
-from hwdyno.findings.rule import Case, Verdict, apart, as_number, percent, quantity
+from hwdyno.findings.rule import Case, Verdict, apart, as_number, contrast, percent, quantity
+from hwdyno.machine import Cache
 from hwdyno.resources import rate_word
-from hwdyno.units import format_ns, format_size
+from hwdyno.units import format_ns, format_size, plural
 from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
 
 LINE_BYTES = 64
 LEAST_GAIN = 0.05
 ALLOCATED = {"write": 2.0, "copy": 1.5, "scale": 1.5, "add": 4 / 3, "triad": 4 / 3}
-"""Bytes that the bus moves over those counted, where each written line is read first (McCalpin, STREAM's FAQ)."""
+"""By operation: bytes on the bus over bytes counted, if each written line is read first (McCalpin, STREAM's FAQ)."""
 BEYOND = 1.1
-"""A gain so much greater than what the bus is spared has another cause beside it."""
+"""A gain this many times greater than what write-allocate costs has another cause too."""
 CACHE_FACTOR = 2.0
 FAR_NODE = 0.10
 
@@ -29,54 +30,56 @@ def _whole(result: ExperimentResult, point: Measurement) -> Parameters:
 
 
 def _of(case: Case, *kernels: str) -> Iterator[tuple[ExperimentResult, int, Measurement, Parameters]]:
-    """Every sound point of these kernels in the Run."""
+    """Every valid or degraded point of these kernels in the Run."""
     for one in case.run.points_of(*kernels):
         if one[2].validity != "invalid" and one[2].throughput.value > 0:
             yield one
 
 
 def wrong_result(case: Case) -> Verdict | None:
-    """What was computed or moved was not what it should have been."""
+    """The results of a pass failed verification."""
     if case.point.details.get("verification") != "failed":
         return None
     return Verdict(
         "invalid",
-        f"{case.label}: the results were verified after the pass and were wrong, so this speed is of no work done.",
+        f"Wrong results ({case.label}): verification after the pass failed. This speed does not count.",
         {"verification": "failed"},
-        "Suspect the memory or the processor (an unstable clock): run a memory test, then measure again.",
+        "Run a memory test and rule out an unstable clock, then measure again.",
     )
 
 
 def practical_bandwidth(case: Case) -> Verdict | None:
-    """The best bandwidth beside what the modules could give, or why that is unknown."""
+    """The best bandwidth beside the modules' theoretical bandwidth, or why that is unknown."""
     found = [(p.throughput, w) for _, _, p, w in _of(case, *BANDWIDTH) if p.throughput.unit == "bytes/s"]
     found = [(value, parameters) for value, parameters in found if from_memory(parameters)]
     if not found:
         return None
     best, parameters = max(found, key=lambda one: one[0].value)
-    how = f"{parameters.get('operation')}, {parameters.get('threads')} threads"
+    how = f"{parameters.get('operation')}, {plural(as_number(parameters.get('threads')) or 1, 'thread')}"
     ceilings = of_modules(case.run.machine)
     if not ceilings:
         return Verdict(
             "info",
-            f"Memory gives {quantity(best)} at best ({how}); what it could give is {UNKNOWN}, "
-            "so this stands as the practical ceiling.",
+            f"Memory reaches {quantity(best)} ({how}). Its theoretical bandwidth is {UNKNOWN}, "
+            "so this is the practical ceiling.",
             {"best_bytes_s": best.value, "theory_bytes_s": None},
-            "As root on the host, `dmidecode -t memory` tells speed and channels: --ceiling 'physical 51.2 GB/s'.",
+            "Read speed and channels with `dmidecode -t memory` as root on the host, then give --ceiling 'physical "
+            "51.2 GB/s'.",
         )
     share = best.value / ceilings[0].value
     return Verdict(
         "info",
-        f"Memory gives {quantity(best)} at best ({how}), {percent(share)} of {ceilings[0].formula}.",
+        f"Memory reaches {quantity(best)} ({how}), {percent(share)} of its theoretical bandwidth. "
+        f"Theory: {ceilings[0].formula}.",
         {"best_bytes_s": best.value, "theory_bytes_s": ceilings[0].value, "share": share},
-        "70 to 90% is what refresh and turning the bus leave; below that, look for empty channels."
+        "Look for empty channels if the share is below 70%: refresh and bus turnaround leave 70 to 90%."
         if share < 0.9
         else "Nothing to do.",
     )
 
 
 def write_allocate(case: Case) -> Verdict | None:
-    """Stores past the caches beat those through them: each written line was read first."""
+    """Non-temporal stores are faster than cached ones, which read each written line first."""
     by: dict[tuple[str, str], tuple[int, Measurement]] = {}
     for at, point in enumerate(case.result.points):
         others = {k: v for k, v in point.parameters.items() if k != "operation"}
@@ -94,20 +97,20 @@ def write_allocate(case: Case) -> Verdict | None:
     if ratio < 1 + LEAST_GAIN:
         return None
     factor = ALLOCATED[operation]
-    whole = f" (which explains {factor:.2f} times)" if ratio > BEYOND * factor else ""
+    whole = f", which explains a factor of {factor:.2f}" if ratio > BEYOND * factor else ""
     return Verdict(
         "info",
-        f"Write-allocate is seen: nt_{operation} gives {quantity(fast.throughput)}, {ratio:.2f} times "
-        f"{operation}'s {quantity(plain.throughput)}, because a store through the caches reads its line first{whole}; "
-        f"the bus moves {factor:.2f} times what STREAM counts, {quantity(plain.throughput.value * factor, 'bytes/s')}.",
+        f"Write-allocate costs bandwidth: nt_{operation} reaches {quantity(fast.throughput)}, {ratio:.2f} times "
+        f"{operation} ({quantity(plain.throughput)}). Cached stores read each line first{whole}. "
+        f"The bus moves {quantity(plain.throughput.value * factor, 'bytes/s')}, {factor:.2f} times what STREAM counts.",
         {"operation": operation, "ratio": ratio, "bus_bytes_s": plain.throughput.value * factor, "factor": factor},
-        "Use streaming (non-temporal) stores for results that are not read again soon.",
+        "Use non-temporal (streaming) stores for results that are not read again soon.",
         points=places,
     )
 
 
 def huge_pages(case: Case) -> Verdict | None:
-    """The same point on 2 MiB pages and on 4 KiB pages: what the TLB costs."""
+    """The same point on 2 MiB pages and on 4 KiB pages: the cost of TLB misses."""
     pairs: dict[str, dict[str, tuple[int, Measurement]]] = defaultdict(dict)
     for at, point in enumerate(case.result.points):
         pages = str(point.parameters.get("pages"))
@@ -130,9 +133,9 @@ def huge_pages(case: Case) -> Verdict | None:
         figures = f"{quantity(base.throughput)} on 4 KiB pages, {quantity(huge.throughput)} on 2 MiB pages"
     return Verdict(
         "info",
-        f"Huge pages pay {percent(gain)} at a working set of {format_size(_size(case, one))}: {figures}.",
+        f"Huge pages gain {percent(gain)} at a working set of {format_size(_size(case, one))}: {figures}.",
         {"gain": gain, "pages_4k": base.throughput.value, "pages_2m": huge.throughput.value},
-        "Set transparent_hugepage to always, or madvise(MADV_HUGEPAGE) on what is large and read at random.",
+        "Set transparent_hugepage to always, or use madvise(MADV_HUGEPAGE) for large data that is read at random.",
         weight=gain,
         points=(one["4k"][0], one["2m"][0]),
     )
@@ -150,7 +153,7 @@ def _gain(one: dict[str, tuple[int, Measurement]], latency: bool) -> float:
 
 
 def lines_in_flight(case: Case) -> Verdict | None:
-    """One thread cannot fill the channels: the lines that it keeps in flight, by Little's law on loads."""
+    """One thread cannot saturate memory: the lines that it keeps in flight, by Little's law."""
     reads = [
         (int(as_number(w.get("threads")) or 1), p)
         for _, _, p, w in _of(case, "memory_bandwidth")
@@ -171,18 +174,19 @@ def lines_in_flight(case: Case) -> Verdict | None:
     lines = one * min(latencies) / 1e9 / LINE_BYTES
     return Verdict(
         "info",
-        f"One thread cannot fill the memory's channels: it reads {quantity(one, 'bytes/s')} where all together read "
-        f"{quantity(most, 'bytes/s')}; at {format_ns(min(latencies))} a load that is {lines:.0f} lines in flight "
-        "(Little's law), as many as its core keeps.",
+        f"One thread cannot saturate memory: it reads {quantity(one, 'bytes/s')}, all threads together read "
+        f"{quantity(most, 'bytes/s')}. At a load latency of {format_ns(min(latencies))}, one thread keeps "
+        f"{plural(round(lines), 'cache line')} in flight (Little's law).",
         {"one_bytes_s": one, "all_bytes_s": most, "latency_ns": min(latencies), "lines_in_flight": lines},
-        "Spread what is bound by memory over more cores.",
+        "Spread memory-bound work over more cores.",
     )
 
 
 def claimed_cache(case: Case) -> Verdict | None:
-    """The last cache that the chase finds, beside the one that the system claims."""
-    claimed = max((float(one.size_bytes or 0) for one in case.run.machine.cpu.caches), default=0.0)
-    # Many small sizes before few: a curve's steps decide how sharp an edge is.
+    """The last cache by a pointer chase, beside the size that the system reports."""
+    last = max(case.run.machine.cpu.caches, key=lambda one: float(one.size_bytes or 0), default=Cache())
+    claimed = float(last.size_bytes or 0)
+    # The curve with the most sizes first: its steps decide how sharp an edge is.
     curves = sorted(_chases(case.run), key=len, reverse=True)
     if not claimed or not curves or len(curves[0]) < LEAST_POINTS:
         return None
@@ -191,7 +195,7 @@ def claimed_cache(case: Case) -> Verdict | None:
     if not edges or max(sizes) < CACHE_FACTOR * edges[-1].size_bytes:
         return None
     found = edges[-1]
-    ends = ", ".join(f"{format_size(round(edge.size_bytes))} ({format_ns(edge.below_ns)})" for edge in edges)
+    ends = ", ".join(_ends(edges))
     evidence = {
         "claimed_bytes": claimed,
         "found_bytes": [edge.size_bytes for edge in edges],
@@ -201,21 +205,30 @@ def claimed_cache(case: Case) -> Verdict | None:
     if claimed <= CACHE_FACTOR * found.size_bytes:
         return Verdict(
             "info",
-            f"The caches end at about {ends}; the system claims {format_size(claimed)} for the last one.",
+            f"Caches end at about {ends}. The system reports {format_size(claimed)} for the last one.",
             evidence,
             "Nothing to do.",
         )
+    level = f"L{last.level}" if last.level else "The last cache"
+    host = "guest" if case.run.machine.hypervisor else "machine"
+    others = f" Smaller caches end at about {', '.join(_ends(edges[:-1]))}." if len(edges) > 1 else ""
     return Verdict(
         "info",
-        f"The cache that is claimed is not the cache that works: the system claims {format_size(claimed)}, but loads "
-        f"slow down at about {ends}, to {format_ns(found.above_ns)} beyond.",
+        f"{level} reads as {format_size(claimed)}, but this {host} behaves as if it had about "
+        f"{format_size(round(found.size_bytes))} "
+        f"(latency {contrast(format_ns(found.below_ns), format_ns(found.above_ns))}).{others}",
         evidence,
-        "Size blocks and tables by the cache that works: a guest has a share of it. Look closer: hwdyno memory caches",
+        "Size blocks and tables for the smaller cache. Look closer: hwdyno memory caches",
     )
 
 
+def _ends(edges: Iterable[Edge]) -> list[str]:
+    """``48 KiB (1.1 ns)`` for each cache."""
+    return [f"{format_size(round(edge.size_bytes))} ({format_ns(edge.below_ns)})" for edge in edges]
+
+
 def _chases(run: Run) -> list[list[tuple[float, float]]]:
-    """The random chases on huge pages by working set, one an experiment."""
+    """The random pointer chases on huge pages by working set, one per experiment."""
     found: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for result, _, point, given in run.points_of("memory_latency"):
         size = as_number(given.get("working_set"))
@@ -226,7 +239,7 @@ def _chases(run: Run) -> list[list[tuple[float, float]]]:
 
 
 def wrong_node(case: Case) -> Verdict | None:
-    """The same point on memory of another node is faster by far: a thread is on the wrong one."""
+    """The same point is much faster on memory of another node: thread and memory are on different nodes."""
     groups: dict[str, list[tuple[float, int, Measurement]]] = defaultdict(list)
     for at, point in enumerate(case.result.points):
         node = as_number(point.parameters.get("node"))
@@ -239,10 +252,10 @@ def wrong_node(case: Case) -> Verdict | None:
         return None
     return Verdict(
         "warning",
-        f"Memory of node {far[0]:.0f} costs this thread {percent(loss)} beside that of node {near[0]:.0f}: "
-        f"{_figure(far[2])} against {_figure(near[2])}, so one of them is on the wrong node.",
+        f"Memory on node {far[0]:.0f} is {percent(loss)} slower for this thread than memory on node {near[0]:.0f} "
+        f"({contrast(_figure(far[2]), _figure(near[2]), 'vs')}). The thread or its memory is on the wrong node.",
         {"far_node": far[0], "near_node": near[0], "loss": loss},
-        f"Bind threads and memory together: numactl --cpunodebind={near[0]:.0f} --membind={near[0]:.0f}",
+        f"Bind threads to NUMA-local memory: numactl --cpunodebind={near[0]:.0f} --membind={near[0]:.0f}",
         points=(far[1], near[1]),
     )
 
@@ -261,7 +274,7 @@ def _apart(group: Iterable[_Placed]) -> tuple[float, _Placed | None, _Placed | N
 def _figure(point: Measurement) -> str:
     if point.throughput.unit == "operations/s" and point.latency_ns is not None:
         return format_ns(point.latency_ns.mean)
-    return quantity(point.throughput, rate_word=rate_word("memory"))
+    return quantity(point.throughput.value, point.throughput.unit, rate_word("memory"))
 
 
 _OF_BANDWIDTH, _OF_LATENCY = Applies(kernels=BANDWIDTH), Applies(kernels=("memory_latency",))

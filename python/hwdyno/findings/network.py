@@ -1,4 +1,4 @@
-"""Why the ends of a path carry no more: a core, a window, loss, a slow congestion control, or too long a queue."""
+"""What limits the ends of a path: a core, a window, loss, a slow congestion control, or bufferbloat."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.network_path import OF_STREAMS, figure, server_of
-from hwdyno.findings.rule import Case, Verdict, percent, quantity, times
-from hwdyno.units import format_bytes, format_ns
+from hwdyno.findings.rule import Case, Verdict, contrast, percent, quantity, times
+from hwdyno.units import format_bytes, format_ns, plural
 
 BUSY = 0.90
 LIMITED = 0.30
 """Share of a sender's busy time spent waiting for a window (``tcpi_rwnd_limited``, ``tcpi_sndbuf_limited``)."""
 LOSS = 1e-3
 BLOAT_NS, BLOAT_TIMES = 5e6, 5.0
-"""A queue that adds 5 ms and five times the idle round trip is felt in every call and game (RFC 8289 aims at 5 ms)."""
-AWAKE = ": idle, each end falls asleep and has to be woken by every message; under load it is awake already."
+"""A queue that adds 5 ms and five times the idle round trip disturbs every call and game (RFC 8289 aims at 5 ms)."""
+AWAKE = ": idle CPUs sleep and must be woken for each message."
 SLOW_CONTROL = 1.3
 
 
@@ -38,18 +38,18 @@ def ends_bound(case: Case) -> Verdict | None:
     loopback = point.details.get("loopback") is True
     return Verdict(
         "info" if loopback else "warning",
-        f"{case.label}: the processor at {end} is the limit ({percent(share)} of {cores:.0f} "
-        f"core{'s' if cores > 1 else ''}, {figure(point, 'cpu_ns_per_kib'):.0f} ns a KiB at both ends), not the path.",
+        f"The CPU at {end} is the limit, not the path ({case.label}): {percent(share)} of {plural(cores, 'core')}. "
+        f"Both ends together spend {format_ns(figure(point, 'cpu_ns_per_kib'))} per KiB.",
         {"cpu_share": share, "end": where, "cpu_ns_per_kib": figure(point, "cpu_ns_per_kib")},
-        f"Copy less, or spread it: {case.command(zero_copy=True, skip_rx_copy=True)}"
+        f"Copy less: {case.command(zero_copy=True, skip_rx_copy=True)}"
         if case.parameter("protocol") != "udp"
-        else f"Let the kernel cut large buffers up: {case.command(handing='segmented')}",
+        else f"Let the kernel segment large buffers: {case.command(handing='segmented')}",
         weight=share,
     )
 
 
 def window_limited(case: Case) -> Verdict | None:
-    """A window smaller than bandwidth x delay: the sender waits for acknowledgements with the path half empty."""
+    """A window below the bandwidth-delay product: the sender waits for acknowledgements while the path is idle."""
     point = case.point
     rtt_s = figure(point, "rtt_mean_us") / 1e6
     if not rtt_s:
@@ -57,23 +57,24 @@ def window_limited(case: Case) -> Verdict | None:
     receiver, buffer = figure(point, "receiver_limited_share"), figure(point, "buffer_limited_share")
     share, which, name = max((receiver, "receiver's window", "window"), (buffer, "send buffer", "send_buffer"))
     loopback = point.details.get("loopback") is True
-    # Nobody asked for a window, and memory is the path: the reader had no processor to empty it.
+    # On loopback without a requested window, the reader lacked CPU time to empty it.
     if share < LIMITED or (loopback and not case.number("window")):
         return None
     streams = case.number("streams") or 1
     product = point.throughput.value / streams * rtt_s
     return Verdict(
         "info" if loopback else "warning",
-        f"{case.label}: for {percent(share)} of the time the {which} held the sender back: {format_bytes(product)} a "
-        f"stream is all that fits into a round trip of {format_ns(rtt_s * 1e9)} (bandwidth × delay).",
+        f"The {which} limited the sender for {percent(share)} of the time ({case.label}). "
+        f"Each stream had {format_bytes(product)} in flight per round trip of {format_ns(rtt_s * 1e9)} "
+        "(bandwidth-delay product).",
         {"share": share, "limit": name, "rtt_s": rtt_s, "bandwidth_delay_bytes": product},
-        f"Give it room: {case.command(window=1 << max(16, math.ceil(math.log2(max(2.0, 4 * product)))))}",
+        f"Enlarge the window: {case.command(window=1 << max(16, math.ceil(math.log2(max(2.0, 4 * product)))))}",
         weight=share,
     )
 
 
 def datagram_loss(case: Case) -> Verdict | None:
-    """Datagrams that never came."""
+    """Datagrams that did not arrive."""
     point = case.point
     if case.parameter("protocol") != "udp":
         return None
@@ -83,8 +84,8 @@ def datagram_loss(case: Case) -> Verdict | None:
     rate = case.number("rate")
     return Verdict(
         "info" if not rate else "warning",
-        f"{case.label}: {percent(share)} of the datagrams were lost"
-        + ("; nothing held the sender back, and UDP has no brake of its own." if not rate else " at this rate."),
+        f"{percent(share)} of the datagrams were lost{' at this rate' if rate else ''} ({case.label})."
+        + ("" if rate else " UDP does not slow down when packets are lost, and no rate was set."),
         {"loss_share": share, "rate_bits_s": rate},
         "Find the highest rate without loss: "
         f"{case.command(search=True, rate=0, handing=case.parameter('handing') or 'batched')}",
@@ -93,7 +94,7 @@ def datagram_loss(case: Case) -> Verdict | None:
 
 
 def loss(case: Case) -> Verdict | None:
-    """Segments sent again."""
+    """Retransmitted segments."""
     point = case.point
     if case.parameter("protocol") == "udp":
         return None
@@ -106,22 +107,22 @@ def loss(case: Case) -> Verdict | None:
         # Mathis, Semke, Mahdavi & Ott 1997: rate <= MSS / RTT x sqrt(3/2) / sqrt(p)
         most = (case.number("streams") or 1) * mss / (rtt_s / 1e6) * math.sqrt(1.5 / share)
         evidence["mathis_bytes_s"] = most
-        bound = f"; with so much, loss-driven control reaches about {quantity(most, 'bytes/s')} (Mathis)"
+        bound = f" With that loss, loss-based congestion control reaches about {quantity(most, 'bytes/s')} (Mathis)."
     loopback = point.details.get("loopback") is True
     return Verdict(
-        # Nothing is lost on a wire that is not there: a receiver that got no processor let its buffer run over.
+        # Loopback has no wire: a receiver without CPU time let its buffer overflow.
         "info" if loopback else "warning",
-        f"{case.label}: {percent(share)} of the segments had to be sent again{bound}.",
+        f"{percent(share)} of the segments were retransmitted ({case.label}).{bound}",
         evidence,
-        f"Look for a full queue, a policer or a bad cable; more streams share the loss: {case.command(streams=8)}"
+        "Look for a full queue, a policer or a bad cable. Spread the loss over more streams: " + case.command(streams=8)
         if not loopback
-        else f"Over loopback only a busy machine loses: quiet it, then: {case.command()}",
+        else f"Quiet the machine (loopback loses packets only when it is busy), then: {case.command()}",
         weight=share,
     )
 
 
 def bufferbloat(case: Case) -> Verdict | None:
-    """A queue on the path fills up under load, and every round trip waits in it."""
+    """A queue on the path fills up under load, and every round trip waits in it (bufferbloat)."""
     point = case.point
     idle, latency = figure(point, "idle_p50_ns"), point.latency_ns
     if not idle or latency is None:
@@ -129,15 +130,21 @@ def bufferbloat(case: Case) -> Verdict | None:
     added, ratio = latency.p50 - idle, latency.p50 / idle
     bloated = added > BLOAT_NS and ratio > BLOAT_TIMES
     load = quantity(figure(point, "load_bytes_s"), "bytes/s")
+    change = contrast(format_ns(idle), format_ns(latency.p50))
     return Verdict(
         "warning" if bloated else "info",
-        f"{case.label}: a round trip takes {format_ns(latency.p50)} (p99 {format_ns(latency.p99)}) under a load of "
-        f"{load}, against {format_ns(idle)} idle: {times(ratio)} times"
-        + (", because a queue on the path is too long (bufferbloat)." if bloated else AWAKE if ratio < 1 else "."),
+        (
+            f"Bufferbloat: latency grows {times(ratio)} times under load ({change}). A queue on the path is too long."
+            if bloated
+            else f"Latency falls under load ({change}){AWAKE}"
+            if ratio < 1
+            else f"Latency grows {times(ratio)} times under load ({change})."
+        )
+        + f" Load: {load} ({case.label}); p99 {format_ns(latency.p99)}.",
         {"idle_p50_ns": idle, "loaded_p50_ns": latency.p50, "added_ns": added, "ratio": ratio},
-        "Put a short or managed queue at the bottleneck (fq_codel, cake), or shape below its rate."
+        "Use a short or managed queue at the bottleneck (fq_codel, cake), or shape below its rate."
         if bloated
-        else f"See which load it takes: {case.command(load_streams='1..8')}",
+        else f"Find the load that raises it: {case.command(load_streams='1..8')}",
         weight=added,
     )
 
@@ -159,19 +166,19 @@ def congestion_slow(case: Case) -> Verdict | None:
         ratio, best, slow, fast, low = worst
         return Verdict(
             "warning",
-            f"Congestion control {slow} is slow on this path: {quantity(low, 'bytes/s')}, where {best} reaches "
-            f"{quantity(fast, 'bytes/s')}, {times(ratio)} times as much.",
+            f"Congestion control {slow} is slow on this path: {best} is {times(ratio)} times as fast "
+            f"({contrast(quantity(low, 'bytes/s'), quantity(fast, 'bytes/s'), 'vs')}).",
             {"best": best, "slow": slow, "ratio": ratio},
-            f"Take {best} here: hwdyno network --congestion {best}{server_of(case.result)}",
+            f"Use {best} here: hwdyno network --congestion {best}{server_of(case.result)}",
         )
     used = {str(point.details.get("congestion_control") or "") for point in case.result.points}
     loopback = any(point.details.get("loopback") is True for point in case.result.points)
     if loopback and "bbr" in used and len(used) == 1:
         return Verdict(
             "info",
-            "The system's congestion control is bbr, which paces what it sends and can halve a loopback's figures.",
+            "The system uses bbr congestion control, which paces packets and can halve loopback throughput.",
             {"congestion_control": "bbr"},
-            f"See what it costs: hwdyno network --congestion bbr,cubic{server_of(case.result)}",
+            f"Compare it with cubic: hwdyno network --congestion bbr,cubic{server_of(case.result)}",
         )
     return None
 

@@ -1,4 +1,4 @@
-"""What the path itself is: no link at all, a link and its share, a small or a lying MTU, a policer."""
+"""What limits the path itself: no link, the link's rate, a small MTU, an MTU black hole, a policer."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import replace
 from hwdyno.ceilings import bound_for
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent, quantity
-from hwdyno.units import format_ns
+from hwdyno.units import format_ns, plural
 from hwdyno.words import ExperimentResult, Measurement
 
 MOST_OF_COPIES = 1.05
-"""Of what its own copies would allow nothing can reach more, but for the interval of both."""
+"""Nothing can exceed the bound of its own copies by more than the intervals of both allow."""
 BEYOND_CACHES_BYTES = 128 << 20
 SAME = 0.06
-"""Goodputs closer than this are called the same."""
+"""Goodputs closer than this are the same."""
 POLICED_LOSS = 3e-3
 FLAT, SLACK_US = 1.5, 500.0
-"""A mean round trip below this multiple of the shortest one, and so much: no queue stood on the way."""
+"""No queue builds up while the mean round trip is below this multiple of the shortest, plus this many µs."""
 FULL = 0.9
 STALLED_SEGMENTS = 20
 HEADERS_BYTES = 52
-"""Of IPv4 and of TCP with timestamps, in each segment."""
+"""Headers of IPv4 and of TCP with timestamps, per segment."""
 
 
 def figure(point: Measurement, name: str) -> float:
@@ -36,7 +36,7 @@ def _best(case: Case, *, loopback: bool) -> Measurement | None:
 
 
 def _copy(case: Case, point: Measurement) -> float:
-    """Payload that one core copies a second: what this Run's memory experiment found, or a short copy beside."""
+    """Bytes per second that one core copies: by a short copy in the same point, or by this Run's memory experiment."""
     found = [
         one.throughput.value / 2 / (as_number(given.get("threads")) or 1)
         for _, _, one, given in case.run.points_of("memory_bandwidth")
@@ -48,23 +48,25 @@ def _copy(case: Case, point: Measurement) -> float:
 
 
 def no_link(case: Case) -> Verdict | None:
-    """Over loopback no link is measured: what is left is the copy through memory."""
+    """Loopback has no link: memory copies and CPU work are the limit."""
     best = _best(case, loopback=True)
     if best is None:
         return None
     copy = _copy(case, best)
     bound = bound_for(case.result.ceilings, {**case.result.fixed, **best.parameters}, "reference")
-    comparison = f"; one core copies {quantity(copy, 'bytes/s')} here" if copy else ""
+    comparison = f" One core copies {quantity(copy, 'bytes/s')} here" if copy else ""
     share = best.throughput.value / bound.value if bound is not None and bound.value else 0.0
     if bound is not None and 0 < share <= MOST_OF_COPIES:
-        comparison += f", so that copies alone would allow {quantity(bound.value, bound.unit)}"
-        comparison += f" and this is {percent(share)} of it"
+        comparison += f"; copies alone would allow {quantity(bound.value, bound.unit)}."
+        comparison += f" The result is {percent(share)} of that."
     elif share:
-        comparison += ", which this exceeds: somebody else was at work while the copy was timed"
+        comparison += ". The result exceeds what the copies allow, so the timing of the copy was disturbed."
+    elif copy:
+        comparison += "."
     return Verdict(
         "info",
-        f"Loopback has no link: the limit of {quantity(best.throughput)} is memory copies and the processor's work "
-        f"for each segment, {figure(best, 'cpu_ns_per_kib'):.0f} ns a KiB at both ends{comparison}.",
+        f"Loopback has no link: memory copies and CPU work per segment limit it to {quantity(best.throughput)}. "
+        f"Both ends together spend {format_ns(figure(best, 'cpu_ns_per_kib'))} per KiB.{comparison}",
         {
             "best_bytes_s": best.throughput.value,
             "copy_bytes_s": copy,
@@ -76,26 +78,26 @@ def no_link(case: Case) -> Verdict | None:
 
 
 def virtual_link(case: Case) -> Verdict | None:
-    """A veth, a tun or a bridge of them has no wire: the speed that it states is a constant."""
+    """A veth, a tun or a bridge of them has no wire: its stated speed is a constant."""
     best = _best(case, loopback=False)
     if best is None or best.details.get("interface_virtual") is not True:
         return None
     name = best.details.get("interface")
     stated = figure(best, "interface_bits_s")
-    word = f"; the {stated / 1e9:g} Gbit/s that it states are a constant of its driver" if stated else ""
+    word = f" Its stated {stated / 1e9:g} Gbit/s is a constant of the driver." if stated else ""
     return Verdict(
         "info",
-        f"{name}, which leads to the other end, is virtual and has no link of its own{word}, so no ceiling is known "
-        f"for the {quantity(best.throughput)} that it reached.",
+        f"No ceiling is known for the {quantity(best.throughput)} of interface {name}: it is virtual and has no link."
+        f"{word}",
         {"interface": name, "stated_bits_s": stated, "best_bytes_s": best.throughput.value},
-        "Say what the path should carry, if you know it: hwdyno network --streams 1..8"
+        "Give the path's rate if you know it: hwdyno network --streams 1..8"
         + server_of(case.result)
         + ' --ceiling "rated 1 Gbit/s"',
     )
 
 
 def share_of_link(case: Case) -> Verdict | None:
-    """How much of what the interface's wire leaves for payload was reached."""
+    """The result's share of what the interface's link leaves for payload."""
     best = _best(case, loopback=False)
     if best is None:
         return None
@@ -108,17 +110,17 @@ def share_of_link(case: Case) -> Verdict | None:
     share = best.throughput.value / bound.value
     return Verdict(
         "info",
-        f"The best is {quantity(best.throughput)}, {percent(share)} of the {quantity(bound.value, bound.unit)} that "
-        f"{bound.ceiling.label} leaves for payload ({bound.formula.partition(' = ')[0]}).",
+        f"The best result is {percent(share)} of {bound.ceiling.label}: {quantity(best.throughput)} of "
+        f"{quantity(bound.value, bound.unit)} of payload ({bound.formula.partition(' = ')[0]}).",
         {"best_bytes_s": best.throughput.value, "link_bytes_s": bound.value, "share": share},
-        "Nothing to do: the link is full."
+        "Nothing to do: the link is saturated."
         if share > FULL
-        else "The findings on the points say what each end waited for.",
+        else "See the findings on single points for what each end waited for.",
     )
 
 
 def small_mtu(case: Case) -> Verdict | None:
-    """The path's MTU is smaller than that of the interface that leads to it."""
+    """The path's MTU is smaller than the interface's."""
     point = case.point
     pmtu, interface_mtu = figure(point, "pmtu_bytes"), figure(point, "interface_mtu_bytes")
     if not pmtu or not interface_mtu or pmtu >= interface_mtu or point.details.get("loopback") is True:
@@ -126,44 +128,45 @@ def small_mtu(case: Case) -> Verdict | None:
     name = point.details.get("interface")
     return Verdict(
         "info",
-        f"{case.label}: the path's MTU is {pmtu:.0f} B, while {name} sends up to {interface_mtu:.0f} B: a tunnel, "
-        f"or a wrong setting on the way, costs a header of {HEADERS_BYTES} B more often.",
+        f"The path's MTU is smaller than that of {name}: {pmtu:.0f} vs {interface_mtu:.0f} B ({case.label}). "
+        f"The {HEADERS_BYTES} B of headers are sent more often. "
+        "Possible causes: a tunnel or a wrong setting on the way.",
         {"pmtu_bytes": pmtu, "mtu_bytes": interface_mtu, "interface": name},
-        "See where on the way it shrinks: tracepath -n " + str(case.parameter("server") or "SERVER"),
+        "Find where it shrinks: tracepath -n " + str(case.parameter("server") or "SERVER"),
         weight=interface_mtu - pmtu,
     )
 
 
 def blackhole(case: Case) -> Verdict | None:
-    """Small messages pass and full segments do not: a smaller MTU on the way that nobody tells the sender of."""
+    """Small messages pass and full segments do not: a smaller MTU on the way that is not reported to the sender."""
     point = case.point
     if case.parameter("protocol") == "udp" or point.details.get("loopback") is True:
         return None
     mss = figure(point, "mss_bytes")
     stalled = point.bytes < STALLED_SEGMENTS * mss and point.elapsed_s / max(1, point.repeats) >= 0.2
-    # The other end answered at the control connection, whose messages are short, so the path itself is there.
+    # The other end answered on the control connection, whose messages are short, so the path works.
     answered = point.details.get("server") not in {None, "gone"}
     if not mss or not stalled or not answered or figure(point, "retransmits") < 1:
         return None
     pmtu = figure(point, "pmtu_bytes") or mss + HEADERS_BYTES
     return Verdict(
         "warning",
-        f"{case.label}: short messages pass and segments of {mss:.0f} B do not: {point.bytes} B came through, and "
-        f"{figure(point, 'retransmits'):.0f} segments were sent again in vain. Something on the way has an MTU below "
-        f"{pmtu:.0f} B and tells nobody (a path MTU black hole).",
+        f"Path MTU black hole ({case.label}): short messages pass, segments of {mss:.0f} B do not. "
+        f"Only {point.bytes} B arrived after {plural(figure(point, 'retransmits'), 'retransmission')}. "
+        f"A hop on the path has an MTU below {pmtu:.0f} B and does not report it.",
         {"mss_bytes": mss, "pmtu_bytes": pmtu, "received_bytes": point.bytes},
-        f"See that short segments pass: {case.command(mss=1000)}; then let ICMP 'fragmentation needed' through on the "
-        "way, lower the MTU here, or set net.ipv4.tcp_mtu_probing=1.",
+        "Allow ICMP 'fragmentation needed' on the path, lower the MTU here, or set net.ipv4.tcp_mtu_probing=1. "
+        f"Check that short segments pass: {case.command(mss=1000)}",
         weight=mss,
         explains=("not_steady",),
     )
 
 
 def policed(case: Case) -> Verdict | None:
-    """Segments are lost although no queue stands, and goodput stays the same whatever is sent: a policer.
+    """Segments are lost without a queue, and goodput stays the same with more streams: a policer.
 
-    Loss by chance divides a loss-driven sender's rate, and more streams then carry more; a full link has a queue,
-    in which round trips wait (Flach et al., An Internet-Wide Analysis of Traffic Policing, SIGCOMM 2016).
+    With random loss, more streams carry more; at a full link a queue builds up and round trips take longer
+    (Flach et al., An Internet-Wide Analysis of Traffic Policing, SIGCOMM 2016).
     """
     for group in _by_streams(case.result):
         counts = sorted(group)
@@ -176,17 +179,17 @@ def policed(case: Case) -> Verdict | None:
         rtt_ns, least_ns = figure(last, "rtt_mean_us") * 1e3, figure(last, "rtt_min_us") * 1e3
         return Verdict(
             "warning",
-            f"The path is policed: from {counts[0]:.0f} to {counts[-1]:.0f} streams goodput stays at "
-            f"{quantity(last.throughput)} while {percent(figure(last, 'retransmit_share'))} of the segments are sent "
-            f"again and no queue stands (a round trip takes {format_ns(rtt_ns)}, at the least {format_ns(least_ns)}): "
-            "something on the way drops what exceeds a rate instead of queueing it.",
+            f"The path is policed: goodput stays at {quantity(last.throughput)} from {counts[0]:.0f} to "
+            f"{counts[-1]:.0f} streams, and {percent(figure(last, 'retransmit_share'))} of the segments are "
+            f"retransmitted. No queue builds up: a round trip takes {format_ns(rtt_ns)}, the shortest "
+            f"{format_ns(least_ns)}. So packets above a rate are dropped, not queued.",
             {
                 "goodput_bytes_s": last.throughput.value,
                 "retransmit_share": figure(last, "retransmit_share"),
                 "rtt_mean_us": figure(last, "rtt_mean_us"),
                 "rtt_min_us": figure(last, "rtt_min_us"),
             },
-            "Send below that rate, and see that the loss ends: hwdyno network --streams 1 --rate "
+            "Send below that rate and check that the loss ends: hwdyno network --streams 1 --rate "
             f"{round(0.9 * 8 * last.throughput.value)}" + server_of(case.result),
             points=tuple(case.result.points.index(point) for point in group.values()),
         )
@@ -194,13 +197,13 @@ def policed(case: Case) -> Verdict | None:
 
 
 def server_of(result: ExperimentResult) -> str:
-    """How a command names the other end; nothing for a server of its own."""
+    """The option that names the other end in a command; empty for a local server."""
     server = result.fixed.get("server") or next((p.parameters.get("server") for p in result.points), None)
     return f" --server {server}" if server else ""
 
 
 def _by_streams(result: ExperimentResult) -> list[dict[float, Measurement]]:
-    """Points that differ in their number of streams alone, TCP's under a control that loss drives."""
+    """Groups of points that differ only in their number of streams: TCP with loss-based congestion control."""
     groups: dict[tuple[tuple[str, str], ...], dict[float, Measurement]] = defaultdict(dict)
     for point in result.points:
         parameters = {**result.fixed, **point.parameters}

@@ -1,4 +1,4 @@
-"""How far our figures and a reference tool's agree, from pairs run in turn."""
+"""How well our figures and a reference tool's agree, by pairs of runs in turn."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from hwdyno.words import PeerResult, Value
 AGREES = 0.03
 FAR = 0.10
 WIDE = 1.5
-"""An interval of a ratio whose ends are so far apart tells neither that two agree nor that they differ."""
+"""A ratio whose interval ends differ by more than this factor shows neither agreement nor a difference."""
 QUESTION_OF = {("hpcc", "memory"): "stream"}
-"""By tool and resource: the question that it stands beside, where that is not what the resource asks first."""
-# From here on the pages of a buffer decide into how many pieces a block falls: queues take 126 to 256 pieces a request.
+"""By tool and resource: the question that the tool answers, where it is not the resource's first one."""
+# From this size on the pages of a buffer decide the number of segments: queues take 126 to 256 segments per request.
 LARGE_BLOCK_BYTES = 512 << 10
 
 
 def peer_ratio(case: Case) -> list[Verdict]:
-    """Ours over theirs, one finding a tool: the geometric mean over the points, and the point that is furthest off."""
+    """Ours over theirs, one finding per tool: the geometric mean over the points, and the furthest point."""
     by_tool: dict[str, list[PeerResult]] = defaultdict(list)
     for peer in case.result.peers:
         ratio = peer.ratio
@@ -37,31 +37,30 @@ def _compared(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
     at = max(range(len(ratios)), key=lambda k: _off(ratios[k]))
     worst, where = ratios[at], Case(case.run, case.result, peers[at].point)
     cpu = [peer.cpu_ratio.value for peer in peers if peer.cpu_ratio is not None and peer.cpu_ratio.value > 0]
-    costs = f"; an operation costs {geometric_mean(cpu):.2g} of its CPU time" if cpu else ""
+    costs = f" Our CPU time per operation is {geometric_mean(cpu):.2g} of its." if cpu else ""
     far = [peer.point for peer, ratio in zip(peers, ratios, strict=True) if _differs(ratio)]
     interval = f" ({overall.low:.3g} to {overall.high:.3g})" if overall.low is not None and overall.high else ""
-    count = f"over {len(ratios)} points" if len(ratios) > 1 else f"at {where.label}"
-    says = f"{case.result.name}: we measure {overall.value:.3g}{interval} of what {tool} does {count}{costs}"
+    count = f"over {len(ratios)} points of {case.result.name}" if len(ratios) > 1 else f"at {where.label}"
     unknown = not far and any(map(_is_wide, (overall, *ratios)))
-    if far:
-        says += f"; furthest off is {where.label} at {worst.value:.3g}"
-        if tool.startswith("fio") and worst.value > 1 and _paged_apart(where):
-            says += (
-                ". There its buffers lie in 4 KiB pages, so that the device gets each block in up to "
-                f"{int((where.number('bs') or 0) // 4096)} pieces, and ours in huge pages: with `--mem small` both do "
-                "alike"
-            )
-    elif unknown:
-        says += ": too wide to tell whether both agree"
-    else:
-        says += ", so both agree"
-    # Without an interval, a slow moment of one of the two would be an accusation.
+    outcome = "Differs from" if far else "Not known to agree with" if unknown else "Agrees with"
+    says = f"{outcome} {tool}: our result is {overall.value:.3g} times its{interval} {count}."
+    if far and len(ratios) > 1:
+        says += f" Furthest: {where.label}, {worst.value:.3g} times."
+    if far and tool.startswith("fio") and worst.value > 1 and _paged_apart(where):
+        says += (
+            " There fio's buffers are in 4 KiB pages, so the device gets each block in up to "
+            f"{int((where.number('bs') or 0) // 4096)} segments; ours are in huge pages. "
+            "With `--mem small` both do the same."
+        )
+    if unknown:
+        says += " The interval is too wide to tell."
+    # Without an interval, a slow moment of one of the two is no evidence of a difference.
     low = [ratio for ratio in ratios if ratio.low is not None and _differs(ratio) and ratio.value < 1 - FAR]
     if all(ratio.low is None for ratio in ratios):
-        says += "; one pair a point tells no interval"
+        says += " One pair per point gives no interval."
     return Verdict(
         "warning" if low else "info",
-        f"{says}.",
+        f"{says}{costs}",
         {
             "tool": tool,
             "ratio": overall.value,
@@ -71,7 +70,7 @@ def _compared(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
             "furthest": worst.value,
             "cpu_ratio": geometric_mean(cpu) if cpu else None,
         },
-        f"Look at the point alone, with more repeats: {_command_with(where, tool)} --peers --profile full"
+        f"Repeat this point alone with more repeats: {_command_with(where, tool)} --peers --profile full"
         if far or unknown
         else "Nothing to do.",
         points=tuple(far) or tuple(peer.point for peer in peers),
@@ -79,14 +78,14 @@ def _compared(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
 
 
 def _command_with(case: Case, tool: str) -> str:
-    """The command that runs the tool as well: some stand beside one question alone, which has to be named."""
+    """The command that runs the tool as well; a tool that answers one question only needs its name."""
     question = QUESTION_OF.get((tool.partition(" ")[0], case.result.resource))
     plain = f"hwdyno {case.result.resource} "
     return case.command().replace(plain, f"{plain}{question} ", 1) if question else case.command()
 
 
 def _paged_apart(case: Case) -> bool:
-    """Whether the pages of the buffers tell our large direct blocks from fio's."""
+    """Whether our large direct blocks are in other pages than fio's."""
     large = (case.number("bs") or 0) >= LARGE_BLOCK_BYTES
     return large and case.parameter("mem", "huge") == "huge" and case.direct
 
@@ -100,7 +99,7 @@ def _is_wide(ratio: Value) -> bool:
 
 
 def _differs(ratio: Value) -> bool:
-    """Whether the interval leaves out everything within 3% of one; without an interval, 10% off."""
+    """Whether the interval excludes everything within 3% of 1; without an interval, whether it is 10% off."""
     if ratio.low is None or ratio.high is None:
         return abs(ratio.value - 1) > FAR
     return ratio.high < 1 - AGREES or ratio.low > 1 + AGREES

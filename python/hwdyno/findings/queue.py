@@ -1,4 +1,4 @@
-"""What the curves say: knee, ceiling, best operating point, still rising, saturated, and best combinations."""
+"""Findings on curves: knee, ceiling, best operating point, still rising, saturated, and best combinations."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from hwdyno.findings.rule import (
     times,
 )
 from hwdyno.findings.snia import PREFIX
-from hwdyno.units import format_load, format_ns, format_size
+from hwdyno.units import format_load, format_ns, format_size, plural
 from hwdyno.words import Axis, Curve, Measurement, OperatingPoint, Scalar
 
 NEIGHBOURS = 6
-"""Below this load the whole numbers next to it are the closest look that there is."""
+"""Below this load, the neighbouring whole numbers are the closest loads to measure."""
 LARGEST_BLOCK_BYTES = 16 << 20
-"""Larger ones are not worth a try."""
+"""Larger blocks are not worth measuring."""
 
 
 def _ends(case: Case, curve: Curve, best: OperatingPoint) -> dict[str, float]:
@@ -44,19 +44,20 @@ def _ends(case: Case, curve: Curve, best: OperatingPoint) -> dict[str, float]:
 
 
 def _against_ends(ends: dict[str, float], load: float, axis: Axis) -> str:
-    """Those ratios in words."""
+    """Those ratios in words, a sentence for each end of the curve."""
     words = []
     if ends.get("first_load", load) < load and "throughput_to_first" in ends:
-        text = f"{times(ends['throughput_to_first'])} times the throughput"
+        text = f" Compared with {load_words(axis, ends['first_load'])}: {times(ends['throughput_to_first'])} times "
+        text += "the throughput"
         if "latency_to_first" in ends:
-            text += f" and {times(ends['latency_to_first'])} times the latency"
-        words.append(f"{text} of {load_words(axis, ends['first_load'])}")
+            text += f", {times(ends['latency_to_first'])} times the latency"
+        words.append(f"{text}.")
     if ends.get("last_load", load) > load and "latency_to_last" in ends:
         words.append(
-            f"{percent(ends['throughput_to_last'])} of the throughput at {percent(ends['latency_to_last'])} of the "
-            f"latency of {load_words(axis, ends['last_load'])}"
+            f" Compared with {load_words(axis, ends['last_load'])}: {percent(ends['throughput_to_last'])} of the "
+            f"throughput, {percent(ends['latency_to_last'])} of the latency."
         )
-    return "; ".join(words)
+    return "".join(words)
 
 
 def _evidence(case: Case, curve: Curve) -> dict[str, object]:
@@ -74,7 +75,7 @@ def _evidence(case: Case, curve: Curve) -> dict[str, object]:
 
 
 def knee(case: Case) -> Verdict | None:
-    """Where a queue's curve bends: its floor, its ceiling, and the least load that is enough."""
+    """The knee of a queue's curve: its floor, its ceiling, and the least load that reaches 90% of it."""
     curve, axis = case.curve, case.result.load_axis
     if curve is None:
         return None
@@ -82,38 +83,37 @@ def knee(case: Case) -> Verdict | None:
         return None
     best = curve.best
     crossing = curve.parameters.get("N*")
-    bends = f"the knee lies at {load_words(axis, crossing.value)}" if crossing else "there is a knee"
+    bends = f"Knee: {load_words(axis, crossing.value)}" if crossing else "Knee: not located"
     if crossing and crossing.low is not None and crossing.high is not None:
-        bends += f" ({format_load(crossing.low)} to {format_load(crossing.high)})"
+        low, high = format_load(crossing.low), format_load(crossing.high)
+        bends += f" ({low} to {high})" if low != high else ""
         if crossing.high > WIDE * crossing.low:
-            bends = f"the knee lies somewhere from {load_words(axis, crossing.low)} to {format_load(crossing.high)}"
+            bends = f"Knee: between {load_words(axis, crossing.low)} and {format_load(crossing.high)}"
     ends = _ends(case, curve, best)
     compared = _against_ends(ends, best.load, axis)
-    modelled = "" if best.measured else " (read off the model)"
-    floor = f", from a floor of {format_ns(curve.floor.latency_ns)}" if curve.floor and curve.floor.latency_ns else ""
+    modelled = "" if best.measured else ", by the model"
+    floor = f"; latency floor: {format_ns(curve.floor.latency_ns)}" if curve.floor and curve.floor.latency_ns else ""
     return Verdict(
         "info",
-        f"{case.label}: {bends}, under a ceiling of {case.quantity(curve.ceiling)}{floor}; "
-        f"{load_words(axis, best.load)}{modelled} is enough: "
-        f"{at_place(case, best, curve.unit)}{', ' + compared if compared else ''}.",
+        f"Best operating point: {load_words(axis, best.load)} ({case.label}{modelled}), "
+        f"{at_place(case, best, curve.unit)}. "
+        f"{bends}; ceiling: {case.quantity(curve.ceiling)}{floor}.{compared}",
         _evidence(case, curve),
-        f"Run the workload at {load_words(axis, best.load)}{_look_closer(case, curve, curve.load_90 or best.load)}",
+        f"Run the workload at {load_words(axis, best.load)}.{_look_closer(case, curve, curve.load_90 or best.load)}",
     )
 
 
 def _look_closer(case: Case, curve: Curve, bend: float) -> str:
-    """What measures more loads where 90% of the ceiling comes; nothing where every whole load about it was measured."""
+    """The command for more loads around 90% of the ceiling; empty where every whole load there was measured."""
     measured = [as_number(case.result.points[at].parameters.get(curve.load)) or 0 for at in curve.points]
     loads = around(bend, max(measured))
     if set(loads) <= set(measured):
-        return "."
-    return (
-        f"; to look closer at where 90% of the ceiling comes: {case.command(**{curve.load: ','.join(map(str, loads))})}"
-    )
+        return ""
+    return f" Measure more loads around 90% of the ceiling: {case.command(**{curve.load: ','.join(map(str, loads))})}"
 
 
 def around(bend: float, most: float) -> list[int]:
-    """Whole loads on both sides of a bend, none past ``most``: three at least, where there are so many."""
+    """Whole loads on both sides of a bend, none above ``most``: at least three, where that many exist."""
     bend = min(bend, most)
     middle = max(1, round(bend))
     near = {min(most, round(bend * share)) for share in (0.7, 0.85, 1, 1.2, 1.4)}
@@ -124,40 +124,40 @@ def around(bend: float, most: float) -> list[int]:
 
 
 def still_rising(case: Case) -> Verdict | None:
-    """The last doubling of the load still gained more than 5%: the ceiling was not seen."""
+    """The last doubling of the load still gained more than 5%: the ceiling was not reached."""
     curve, axis = case.curve, case.result.load_axis
     if curve is None:
         return None
     last = case.result.points[curve.points[-1]]
     reached = last.rate if case.result.metric == "rate" and last.rate else last.throughput
     load = as_number(last.parameters.get(curve.load)) or 0
-    heading = f"; it heads for {case.quantity(curve.ceiling)}" if curve.ceiling else ""
+    heading = f" The curve tends to {case.quantity(curve.ceiling)}." if curve.ceiling else ""
     return Verdict(
         "info",
-        f"{case.label}: still rising at {load_words(axis, load)} ({case.quantity(reached)}): by its curve the last "
-        f"doubling gains more than 5%{heading}.",
+        f"Not saturated at {load_words(axis, load)} ({case.label}: {case.quantity(reached.value, reached.unit)} and "
+        f"rising); try more.{heading}",
         _evidence(case, curve),
         _go_on(case, axis, load),
     )
 
 
 def _go_on(case: Case, axis: Axis, load: float) -> str:
-    """What raises a load further, as far as its command takes it."""
+    """The command that raises the load further, as far as the axis allows."""
     most = axis.most or load * 8
     if axis.role == "size":
         most = min(most, LARGEST_BLOCK_BYTES)
     if axis.name == "threads" and case.threads is not None and load >= case.threads:
-        return f"All {case.threads} processors are at work: this machine can ask for no more."
+        return f"Nothing to do: all {plural(case.threads, 'processor')} of this machine are busy."
     if load < most:
-        return f"Go on: {case.command(**{axis.name: f'{typed(axis, load)}..{typed(axis, min(most, load * 8))}'})}"
+        return f"Try more: {case.command(**{axis.name: f'{typed(axis, load)}..{typed(axis, min(most, load * 8))}'})}"
     workers = next((one for one in case.result.declaration.axes if one.workers), axis)
     if not axis.workers and workers.workers and 4 * case.jobs <= (workers.most or 0):
         return f"Add jobs: {case.command(**{workers.name: 4 * case.jobs})}"
-    return "That is the most that one process here asks for: load it from a second one at the same time."
+    return "Run a second process at the same time: this is the highest load of one process."
 
 
 def saturated(case: Case) -> Verdict | None:
-    """The first load already reaches the ceiling: more load only adds latency."""
+    """The first load already reaches the ceiling; more load only adds latency."""
     curve, axis = case.curve, case.result.load_axis
     if curve is None or curve.best is None:
         return None
@@ -166,64 +166,66 @@ def saturated(case: Case) -> Verdict | None:
     load = as_number(last.parameters.get(curve.load)) or 0
     grown = ""
     if first.latency_ns and last.latency_ns:
-        grown = f": at {load_words(axis, load)} latency is {times(last.latency_ns.mean / first.latency_ns)} times"
+        grown = f": {times(last.latency_ns.mean / first.latency_ns)} times at {load_words(axis, load)}"
     ceiling = case.quantity(curve.ceiling) if curve.ceiling else case.quantity(first.throughput, curve.unit)
     return Verdict(
         "info",
-        f"{case.label}: {load_words(axis, first.load)} already reaches the ceiling of {ceiling}; more only adds "
-        f"latency{grown}.",
+        f"Saturated at {load_words(axis, first.load)} ({case.label}; ceiling {ceiling}). "
+        f"More load only adds latency{grown}.",
         _evidence(case, curve),
-        f"Keep to {load_words(axis, first.load)}: {case.command(**{curve.load: format_load(first.load)})}",
+        f"Stay at {load_words(axis, first.load)}: {case.command(**{curve.load: format_load(first.load)})}",
     )
 
 
 def load_without_effect(case: Case) -> Verdict | None:
-    """Neither throughput nor latency answers to the load: it never arrives at the device."""
+    """Neither throughput nor latency changes with the load: it never arrives at the device."""
     curve, axis = case.curve, case.result.load_axis
     if curve is None:
         return None
     first, last = (
         as_number(case.result.points[at].parameters.get(curve.load)) or 0 for at in (curve.points[0], curve.points[-1])
     )
-    ceiling = case.quantity(curve.ceiling) if curve.ceiling else ""
+    ceiling = f" ({case.quantity(curve.ceiling)})" if curve.ceiling else ""
     return Verdict(
         "info",
-        f"{case.label}: from {load_words(axis, first)} to {format_load(last)} neither throughput ({ceiling}) nor "
-        f"latency moves, so the load never arrives: something before the device lets one operation through at a time.",
+        f"The load never arrives at the device ({case.label}): from {load_words(axis, first)} to {format_load(last)}, "
+        f"neither throughput{ceiling} nor latency changes. Operations are serialized before the device.",
         _evidence(case, curve),
-        f"Compare with jobs instead of depth: {case.command(**dict[str, Scalar]({curve.load: 1, workers: '1..16'}))}"
+        "Compare with more jobs instead of a greater depth: "
+        + case.command(**dict[str, Scalar]({curve.load: 1, workers: "1..16"}))
         if (workers := case.resource.workers)
-        else f"See what serializes it, then: {case.command()}",
+        else f"Find what serializes the operations, then: {case.command()}",
     )
 
 
 def best_block_size(case: Case) -> Verdict | None:
-    """The least block size that reaches 90% of the bandwidth, and where half of it is reached."""
+    """The smallest block size that reaches 90% of the bandwidth, and the one that reaches half."""
     curve, axis = case.curve, case.result.load_axis
     if curve is None or curve.ceiling is None or curve.best is None:
         return None
     best, half = curve.best, curve.parameters.get("n1/2")
     least = 9 if curve.load == "bs" else 3
-    halfway = f"; half of it comes at {format_size(round(half.value))}" if half else ""
+    halfway = f"; {format_size(round(half.value))} reaches half" if half else ""
     compared = _against_ends(_ends(case, curve, best), best.load, axis)
     return Verdict(
         "info",
-        f"{case.label}: the best block size is {format_size(best.load)}{'' if best.measured else ' (by the model)'}, "
-        f"the least that reaches {percent(BEST_SHARE)} of the ceiling of {case.quantity(curve.ceiling)}{halfway}; "
-        f"it gives {at_place(case, best, curve.unit)}{', ' + compared if compared else ''}.",
+        f"Best block size: {format_size(best.load)} ({case.label}{'' if best.measured else ', by the model'}), "
+        f"{at_place(case, best, curve.unit)}. "
+        f"It is the smallest that reaches {percent(BEST_SHARE)} of the ceiling of {case.quantity(curve.ceiling)}"
+        f"{halfway}.{compared}",
         _evidence(case, curve),
-        f"Move blocks of {format_size(best.load)} or more: {case.command(**{curve.load: best.load})}"
+        f"Use blocks of {format_size(best.load)} or more: {case.command(**{curve.load: best.load})}"
         if best.measured
         else f"Measure there: {case.command(**{curve.load: 1 << max(least, round(best.load).bit_length())})}",
     )
 
 
 WIDE = 3
-"""A knee whose interval spans more than this factor is given as a range."""
+"""A knee whose interval spans more than this factor is printed as a range."""
 
 
 def best_combination(case: Case) -> list[Verdict]:
-    """Of a grid of loads and block sizes, the least that reaches 90% of the most found."""
+    """The smallest combination of load and block size in a grid that reaches 90% of the highest result."""
     points = case.result.points
     known = [axis for axis in case.result.declaration.axes if axis.role in {"concurrency", "size"}]
     axes = [
@@ -258,7 +260,7 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[Axis], group:
                 in_flight *= value
             else:
                 size = value
-        # Bytes in flight first: they are what the load costs in memory and in latency.
+        # Bytes in flight first: they cost memory and latency.
         return in_flight * max(size, 1.0), in_flight, size
 
     best = min(enough, key=cost)
@@ -269,12 +271,16 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[Axis], group:
     chosen: Measurement = points[best]
     latency = f" at {format_ns(chosen.latency_ns.mean)}" if chosen.latency_ns else ""
     share = chosen.throughput.value / points[top].throughput.value
-    against = "the most of all" if best == top else f"{percent(share)} of the most, which {words(top)} gives"
+    against = (
+        "It is the highest result."
+        if best == top
+        else f"That is {percent(share)} of the highest result, with {words(top)}."
+    )
     name = label_of(others, case.result.declaration, case.one_valued - {"rw", "bs"}) if others else case.result.name
     changes: dict[str, Scalar] = {axis.name: points[best].parameters.get(axis.name) for axis in axes}
     return Verdict(
         "info",
-        f"{name}: the best combination is {words(best)}: {case.quantity(chosen.throughput)}{latency}, {against}.",
+        f"Best combination: {words(best)} ({name}), {case.quantity(chosen.throughput)}{latency}. {against}",
         {
             "best": changes,
             "throughput": chosen.throughput.value,
@@ -287,7 +293,7 @@ def _combination(case: Case, others: dict[str, Scalar], axes: list[Axis], group:
     )
 
 
-# Of SNIA's matrices its own tables say what there is to say.
+# SNIA's matrices have separate tables instead.
 _CURVES = partial(Applies, not_named=PREFIX)
 _BENT = ("knee", "saturated at the first point")
 RULES = (

@@ -1,4 +1,4 @@
-"""What a rule sees (a Case) and what it answers (a Verdict), with the words that all rules share."""
+"""What a rule gets (a Case) and what it returns (a Verdict), with the formatting that all rules share."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ OTHERS_USER = 0.1
 Scope = Literal["point", "curve", "experiment", "run"]
 
 
+CLOSE = 0.1
+"""Two quantities that differ by less keep all their digits beside each other."""
 PACING_ROLES = {"rate", "delay"}
 PACING = ("latency_target", "flow", "read_iolog")
-"""Beside axes of these roles, what else than the depth says how many operations are in flight."""
+"""Besides axes of these roles, the parameters that set the number of operations in flight instead of the depth."""
 
 # The numbers of a finding's sentences, under short names.
-percent, quantity, times = format_percent, format_quantity, format_ratio
+percent, times = format_percent, format_ratio
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a rule found. ``weight`` says which of several alike speaks for all; greater is graver."""
+    """What a rule found. Of several points with the same rule, the one with the greatest ``weight`` is printed."""
 
     severity: Severity
     says: str
@@ -50,12 +52,14 @@ class Verdict:
     points: tuple[int, ...] = ()
     resource: str = ""
     explains: tuple[str, ...] = ()
-    """Rules that this one is reason enough for: its points count here, and are not reported again."""
+    """Rules whose findings on the same point this one explains: they are counted here and not reported again."""
+    several: str = ""
+    """What to print instead of ``says`` for several points; ``{count}`` stands for their number."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A Run and the part of it that a rule looks at."""
+    """A Run and the part of it that a rule checks."""
 
     run: Run
     result: ExperimentResult = field(
@@ -66,38 +70,38 @@ class Case:
 
     @property
     def point(self) -> Measurement:
-        """The point that the rule looks at."""
+        """The point that the rule checks."""
         return self.result.points[self.at]
 
     @property
     def resource(self) -> Resource:
-        """What is known of the resource that was measured."""
+        """The description of the measured resource."""
         return find(self.result.resource)
 
     @property
     def imported(self) -> bool:
-        """Whether the Run was made from somebody else's table."""
+        """Whether the Run was imported from another tool's results."""
         return bool(self.run.imported_from)
 
     @property
     def tolerance(self) -> float:
-        """How far rounding may carry a law: 1% for our own figures, 5% for a published table."""
+        """The error that rounding may cause, as a share: 1% for our own figures, 5% for a published table."""
         return 0.05 if self.imported else 0.01
 
     def parameter(self, name: str, default: Scalar = None) -> Scalar:
-        """A parameter of the point, or of the whole experiment."""
+        """A parameter of the point, or of the whole experiment if the point has none."""
         value = self.point.parameters.get(name) if self.at >= 0 else None
         if value is None and self.curve is not None:
             value = self.curve.series.get(name)
         return self.result.fixed.get(name, default) if value is None else value
 
     def number(self, name: str) -> float | None:
-        """A parameter that is a number, or a size written out; none if it is neither."""
+        """A parameter as a number, also one that is typed as a size (``64k``); none for anything else."""
         return as_number(self.parameter(name))
 
     @property
     def direct(self) -> bool:
-        """Whether direct I/O was asked for, and not refused."""
+        """Whether direct I/O was requested and not refused."""
         return as_flag(self.parameter("direct")) and all(note.code != "direct_refused" for note in self.point.notes)
 
     @property
@@ -110,33 +114,33 @@ class Case:
 
     @property
     def parameters(self) -> Parameters:
-        """All parameters of the point, what its experiment shares included."""
+        """All parameters of the point, including those that its experiment shares."""
         return {**self.result.fixed, **self.point.parameters}
 
     @property
     def traits(self) -> frozenset[Trait]:
-        """What the words of the point's choices mean, such as its access pattern and its engine."""
+        """The traits of the point's choices, such as its access pattern and its engine."""
         return traits_of(self.result.declaration.axes, self.parameters)
 
     @property
     def carries_data(self) -> bool:
-        """Whether the bytes counted go over the device's link: those of a trim, or of the loop alone, do not."""
+        """Whether the counted bytes cross the device's link; those of a trim or of the null engine do not."""
         return "trims" not in self.traits and self.parameter("ioengine") != "null"
 
     @property
     def random(self) -> bool:
-        """Whether the order is random."""
+        """Whether the access pattern is random."""
         return "random" in self.traits
 
     @property
     def requested(self) -> float | None:
-        """Operations asked to be in flight."""
+        """The requested queue depth over all jobs; none where pacing decides it."""
         if self.point.concurrency is not None and self.point.concurrency.asked:
             return self.point.concurrency.asked
         axes = self.result.declaration.axes
         paced = [self.parameter(axis.name) for axis in axes if axis.role in PACING_ROLES]
         if any(paced) or any(map(self.parameter, PACING)):
-            return None  # In an open loop any number may be waiting, and a search keeps fewer.
+            return None  # In an open loop any number may wait; a latency search keeps fewer in flight.
         depths = [self.number(axis.name) for axis in axes if axis.role == "concurrency" and not axis.workers]
         (depth,) = depths if len(depths) == 1 else (None,)
         return None if depth is None else depth * self.jobs
@@ -148,7 +152,7 @@ class Case:
             return self.point.concurrency.effective
         timed = [bool(stream.latency_ns) for stream in self.point.streams if stream.operations]
         if any(timed) and not all(timed):
-            return None  # Latency of a probe, throughput of others: no law binds them.
+            return None  # The latency is a probe's and the throughput is of other streams: Little's law does not apply.
         rate = mean_rate(self.point)
         if rate is None or self.point.latency_ns is None or not self.point.latency_ns.mean:
             return None
@@ -156,9 +160,9 @@ class Case:
 
     @property
     def edges(self) -> float:
-        """How far operations that straddle the ends of the timed region may carry Little's law, as a share.
+        """The error in Little's law from operations that straddle the ends of the timed region, as a share.
 
-        Each repeat counts whole operations whose time lies partly outside of it, at most the longest one's.
+        Each repeat counts whole operations that lie partly outside it, by at most the longest latency.
         """
         point = self.point
         if point.latency_ns is None or point.elapsed_s <= 0:
@@ -167,31 +171,31 @@ class Case:
 
     @property
     def jobs(self) -> float:
-        """Measuring threads, on all hosts of the site together."""
+        """The number of measuring threads on all hosts of the site together."""
         workers = (self.number(axis.name) for axis in self.result.declaration.axes if axis.workers)
         return next(filter(None, workers), 1) * max(1, len(self.run.machines))
 
     @property
     def cpu_share(self) -> float | None:
-        """CPU time of the measuring threads as a share of the cores that they could use."""
+        """CPU time of the measuring threads, as a share of the cores that they could use."""
         return cpu_share_of(self.point, self.jobs, self.threads)
 
     @property
     def threads(self) -> int | None:
-        """Processors of all hosts of the site together; none where they are not known of each."""
+        """The number of processors of all hosts of the site together; none unless it is known for each."""
         known = [machine.cpu.threads or 0 for machine in self.run.machines]
         return sum(known) if known and all(known) else None
 
     @property
     def others_share(self) -> float | None:
-        """Share of the machine's CPU that other processes kept busy while the point ran; none where nothing tells.
+        """Share of the machine's CPU that other processes used while the point ran; none where it was not measured.
 
-        The kernel's own threads work for our I/O too (encryption, write-back), so that nothing is charged
-        to others unless they had a good part of it outside of the kernel.
+        Kernel threads also work for our I/O (encryption, write-back). So the share is 0 unless other processes
+        used at least ``OTHERS_USER`` of the CPU in user mode.
         """
         point, conditions = self.point, self.point.conditions
         if self.threads is None or point.elapsed_s <= 0 or self.resource.two_ended:
-            return None  # A peer at the other end of a loopback is part of the measurement.
+            return None  # The other end of a loopback connection is part of the measurement.
         if (not point.cpu_user_s and not point.cpu_system_s) or not {"cpu_busy", "cpu_user"} <= set(conditions):
             return None
         had = point.elapsed_s * self.threads
@@ -202,25 +206,25 @@ class Case:
 
     @property
     def label(self) -> str:
-        """The point in the field's words: ``randread 4 KiB, iodepth 32``; the experiment's name where no axis tells."""
+        """The point in the field's words: ``randread 4 KiB, iodepth=32``; the experiment's name if nothing varies."""
         parameters = self.point.parameters if self.at >= 0 else self.curve.series if self.curve is not None else {}
         shown = {"rw": self.parameter("rw"), "bs": self.parameter("bs"), **parameters}
-        left_out = self.one_valued - {"rw", "bs", self.result.load}
+        left_out = self.one_valued - {"rw", "bs", "operation", self.result.load}
         return label_of(shown, self.result.declaration, left_out) or self.result.name
 
     @property
     def storage(self) -> str:
-        """The storage's name where several were measured, and otherwise ``this storage``."""
+        """The storage's name where several were measured, else ``this storage``."""
         return self.result.name.partition("@")[2] or "this storage"
 
     @property
     def one_valued(self) -> set[str]:
-        """Axes that have one value throughout the experiment: saying it each time tells nothing."""
+        """Axes that have one value throughout the experiment, which a label leaves out."""
         names = {name for point in self.result.points for name in point.parameters}
         return {n for n in names if len({str(point.parameters.get(n)) for point in self.result.points}) == 1}
 
     def command(self, **changes: Scalar) -> str:
-        """What to type to measure this point or curve again, with those changes that its command has an axis for."""
+        """The command that measures this point or curve again, with those changes that its command has an axis for."""
         base = dict(self.point.parameters if self.at >= 0 else self.curve.series if self.curve is not None else {})
         if self.at < 0 and self.curve is not None and self.result.load not in changes:
             loads = [as_number(self.result.points[at].parameters.get(self.result.load)) for at in self.curve.points]
@@ -234,31 +238,59 @@ class Case:
         return command_of(self.result.resource, {**named, **changes}, self.result.declaration)
 
     def quantity(self, value: Value | float, unit: str = "") -> str:
-        """A quantity with its interval; of operations in the words of what is measured: IOPS of storage alone."""
+        """A quantity with its interval; operations in the field's word for what is measured: IOPS for storage."""
         return quantity(value, unit, rate_word_of(self.result))
 
 
+def quantity(value: Value | float, unit: str = "", rate_word: str = "") -> str:
+    """A quantity with its unit once, and the half-width of its interval as a percentage: ``1.34 GB/s ±3.0%``."""
+    if not isinstance(value, Value):
+        return format_quantity(value, unit, rate_word)
+    alone = format_quantity(value.value, value.unit, rate_word)
+    if value.low is None or value.high is None or value.value <= 0:
+        return alone
+    return f"{alone} ±{percent(max(value.value - value.low, value.high - value.value) / value.value)}"
+
+
+def contrast(first: str, second: str, between: str = "→") -> str:
+    """Two quantities with no more digits than tell them apart, and a shared unit once: ``49 → 13 µs``."""
+    (one, one_unit), (other, unit) = (
+        (number, rest) for number, _, rest in (first.partition(" "), second.partition(" "))
+    )
+    brief = [_brief(number) for number in (one, other)]
+    ratio = as_number(float(other)) and float(one) / float(other)
+    if one_unit != unit or not ratio or abs(ratio - 1) >= CLOSE:
+        one, other = brief
+    return f"{one} {between} {other} {unit}" if one_unit == unit else f"{one} {one_unit} {between} {other} {unit}"
+
+
+def _brief(number: str) -> str:
+    """At most one decimal below 10 and none above."""
+    value = float(number)
+    return number if value < 1 else f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+
+
 def as_flag(value: Scalar) -> bool:
-    """Whether a flag is set, however it is written."""
+    """Whether a flag is set, in any of its spellings."""
     return str(value).lower() in {"1", "true", "yes", "on"}
 
 
 def operations_per_s(point: Measurement) -> float | None:
-    """Operations a second; none where only bytes are known."""
+    """Operations per second; none where only bytes are known."""
     if point.rate is not None:
         return point.rate.value
     return point.throughput.value if point.throughput.unit == "operations/s" else None
 
 
 def mean_rate(point: Measurement) -> float | None:
-    """Operations a second over all repeats, as the merged latencies are; the stated rate where only that is known."""
+    """Operations per second over all repeats, like the merged latencies; else the stated rate."""
     if point.operations and point.elapsed_s > 0:
         return point.operations / point.elapsed_s
     return operations_per_s(point)
 
 
 def cpu_share_of(point: Measurement, jobs: float, threads: int | None) -> float | None:
-    """CPU time as a share of what ``jobs`` threads could have had; none where it was not measured."""
+    """CPU time as a share of what ``jobs`` threads could have used; none where it was not measured."""
     if point.cpu_user_s is None or point.cpu_system_s is None or point.elapsed_s <= 0:
         return None
     cores = min(jobs, threads) if threads else jobs
@@ -266,12 +298,17 @@ def cpu_share_of(point: Measurement, jobs: float, threads: int | None) -> float 
 
 
 def apart(less: Value, more: Value) -> bool:
-    """Whether one figure is beyond the other's interval and its own: what noise alone could part is no difference."""
+    """Whether two figures differ by more than noise: their intervals do not overlap."""
     return (more.low if more.low is not None else more.value) > (less.high if less.high is not None else less.value)
 
 
 def load_words(axis: Axis, load: float) -> str:
     """A load with its axis: ``iodepth 32``, ``4 jobs``, ``16 KiB blocks``."""
+    return _titled(axis, load) or f"{axis.name} {format_load(load)}"
+
+
+def _titled(axis: Axis, load: float) -> str:
+    """A load in words; empty for an axis that has only its name."""
     if axis.role == "size":
         return f"{format_size(load)} {axis.words.removesuffix(' size')}s"
     if axis.role == "delay":
@@ -280,13 +317,13 @@ def load_words(axis: Axis, load: float) -> str:
         return f"{axis.words} {format_size(load)}"
     if axis.role == "concurrency" and axis.words.endswith("s"):
         return plural(load, axis.words.removesuffix("s"))
-    return f"{axis.name} {format_load(load)}"
+    return ""
 
 
 def label_of(
     parameters: Mapping[str, Scalar], kernel: Declaration, left_out: set[str] | frozenset[str] = frozenset()
 ) -> str:
-    """Parameters in the field's words: the access pattern and the block size first."""
+    """Parameters in the field's words, with the access pattern, the operation and the block size first."""
     first: list[str] = []
     shown = {
         name: value
@@ -303,12 +340,18 @@ def label_of(
     block = as_number(shown.pop("bs", None))
     if block is not None:
         first.append(format_size(block))
+    done = shown.pop("operation", None)
     rest = []
     for name, value in shown.items():
         axis, number = kernel.axis(name), as_number(value)
         if name not in left_out:
             known = number is not None and (axis.role != "label" or axis.unit)
-            rest.append(load_words(axis, number) if known and number is not None else f"{name} {value}")
+            words = _titled(axis, number) if known and number is not None else ""
+            number_only = format_load(number) if known and number is not None else value
+            rest.append(words or f"{name}={number_only}")
+    if done is not None and "operation" not in left_out:
+        first.append(" ".join([str(done), *rest[:1]]))
+        rest = rest[1:]
     return ", ".join(filter(None, [" ".join(first), *rest]))
 
 

@@ -1,4 +1,4 @@
-"""Whether a test by SNIA's specification reached its steady state."""
+"""Whether a test by SNIA's specification reached steady state."""
 
 from __future__ import annotations
 
@@ -7,30 +7,36 @@ import re
 from hwdyno.findings.applies import ROUND, Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, percent
 from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
+from hwdyno.units import plural
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 PREFIX = "storage.snia-"
 
 
 def is_rounds(experiment: ExperimentResult) -> bool:
-    """Whether an experiment is the rounds of one of SNIA's tests, of which none is a figure by itself."""
+    """Whether an experiment holds the rounds of one of SNIA's tests, none of which is a result by itself."""
     return experiment.load == ROUND and experiment.name.startswith(PREFIX)
 
 
 def snia_not_steady(case: Case) -> Verdict | None:
-    """The tracked workload did not keep both of SNIA's criteria over the last five rounds."""
+    """The tracked workload did not meet both of SNIA's criteria over the last five rounds."""
     by_latency = case.result.name.startswith("storage.snia-latency")
     rounds = [point for point in case.result.points if any(note.code == "snia_tracked" for note in point.notes)]
     window = snia_window([_value(point, by_latency) for point in rounds])
     if window is None or window.steady:
         return None
+    wanted = (
+        f"The last window passed; after windows that failed, {window.wanted} in a row are required."
+        if window.in_a_row
+        else "SNIA requires both."
+    )
     return Verdict(
         "warning",
-        f"No steady state after {window.last} rounds: over the last five the tracked workload's range is "
-        f"{percent(window.spread)} of its mean ({percent(SNIA_RANGE)} at most) and its best line moves by "
-        f"{percent(abs(window.moves))} ({percent(SNIA_SLOPE)} at most); SNIA takes both.",
+        f"No steady state after {plural(window.last, 'round')}: over the last five, the range is "
+        f"{percent(window.spread)} of the mean ({percent(SNIA_RANGE)} allowed) and the slope "
+        f"{percent(abs(window.moves))} ({percent(SNIA_SLOPE)} allowed). {wanted}",
         {"rounds": window.last, "range": window.spread, "moves": window.moves},
-        f"Give it longer rounds, and quiet the machine: {_longer(case.run)}",
+        f"Run longer rounds on a quiet machine: {_longer(case.run)}",
     )
 
 
@@ -41,7 +47,7 @@ def _value(point: Measurement, by_latency: bool) -> float:
 
 
 def _longer(run: Run) -> str:
-    """The run's command with more time: the next profile, and no budget that cuts it."""
+    """The run's command with more time: the next profile, without a budget."""
     words = re.sub(r" --(budget|profile)[ =]\S+", "", run.command)
     return f"{words} --profile {'standard' if run.profile == 'quick' else 'full'}"
 

@@ -1,4 +1,4 @@
-"""Whether throughput held while a point ran: its course over time, steps down, drifts and swings beyond the noise."""
+"""Whether throughput was steady while a point ran: steps down, drifts and swings beyond the noise."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from hwdyno.findings.applies import Applies, Rule
-from hwdyno.findings.rule import Case, Verdict, percent
+from hwdyno.findings.rule import Case, Verdict, contrast, percent
 from hwdyno.statistics import fold, line_moves, mean, median
 from hwdyno.units import format_duration
 from hwdyno.words import Measurement
 
 THROTTLE_DROP = 0.10
 DRIFT = 0.10
-"""SNIA PTS: a steady line moves by at most 10% of the mean."""
+"""SNIA PTS: in steady state the fitted line moves by at most 10% of the mean."""
 RANGE = 0.20
-"""SNIA PTS: steady rounds lie within 20% of their mean."""
+"""SNIA PTS: in steady state the rounds are within 20% of their mean."""
 LEAST_SAMPLES = 8
 SURE = 5.0
-"""How many standard errors a step or a drift must stand out by: one false alarm in thousands of points."""
+"""Standard errors by which a step or a drift must stand out: one false alarm in thousands of points."""
 LEAST_EACH_SIDE = 3
 """Samples on each side of a step: one or two may be hiccups."""
 LEAST_EACH_SIDE_ALONE = 5
-"""The same where no other repeat bears it out."""
+"""The same where no other repeat confirms the step."""
 ALIKE = 0.5
-"""How alike (by correlation) each repeat's course must be to the others', to be more than chance."""
+"""The correlation with the others' mean course that each repeat must have, to be more than chance."""
 SURE_RANGE = 8
-"""The same for the range of five rounds, whose own scatter is wider."""
+"""As ``SURE``, for the range of five rounds, whose scatter is wider."""
 
 
 def each_over_time(point: Measurement) -> list[list[float]]:
-    """The samples of each repeat, as long as the shortest; none where they are too few to have a course."""
+    """The samples of each repeat, as many as the shortest has; none where they are too few to show a course."""
     values = list(point.samples.values) if point.samples is not None else []
     repeats = max(1, point.repeats)
     each = len(values) // repeats
@@ -42,12 +42,12 @@ def each_over_time(point: Measurement) -> list[list[float]]:
 
 
 def over_time(point: Measurement) -> list[float]:
-    """How throughput went in the course of a run: the samples, averaged over the repeats place by place."""
+    """Throughput over time: the samples, averaged over the repeats at each position."""
     return [mean(places) for places in zip(*each_over_time(point), strict=True)]
 
 
 def step_down(values: Sequence[float]) -> tuple[int, float] | None:
-    """Where throughput steps down for good, and by what share: none unless a step explains it better than a line."""
+    """Where throughput steps down for good, and by what share; none unless a step fits better than a line."""
     count = len(values)
     if count < LEAST_SAMPLES or mean(values) <= 0:
         return None
@@ -74,7 +74,7 @@ def step_down(values: Sequence[float]) -> tuple[int, float] | None:
 
 
 def lasting_step(point: Measurement) -> tuple[int, float] | None:
-    """A step down of the mean course that each repeat takes too, by its medians, which a few hiccups do not move."""
+    """A step down of the mean course that each repeat also shows, by medians, which a few hiccups do not move."""
     step = step_down(over_time(point))
     if step is None:
         return None
@@ -90,7 +90,7 @@ def lasting_step(point: Measurement) -> tuple[int, float] | None:
 
 
 def unsteady(values: Sequence[float]) -> str | None:
-    """What moves more than SNIA's window allows, beyond what the scatter of the samples explains; none if steady."""
+    """What exceeds SNIA's window, beyond the scatter of the samples; none if steady."""
     count = len(values)
     if count < LEAST_SAMPLES or mean(values) <= 0:
         return None
@@ -99,20 +99,20 @@ def unsteady(values: Sequence[float]) -> str | None:
     left = math.fsum((v - centre * (1 + moves * (at - middle) / (count - 1))) ** 2 for at, v in enumerate(values))
     error = math.sqrt(12 * left / (count - 2) / count) / centre
     if abs(moves) > DRIFT and abs(moves) > SURE * error:
-        return f"it {'fell' if moves < 0 else 'rose'} by {percent(abs(moves))} from start to end"
+        return f"throughput {'fell' if moves < 0 else 'rose'} by {percent(abs(moves))} from start to end"
     rounds = fold(values, 5)
     spread = (max(rounds) - min(rounds)) / centre
-    # Scatter from one sample to the next, in which slow swings cancel.
+    # The scatter from one sample to the next, in which slow swings cancel.
     steps = [b - a for a, b in pairwise(values)]
     noise = math.sqrt(math.fsum(step * step for step in steps) / len(steps) / 2)
     expected = noise / math.sqrt(count / 5) / centre
     if spread > RANGE and spread > SURE_RANGE * expected:
-        return f"its fifths lie {percent(spread)} of the mean apart"
+        return f"the fifths of the run differ by {percent(spread)} of the mean"
     return None
 
 
 def alike(repeats: Sequence[Sequence[float]]) -> list[float]:
-    """How each repeat's course goes with the mean course of the others (Pearson's correlation); 1 for one alone."""
+    """Each repeat's correlation (Pearson) with the mean course of the others; 1 for a single repeat."""
     found = []
     for at, one in enumerate(repeats):
         others = [*repeats[:at], *repeats[at + 1 :]] or [one]
@@ -125,7 +125,7 @@ def alike(repeats: Sequence[Sequence[float]]) -> list[float]:
 
 
 def throttled(case: Case) -> Verdict | None:
-    """Throughput steps down in mid-run and stays there: heat, a full write cache, or a spent burst budget."""
+    """Throughput steps down in mid-run and stays there: heat, a full write-back cache, or a spent burst budget."""
     values = over_time(case.point)
     step = lasting_step(case.point)
     if step is None or case.point.samples is None:
@@ -136,32 +136,32 @@ def throttled(case: Case) -> Verdict | None:
     unit, (causes, watch) = case.point.throughput.unit, case.resource.steps_down
     return Verdict(
         "warning",
-        f"{case.label}: after {format_duration(when)} it fell by {percent(drop)}, from {case.quantity(before, unit)} "
-        f"to {case.quantity(after, unit)}, and stayed there: the likely causes are {causes}.",
+        f"Throughput fell by {percent(drop)} after {format_duration(when)} and stayed there ({case.label}: "
+        f"{contrast(case.quantity(before, unit), case.quantity(after, unit))}). Possible causes: {causes}.",
         {"at_s": when, "drop": drop, "before": before, "after": after, "unit": unit},
-        f"Measure longer to see the sustained rate, and watch {watch}: {case.command(runtime=60)}",
+        f"Measure longer for the sustained rate, and watch {watch}: {case.command(runtime=60)}",
         weight=drop,
     )
 
 
 def not_steady(case: Case) -> Verdict | None:
-    """The run did not settle: by SNIA's window, and beyond what the scatter of its samples explains."""
+    """No steady state: by SNIA's window, and beyond the scatter of the samples."""
     values = over_time(case.point)
     if lasting_step(case.point) is not None:
         return None
     why = unsteady(values)
     if why is None or case.point.samples is None:
         return None
-    # What noise drew once, it does not draw in every repeat.
+    # Noise does not repeat the same course in every repeat.
     if min(alike(each_over_time(case.point))) < ALIKE:
         return None
     low, high, unit = min(values), max(values), case.point.throughput.unit
     return Verdict(
         "warning",
-        f"{case.label}: not steady: {why} ({case.quantity(low, unit)} to {case.quantity(high, unit)} over the "
-        f"samples).",
+        f"No steady state ({case.label}): {why}. "
+        f"Samples: {contrast(case.quantity(low, unit), case.quantity(high, unit), 'to')}.",
         {"least": low, "most": high, "unit": unit, "moves": line_moves(values), "cv": case.point.samples.cv},
-        f"Warm it up and measure longer: {case.command(ramp_time=10, runtime=60)}",
+        f"Warm up and measure longer: {case.command(ramp_time=10, runtime=60)}",
         weight=(high - low) / max(high, 1e-30),
     )
 

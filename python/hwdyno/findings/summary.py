@@ -1,4 +1,4 @@
-"""Makes one finding of all points that a rule speaks of: the worst case, how many there are, and where."""
+"""Makes one finding from all points of a rule: the worst case, the number of points, and the experiments."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hwdyno.findings.rule import Verdict
+from hwdyno.units import plural
 from hwdyno.words import Curve, ExperimentResult, Finding
 
 ORDER = {"invalid": 0, "warning": 1, "info": 2}
-# Of several points, and of one.
 _EXPLAINED_AS = {
-    "throttled": ("stepped down in mid-run", "stepped down in mid-run"),
-    "page_cache": ("missed the device", "missed the device"),
-    "not_steady": ("did not settle", "did not settle"),
-    "depth_not_reached": ("had fewer operations in flight than requested",) * 2,
-    "interval_not_reached": (
-        "are known less well than wanted",
-        "is known less well than wanted",
-    ),
+    "throttled": "a step down",
+    "others_at_work": "other load on the CPU",
+    "page_cache": "bytes that missed the device",
+    "not_steady": "no steady state",
+    "depth_not_reached": "too few operations in flight",
+    "interval_not_reached": "a wide interval",
+    "repeats_disagree": "repeats that disagree",
 }
+"""By rule: the effect that another finding explains."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A rule's verdict on one point, with the names of the other rules that it explains there."""
+    """A rule's verdict on one point, with the names of the other rules whose findings it explains there."""
 
     result: ExperimentResult
     at: int
@@ -34,15 +34,16 @@ class Hit:
 
 
 def summarized(rule: str, hits: Sequence[Hit]) -> Finding:
-    """The gravest of the verdicts speaks for all, and names how many there are and where."""
+    """The gravest verdict, with the number of points and their experiments."""
     worst = min(hits, key=lambda hit: (ORDER[hit.verdict.severity], -hit.verdict.weight))
     where = Counter(hit.result.name for hit in hits)
     says, evidence = worst.verdict.says, worst.verdict.evidence
     if len(hits) > 1:
-        case = "clearest" if worst.verdict.severity == "info" else "worst"
+        case = "Clearest" if worst.verdict.severity == "info" else "Worst"
         places = ", ".join(f"{name} {count}" for name, count in where.items())
         named = f"points of {worst.result.name}" if len(where) == 1 else f"points ({places})"
-        says += f" It is the {case} of {len(hits)} such {named}."
+        several = worst.verdict.several.replace("{count}", str(len(hits)))
+        says = several or f"{says} {case} of {len(hits)} {named}."
         evidence = {**evidence, "points": {name: [h.at for h in hits if h.result.name == name] for name in where}}
     says += _explained(hits)
     indices = tuple(dict.fromkeys(hit.at for hit in hits if hit.result is worst.result))
@@ -50,22 +51,22 @@ def summarized(rule: str, hits: Sequence[Hit]) -> Finding:
 
 
 def _explained(hits: Sequence[Hit]) -> str:
-    """What is not told again, because this explains it."""
+    """A sentence on the findings that this one explains, which are not reported again."""
     counts = Counter(name for hit in hits for name in dict.fromkeys(hit.explains))
     if not counts:
         return ""
     if len(hits) == 1:
-        return f" That explains why it {' and '.join(_EXPLAINED_AS[name][1] for name in counts)}."
-    parts = [f"{count} {_EXPLAINED_AS[name][0]}" for name, count in counts.items()]
-    return f" That explains why, of these, {', '.join(parts)}."
+        return f" This explains {' and '.join(_EXPLAINED_AS[name] for name in counts)}."
+    parts = [f"{_EXPLAINED_AS[name]} ({plural(count, 'point')})" for name, count in counts.items()]
+    return f" This explains {', '.join(parts)}."
 
 
 def hedged(says: str, result: ExperimentResult, curve: Curve) -> str:
-    """What a curve says, with a word of care where most of its points are degraded."""
+    """A curve's finding, with a caution where most of its points are degraded."""
     poor = sum(result.points[at].validity != "valid" for at in curve.points)
     if poor * 2 <= len(curve.points):
         return says
-    return f"{says} Take it with care: {poor} of its {len(curve.points)} points are degraded or invalid."
+    return f"{says} Caution: {poor} of {len(curve.points)} points are degraded or invalid."
 
 
 def finding_of(rule: str, verdict: Verdict, result: ExperimentResult | None) -> Finding:

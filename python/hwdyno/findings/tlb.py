@@ -1,4 +1,4 @@
-"""How far the TLB reaches: one element a page beside a chase on huge pages, so that no cache is taken for it."""
+"""The reach of the TLB: a chase with one element per page beside one on huge pages, which shows the caches."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ KERNEL = "memory_latency"
 PAGE_BYTES = 4096
 LINE_BYTES = 64
 MOST_ENTRIES = 8192
-"""No processor's TLB holds more pages (Zen 5 has 4096, Golden Cove 2048): steps beyond are of the page tables."""
+"""No processor's TLB holds more pages (Zen 5: 4096, Golden Cove: 2048); later steps are page tables leaving caches."""
 DENSE_BYTES = 256
-"""A stride up to this touches every page many times."""
+"""A stride up to this touches each page many times."""
 Chase = list[tuple[float, float]]
 
 
 def tlb_reach(case: Case) -> Verdict | None:
-    """Where a load of another page each time takes longer, though its lines lie in the same cache as before."""
+    """Where loads from a new page each time take longer, although their lines are in the same cache as before."""
     dense, paged = _chases(case)
     found = [(stride, sizes) for stride, sizes in paged.items() if len(sizes) >= LEAST_POINTS]
     if len(dense) < LEAST_POINTS or not found:
         return None
     stride, chase = max(found, key=lambda one: len(one[1]))
-    # The caches' own steps are in both chases, at the same number of lines: their ratio has the TLB's alone.
+    # Both chases show the caches' steps, at the same number of lines; their ratio shows only the TLB's.
     pairs = [(size, ns, _at(dense, _footprint(size, stride))) for size, ns in sorted(chase)]
     known = [(size, ns, alone) for size, ns, alone in pairs if alone is not None]
     if len(known) < LEAST_POINTS:
@@ -45,15 +45,15 @@ def tlb_reach(case: Case) -> Verdict | None:
     reach = pages[-1] * PAGE_BYTES
     tables = [count for count in every if count > MOST_ENTRIES]
     size, ns, alone = next(one for one in known if one[0] >= min(4 * pages[-1] * each, known[-1][0]))
-    steps = " and ".join(f"{format_ratio(count)} pages" for count in pages)
+    steps = " and ".join(format_ratio(count) for count in pages)
     first = format_ratio(tables[0]) if tables else ""
-    walks = f"; from {first} pages on the page tables themselves leave a cache" if tables else ""
+    walks = f" From {first} pages on, the page tables themselves leave a cache." if tables else ""
     return Verdict(
         "info",
-        f"The TLB reaches about {format_size(_round(reach))} with pages of 4 KiB (it ends at {steps}): beyond, "
-        f"a load of another page each time takes {format_ns(ns)} where the same lines on huge pages take "
-        f"{format_ns(alone)} (one element a page over {format_size(_round(size))}){walks}."
-        + (" Take it with care: most of its points are degraded." if _poor(case) else ""),
+        f"The TLB covers about {format_size(_round(reach))} with 4 KiB pages (up to {steps} pages). "
+        f"Beyond that, a load from a new page takes {format_ns(ns)}; on huge pages it takes {format_ns(alone)} "
+        f"(one element per page over {format_size(_round(size))}).{walks}"
+        + (" Caution: most points are degraded." if _poor(case) else ""),
         {
             "reach_bytes": reach,
             "pages": pages,
@@ -62,13 +62,13 @@ def tlb_reach(case: Case) -> Verdict | None:
             "beyond_ns": ns,
             "huge_ns": alone,
         },
-        "Put what is read at random on huge pages, which reach 512 times as far (madvise, or hugetlbfs); see what they "
-        "pay: hwdyno memory latency --working-set 64M --pages 4k,2m",
+        "Put data that is read at random on huge pages (madvise or hugetlbfs), which cover 512 times as much. "
+        "Measure the gain: hwdyno memory latency --working-set 64M --pages 4k,2m",
     )
 
 
 def _chases(case: Case) -> tuple[Chase, dict[float, Chase]]:
-    """The longest random chase on huge pages, line by line, and those of one element a page of 4 KiB by stride."""
+    """The longest random chase on huge pages, line by line, and by stride those with one element per 4 KiB page."""
     dense: dict[str, Chase] = defaultdict(list)
     paged: dict[float, Chase] = defaultdict(list)
     for result, _, point, given in case.run.points_of(KERNEL):
@@ -84,7 +84,7 @@ def _chases(case: Case) -> tuple[Chase, dict[float, Chase]]:
 
 
 def _apart(counts: Sequence[float]) -> list[float]:
-    """Steps that lie within a factor of 2.5 are one, that noise parted: its middle by the logarithm."""
+    """Merges steps within a factor of 2.5, which noise separated, to their geometric mean."""
     found: list[list[float]] = []
     for count in sorted(counts):
         if found and count <= 2.5 * found[-1][0]:
@@ -101,20 +101,20 @@ def _poor(case: Case) -> bool:
 
 
 def _round(size: float) -> int:
-    """To a sixteenth of its power of two: the edge is known no better."""
+    """Rounds to a sixteenth of the power of two: the edge is not known better."""
     step = max(1, 1 << (int(size).bit_length() - 4))
     return round(size / step) * step
 
 
 def _footprint(size: float, stride: float) -> float:
-    """Bytes of cache that a chase takes: a line an element; a stride of whole pages leaves the other sets unused."""
+    """Bytes of cache that a chase uses: a line per element; a stride of whole pages leaves the other sets unused."""
     return size if stride % PAGE_BYTES == 0 else size * LINE_BYTES / stride
 
 
 def _at(chase: Sequence[tuple[float, float]], size: float) -> float | None:
-    """The latency at a working set, between the measured ones by the logarithm; none beyond them."""
+    """The latency at a working set, interpolated by logarithms; none beyond the measured ones."""
     if size < chase[0][0]:
-        return chase[0][1]  # Smaller than the smallest lies in the first cache as well.
+        return chase[0][1]  # A smaller working set is in the first cache as well.
     for (low, below), (high, above) in pairwise(chase):
         if low <= size <= high:
             share = math.log(size / low) / math.log(high / low) if high > low else 0.0

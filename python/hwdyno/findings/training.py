@@ -1,4 +1,4 @@
-"""Rules on training storage: does it feed the accelerators, and did the run measure the storage at all?"""
+"""Rules on training storage: whether it feeds the accelerators, and whether the run measured the storage."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.units import format_bytes_s, format_size
+from hwdyno.units import format_bytes_s, format_percent, format_size
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 RULE_STEPS, RULE_MEMORIES = 500, 5
-"""MLPerf Storage: a data set of at least 500 steps of every accelerator, and 5 times the host's memory."""
+"""MLPerf Storage: a data set of at least 500 steps of each accelerator, and 5 times the host's memory."""
 CACHED = 0.05
-"""The share of bytes from the page cache above which a run did not measure the storage."""
+"""The share of bytes from the page cache above which a run does not measure the storage."""
 LAW = 0.05
 LOADER = "training_loader"
 OF_LOADER = Applies(kernels=(LOADER,))
@@ -21,7 +21,7 @@ _SAMPLES_S = ("samples_s_after_first", "samples_s_dlio", "samples_s")
 
 @dataclass(frozen=True)
 class Fed:
-    """What a point says of its accelerators."""
+    """A point's figures for its accelerators."""
 
     number: int
     name: str
@@ -31,16 +31,16 @@ class Fed:
     need_bytes_s: float
     """Of one accelerator at full speed."""
     nominal_bytes_s: float
-    """Samples a second x nominal record, over the time that AU is of."""
+    """Samples per second x nominal record size, over the time that AU covers."""
     batch_bytes: float
     whole_bytes_s: float
-    """The same over all steps, the first one too, as tables give it beside AU."""
+    """The same over all steps including the first, as tables give it beside AU."""
     read_share: float
-    """Of the nominal bytes, those that are read: fewer where some columns are."""
+    """The share of the nominal bytes that is read: below 1 where only some columns are read."""
 
     @property
     def passes(self) -> bool:
-        """Whether the accelerators compute as much of the time as the workload asks for."""
+        """Whether AU reaches the workload's requirement."""
         return self.au >= self.au_pass
 
     @property
@@ -78,12 +78,12 @@ def fed(result: ExperimentResult, point: Measurement) -> Fed | None:
 
 
 def again(case: Case, options: str = "") -> str:
-    """What was typed, with further options: the last of two alike counts. A workload's own file is then still named."""
+    """The typed command with further options, of which the last counts; a workload's own file stays in it."""
     return " ".join(filter(None, [case.run.command or case.command(), options]))
 
 
 def client_bytes_s(run: Run, result: ExperimentResult, number: int) -> float | None:
-    """What the loader alone delivered to so many accelerators, bytes/s: measured with no computing, from memory."""
+    """Bytes/s that the loader alone delivered to that many accelerators, without computing and from memory."""
     for other, _, point, given in run.points_of(LOADER):
         alone = as_number(other.fixed.get("compute")) == 0 and given.get("workload") == result.fixed.get("workload")
         if alone and as_number(given.get("accelerators")) == number and point.throughput.value > 0:
@@ -92,7 +92,7 @@ def client_bytes_s(run: Run, result: ExperimentResult, number: int) -> float | N
 
 
 def training_too_small(case: Case) -> Verdict | None:
-    """A data set below the rule's size gives no verdict."""
+    """A data set below the required size gives no verdict."""
     what = fed(case.result, case.point)
     memory = case.run.machine.memory.total_bytes
     size = case.point.details.get("dataset_bytes")
@@ -106,22 +106,22 @@ def training_too_small(case: Case) -> Verdict | None:
     samples = -(-least // (as_number(case.parameter("record_bytes")) or 1))
     return Verdict(
         "info",
-        f"{what.who}: too small to judge: the data set has {format_size(size)} where the rule asks for "
-        f"{format_size(least)} ({why}), so AU {percent(what.au)} is no verdict on this storage.",
+        f"The data set is too small to judge the storage ({what.who}): {format_size(size)}, but MLPerf Storage "
+        f"requires {format_size(least)} ({why}). AU {percent(what.au)} is no verdict.",
         {"dataset_bytes": size, "least_bytes": least, "au": what.au},
-        f"Give --samples {samples:.0f}, where there is room for it.",
+        f"Use --samples {samples:.0f} if there is room.",
         weight=least,
     )
 
 
 def training_read_ahead(case: Case) -> Verdict | None:
-    """An epoch that fits into what readers hold ahead is read during its first step, which AU leaves out."""
+    """An epoch that fits into the readers' prefetch is read during its first step, which AU leaves out."""
     what, details = fed(case.result, case.point), case.point.details
     steps, epochs = as_number(details.get("steps")), as_number(details.get("epochs"))
     readers, prefetch = case.number("read_threads"), case.number("prefetch")
     if what is None or not steps or not epochs or not readers or not prefetch:
         return None
-    # an epoch that the time cut short has fewer steps than the others, and than it would have
+    # An epoch that ended early has fewer steps than the others.
     whole = as_number(details.get("samples_per_epoch"))
     batch = case.number("batch_size") or 1
     each = min(whole / batch, steps) / what.number if whole else steps / epochs / what.number
@@ -130,34 +130,35 @@ def training_read_ahead(case: Case) -> Verdict | None:
         return None
     return Verdict(
         "warning",
-        f"{what.who}: all {each:.0f} batches of an epoch fit into the {ahead:.0f} that its readers hold ahead, so they "
-        f"were read during the first step, which AU leaves out: AU {percent(what.au)} tells nothing.",
+        f"AU {percent(what.au)} is meaningless ({what.who}): all {each:.0f} batch{'' if round(each) == 1 else 'es'} of "
+        f"an epoch fit into the {ahead:.0f} that readers prefetch. They were read during the first step, which AU "
+        "leaves out.",
         {"steps_an_epoch": each, "read_ahead": ahead},
-        "Give more --samples.",
+        "Use more --samples.",
         weight=ahead / each,
     )
 
 
 def training_cached(case: Case) -> Verdict | None:
-    """Bytes that came from memory say nothing about the storage; nor does direct I/O that was answered by a cache."""
+    """Bytes from memory do not measure the storage; nor does direct I/O that a cache answered."""
     what, share = fed(case.result, case.point), case.point.details.get("cached_share_by_device")
     if what is None or share is None or share <= CACHED:
         return None
-    requested = ", although direct I/O was asked for" if case.direct else ""
+    requested = ", although direct I/O was requested" if case.direct else ""
     return Verdict(
         "invalid" if case.direct and share > 0.5 else "warning",
-        f"{what.who}: cached: {percent(share)} of the bytes came from the page cache{requested}, so AU "
-        f"{percent(what.au)} is memory's as much as the storage's.",
+        f"Cached ({what.who}): {percent(share)} of the bytes came from the page cache{requested}. AU "
+        f"{percent(what.au)} measures memory as much as storage.",
         {"cached_share": share, "limit": CACHED},
-        "Take --path on a filesystem that honours O_DIRECT (tmpfs, overlay and FUSE may not)."
+        "Use --path on a filesystem that honours O_DIRECT (tmpfs, overlay and FUSE may not)."
         if case.direct
-        else "Give more --samples than memory holds, --epochs 1, or --direct 1.",
+        else "Use more --samples than fit in memory, --epochs 1, or --direct 1.",
         weight=share,
     )
 
 
 def training_client_bound(case: Case) -> Verdict | None:
-    """If the loader alone cannot keep up, a failure is not the storage's."""
+    """If the loader alone cannot keep up, the storage is not the reason for a low AU."""
     what = fed(case.result, case.point)
     if what is None or what.passes:
         return None
@@ -167,34 +168,37 @@ def training_client_bound(case: Case) -> Verdict | None:
         return None
     return Verdict(
         "warning",
-        f"{what.who}: client-bound: from memory, and without computing, this loader delivers "
-        f"{format_bytes_s(client)} where {format_bytes_s(need)} are needed, so AU {percent(what.au)} does not say "
-        "that the storage is too slow.",
+        f"Client-bound ({what.who}): from memory and without computing, this loader delivers "
+        f"{format_bytes_s(client)} where {format_bytes_s(need)} are needed. AU {percent(what.au)} does not show that "
+        "the storage is too slow.",
         {"client_bytes_s": client, "need_bytes_s": need},
-        "Give the client more processors, or spread the accelerators over more hosts.",
+        "Use a client with more processors, or spread the accelerators over more hosts.",
         weight=need / client,
     )
 
 
 def training_au(case: Case) -> Verdict | None:
-    """An accelerator that waits too long fails."""
+    """Accelerators that wait too long: AU is below the requirement."""
     what = fed(case.result, case.point)
     if what is None or what.passes or training_client_bound(case) is not None:
         return None
     waits = 1 - what.au
+    reached, required = percent(what.au), percent(what.au_pass)
+    if reached == required:
+        reached = format_percent(what.au, precise=True)
     return Verdict(
         "warning",
-        f"{what.who}: AU {percent(what.au)} is below the {percent(what.au_pass)} asked for: accelerators wait "
-        f"{percent(waits)} of the time; {format_bytes_s(what.nominal_bytes_s)} of the "
-        f"{format_bytes_s(what.need_bytes_s * what.number)} that they need arrive.",
+        f"AU {reached} is below the required {required} ({what.who}): accelerators wait "
+        f"{percent(waits)} of the time. They get {format_bytes_s(what.nominal_bytes_s)} of the "
+        f"{format_bytes_s(what.need_bytes_s * what.number)} that they need.",
         {"au": what.au, "au_pass": what.au_pass, "nominal_bytes_s": what.nominal_bytes_s},
-        "Ask for fewer accelerators, another storage or more readers: " + again(case, "--read-threads 16"),
+        "Use fewer accelerators, faster storage or more readers: " + again(case, "--read-threads 16"),
         weight=waits,
     )
 
 
 def training_law(case: Case) -> Verdict | None:
-    """AU x need = throughput, on every row: a published one that breaks it is mislabelled, ours is too short."""
+    """AU x need must equal throughput: a published row that breaks this is mislabelled, our own is too short."""
     what = fed(case.result, case.point)
     if what is None or not what.whole_bytes_s or not what.au:
         return None
@@ -205,24 +209,23 @@ def training_law(case: Case) -> Verdict | None:
     need = what.whole_bytes_s / what.au / what.number
     evidence = {"off": off, "need_by_row_bytes_s": need, "tolerance": LAW}
     law = (
-        f"{what.who}: AU {percent(what.au)} x {format_bytes_s(what.need_bytes_s)} x {what.number} is "
-        f"{format_bytes_s(product)}, but {format_bytes_s(what.whole_bytes_s)} "
+        f"AU x need and throughput disagree by {percent(abs(off))} ({what.who}). AU {percent(what.au)} x "
+        f"{format_bytes_s(what.need_bytes_s)} x {what.number} is {format_bytes_s(product)}, but the throughput "
     )
     if case.imported:
         return Verdict(
             "warning",
-            f"{law}is given: AU x need = throughput fails by {percent(abs(off))}, so accelerator, AU or throughput is "
-            "mislabelled.",
+            f"{law}is {format_bytes_s(what.whole_bytes_s)}. Accelerator, AU or throughput is mislabelled.",
             evidence,
-            f"A need of {format_bytes_s(need)} an accelerator would fit this row.",
+            f"Check the labels: a need of {format_bytes_s(need)} per accelerator would fit this row.",
             weight=abs(off),
         )
     return Verdict(
         "info",
-        f"{law}is what all steps reached: the first one, which AU leaves out, makes AU x need = throughput fail by "
-        f"{percent(abs(off))}, so the epochs are too short for AU to speak for them.",
+        f"{law}over all steps is {format_bytes_s(what.whole_bytes_s)}. AU leaves out the first step; the epochs are "
+        "too short for AU to represent them.",
         evidence,
-        "Judge by throughput here, or give more --samples, so that an epoch has more steps.",
+        "Judge by throughput here, or use more --samples, so that an epoch has more steps.",
         weight=abs(off),
     )
 
@@ -232,7 +235,7 @@ RULES = (
     Rule(
         "training_read_ahead", "point", training_read_ahead, replace(OF_LOADER, needs=("details.steps",)), degrades=True
     ),
-    # What it says of the page cache, it says with what that means for the accelerators.
+    # It reports the page cache together with the effect on the accelerators.
     Rule("training_cached", "point", training_cached, OF_LOADER, degrades=True, instead_of=("page_cache",)),
     Rule("training_client_bound", "point", training_client_bound, OF_LOADER),
     Rule("training_au", "point", training_au, OF_LOADER),

@@ -1,4 +1,4 @@
-"""How many accelerators a storage feeds and what stops it: by the accelerators' curve, and by plain reads beside it."""
+"""How many accelerators a storage feeds and what limits it, by the sweep of accelerators and by plain reads."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from dataclasses import dataclass
 from hwdyno.findings.applies import Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.findings.training import OF_LOADER, Fed, again, client_bytes_s, fed, training_too_small
-from hwdyno.units import format_bytes_s, format_size
+from hwdyno.units import format_bytes_s, format_size, plural
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 PLAIN = "storage.pattern."
-"""How an experiment of plain reads is called: then the workload, and ``@`` with the storage where there are several."""
+"""Begins the name of an experiment of plain reads; the workload follows, and ``@`` with the storage's name if any."""
 APART = 0.20
-"""Loader and plain reads further apart than this disagree."""
+"""Loader and plain reads that differ by more than this disagree."""
 
 
 @dataclass(frozen=True)
 class Plain:
-    """What plain reads of a loader's transfer size and threads reach, without files to open, batches or parsing."""
+    """Plain reads with a loader's transfer size and threads, without opening files, batches or parsing."""
 
     result: ExperimentResult
     threads_each: int
     """Readers of one accelerator."""
 
     def point(self, accelerators: int) -> Measurement | None:
-        """The point with as many threads as so many accelerators' readers."""
+        """The point with as many threads as that many accelerators have readers."""
         jobs = accelerators * self.threads_each
         found = (one for one in self.result.points if as_number(one.parameters.get("numjobs")) == jobs)
         return next((one for one in found if one.throughput.value > 0 and one.validity != "invalid"), None)
 
     def bytes_s(self, accelerators: int) -> float | None:
-        """Their throughput with so many threads, bytes/s."""
+        """The throughput of that point, bytes/s."""
         point = self.point(accelerators)
         return None if point is None else point.throughput.value
 
     def feeds(self, one: Fed, most: int) -> int:
-        """The most accelerators that it would feed, of the numbers up to ``most`` that were measured."""
+        """The most accelerators that plain reads would feed, of the measured numbers up to ``most``."""
         enough = 0
         for number in range(1, most + 1):
             reached = self.bytes_s(number)
@@ -52,7 +52,7 @@ class Plain:
 
 
 def plain_of(run: Run, result: ExperimentResult) -> Plain | None:
-    """The plain reads that were measured beside an experiment on the same storage, if any were."""
+    """The plain reads that were measured beside an experiment on the same storage, if any."""
     _, at, storage = result.name.partition("@")
     wanted = f"{PLAIN}{result.fixed.get('workload')}{at}{storage}"
     found = next((one for one in run.experiments if one.name == wanted and one.points), None)
@@ -66,7 +66,7 @@ def _in_order(result: ExperimentResult) -> list[tuple[Fed, int]]:
 
 
 def training_capacity(case: Case) -> Verdict | None:
-    """How many accelerators this storage feeds, what the next limit is, and how many plain reads would feed."""
+    """How many accelerators this storage feeds, the next limit, and how many plain reads would feed."""
     found = _in_order(case.result)
     if not found:
         return None
@@ -80,23 +80,23 @@ def training_capacity(case: Case) -> Verdict | None:
     by_rate = best / (first.need_bytes_s * first.au_pass)
     fails = next((what for what, _ in found if what.number > most), None)
     if fails is None:
-        limit = f"no limit was reached up to {most} (AU {percent(found[-1][0].au)})"
+        limit = f"No limit was reached up to {most} (AU {percent(found[-1][0].au)})."
     else:
         client = client_bytes_s(case.run, case.result, fails.number)
         need = fails.need_bytes_s * fails.number * fails.au_pass * fails.read_share
         bound = client is not None and client < need
         limit = (
-            f"with {fails.number} the AU is {percent(fails.au)}, and the next limit is "
-            f"{'this client' if bound else 'the storage'}: {format_bytes_s(fails.nominal_bytes_s)} arrive of "
-            f"{format_bytes_s(fails.need_bytes_s * fails.number)}"
+            f"With {fails.number}, AU is {percent(fails.au)} and the next limit is "
+            f"{'this client' if bound else 'the storage'}: {format_bytes_s(fails.nominal_bytes_s)} of the needed "
+            f"{format_bytes_s(fails.need_bytes_s * fails.number)} arrive."
         )
     small = any(training_too_small(Case(case.run, case.result, at)) for _, at in found)
-    caveat = ", on a data set too small for a verdict by the rule" if small else ""
+    caveat = ", data set too small for a verdict" if small else ""
     by_plain, evidence = _by_plain(case, found)
-    where = case.storage if "@" in case.result.name else case.storage.capitalize()
+    where = f"Storage {case.storage}" if "@" in case.result.name else case.storage.capitalize()
     return Verdict(
         "info",
-        f"{where} feeds {most} {name} (AU of at least {percent(first.au_pass)}{caveat}); {limit}.{by_plain}",
+        f"{where} feeds {most} {name} (AU of at least {percent(first.au_pass)}{caveat}). {limit}{by_plain}",
         {
             "most": most,
             "au": {what.number: what.au for what, _ in found},
@@ -106,34 +106,35 @@ def training_capacity(case: Case) -> Verdict | None:
             "best_bytes_s": best,
             **evidence,
         },
-        f"Its best {format_bytes_s(best)} would be enough for {by_rate:.1f} of them."
+        f"See the findings on single points: the best rate, {format_bytes_s(best)}, is enough for {by_rate:.1f} "
+        "accelerators."
         if fails
-        else f"Sweep on: --accelerators {found[-1][0].number * 2},{found[-1][0].number * 4}",
+        else f"Try more: --accelerators {found[-1][0].number * 2},{found[-1][0].number * 4}",
         points=tuple(at for _, at in found),
     )
 
 
 def _by_plain(case: Case, found: list[tuple[Fed, int]]) -> tuple[str, dict[str, float]]:
-    """What plain reads say of the same question, in words and figures."""
+    """How many accelerators plain reads would feed, in words and figures."""
     plain, first, largest = plain_of(case.run, case.result), found[0][0], found[-1][0].number
     reached = plain.bytes_s(largest) if plain else None
     if plain is None or reached is None:
         return "", {}
     feeds, each = plain.feeds(first, largest), first.need_bytes_s * first.read_share * first.au_pass
     says = (
-        f" By {plain.what} with as many threads ({format_bytes_s(reached)} with {largest * plain.threads_each}) it "
-        f"would feed {feeds if feeds < largest else f'all {largest}'}, and its rate is enough for {reached / each:.1f}."
+        f" By {plain.what} with {plural(largest * plain.threads_each, 'thread')} ({format_bytes_s(reached)}), it would "
+        f"feed {feeds if feeds < largest else f'all {largest}'}; the rate is enough for {reached / each:.1f}."
     )
     return says, {"plain_most": feeds, "plain_bytes_s": reached, "plain_by_throughput": reached / each}
 
 
 def _disturbed(point: Measurement) -> bool:
-    """Whether others were at work meanwhile: two readings at two times then differ by that alone."""
+    """Whether other load disturbed the point, which alone makes two readings differ."""
     return bool({"others_at_work", "steal"} & set(point.why))
 
 
 def training_plain(case: Case) -> Verdict | None:
-    """Loader and plain reads of one storage that disagree: one of them did not measure the storage."""
+    """Loader and plain reads that disagree: one of them did not measure the storage."""
     plain = plain_of(case.run, case.result)
     if plain is None:
         return None
@@ -144,38 +145,39 @@ def training_plain(case: Case) -> Verdict | None:
         if point is None or reached is None or loaded <= 0 or _disturbed(point) or _disturbed(case.result.points[at]):
             continue
         off = loaded / reached - 1
-        # Accelerators that are fed ask for no more: only a loader that falls short tells what it could have had.
+        # Accelerators that get enough read no more: only a loader that falls short shows a loss.
         if off > APART or (off < -APART and not what.passes):
             worst = max(worst or (0.0, what, 0.0, 0.0, at), (abs(off), what, reached, loaded, at), key=lambda o: o[0])
     if worst is None:
         return None
     off, what, reached, loaded, at = worst
-    says = f"{what.who}: the loader gets {format_bytes_s(loaded)} where {plain.what} with "
-    says += f"{what.number * plain.threads_each} threads get {format_bytes_s(reached)} from the same storage"
+    says = f"The loader gets {format_bytes_s(loaded)}, {plain.what} with "
+    says += f"{plural(what.number * plain.threads_each, 'thread')} get {format_bytes_s(reached)}."
     evidence = {"loader_bytes_s": loaded, "plain_bytes_s": reached, "apart": off, "tolerance": APART}
     if loaded > reached:
         return Verdict(
             "warning",
-            f"{says}: {percent(off)} more, so part of it came from a cache, or the storage serves many files better "
-            "than one.",
+            f"The loader is {percent(off)} faster than plain reads of the same storage ({what.who}). {says} "
+            "Possible causes: a cache, or storage that serves many files better than one.",
             evidence,
-            "Give more --samples than memory holds, or --direct 1, and see whether both come together.",
+            "Use more --samples than fit in memory, or --direct 1, and see whether both agree.",
             points=(at,),
         )
     client = client_bytes_s(case.run, case.result, what.number)
     slow = client is not None and client < reached * (1 - APART)
     why = (
-        f"the loader itself delivers no more than {format_bytes_s(client)} from memory"
+        f"The loader itself delivers no more than {format_bytes_s(client)} from memory."
         if slow and client is not None
-        else "opening files, waiting for whole batches or parsing costs what the storage would give"
+        else "Possible causes: opening files, waiting for whole batches, or parsing."
     )
     return Verdict(
         "warning",
-        f"{says}: {percent(off)} is lost on the way, because {why}; the storage is not the limit.",
+        f"The storage is not the limit ({what.who}): the loader is {percent(off)} slower than plain reads. "
+        f"{says} {why}",
         evidence,
-        "Give this client more processors, or --parse raw."
+        "Use a client with more processors, or --parse raw."
         if slow
-        else f"Let more be in flight: {again(case, f'--read-threads {2 * plain.threads_each} --prefetch 4')}",
+        else f"Keep more in flight: {again(case, f'--read-threads {2 * plain.threads_each} --prefetch 4')}",
         points=(at,),
     )
 

@@ -1,4 +1,4 @@
-"""A rule on the engine's loader beside those that trainings really use: what would they get of this storage?"""
+"""A rule on the engine's loader beside the loaders that training uses: what they would get from this storage."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from hwdyno.findings.applies import Rule
 from hwdyno.findings.rule import Case, Verdict, percent, quantity, times
 from hwdyno.findings.training import OF_LOADER
-from hwdyno.units import as_number, positive
+from hwdyno.units import as_number, plural, positive
 from hwdyno.words import Measurement, PeerResult
 
 LOADERS = ("numpy", "pytorch")
@@ -15,7 +15,7 @@ SAME_AU = 0.02
 
 
 def loaders_compared(case: Case) -> list[Verdict]:
-    """Samples a second, AU and CPU time a GB, here and by each real loader, where it has most to feed."""
+    """Throughput, AU and CPU time per GB, here and by each real loader, at the most accelerators."""
     found = []
     for tool in LOADERS:
         measured = [peer for peer in case.result.peers if peer.tool == tool and peer.ratio is not None]
@@ -35,34 +35,35 @@ def _compared(case: Case, peer: PeerResult) -> Verdict:
     low, high = (peer.ratio.low, peer.ratio.high) if peer.ratio is not None else (None, None)
     known = f", {low:.3g} to {high:.3g}" if low is not None and high is not None else ""
     says = (
-        f"With {number:.0f} accelerator{'' if number == 1 else 's'}, on the same files, {peer.named}'s loader reads "
-        f"{quantity(peer.value.value, peer.value.unit)} where the engine's reads "
-        f"{quantity(point.throughput.value, point.throughput.unit)} ({times(ratio)} times as much{known})"
+        f"With {plural(number, 'accelerator')}, {peer.named}'s loader reads "
+        f"{quantity(peer.value.value, peer.value.unit)}. The engine reads "
+        f"{quantity(point.throughput.value, point.throughput.unit)} from the same files "
+        f"({times(ratio)} times as much{known})."
     )
     evidence: dict[str, float] = {"ratio": ratio}
     ours, theirs = positive(point.details.get("client_cpu_s_per_gb")), positive(peer.details.get("cpu_s_per_gb"))
     if ours and theirs:
-        says += f"; a GB costs {theirs:.2f} s of CPU time there and {ours:.2f} s here"
+        says += f" Each GB costs {theirs:.2f} s of CPU time there and {ours:.2f} s here."
         evidence |= {"cpu_s_per_gb": ours, "their_cpu_s_per_gb": theirs}
     au, their_au = _au(point), positive(peer.details.get("au"))
     if au is None or their_au is None:
-        return Verdict("info", f"{says}.", evidence, f"The ceiling of each by its number: {here.command()} --peers",
+        return Verdict("info", says, evidence, f"Compare them again: {here.command()} --peers",
                        points=(peer.point,))  # fmt: skip
     evidence |= {"au": au, "their_au": their_au}
     if au - their_au > SAME_AU:
         return Verdict(
             "info",
-            f"{says}; its AU is {percent(their_au)} where {percent(au)} is possible: a training that loads so waits "
-            "for its own loader, and not for this storage.",
+            f"{says} Its AU is {percent(their_au)} where {percent(au)} is possible: training with it waits for the "
+            "loader, not for this storage.",
             evidence,
-            f"Give that loader more readers, or processors to them: {here.command(read_threads=8)} --peers",
+            f"Give that loader more readers or processors: {here.command(read_threads=8)} --peers",
             points=(peer.point,),
         )
     return Verdict(
         "info",
-        f"{says}; its AU is {percent(their_au)}, and the engine's {percent(au)}.",
+        f"{says} Its AU is {percent(their_au)}, the engine's {percent(au)}.",
         evidence,
-        f"Sweep on: {here.command(accelerators=f'{number * 2:.0f},{number * 4:.0f}')} --peers",
+        f"Try more: {here.command(accelerators=f'{number * 2:.0f},{number * 4:.0f}')} --peers",
         points=(peer.point,),
     )
 

@@ -1,4 +1,4 @@
-"""A rule on training storage beside DLIO: do both say the same of it, and if not, which of the two is the limit?"""
+"""A rule on training storage beside DLIO: whether both agree, and if not, which of the two is the limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hwdyno.units import as_number, positive
 from hwdyno.words import Measurement, PeerResult
 
 SAME_AU = 0.02
-"""Two AUs within so much of each other are called the same."""
+"""Two AUs that differ by at most this are the same."""
 
 
 def _client_s_per_gb(point: Measurement) -> float | None:
@@ -19,16 +19,16 @@ def _client_s_per_gb(point: Measurement) -> float | None:
 
 
 def _cost(point: Measurement, peer: PeerResult) -> tuple[str, dict[str, float]]:
-    """What a GB costs in CPU time here and there, in words and figures."""
+    """CPU time per GB here and there, in words and figures."""
     ours, theirs = _client_s_per_gb(point), positive(peer.details.get("cpu_s_per_gb"))
     if ours is None or theirs is None:
         return "", {}
-    says = f"; a GB costs {ours:.2f} s of CPU time here and {theirs:.2f} s there"
+    says = f" Each GB costs {ours:.2f} s of CPU time here and {theirs:.2f} s there."
     return says, {"cpu_s_per_gb": ours, "their_cpu_s_per_gb": theirs, "cpu_ratio": ours / theirs}
 
 
 def dlio_compared(case: Case) -> Verdict | None:
-    """AU here and by DLIO on the same files, with what each spends on a GB; the furthest point speaks for all."""
+    """AU here and by DLIO on the same files, with CPU time per GB, at the point where they differ most."""
     found = []
     for peer in case.result.peers:
         what = fed(case.result, case.result.points[peer.point]) if peer.tool == "dlio" else None
@@ -41,27 +41,29 @@ def dlio_compared(case: Case) -> Verdict | None:
     cost, evidence = _cost(case.result.points[peer.point], peer)
     evidence = {"au": what.au, "their_au": theirs, "points_apart": 100 * apart, "compared": len(found), **evidence}
     disturbed = "others_at_work" in case.result.points[peer.point].why
-    both = f"{what.who}: AU {percent(what.au)} here and {percent(theirs)} by {peer.named} on the same files"
-    both += ", with others at work on this machine" if disturbed else ""
+    both = f"AU {percent(what.au)} here, {percent(theirs)} by {peer.named} on the same files ({what.who})."
+    both += " Other processes loaded this machine." if disturbed else ""
     if apart <= SAME_AU:
-        return Verdict("info", f"{both}, so both agree{cost}.", evidence, "Nothing to do.", points=(peer.point,))
+        return Verdict("info", f"Both agree: {both}{cost}", evidence, "Nothing to do.", points=(peer.point,))
     if theirs < what.au:
         need = (what.need_bytes_s * what.number) / 1e9
         busy = float(evidence.get("their_cpu_s_per_gb", 0.0)) * need
-        why = f": at this need of {need:.2f} GB/s it would want {times(busy)} processors to itself" if busy > 1 else ""
+        why = f" At the needed {need:.2f} GB/s, DLIO would use {times(busy)} processors." if busy > 1 else ""
         return Verdict(
             "info",
-            f"{both}{cost}: the {100 * apart:.1f} points between them are DLIO's own work and not the storage's{why}.",
+            f"DLIO reaches {100 * apart:.1f} percentage points less AU by its own work, not the storage's. "
+            f"{both}{cost}{why}",
             evidence,
-            f"Judge the storage by this loader, and DLIO's verdict on a client with processors to spare: {again(case)}",
+            f"Judge the storage by this loader, or run DLIO on a client with idle processors. Repeat: {again(case)}",
             points=(peer.point,),
         )
     return Verdict(
         "warning",
-        f"{both}{cost}: it is {100 * apart:.1f} points ahead, which the same storage cannot explain.",
+        f"DLIO reaches {100 * apart:.1f} percentage points more AU, which the same storage cannot explain. "
+        f"{both}{cost}",
         evidence,
-        "See whether the page cache held more of the files when DLIO came second: give more --samples than memory "
-        "holds, or --epochs 1 on an idle machine.",
+        "Rule out the page cache, since DLIO ran second: use more --samples than fit in memory, or --epochs 1 on an "
+        "idle machine.",
         points=(peer.point,),
     )
 

@@ -1,18 +1,18 @@
-"""Rules on a vector index on storage: how many queries it answers, and are the answers worth having?"""
+"""Rules on a vector index on storage: how many queries it answers, and at which recall."""
 
 from __future__ import annotations
 
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.units import format_count, format_ns, format_size
+from hwdyno.units import format_count, format_ns, format_size, plural
 from hwdyno.words import Parameters
 
 RECALL = 0.9
-"""Below it an index answers fast because it looks at too little."""
+"""Below this recall an index is fast because it searches too little."""
 
 
 def vector_recall(case: Case) -> Verdict | None:
-    """Queries a second of answers that are wrong tell nothing that anybody could use."""
+    """A recall too low for the queries per second to count."""
     recall = as_number(case.point.details.get("recall"))
     if recall is None or recall >= RECALL:
         return None
@@ -22,16 +22,16 @@ def vector_recall(case: Case) -> Verdict | None:
     more = int((as_number(case.parameter(axis)) or 1) * 2)
     return Verdict(
         "warning",
-        f"{case.label}: of the {k:.0f} nearest vectors of a query only {percent(recall)} were found, so its queries a "
-        f"second are not those of an index that serves {percent(RECALL)}.",
+        f"Recall is too low ({case.label}): only {percent(recall)} of the {k:.0f} nearest vectors were found. "
+        f"The queries/s do not compare with an index at {percent(RECALL)} recall.",
         {"recall": recall, "least": RECALL, axis: more // 2},
-        f"Look at more of the index: {case.command(**{axis: more})}",
+        f"Search more of the index: {case.command(**{axis: more})}",
         weight=1 - recall,
     )
 
 
 def vector_queries(case: Case) -> Verdict | None:
-    """What the index reaches with how many threads, what a query costs the storage, and how good its answers are."""
+    """The highest rate of queries with its threads, the storage reads per query, and the recall."""
     points = [
         (float(point.details["queries_s"]), at)
         for at, point in enumerate(case.result.points)
@@ -52,17 +52,18 @@ def vector_queries(case: Case) -> Verdict | None:
     here = Case(case.run, case.result, at)
     return Verdict(
         "info",
-        f"A {given.get('index')} index of {format_count(as_number(given.get('vectors')) or 0)} vectors of "
-        f"{given.get('dim')} dimensions on {case.storage} answers {format_count(rate)} queries/s with {threads:.0f} "
-        f"thread{'' if threads == 1 else 's'}{took}, at {percent(details['recall'])} recall@{k:.0f}; a query takes "
-        f"{details['reads_per_query']:.0f} reads of {format_size(details['bytes_per_query'])} in all.",
+        f"Index {given.get('index')} on {case.storage} answers {format_count(rate)} queries/s with "
+        f"{plural(threads, 'thread')}{took}, at {percent(details['recall'])} recall@{k:.0f}. "
+        f"It has {format_count(as_number(given.get('vectors')) or 0)} vectors of {given.get('dim')} dimensions. "
+        f"Each query takes {plural(round(details['reads_per_query']), 'read')}, "
+        f"{format_size(details['bytes_per_query'])} in all.",
         {
             "queries_s": rate,
             "recall": details["recall"],
             "reads_per_query": details["reads_per_query"],
             "bytes_per_query": details["bytes_per_query"],
         },
-        f"More vectors than memory holds come nearer to a real index: {here.command(vectors=_larger(given))}",
+        f"Use more vectors than fit in memory, like a real index: {here.command(vectors=_larger(given))}",
         points=tuple(at for _, at in points),
     )
 

@@ -56,4 +56,4 @@ def read(path: Path) -> Run:
         if form.recognizes(text):
             return read_as(form, text, str(path))
     names = ", ".join(form.NAME for form in known().values())
-    raise UserError(f"{path} is in no format that is known ({names})")
+    raise UserError(f"{path} has no known format ({names})")

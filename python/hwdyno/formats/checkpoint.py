@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hwdyno import foreign
 from hwdyno.foreign import Table
+from hwdyno.spelling import hint
 from hwdyno.units import format_size
 from hwdyno.words import Parameters, UserError
 
@@ -102,12 +103,11 @@ class Checkpoint:
         """The memory that the checkpoint takes, in a sentence for the user before anything is written."""
         stated = self.layout.stated_gib << 30
         differs = (
-            f"; the rules state {format_size(stated)} for the whole, but this layout comes to "
-            f"{format_size(self.full_bytes)}"
+            f"; the rules state {format_size(stated)} in total, but this layout has {format_size(self.full_bytes)}"
         )
         return (
-            f"{self.model} at scale {self.scale:g}: {format_size(self.bytes)} a checkpoint over {ranks} ranks; a job "
-            f"would hold {format_size(self.bytes / ranks)} in memory on each, and this takes "
+            f"{self.model} at scale {self.scale:g}: {format_size(self.bytes)} per checkpoint over {ranks} ranks; a "
+            f"job holds {format_size(self.bytes / ranks)} in memory on each rank; this test uses "
             f"{format_size(min(TRANSFER_BYTES, self.bytes // ranks + 4096) * ranks)} in all"
             + (differs if abs(self.full_bytes / stated - 1) > SAME else "")
         )
@@ -128,7 +128,7 @@ def find(model: str, scale: float) -> Checkpoint:
     catalogue = Table.of(foreign.toml_of(FILE.read_text(encoding="utf-8"), FILE.name), FILE.name)
     models = layouts_of(catalogue)
     if model not in models:
-        raise UserError(f"no checkpoint is called '{model}'; there are: {', '.join(models)}")
+        raise UserError(f"no checkpoint is called '{model}'; {hint(model, models)}")
     if not 0 < scale <= 1:
         raise UserError(f"--scale {scale:g} must be above 0 and at most 1, such as 0.01")
     return Checkpoint(model, models[model], catalogue.count("writes"), catalogue.count("reads"), scale)

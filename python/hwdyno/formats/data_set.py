@@ -36,7 +36,7 @@ def file_bytes(workload: Workload) -> int:
 
 
 def _one_file(workload: Workload, width: int, height: int) -> float:
-    """Bytes of a file whose samples have so many rows and columns."""
+    """Size of a file whose samples have this many rows and columns."""
     if workload.format in _AROUND:
         each, overhead = _AROUND[workload.format]
         return (width * height + each) * workload.samples_per_file + overhead

@@ -25,7 +25,7 @@ def read(text: str, name: str) -> Run:
     try:
         return _run(Table.of(foreign.json_of(text, "it"), "it"))
     except UserError as error:
-        raise UserError(f"{name} is no DLIO summary that can be read: {error}") from None
+        raise UserError(f"{name} is not a readable DLIO summary: {error}") from None
 
 
 def _run(summary: Table) -> Run:
@@ -59,7 +59,7 @@ def _run(summary: Table) -> Run:
     result = ExperimentResult(
         name="training.summary",
         resource="training",
-        asks="What did DLIO report?",
+        asks="DLIO results",
         load="accelerators",
         kernel="training_loader",
         points=(point,),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Any
 
 from hwdyno import foreign
 from hwdyno.formats.workload import Workload
+from hwdyno.spelling import hint
 from hwdyno.units import LARGEST_SIZE, is_number
 from hwdyno.words import UserError
 
@@ -54,7 +54,7 @@ def read(path: Path, overrides: list[str] | None = None) -> Workload:
     """Read a workload from a DLIO file. Raises ``UserError`` in one line that names the key at fault."""
     document = foreign.yaml_of(foreign.text_of(path, LARGEST_BYTES, "a YAML file"), str(path))
     if not isinstance(document, dict):
-        raise UserError(f"{path} holds no DLIO workload: its top is no table")
+        raise UserError(f"{path} is not a DLIO workload: its top level must be a table")
     for override in overrides or []:
         _override(document, override)
     keys = _flatten(document, str(path))
@@ -66,12 +66,12 @@ def _override(document: dict[str, Any], text: str) -> None:
     name, equals, value = text.lstrip("+").partition("=")
     parts = name.split(".")
     if not equals or parts[0] != "workload" or len(parts) < 2:
-        raise UserError(f"'{text}' is no override; write it as DLIO does: ++workload.reader.batch_size=4")
+        raise UserError(f"'{text}' is not an override; write it as in DLIO:  ++workload.reader.batch_size=4")
     place = document
     for part in parts[1:-1]:
         inner = place.setdefault(part, {})
         if not isinstance(inner, dict):
-            raise UserError(f"'{text}': {part} is no table")
+            raise UserError(f"'{text}': {part} is not a table")
         place = inner
     place[parts[-1]] = foreign.yaml_of(value, f"'{text}'")
 
@@ -97,9 +97,7 @@ def _flatten(document: dict[str, Any], where: str) -> dict[str, Any]:
             ):
                 flat[name] = value
             else:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean '{near[0]}'?" if near else "no key of DLIO's is like it"
-                raise UserError(f"{where}: the key '{name}' is unknown; {hint}")
+                raise UserError(f"{where}: unknown key '{name}'; {hint(name, known)}")
 
     walk(document, "")
     return flat
@@ -119,12 +117,18 @@ def _workload(keys: dict[str, Any], path: Path) -> Workload:
 
     kind = str(keys.get("dataset.format", "tfrecord"))
     if kind not in _FORMATS:
-        raise UserError(f"{path}: the format '{kind}' cannot be read here; there are: {', '.join(_FORMATS)}")
+        raise UserError(f"{path}: the format '{kind}' is not supported; known: {', '.join(_FORMATS)}")
     if str(keys.get("dataset.compression", "none")).lower() != "none":
-        raise UserError(f"{path}: compressed data sets cannot be generated here; leave dataset.compression out")
+        raise UserError(f"{path}: compressed data sets cannot be generated; remove dataset.compression")
     steps = int(number("train.total_training_steps", 0, -1))
+    name = str(keys.get("model.name", keys.get("model", path.stem)))
+    prefix = str(keys.get("dataset.file_prefix", "img"))
+    for key, text in (("model.name", name), ("dataset.file_prefix", prefix)):
+        # Folders and files are named after them.
+        if not text or "/" in text or "\0" in text or text in {".", ".."}:
+            raise UserError(f"{path}: {key} = {text!r} must be a plain name, without /")
     return Workload(
-        name=str(keys.get("model.name", keys.get("model", path.stem))),
+        name=name,
         accelerator=path.stem.rpartition("_")[2],
         format=_FORMATS[kind],
         files=int(number("dataset.num_files_train", 8, 1)),
@@ -140,7 +144,7 @@ def _workload(keys: dict[str, Any], path: Path) -> Workload:
         au=number("metric.au", 0.9),
         source=f"DLIO workload file {path.name}",
         transfer_size=max(4096, int(number("reader.transfer_size", 512 << 10))),
-        prefix=str(keys.get("dataset.file_prefix", "img")),
+        prefix=prefix,
         subfolders=int(number("dataset.num_subfolders_train", 0)),
         row_group=int(number("dataset.parquet.row_group_size", 0)),
         columns=int(number("dataset.parquet.columns", 1, 1)),

@@ -63,7 +63,7 @@ def parse(text: str, name: str = "fio's output") -> dict[str, Any]:
         # The document starts at the beginning of a line; a brace inside a note does not.
         following = text.find("\n{", start)
         start = following + 1 if following >= 0 else -1
-    raise UserError(f"{name} holds no JSON of fio: run fio with --output-format=json")
+    raise UserError(f"{name} is not fio JSON; run fio with --output-format=json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def jobs_of(document: Mapping[str, Any], name: str = "fio's output") -> list[Job
     if raw is None:
         raw = document.get("client_stats")  # client and server
     if not isinstance(raw, list) or not all(isinstance(job, dict) for job in raw):
-        raise UserError(f"{name} has no list of jobs: is it whole?")
+        raise UserError(f"{name} has no list of jobs; the file may be cut off")
     shared = document.get("global options")
     shared = shared if isinstance(shared, dict) else {}
     together: dict[str, Job] = {}
@@ -167,7 +167,7 @@ def _total(kinds: Mapping[str, Spread], notes: list[Note]) -> Spread:
     notes.append(
         Note(
             "percentiles_of_completion",
-            f"fio gave percentiles of completion alone; submission's mean of {submit:.0f} ns is added to them",
+            f"fio has percentiles of completion only; the mean submission time of {submit:.0f} ns is added",
         )
     )
     return total.with_shape_of(complete, submit)
@@ -183,9 +183,7 @@ def _latency(spreads: list[Spread], parts: Iterable[Mapping[str, Any]], notes: l
     if latency is None and both.count:
         coarse = coarse_quantiles(parts)
         if coarse:
-            notes.append(
-                Note("coarse_percentiles", "percentiles are the upper edges of fio's coarse latency distribution")
-            )
+            notes.append(Note("coarse_percentiles", "percentiles are the upper edges of fio's latency bins"))
             latency = latency_of(both.with_quantiles(coarse))
     return latency
 
@@ -253,7 +251,7 @@ def read(text: str, name: str) -> Run:
             ExperimentResult(
                 name="storage.fio",
                 resource="storage",
-                asks="What did fio measure?",
+                asks="fio results",
                 load=options.load_of([point.parameters for point in points]),
                 kernel=KERNEL,
                 points=tuple(points),
@@ -269,7 +267,7 @@ def read(text: str, name: str) -> Run:
 def _with_concurrent_jobs(point: Measurement) -> Measurement:
     from dataclasses import replace
 
-    says = "it ran at the same time as other jobs of its group (no stonewall between them)"
+    says = "it ran together with other jobs of its group (no stonewall between them)"
     return replace(point, notes=(*point.notes, Note("ran_beside_others", says)))
 
 
@@ -288,7 +286,7 @@ def _machine(document: Mapping[str, Any]) -> Machine:
         if isinstance(used, list)
         else []
     )
-    why = "fio's JSON does not tell"
+    why = "not in fio's JSON"
     return Machine(
         storage=Storage(disks=tuple(Disk(name=name) for name in names)),
         unknown={"hostname": why, "cpu": why, "memory": why},

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from hwdyno import door
 from hwdyno.formats import fio_log
 from hwdyno.formats.fio_job_options import options_of
 from hwdyno.formats.fio_log import Logs
@@ -40,7 +41,7 @@ def document_of(run: Run, *, plus: bool = False) -> dict[str, Any]:
     ended = _time(run.finished or run.started)
     points = [(given, point) for _, _, point, given in run.points_of(KERNEL)]
     if not points:
-        raise UserError(f"{run.id} has no points of storage that fio's document could hold")
+        raise UserError(f"{run.id} has no storage points to write as fio JSON")
     return {
         # Readers take the number after the dash as fio's version; the rest names the writer.
         "fio version": f"fio-3.33-hwdyno-{run.version or '0'}",
@@ -53,7 +54,7 @@ def document_of(run: Run, *, plus: bool = False) -> dict[str, Any]:
     }
 
 
-def write_directory(run: Run, directory: Path) -> list[Path]:
+def write_directory(run: Run, directory: Path, *, overwrite: bool = False) -> list[Path]:
     """Write one document per point, and its threads' logs, under the names that fio-plot looks for.
 
     Raises ``UserError`` if the directory is not writable, or if two points would have the same name.
@@ -68,12 +69,11 @@ def write_directory(run: Run, directory: Path) -> list[Path]:
         made[f"{stem}.json"] = text_of(alone, plus=True)
         logs = Logs(bw=stem, iops=stem, lat=stem)
         made |= dict(fio_log.files(logs, point.details.get("logs") or [], 1))
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for name, text in made.items():
-            (directory / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"--fio-dir {directory}: {error.strerror}; name a directory that you can write to") from None
+    door.output_folder(directory)
+    for name in made:
+        door.check_output(directory / name, overwrite=overwrite)
+    for name, text in made.items():
+        door.write_output(directory / name, text.encode(), overwrite=overwrite)
     return [directory / name for name in made]
 
 

@@ -44,9 +44,9 @@ def parse(text: str, name: str = "iperf3's output") -> dict[str, Any]:
     start = text.find("{")
     document = foreign.json_at(text, max(start, 0))
     if document is None:
-        raise UserError(f"{name} is no whole JSON document: run iperf3 with -J, to its end")
+        raise UserError(f"{name} is not a complete JSON document; run iperf3 with -J to its end")
     if not isinstance(document, dict) or not ({"start", "end", "error"} & set(document)):
-        raise UserError(f"{name} holds no result of iperf3: run iperf3 with -J")
+        raise UserError(f"{name} has no iperf3 result; run iperf3 with -J")
     whole: dict[str, Any] = foreign.checked(document, name)
     return whole
 
@@ -113,7 +113,9 @@ def measurement_of(document: Mapping[str, Any]) -> Measurement:
         why=("tool-error",) if faults else () if moved_bytes else ("nothing-measured",),
         details=_details(document, sums, elapsed_s, moved_bytes),
         faults=faults,
-        notes=(Note("jitter_unit", "jitter is the receiver's by RFC 3550, smoothed over 16 datagrams"),) if udp else (),
+        notes=(Note("jitter_unit", "jitter is measured by the receiver (RFC 3550), smoothed over 16 datagrams"),)
+        if udp
+        else (),
     )
 
 
@@ -169,7 +171,7 @@ def read(text: str, name: str) -> Run:
     seconds = amount_at(_table(start.get("timestamp")), "timesecs")
     began = datetime.fromtimestamp(seconds, timezone.utc) if 1e9 < seconds < 1e11 else None
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
-    why = "iperf3's JSON does not tell"
+    why = "not in iperf3's JSON"
     return Run(
         id=f"iperf3-{f'{began:%Y%m%d-%H%M%S}' if began else 'undated'}-{digest}",
         started=began.isoformat() if began else "",
@@ -186,7 +188,7 @@ def read(text: str, name: str) -> Run:
             ExperimentResult(
                 name="network.iperf3",
                 resource="network",
-                asks="What did iperf3 measure?",
+                asks="iperf3 results",
                 load="streams",
                 kernel=KERNEL,
                 points=(point,),
@@ -203,7 +205,7 @@ def write(run: Run) -> str:
     """Write the last network point of a Run as iperf3's JSON, valid also after a fault. Raises ``UserError``."""
     found = list(run.points_of(KERNEL))
     if not found:
-        raise UserError("iperf3's format holds streams alone, and none were measured; ask for streams, block or udp")
+        raise UserError("iperf3's format has streams only, and none were measured; measure streams, block or udp")
     _, _, point, given = found[-1]
     return json.dumps(document_of(run, point, given), indent=1)
 

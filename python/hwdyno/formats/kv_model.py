@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hwdyno import foreign
 from hwdyno.foreign import Table
+from hwdyno.spelling import hint
 from hwdyno.words import Parameters, UserError
 
 FILE = Path(__file__).parents[1] / "data" / "kv_models.toml"
@@ -44,7 +45,7 @@ def find(name: str) -> KvModel:
     """Look up a model. Raises ``UserError`` that lists the known models."""
     found = catalogue().get(_SHORT.get(name, name))
     if found is None:
-        raise UserError(f"no model is called '{name}'; there are: {', '.join(catalogue())}")
+        raise UserError(f"no model is called '{name}'; {hint(name, catalogue())}")
     return found
 
 

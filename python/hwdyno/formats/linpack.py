@@ -52,7 +52,7 @@ def read(text: str, name: str) -> Run:
             points.append(printed.point(parameters, rate * 1e9, "FLOP/s", None, verification=verdict, **shared))
     points += _intel(text)
     version = _VERSION.search(text)
-    table = printed.experiment("compute.linpack", "What did LINPACK measure?", "linpack", "n", points)
+    table = printed.experiment("compute.linpack", "LINPACK results", "linpack", "n", points)
     return printed.run(NAME, "LINPACK", text, name, [table], version[1] if version else "")
 
 

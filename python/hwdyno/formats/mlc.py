@@ -70,14 +70,16 @@ def read(text: str, name: str) -> Run:
                     nodes += _bandwidth({**where}, cell)
     version = _VERSION.search(text)
     tables = [
-        printed.experiment("memory.mlc-idle", "How long does an idle load take?", "memory_latency", "node", idle),
-        printed.experiment("memory.mlc-peak", "What is the peak by traffic?", "memory_bandwidth", "mix", peaks),
-        printed.experiment("memory.mlc-nodes", "What do nodes read of each other?", "memory_bandwidth", "node", nodes),
+        printed.experiment("memory.mlc-idle", "Idle memory latency", "memory_latency", "node", idle),
         printed.experiment(
-            "memory.mlc-loaded", "What does a load cost under traffic?", "memory_loaded_latency", "delay", loaded
+            "memory.mlc-peak", "Peak memory bandwidth by read/write mix", "memory_bandwidth", "mix", peaks
         ),
         printed.experiment(
-            "memory.mlc-c2c", "What does a line of another core cost?", "memory_core_to_core", "operation", between
+            "memory.mlc-nodes", "Memory bandwidth between NUMA nodes", "memory_bandwidth", "node", nodes
+        ),
+        printed.experiment("memory.mlc-loaded", "Memory latency under load", "memory_loaded_latency", "delay", loaded),
+        printed.experiment(
+            "memory.mlc-c2c", "Core-to-core latency of a cache line", "memory_core_to_core", "operation", between
         ),
     ]
     return printed.run(NAME, "MLC", text, name, tables, version[1] if version else "")

@@ -11,14 +11,14 @@ from hwdyno.units import printed_number
 from hwdyno.words import ExperimentResult, Latency, Measurement, Parameters, Run, UserError, Value
 
 MOST_POINTS = 10_000
-WHY = "the printed result does not tell"
+WHY = "not in the printed result"
 
 
 def figure(text: str) -> float | None:
-    """A positive number of a tool's output; none for 0. Raises ``UserError`` for what is no number in range."""
+    """A positive number of a tool's output; none for 0. Raises ``UserError`` unless it is a number in range."""
     number = printed_number(text)
     if number is None or number < 0:
-        raise UserError(f"'{text[:40]}' stands where a figure is needed: it is no number, or out of range")
+        raise UserError(f"'{text[:40]}' is not a number in range")
     return number or None
 
 
@@ -62,9 +62,9 @@ def run(form: str, tool: str, text: str, name: str, experiments: Sequence[Experi
     """A Run of all tables; the same text always gives the same Run. Raises ``UserError`` if there is none."""
     found = tuple(one for one in experiments if one.points)
     if not found:
-        raise UserError(f"{name} looks like {tool}'s output, but no table of results is in it")
+        raise UserError(f"{name} looks like {tool}'s output, but has no table of results")
     if sum(len(one.points) for one in found) > MOST_POINTS:
-        raise UserError(f"{name} has more than {MOST_POINTS} results; give it in parts")
+        raise UserError(f"{name} has more than {MOST_POINTS} results; split the file")
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
     return Run(
         id=f"{form}-undated-{digest}",

@@ -15,7 +15,7 @@ _SIZE = re.compile(r"Array size = (\d{1,15})")
 _HEADS = re.compile(r"Function\s+(?:Best )?Rate \(?MB/s\)?")
 _ELEMENT = re.compile(r"This system uses (\d{1,2}) bytes per")
 _VERSION = re.compile(r"STREAM version \$Revision: ([\d.]+)")
-# By STREAM's rules a result that did not validate is no result.
+# By STREAM's rules, a result that failed validation does not count.
 _FAILED = "Failed Validation"
 ARRAYS = 3
 DOUBLE_BYTES = 8
@@ -45,7 +45,5 @@ def read(text: str, name: str) -> Run:
         printed.point({"operation": operation, **fixed}, rate, "bytes/s", verification=verdict)
         for operation, rate in rates(text).items()
     ]
-    table = printed.experiment(
-        "memory.stream", "What did STREAM measure?", "memory_bandwidth", "threads", points, **fixed
-    )
+    table = printed.experiment("memory.stream", "STREAM results", "memory_bandwidth", "threads", points, **fixed)
     return printed.run(NAME, "STREAM", text, name, [table], version[1] if version else "")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import secrets
-from pathlib import Path
 from typing import Any
 
 from hwdyno.printable import csv_cell
-from hwdyno.words import Measurement, PeerResult, Run, UserError, Value
+from hwdyno.words import Measurement, PeerResult, Run, Value
 
 Row = dict[str, Any]
 
@@ -95,20 +93,15 @@ def csv_of(rows: list[Row]) -> str:
     return out.getvalue()
 
 
-def write_text(text: str, path: Path) -> None:
-    """Write a file atomically. Raises ``UserError``."""
-    _write(path, text.encode())
-
-
-def write_parquet(rows: list[Row], path: Path) -> None:
-    """Write the table as Parquet; a column of mixed types becomes text. Raises ``UserError``."""
+def parquet_of(rows: list[Row]) -> bytes:
+    """The table as Parquet; a column of mixed types becomes text."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     columns = {name: _uniform([row.get(name) for row in rows]) for name in columns_of(rows)}
     out = io.BytesIO()
     pq.write_table(pa.table(columns), out, compression="zstd")
-    _write(path, out.getvalue())
+    return out.getvalue()
 
 
 def _uniform(values: list[Any]) -> list[Any]:
@@ -116,15 +109,3 @@ def _uniform(values: list[Any]) -> list[Any]:
     if kinds <= {int, float} and len(kinds) == 2:
         return [None if value is None else float(value) for value in values]
     return values if len(kinds) <= 1 else [None if value is None else str(value) for value in values]
-
-
-def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from None

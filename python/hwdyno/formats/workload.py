@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -10,14 +9,15 @@ from pathlib import Path
 
 from hwdyno import foreign
 from hwdyno.foreign import Table
+from hwdyno.spelling import hint
 from hwdyno.words import Parameters, UserError
 
 FOLDER = Path(__file__).parents[1] / "data" / "workloads"
 
 RULE_STEPS = 500
-"""MLPerf Storage: a data set has at least so many steps of every accelerator …"""
+"""MLPerf Storage: a data set has at least this many steps of every accelerator …"""
 RULE_MEMORIES = 5
-"""… and at least so many times the host's memory."""
+"""… and at least this many times the host's memory."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Workload:
     def with_samples(self, samples: int) -> Workload:
         """This workload with ``samples`` samples, rounded up to whole files."""
         if samples < 1:
-            raise UserError("a data set has at least 1 sample; give --samples 1 or more")
+            raise UserError("a data set needs at least 1 sample; use --samples 1 or more")
         per_file = min(self.samples_per_file, samples)
         return replace(self, files=-(-samples // per_file), samples_per_file=per_file)
 
@@ -132,13 +132,8 @@ def find(name: str, accelerator: str) -> Workload:
     """Look up a workload. Raises ``UserError`` that lists the known ones."""
     known = catalogue()
     if name not in known:
-        raise UserError(f"no workload is called '{name}'; {_near(name, list(known))} (or give a DLIO YAML file)")
+        raise UserError(f"no workload is called '{name}'; {hint(name, known)} (or use a DLIO YAML file)")
     of = known[name]
     if accelerator.lower() not in of:
-        raise UserError(f"{name} has no accelerator '{accelerator}'; {_near(accelerator.lower(), list(of))}")
+        raise UserError(f"{name} has no accelerator '{accelerator}'; {hint(accelerator.lower(), of)}")
     return of[accelerator.lower()]
-
-
-def _near(word: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from hwdyno.machine import Machine
 from hwdyno.topology import Topology
@@ -40,13 +40,62 @@ class Host(Protocol):
 
         Counters: ``cpu_total_s``, ``cpu_idle_s``, ``cpu_user_s``, ``cpu_steal_s``,
         ``swap_in_bytes``, ``swap_out_bytes``.
-        Gauges: ``load_1m``, ``memory_available_bytes``, ``clock_hz``, ``temperature_c``.
+        Gauges: ``load_1m``, ``memory_available_bytes``, ``clock_hz``, ``temperature_c``, ``other_runs``
+        (of hwdyno, that measure on the machine).
         """
         ...
 
 
 class HostLostError(OSError):
     """A host that died, or that no longer answers; its text says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One run of a reference tool: the same on each host, apart from the paths."""
+
+    tool: str
+    """What hwdyno calls it."""
+    names: tuple[str, ...]
+    """Its usual file names on the path, the best first."""
+    arguments: tuple[str, ...] = ()
+    timeout_s: float = 10.0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, int] = field(default_factory=dict)
+    """Regular files that it works on, each with the length in bytes that it must have."""
+
+    @property
+    def variable(self) -> str:
+        """The environment variable of a host that names the file there."""
+        return f"HWDYNO_{self.tool.upper()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a program ended on one host, and what it printed."""
+
+    status: int
+    stdout: str
+    stderr: str
+    cpu_s: float
+    """CPU time of the program and its children, user and system."""
+
+
+@runtime_checkable
+class Programs(Protocol):
+    """A host that can run reference tools."""
+
+    def find(self, program: Program) -> str | None:
+        """Where the host has the tool; none if it is not installed."""
+        ...
+
+    def execute(self, program: Program) -> Outcome:
+        """Run a tool once.
+
+        Raises ``UserError`` for a file that is missing or too short, and ``OSError`` in one line for a tool that is
+        not there (``FileNotFoundError``), cannot be started, prints too much or does not end (``TimeoutError``).
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +124,24 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """A program has ended on a host."""
+
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
-    """What a host raised instead of a Reading."""
+    """What a host raised instead of a Reading or an Outcome."""
 
     error: ValueError | OSError
 
 
-Event = Ready | Done | Refused
+Event = Ready | Done | Ended | Refused
 
 
-class Member(Host, Protocol):
-    """A host of a site of several: it sets a kernel up, waits, and starts at a time of its own clock.
+class Member(Host, Programs, Protocol):
+    """A host of a site of several: it sets a kernel or a program up, waits, and starts at a time of its own clock.
 
     Every method raises ``HostLostError`` where the host is gone.
     """
@@ -96,6 +152,10 @@ class Member(Host, Protocol):
 
     def prepare(self, kernel: str, parameters: dict[str, Any]) -> None:
         """Begin to set a kernel up; ``poll`` gives ``Ready`` then."""
+        ...
+
+    def prepare_program(self, program: Program) -> None:
+        """Begin to set a program up; ``poll`` gives ``Ready`` then, and ``Ended`` when it has run."""
         ...
 
     def start(self, at_ns: int) -> None:

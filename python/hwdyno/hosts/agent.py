@@ -14,13 +14,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hwdyno import signals
 from hwdyno.axes import declarations_of
-from hwdyno.hosts import Done, Event, HostLostError, Ready, Refused, Scratch, counters
+from hwdyno.hosts import (
+    Done,
+    Ended,
+    Event,
+    HostLostError,
+    Outcome,
+    Program,
+    Ready,
+    Refused,
+    Scratch,
+    counters,
+)
 from hwdyno.machine import Machine
 from hwdyno.topology import Topology
 from hwdyno.words import Declaration
 
-PROTOCOL = 1
+PROTOCOL = 2
 """The protocol version of ``crates/engine/src/agent.rs``."""
 PATIENCE_S = 5.0
 """Timeout of a request that needs no work."""
@@ -48,6 +60,7 @@ class Agent:
         except OSError as error:
             self._complaints.close()
             raise HostLostError(f"the agent {self.command[0]} cannot be started: {error.strerror}") from None
+        signals.spare(self._process.pid)
         self._partial = bytearray()
         self._lines: deque[dict[str, Any]] = deque()
         """Documents of the current run that were read but not handled yet."""
@@ -162,9 +175,17 @@ class Agent:
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Run a kernel once, as this machine would; see ``Host.run``."""
         self._run_id = self._send("run", kernel=kernel, parameters=parameters)
+        event, interrupted = self._ended()
+        assert isinstance(event, Done)
+        return {**event.reading, "interrupted": True} if interrupted else dict(event.reading)
+
+    def _ended(self) -> tuple[Event, bool]:
+        """How the current run ended, and whether it was interrupted; raises what the host raised."""
         interrupted = False
         while True:
             try:
+                if not interrupted:
+                    signals.check()
                 event = self.poll(0.1)
             except KeyboardInterrupt:
                 if interrupted:
@@ -174,8 +195,22 @@ class Agent:
                 continue
             if isinstance(event, Refused):
                 raise event.error
-            if isinstance(event, Done):
-                return {**event.reading, "interrupted": True} if interrupted else dict(event.reading)
+            if isinstance(event, Done | Ended):
+                return event, interrupted
+
+    def find(self, program: Program) -> str | None:
+        """Where the host has a reference tool; none if it is not installed."""
+        found = self._request("find", tool=program.tool)["path"]
+        return None if found is None else str(found)
+
+    def execute(self, program: Program) -> Outcome:
+        """Run a reference tool once; see ``Programs.execute``. Ctrl-C ends it."""
+        self._run_id = self._send("program", **_fields(program))
+        event, interrupted = self._ended()
+        if interrupted:
+            raise KeyboardInterrupt
+        assert isinstance(event, Ended)
+        return event.outcome
 
     def snapshot(self) -> dict[str, float]:
         """The host's counters now."""
@@ -192,6 +227,12 @@ class Agent:
         self._lines.clear()
         self._owed.clear()
         self._run_id = self._send("run", kernel=kernel, parameters=parameters, hold=True)
+
+    def prepare_program(self, program: Program) -> None:
+        """Begin to set a program up; it waits for ``start``."""
+        self._lines.clear()
+        self._owed.clear()
+        self._run_id = self._send("program", hold=True, **_fields(program))
 
     def start(self, at_ns: int) -> None:
         """Start the threads that are ready at this time of the host's clock."""
@@ -212,7 +253,9 @@ class Agent:
             answer = _answer(document)
         except (ValueError, OSError) as error:
             return Refused(error)
-        return Done(answer["reading"], int(answer["started_ns"]))
+        if "reading" in answer:
+            return Done(answer["reading"], int(answer["started_ns"]))
+        return Ended(Outcome(answer["status"], answer["stdout"], answer["stderr"], answer["cpu_s"]))
 
     def silent_s(self) -> float:
         """How long the oldest pulse has been unanswered."""
@@ -258,6 +301,17 @@ class Agent:
         if self._process.stdout is not None:
             self._process.stdout.close()
         self._complaints.close()
+
+
+def _fields(program: Program) -> dict[str, Any]:
+    """A program as an agent reads it; the agent itself knows the tool's files."""
+    return {
+        "tool": program.tool,
+        "arguments": program.arguments,
+        "environment": dict(program.environment),
+        "timeout_s": program.timeout_s,
+        "files": dict(program.files),
+    }
 
 
 def _answer(document: Mapping[str, Any]) -> Any:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import engine, workloads
-from hwdyno.hosts import cgroups, counters, smbios
+from hwdyno.hosts import Outcome, Program, cgroups, counters, programs, smbios
 from hwdyno.machine import Machine
+from hwdyno.measuring import other_runs
 from hwdyno.topology import Topology
 from hwdyno.words import Declaration
 
@@ -58,13 +59,23 @@ class Local:
             return workloads.find(kernel).run(parameters)
         return engine.run(kernel, parameters)
 
+    def find(self, program: Program) -> str | None:
+        """Where this machine has a reference tool; none if it is not installed."""
+        return programs.located(program)
+
+    def execute(self, program: Program) -> Outcome:
+        """Run a reference tool once; see ``Programs.execute`` for what it raises."""
+        return programs.execute(program)
+
     def snapshot(self) -> dict[str, float]:
         """System counters and gauges now, with the processor quota of this process's control groups."""
         texts = {path: self._read(path) for path in counters.FILES}
         for below, pattern in counters.PATTERNS:
             paths = (str(path.relative_to(self._root)) for path in (self._root / below).glob(pattern))
             texts |= {path: self._read(path) for path in paths}
-        return counters.parsed(texts) | cgroups.processor_periods(self._root)
+        runs = other_runs(self._root)
+        gauges = {} if runs is None else {"other_runs": float(len(runs))}
+        return counters.parsed(texts) | cgroups.processor_periods(self._root) | gauges
 
     def _read(self, path: str) -> str:
         try:

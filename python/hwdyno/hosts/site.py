@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from hwdyno.hosts import Host
+from hwdyno.hosts import Host, Outcome, Program, Programs
 from hwdyno.machine import Machine
 from hwdyno.topology import Topology
 from hwdyno.words import Declaration
@@ -45,6 +45,18 @@ class Site(ABC):
     @abstractmethod
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Run a kernel once on every host, and give one Reading of all; see ``Host.run``."""
+
+    @abstractmethod
+    def parameters_of_each(self, parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """A kernel's parameters as each host gets them, with its own data file, by the host's name."""
+
+    @abstractmethod
+    def which(self, program: Program) -> dict[str, str | None]:
+        """Where each host has a reference tool; none where it is not installed."""
+
+    @abstractmethod
+    def execute_each(self, programs: Mapping[str, Program]) -> dict[str, Outcome | ValueError | OSError]:
+        """Run a reference tool once on each of these hosts from one moment on: each host's outcome, or its error."""
 
     @abstractmethod
     def snapshot(self) -> dict[str, float]:
@@ -91,6 +103,23 @@ class SingleHost(Site):
     def run(self, kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Run a kernel once; see ``Host.run``."""
         return self.host.run(kernel, parameters)
+
+    def parameters_of_each(self, parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """The same, for a host that needs no name."""
+        return {"": parameters}
+
+    def which(self, program: Program) -> dict[str, str | None]:
+        """Where the host has a reference tool."""
+        return {"": self.host.find(program) if isinstance(self.host, Programs) else None}
+
+    def execute_each(self, programs: Mapping[str, Program]) -> dict[str, Outcome | ValueError | OSError]:
+        """Run a reference tool once on the host."""
+        if not isinstance(self.host, Programs):
+            return {"": OSError("this host runs no reference tools")}
+        try:
+            return {"": self.host.execute(programs[""])}
+        except (ValueError, OSError) as error:
+            return {"": error}
 
     def snapshot(self) -> dict[str, float]:
         """The host's counters now."""

@@ -22,7 +22,7 @@ def modules(root: Path) -> tuple[list[dict[str, Any]], str]:
     if not found:
         return [], "the SMBIOS table names no memory modules"
     if not any(one["configured_mt_s"] for one in found):
-        return found, "the SMBIOS table tells no speed of its memory modules, as a hypervisor's often does"
+        return found, "the SMBIOS table has no speed of the memory modules, which is usual in a guest"
     return found, ""
 
 

@@ -19,7 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hwdyno.hosts import Done, Event, HostLostError, Member, Ready, Refused, Scratch
+from hwdyno import signals
+from hwdyno.hosts import Done, Ended, Event, HostLostError, Member, Outcome, Program, Ready, Refused, Scratch
 from hwdyno.hosts.agent import Agent
 from hwdyno.hosts.merging import merged
 from hwdyno.hosts.site import Site
@@ -66,7 +67,7 @@ class _Part:
     offset_ns: int = 0
     """Its clock minus ours."""
     ready: bool = False
-    event: Done | Refused | None = None
+    event: Done | Ended | Refused | None = None
     failure: str = ""
     stopped: bool = False
 
@@ -86,6 +87,7 @@ class Together(Site):
         self.lost: dict[str, str] = {}
         self._scratch: dict[str, Scratch] = {}
         self._kernels: dict[str, Declaration] | None = None
+        self._interrupted = False
 
     @property
     def several(self) -> bool:
@@ -130,22 +132,51 @@ class Together(Site):
         The Reading's ``hosts`` has each host's own. Raises ``HostLostError`` where no host is left, and what the
         hosts raised where none of them gave a Reading.
         """
+        each = self.parameters_of_each(parameters)
+        parts, interrupted = self._ended(
+            lambda name, member: member.prepare(kernel, each[name]), _longest_s(parameters, self._patience.setup_s)
+        )
+        return self._reading(parts, interrupted)
+
+    def which(self, program: Program) -> dict[str, str | None]:
+        """Where each host has a reference tool; none where it is not installed."""
+        return self._each(lambda member: member.find(program))
+
+    def execute_each(self, programs: Mapping[str, Program]) -> dict[str, Outcome | ValueError | OSError]:
+        """Run a reference tool once on each host from one moment on; Ctrl-C ends it everywhere.
+
+        A host that is lost has a ``HostLostError``.
+        """
+        longest_s = self._patience.setup_s + max(one.timeout_s for one in programs.values())
+        parts, interrupted = self._ended(lambda name, member: member.prepare_program(programs[name]), longest_s)
+        if interrupted:
+            raise KeyboardInterrupt
+        return {name: self._outcome(part) for name, part in parts.items()}
+
+    @staticmethod
+    def _outcome(part: _Part) -> Outcome | ValueError | OSError:
+        if isinstance(part.event, Refused):
+            return part.event.error
+        return part.event.outcome if isinstance(part.event, Ended) else HostLostError(part.failure)
+
+    def _ended(self, begin: Callable[[str, Member], None], longest_s: float | None) -> tuple[dict[str, _Part], bool]:
+        """What every host came to from a common start on, and whether Ctrl-C ended it."""
         parts = {name: _Part(member) for name, member in self._members.items()}
-        for number, (name, part) in enumerate(parts.items()):
+        for name, part in parts.items():
             with self._losing(name, part):
                 part.offset_ns = clock_offset_ns(part.member)
-                part.member.prepare(kernel, self._parameters_of(parameters, name, number))
-        interrupted = False
+                begin(name, part.member)
+        self._interrupted = False
         while True:
             try:
-                self._step(parts, _longest_s(parameters, self._patience.setup_s))
+                self._step(parts, longest_s)
                 break
             except KeyboardInterrupt:
-                if interrupted:
+                if self._interrupted:
                     raise
-                interrupted = True
+                self._interrupted = True
                 self._stop(parts)
-        return self._reading(parts, interrupted)
+        return parts, self._interrupted
 
     def _step(self, parts: dict[str, _Part], longest_s: float | None) -> None:
         """Run every part to its end, with one common start for each of the kernel's teams of threads."""
@@ -164,6 +195,8 @@ class Together(Site):
         first_s: float | None = None
         while awaited := {name: part for name, part in parts.items() if part.pending and not part.ready}:
             now = time.monotonic()
+            if not self._interrupted:
+                signals.check()
             for name, part in awaited.items():
                 with self._losing(name, part):
                     if now - pulsed >= PULSE_S:
@@ -172,7 +205,7 @@ class Together(Site):
                     if part.member.silent_s() > self._patience.silent_s:
                         raise HostLostError(f"it has not answered for {self._patience.silent_s:g} s")
             pulsed = now if now - pulsed >= PULSE_S else pulsed
-            if first_s is None and any(part.ready or isinstance(part.event, Done) for part in parts.values()):
+            if first_s is None and any(part.ready or isinstance(part.event, Done | Ended) for part in parts.values()):
                 first_s = time.monotonic() - began
             self._press(awaited, time.monotonic() - began, first_s, longest_s)
 
@@ -232,6 +265,10 @@ class Together(Site):
             return self.lost.get(name, part.failure)
         error = part.event.error
         return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+    def parameters_of_each(self, parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """A kernel's parameters as each host gets them: with its own data file and random order."""
+        return {name: self._parameters_of(parameters, name, number) for number, name in enumerate(self._members)}
 
     def _parameters_of(self, parameters: dict[str, Any], name: str, number: int) -> dict[str, Any]:
         """The parameters for one host: with its data file and its random seed."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from hwdyno.foreign import LARGEST_FIGURE, checked
+from hwdyno.spelling import hint
 from hwdyno.words import UserError
 
 
@@ -80,7 +81,7 @@ def find(name: str) -> Peer:
     """Look up a peer by name. Raises ``UserError``."""
     peer = _peer(name) if any(one.name == name for one in pkgutil.iter_modules(__path__)) else None
     if peer is None:
-        raise UserError(f"no reference tool is called '{name}'; there are: {', '.join(names())}")
+        raise UserError(f"no reference tool is called '{name}'; {hint(name, names())}")
     return peer
 
 

@@ -8,13 +8,14 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
+from hwdyno.hosts import programs
 from hwdyno.peers import PeerReading, program
 from hwdyno.units import positive, printed_number
 from hwdyno.words import UserError
 
 # cpufp runs every loop that it was built with, about a second each, and prints all of them at the end.
 TIMEOUT_S = 600.0
-# cpufp's loop for each of ours, the widest first: our instruction set, cpufp's name for it, its computation.
+# cpufp's loop for each of hwdyno's, the widest first: instruction set, cpufp's name for it, its computation.
 _LOOPS: Mapping[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
     ("dot", "int8"): (("amx", "AMX_INT8", "MM(s32,s8,s8)"), ("avx512", "AVX512_VNNI", "DP4A(s32,u8,s8)")),
     ("dot", "int16"): (("avx512", "AVX512_VNNI", "DP2A(s32,s16,s16)"),),
@@ -47,9 +48,9 @@ class Cpufp:
         if kernel not in self.kernels or not _loops(parameters):
             return "cpufp has no such loop"
         if parameters.get("operands") != "zero":
-            return "cpufp works on zeros, which may run at a higher clock: add --operands zero"
+            return "cpufp computes with zeros, which may run at a higher clock; add --operands zero"
         if int(parameters.get("threads") or 1) > len(os.sched_getaffinity(0)):
-            return "cpufp pins each thread to a processor of its own"
+            return "cpufp pins each thread to its own CPU"
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
@@ -63,10 +64,10 @@ class Cpufp:
         if why:
             raise UserError(why)
         if found is None:
-            raise FileNotFoundError("cpufp is not here: build it, and name it by HWDYNO_CPUFP")
-        before = program.cpu_s()
+            raise FileNotFoundError("cpufp is not installed; build it and set HWDYNO_CPUFP to its path")
+        before = programs.cpu_s()
         text = program.output([found, *self.command(kernel, parameters)[1:]], TIMEOUT_S)
-        return reading_of(text, parameters, program.cpu_s() - before)
+        return reading_of(text, parameters, programs.cpu_s() - before)
 
 
 PEER = Cpufp()

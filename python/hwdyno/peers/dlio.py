@@ -9,15 +9,17 @@ import selectors
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hwdyno import door, signals
 from hwdyno.formats import dlio
+from hwdyno.hosts import programs
 from hwdyno.peers import PeerReading
+from hwdyno.processes import family, stat_of
 from hwdyno.words import UserError
 
 TIMEOUT_S = 600.0
@@ -53,12 +55,12 @@ class Dlio:
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why DLIO cannot measure this point; none if it can."""
         if kernel not in self.kernels:
-            return f"DLIO has nothing to set beside {kernel}"
+            return f"DLIO cannot measure {kernel}"
         kind = str(parameters.get("format", ""))
         if kind not in _LOADER:
-            return f"DLIO 2.0 has no loader for {kind} that needs no further files"
+            return f"DLIO 2.0 needs further files to load {kind}"
         if _LOADER[kind] == "pytorch" and int(parameters.get("samples_per_file", 1)) > 1:
-            return "DLIO's PyTorch loader is made for one sample a file"
+            return "DLIO's PyTorch loader needs one sample per file"
         if parameters.get("direct"):
             return "DLIO 2.0 reads through the page cache"
         if int(parameters.get("accelerators", 1)) > 1 and shutil.which("mpirun") is None:
@@ -112,8 +114,8 @@ class Dlio:
         files = data_files(parameters)
         if parameters.get("cache") == "drop":
             _forget(files)
-        with tempfile.TemporaryDirectory(prefix="hwdyno-dlio-") as folder:
-            out = Path(folder) / "out"
+        with door.temporary("hwdyno-dlio-") as folder:
+            out = folder / "out"
             # Hydra writes a copy of its configuration to the directory where it starts.
             places = [f"++workload.output.folder={out}", f"hydra.run.dir={folder}", "hydra.output_subdir=null"]
             watch = _Watch()
@@ -171,7 +173,7 @@ def reading_of(text: str, parameters: Mapping[str, Any], file_bytes: float, watc
     by_epoch = point.details["samples_s_dlio_by_epoch"]
     rates = [rate for rate in (by_epoch[1:] or by_epoch) if rate > 0]
     if not rates:
-        raise OSError("DLIO did no step")
+        raise OSError("DLIO ran no step")
     batch, each = int(parameters.get("batch_size", 1)), int(parameters.get("samples_per_file", 1))
     samples_s = len(rates) / sum(1 / rate for rate in rates)
     steps, epochs = watch.steps if watch else 0, max(1, len(rates))
@@ -250,7 +252,7 @@ def _forget(files: Sequence[Path]) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _finished(command: list[str], watch: _Watch, folder: str) -> None:
+def _finished(command: list[str], watch: _Watch, folder: Path) -> None:
     """Run DLIO to its end, shielded from Ctrl-C; if this process is stopped, DLIO and its readers are too."""
     try:
         process = subprocess.Popen(
@@ -262,11 +264,11 @@ def _finished(command: list[str], watch: _Watch, folder: str) -> None:
     assert process.stdout is not None
     end, rest, last = time.monotonic() + TIMEOUT_S, b"", ""
     try:
-        with selectors.DefaultSelector() as ready:
+        with selectors.DefaultSelector() as ready, signals.halting(lambda: _end(process)):
             ready.register(process.stdout, selectors.EVENT_READ)
             while True:
                 if not ready.select(max(0.0, end - time.monotonic())):
-                    raise TimeoutError(f"DLIO had not ended after {TIMEOUT_S:.0f} s, so it was killed")
+                    raise TimeoutError(f"DLIO was killed after {TIMEOUT_S:.0f} s")
                 piece = os.read(process.stdout.fileno(), 1 << 16)
                 if not piece:
                     break
@@ -277,39 +279,21 @@ def _finished(command: list[str], watch: _Watch, folder: str) -> None:
                     last = text.strip() or last
         status = process.wait(timeout=max(1.0, end - time.monotonic()))
     except subprocess.TimeoutExpired:
-        raise TimeoutError(f"DLIO had not ended after {TIMEOUT_S:.0f} s, so it was killed") from None
+        raise TimeoutError(f"DLIO was killed after {TIMEOUT_S:.0f} s") from None
     finally:
-        for pid in reversed(_tree(process.pid)):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # readers whose parent ended first
-        process.wait()
+        _end(process)
     if status:
-        raise OSError(f"DLIO failed with status {status}: {last[:200] or 'no word'}")
+        raise OSError(f"DLIO failed with status {status}: {last[:200] or 'no message'}")
 
 
-def _stat(pid: int) -> list[str]:
-    """The fields of ``/proc/PID/stat`` from the state on; empty if the process has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
-def _tree(pid: int) -> list[int]:
-    """A process and its descendants, parents first."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (fields := _stat(int(entry.name))):
-            children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found = [pid]
-    for one in found:
-        found += children.get(one, [])
-    return found
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for pid in reversed(family(process.pid)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    programs.end(process)  # and readers whose parent ended first
 
 
 def _cpu_s(pid: int) -> float:
     """CPU time of a process and its descendants, ended children included, s (proc(5): utime to cstime)."""
-    ticks = sum(int(value) for one in _tree(pid) for value in _stat(one)[11:15])
+    ticks = sum(int(value) for one in family(pid) for value in stat_of(one)[11:15])
     return ticks / os.sysconf("SC_CLK_TCK")

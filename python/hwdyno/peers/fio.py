@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hwdyno.axes import FIELD, FIELD_AXES, is_mixed, traits_of
 from hwdyno.formats import fio as fio_json
-from hwdyno.peers import PeerReading, program
+from hwdyno.hosts import Outcome, Program
+from hwdyno.peers import PeerReading
+from hwdyno.peers.program import ProgramPeer
 from hwdyno.words import Fault, UserError
 
 # Allowance for what fio does outside of its timed region: start, open, a final flush.
@@ -24,31 +22,28 @@ LARGEST_BUFFERS_BYTES = 2 << 30
 LARGEST_BLOCK_BYTES = (2 << 30) - 4096
 
 
-class Fio:
+class Fio(ProgramPeer):
     """fio, on the path or named by ``HWDYNO_FIO``."""
 
     name = "fio"
     kernels = frozenset({"storage_blocks"})
-
-    def version(self) -> str | None:
-        """fio's version, such as ``fio-3.33``; none if it is not installed."""
-        found = _program()
-        return _version(found) if found else None
+    names = ("fio",)
+    asks_version = ("--version",)
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why fio cannot measure this point; none if it can."""
         if kernel not in self.kernels:
-            return f"fio has nothing to set beside {kernel}"
+            return f"fio cannot measure {kernel}"
         block, depth, jobs = (int(parameters.get(name, 1)) for name in ("bs", "iodepth", "numjobs"))
         if block > LARGEST_BLOCK_BYTES:
-            return f"a block of {block} bytes is more than one system call moves, and fio does not split it"
+            return f"a block of {block} bytes exceeds one system call, and fio does not split it"
         if block * depth * jobs > LARGEST_BUFFERS_BYTES:
-            return f"fio would need {block * depth * jobs >> 20} MiB of buffers"
+            return f"fio needs {block * depth * jobs >> 20} MiB of buffers"
         if parameters.get("time_based", True) and not float(parameters.get("runtime", 0)) > 0:
-            return "a point without an end cannot be run beside ours"
+            return "a point without an end cannot be compared"
         reads_only = not traits_of(FIELD_AXES, parameters) & {"writes", "trims"}
         if not reads_only and Path(str(parameters.get("path", ""))).is_block_device():
-            return "fio has no guard before a raw device that is written"
+            return "fio has no guard against overwriting a raw device"
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
@@ -96,18 +91,21 @@ class Fio:
             flags.append("--time_based")
         return ["fio", *(f"--{name}={value}" for name, value in options.items()), *flags, "--output-format=json"]
 
-    def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run fio once on this point, on an existing file that is large enough."""
-        why = self.unsupported(kernel, parameters)
-        if why:
-            raise UserError(why)
-        found = _program()
-        if found is None:
-            raise FileNotFoundError("fio is not here: install it, or name it by HWDYNO_FIO")
-        _check_file(parameters)
-        timeout_s = GRACE_S + 3 * sum(float(parameters.get(name, 0)) for name in ("runtime", "ramp_time", "startdelay"))
-        out, err, status = program.finished([found, *self.command(kernel, parameters)[1:]], timeout_s)
-        return reading_of(out, err, status)
+    def program(self, kernel: str, parameters: Mapping[str, Any]) -> Program:
+        """fio on this point; it would extend a data file that is too short, and overwrite whatever path it is given."""
+        timed_s = sum(float(parameters.get(name, 0)) for name in ("runtime", "ramp_time", "startdelay"))
+        end = int(parameters.get("offset", 0)) + int(parameters.get("size", 0))
+        return Program(
+            self.name,
+            self.names,
+            tuple(self.command(kernel, parameters)[1:]),
+            GRACE_S + 3 * timed_s,
+            files={str(parameters.get("path", "")): end},
+        )
+
+    def reading(self, parameters: Mapping[str, Any], outcome: Outcome) -> PeerReading:
+        """Read fio's output."""
+        return reading_of(outcome.stdout, outcome.stderr, outcome.status)
 
 
 PEER = Fio()
@@ -146,7 +144,7 @@ def reading_of(out: str, err: str, status: int) -> PeerReading:
 
 def _unreadable(out: str) -> str:
     first = " ".join(out.strip()[:60].split())
-    return f"it printed no JSON but: {first}" if first else "it printed nothing"
+    return f"it printed no JSON, but: {first}" if first else "it printed nothing"
 
 
 def _fault(faults: list[Fault]) -> str:
@@ -159,26 +157,3 @@ def _complaint(text: str) -> str:
         if match := re.match(r"fio: (?!this platform)(.+)", line.strip()):
             return re.sub(r"(file:)?\S+\.c:\d+,? ?", "", match[1])[:200]
     return ""
-
-
-@cache
-def _version(path: str) -> str | None:
-    try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None
-
-
-def _program() -> str | None:
-    return shutil.which(os.environ.get("HWDYNO_FIO") or "fio")
-
-
-def _check_file(parameters: Mapping[str, Any]) -> None:
-    """Check the data file: fio would extend one that is too short, and overwrite whatever path it is given."""
-    path = Path(str(parameters.get("path", "")))
-    if not path.is_file():
-        raise UserError(f"{path} is no regular file; fio is run on the laid-out data file alone")
-    end = int(parameters.get("offset", 0)) + int(parameters.get("size", 0))
-    if path.stat().st_size < end:
-        raise UserError(f"{path} has {path.stat().st_size} bytes and the point needs {end}; fio would grow it")

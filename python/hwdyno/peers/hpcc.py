@@ -6,12 +6,13 @@ import math
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hwdyno import door
+from hwdyno.hosts import programs
 from hwdyno.peers import PeerReading, program
 from hwdyno.units import printed_number
 from hwdyno.words import UserError
@@ -83,13 +84,13 @@ class Hpcc:
         operation = parameters.get("operation")
         if kernel == "memory_bandwidth":
             if operation not in _OPERATIONS or parameters.get("pattern", "sequential") != "sequential":
-                return "hpcc's STREAM copies, scales, adds and does the triad, in sequence"
+                return "hpcc's STREAM has only sequential copy, scale, add and triad"
         elif kernel != "linpack" or operation not in {None, "lu"}:
-            return "hpcc stands beside LINPACK's LU; the size of its matrix product follows from HPL's n"
+            return "hpcc is compared with LINPACK's LU only; the size of its matrix multiplication follows from HPL's n"
         n, ranks = _n(kernel, parameters), _ranks(parameters)
         takes_s = 2 / 3 * n**3 / (SLOWEST_FLOPS * ranks)
         if "reference" in (self.version() or "") and takes_s > MOST_S:
-            return f"hpcc's reference BLAS would take {takes_s:.0f} s for n = {n}"
+            return f"hpcc's reference BLAS takes {takes_s:.0f} s for n = {n}"
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
@@ -102,17 +103,16 @@ class Hpcc:
         why = self.unsupported(kernel, parameters)
         if why:
             raise UserError(why)
-        with tempfile.TemporaryDirectory(prefix="hwdyno-hpcc-") as directory:
-            folder = Path(directory)
-            (folder / "hpccinf.txt").write_text(input_of(kernel, parameters))
+        with door.temporary("hwdyno-hpcc-") as folder:
+            door.write_output(folder / "hpccinf.txt", input_of(kernel, parameters).encode())
             command = self.command(kernel, parameters)
-            before = program.cpu_s()
-            program.output([*command[:1], "-wdir", directory, *command[1:]], TIMEOUT_S)
+            before = programs.cpu_s()
+            program.output([*command[:1], "-wdir", str(folder), *command[1:]], TIMEOUT_S)
             try:
                 text = (folder / "hpccoutf.txt").read_text(errors="replace")
             except OSError:
-                raise OSError("hpcc ended and wrote no hpccoutf.txt") from None
-            return reading_of(text, kernel, parameters, program.cpu_s() - before)
+                raise OSError("hpcc wrote no hpccoutf.txt") from None
+            return reading_of(text, kernel, parameters, programs.cpu_s() - before)
 
 
 PEER = Hpcc()
@@ -133,7 +133,7 @@ def reading_of(text: str, kernel: str, parameters: Mapping[str, Any], cpu_s: flo
     figures = {name: value for name, text in _FIGURE.findall(text) if (value := printed_number(text)) is not None}
     ranks = figures.get("CommWorldProcs", 0.0)
     if figures.get("Success") != 1.0 or not ranks:
-        raise OSError("hpcc says itself that it failed (no Success=1 in hpccoutf.txt)")
+        raise OSError("hpcc reports failure (no Success=1 in hpccoutf.txt)")
     details = {
         "n": figures.get("HPL_N"),
         "dgemm_flop_s": figures.get("StarDGEMM_Gflops", 0.0) * ranks * 1e9,
@@ -171,7 +171,7 @@ def _blas(path: str) -> str:
         return "an unknown BLAS"
     found = re.search(r"lib\w*blas\S* => (\S+)", text)
     if found is None:
-        return "a BLAS of its own"
+        return "its own BLAS"
     file = os.path.realpath(found[1])
     known = ("openblas", "blis", "mkl", "atlas")
     name = next((name for name in known if name in file), "")

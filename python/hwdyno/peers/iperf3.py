@@ -22,7 +22,7 @@ class Iperf3(network.NetworkPeer):
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why iperf3 cannot measure this point; none if it can."""
         if kernel not in self.kernels:
-            return f"iperf3 has nothing to set beside {kernel}"
+            return f"iperf3 cannot measure {kernel}"
         if parameters.get("search"):
             return "iperf3 does not search for a rate"
         if int(parameters.get("streams", 1)) > 128:

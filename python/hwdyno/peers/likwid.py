@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from hwdyno.hosts import programs
 from hwdyno.peers import PeerReading, program
 from hwdyno.units import positive, printed_number
 from hwdyno.words import UserError
@@ -45,12 +46,12 @@ class Likwid:
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why likwid-bench cannot measure this point; none if it can."""
         if kernel not in self.kernels:
-            return f"likwid-bench has nothing to set beside {kernel}"
+            return f"likwid-bench cannot measure {kernel}"
         plain = parameters.get("pattern", "sequential") == "sequential" and not int(parameters.get("stride") or 0)
         if kernel == "memory_bandwidth" and (not plain or parameters.get("pages") == "4k"):
-            return "likwid-bench walks in sequence, on the pages that the system gives"
+            return "likwid-bench is sequential only, with the system's default pages"
         if int(parameters.get("threads", 1)) > len(os.sched_getaffinity(0)):
-            return "likwid-bench pins each thread to a processor of its own"
+            return "likwid-bench pins each thread to its own CPU"
         return None if _test(kernel, parameters) else "likwid-bench has no such loop"
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
@@ -66,9 +67,9 @@ class Likwid:
         why = self.unsupported(kernel, parameters)
         if why:
             raise UserError(why)
-        before = program.cpu_s()
+        before = programs.cpu_s()
         text = program.output(self.command(kernel, parameters), TIMEOUT_S)
-        return reading_of(text, kernel, program.cpu_s() - before)
+        return reading_of(text, kernel, programs.cpu_s() - before)
 
 
 PEER = Likwid()

@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hwdyno import foreign
+from hwdyno import foreign, signals
 from hwdyno.foreign import Table
+from hwdyno.hosts import programs
 from hwdyno.peers import PeerReading
 from hwdyno.words import UserError
 
@@ -47,15 +48,15 @@ class Loader:
         """Why the loader cannot measure this point; none if it can."""
         kind = str(parameters.get("format", ""))
         if kernel not in self.kernels:
-            return f"a loader has nothing to set beside {kernel}"
+            return f"a loader cannot measure {kernel}"
         if kind not in FORMATS:
-            return f"neither NumPy nor PyTorch has a reader of {kind}"
+            return f"neither NumPy nor PyTorch reads {kind}"
         if FORMATS[kind] and _version(_python(), FORMATS[kind]) is None:
-            return f"{kind} needs {FORMATS[kind]}, which is not here"
+            return f"{kind} needs {FORMATS[kind]}, which is not installed"
         if parameters.get("direct"):
             return "it reads through the page cache"
         if parameters.get("order") == "shuffled":
-            return "its order would be another one"
+            return "its order differs"
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
@@ -92,7 +93,7 @@ def reading_of(text: str, parameters: Mapping[str, Any], file_bytes: float) -> P
     batch, each = int(parameters.get("batch_size", 1)), int(parameters.get("samples_per_file", 1))
     samples = batch * steps
     if not samples or not elapsed:
-        raise OSError("it did no step: there are fewer samples than a batch for each accelerator")
+        raise OSError("it ran no step: there are fewer samples than one batch per accelerator")
     read = samples / each * file_bytes
     return PeerReading(
         throughput=read / elapsed,
@@ -147,14 +148,14 @@ def _answers(command: list[str], name: str) -> str:
         start_new_session=True,
     )  # fmt: skip
     try:
-        out, err = process.communicate(timeout=TIMEOUT_S)
+        with signals.halting(lambda: programs.end(process)):
+            out, err = process.communicate(timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        raise TimeoutError(f"{name}'s loader had not ended after {TIMEOUT_S:.0f} s, so it was killed") from None
+        raise TimeoutError(f"{name}'s loader was killed after {TIMEOUT_S:.0f} s") from None
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, 9)
-            process.wait()
+            programs.end(process)
     if process.returncode:
         lines = [line for line in err.strip().splitlines() if line.strip() and "its own words" not in line]
-        raise OSError(f"{name}'s loader failed: {(lines or ['no word'])[-1].strip()[:200]}")
+        raise OSError(f"{name}'s loader failed: {(lines or ['no message'])[-1].strip()[:200]}")
     return out.strip().rpartition("\n")[2]

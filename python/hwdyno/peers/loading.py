@@ -291,7 +291,7 @@ def main() -> None:
             meeting.abort()
             for one in ranks:
                 one.kill()
-            sys.exit("a rank failed; its own words stand above")
+            sys.exit("a rank failed; see its message above")
     for one in ranks:
         one.join()
     sys.stdout.write(json.dumps(found) + "\n")

@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hwdyno import foreign
+from hwdyno import door, foreign
 from hwdyno.foreign import Table
 from hwdyno.peers import PeerReading
 from hwdyno.peers import program as programs
@@ -49,16 +48,16 @@ class MlperfKv:
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why the benchmark cannot measure this point; none if it can."""
         if kernel not in self.kernels:
-            return f"a KV cache has nothing to set beside {kernel}"
+            return f"the KV-cache benchmark cannot measure {kernel}"
         if parameters.get("user_kind", "mixed") != "chatbot" and float(parameters.get("scale") or 1) != 1:
             return (
-                "it reads no context of 10,000 tokens or more again, and counts those of shortened ones, so only "
-                "--user-kind chatbot or --scale 1 are alike"
+                "it never re-reads a context of 10,000 tokens or more and ignores --scale there; "
+                "use --user-kind chatbot or --scale 1 to compare"
             )
         for name, value in _FIXED.items():
             if parameters.get(name, value) != value:
                 given = str(int(value) if isinstance(value, bool) else value)
-                return f"it knows no other {name.replace('_', ' ')} than {given} (--{name.replace('_', '-')} {given})"
+                return f"it supports only {name.replace('_', ' ')} {given} (--{name.replace('_', '-')} {given})"
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
@@ -82,17 +81,16 @@ class MlperfKv:
         if why:
             raise UserError(why)
         parent = Path(str(parameters.get("path", "."))).parent
-        with tempfile.TemporaryDirectory(prefix="hwdyno-mlperf-kv-", dir=parent) as place:
-            folder = Path(place)
+        with door.temporary("hwdyno-mlperf-kv-", parent) as folder:
             # JSON is YAML
-            (folder / "users.yaml").write_text(json.dumps(users(parameters)), encoding="utf-8")
+            door.write_output(folder / "users.yaml", json.dumps(users(parameters)).encode())
             files = {"users.yaml", "summary.json", "cache"}
             command = [str(folder / word) if word in files else word for word in self.command(kernel, parameters)]
             programs.output(command, float(parameters.get("runtime") or 10) + GRACE_S)
             try:
                 return reading_of((folder / "summary.json").read_text(encoding="utf-8"))
             except FileNotFoundError:
-                raise OSError("it ended without an answer: not one request was served") from None
+                raise OSError("it gave no result: no request was served") from None
 
 
 PEER = MlperfKv()
@@ -136,7 +134,7 @@ def reading_of(text: str) -> PeerReading:
     except UserError as error:
         raise OSError(f"its answer cannot be read: {error}") from None
     if not elapsed_s or not requests or not read + written:
-        raise OSError("it served not one request")
+        raise OSError("it served no request")
     return PeerReading(
         throughput=(read + written) / elapsed_s,
         unit="bytes/s",

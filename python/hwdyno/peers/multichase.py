@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hwdyno.hosts import programs
 from hwdyno.peers import PeerReading, program
 from hwdyno.units import printed_number
 from hwdyno.words import UserError
@@ -31,17 +32,17 @@ class Multichase:
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why multichase cannot measure this point; none if it can."""
         if kernel not in self.kernels:
-            return f"multichase has nothing to set beside {kernel}"
+            return f"multichase cannot measure {kernel}"
         if int(parameters.get("threads") or 1) != 1:
-            return "multichase lets its threads share one chase, and ours have one each"
+            return "multichase threads share one chase, ours have one each"
         if int(parameters.get("node", -1)) >= 0 or parameters.get("cpus"):
-            return "multichase takes the processors and memory that the system gives"
+            return "multichase cannot select CPUs or memory nodes"
         if parameters.get("pages", "2m") == "1g":
-            return "multichase has no 1 GiB pages without a file of them"
+            return "multichase needs a hugetlbfs file for 1 GiB pages"
         if parameters.get("pages", "2m") == "2m" and _NEVER in _transparent():
-            return "multichase has huge pages by the system's transparent ones alone, and they are off"
+            return "multichase needs transparent huge pages, and they are off"
         if parameters.get("pages") == "4k" and "[always]" in _transparent():
-            return "this system gives multichase huge pages whether it asks for them or not"
+            return "this system always gives multichase huge pages"
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
@@ -65,10 +66,10 @@ class Multichase:
         if why:
             raise UserError(why)
         if found is None:
-            raise FileNotFoundError("multichase is not here: build it, and name it by HWDYNO_MULTICHASE")
-        before = program.cpu_s()
+            raise FileNotFoundError("multichase is not installed; build it and set HWDYNO_MULTICHASE to its path")
+        before = programs.cpu_s()
         text = program.output([found, *self.command(kernel, parameters)[1:]], TIMEOUT_S)
-        return reading_of(text, program.cpu_s() - before)
+        return reading_of(text, programs.cpu_s() - before)
 
 
 PEER = Multichase()

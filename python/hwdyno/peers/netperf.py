@@ -46,7 +46,7 @@ class Netperf(RoundTrips):
         if why := super().unsupported(kernel, parameters):
             return why
         if parameters.get("waiting") == "spin":
-            return "netperf's ends sleep until a message comes"
+            return "netperf always sleeps until a message arrives"
         return None if _test(parameters) else "netperf has no such test"
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
+from hwdyno.hosts import programs
 from hwdyno.peers import PeerReading
-from hwdyno.peers import program as programs
 from hwdyno.words import UserError
 
 GRACE_S = 15.0
@@ -76,7 +76,7 @@ class NetworkPeer(ABC):
             raise UserError(why)
         program = self.program()
         if program is None:
-            raise FileNotFoundError(f"{self.name} is not here: {self.install}, or name it by {self.variable}")
+            raise FileNotFoundError(f"{self.name} is not installed; {self.install} or set {self.variable} to its path")
         given, port = dict(parameters), free_port()
         server = self.server(program, given, port)
         timeout_s = GRACE_S + seconds(given) + float(given.get("ramp_time") or 0)
@@ -134,9 +134,9 @@ def _wait_until_it_listens(server: subprocess.Popen[bytes], port: int, protocol:
         if any(wanted.search(table) for table in tables):
             return
         if server.poll() is not None:
-            raise OSError(f"{name}: the server ended with status {server.returncode} before it listened")
+            raise OSError(f"{name}: the server ended with status {server.returncode} before listening")
         time.sleep(0.01)
-    raise OSError(f"{name}: the server did not begin to listen within {PATIENCE_S:.0f} s")
+    raise OSError(f"{name}: the server did not listen within {PATIENCE_S:.0f} s")
 
 
 def _text(path: str) -> str:

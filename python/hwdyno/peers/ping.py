@@ -28,9 +28,9 @@ class Ping(network.NetworkPeer):
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why ping cannot measure this point; none if it can."""
         if kernel not in self.kernels:
-            return f"ping has nothing to set beside {kernel}"
+            return f"ping cannot measure {kernel}"
         if int(parameters.get("in_flight") or 1) != 1:
-            return "ping keeps one echo under way"
+            return "ping keeps one echo in flight"
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
@@ -59,7 +59,7 @@ def reading_of(out: str, complaint: str = "") -> PeerReading:
     counts, times = _COUNTS.search(out), _TIMES.search(out)
     figures_ms = [printed_number(text) for text in times.groups()] if times is not None else []
     if counts is None or not figures_ms or None in figures_ms:
-        raise network.failed("ping", complaint or out, "nothing came back")
+        raise network.failed("ping", complaint or out, "no reply arrived")
     sent, received, took_s = int(counts[1]), int(counts[2]), max(1, int(counts[3])) / 1e3
     least, mean, most, deviation = (figure * 1e6 for figure in figures_ms if figure is not None)
     return PeerReading(

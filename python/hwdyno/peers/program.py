@@ -1,67 +1,85 @@
-"""Runs a peer's program to its end, shielded from Ctrl-C, and never leaves it running."""
+"""A peer that is one program, which any host of a site can run; and a command of this machine, run to its end."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import resource
-import signal
-import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
+
+from hwdyno.hosts import Outcome, Program, programs
+from hwdyno.peers import PeerReading
+from hwdyno.words import UserError
 
 
-def output(command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None) -> str:
+class ProgramPeer(ABC):
+    """A tool that takes a point as its arguments and prints its figures."""
+
+    name: ClassVar[str]
+    kernels: ClassVar[frozenset[str]]
+    names: ClassVar[tuple[str, ...]]
+    """The program's usual names on the path."""
+    asks_version: ClassVar[tuple[str, ...]] = ()
+    """The arguments that print the version; none where the program has no such option."""
+
+    @abstractmethod
+    def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
+        """Why the tool cannot measure this point, on whichever host; none if it can."""
+
+    @abstractmethod
+    def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
+        """The command line."""
+
+    @abstractmethod
+    def program(self, kernel: str, parameters: Mapping[str, Any]) -> Program:
+        """The program that measures this point."""
+
+    @abstractmethod
+    def reading(self, parameters: Mapping[str, Any], outcome: Outcome) -> PeerReading:
+        """Read what the program printed. Raises ``OSError`` in one line if it failed."""
+
+    def version_of(self, printed: str) -> str:
+        """The version in what the program printed of it."""
+        return printed.strip() or "unknown"
+
+    @property
+    def asking_version(self) -> Program:
+        """The program that prints the version."""
+        return Program(self.name, self.names, self.asks_version)
+
+    def version(self) -> str | None:
+        """The version on this machine, or ``here`` where it has none; none if it is not installed."""
+        found = programs.located(self.asking_version)
+        if found is None or not self.asks_version:
+            return "here" if found else None
+        printed = _printed(found, self.asks_version)
+        return None if printed is None else self.version_of(printed)
+
+    def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
+        """Run the tool once on this machine; see ``Peer.run`` for what it raises."""
+        if why := self.unsupported(kernel, parameters):
+            raise UserError(why)
+        return self.reading(parameters, programs.execute(self.program(kernel, parameters)))
+
+
+@cache
+def _printed(path: str, arguments: tuple[str, ...]) -> str | None:
+    try:
+        return output([path, *arguments], 10)
+    except OSError:
+        return None
+
+
+def output(command: Sequence[str], timeout_s: float) -> str:
     """The program's stdout. Raises ``OSError`` in one line if it cannot be started, fails or does not end."""
-    out, err, status = finished(command, timeout_s, environment)
-    if status:
-        name = command[0].rpartition("/")[2]
-        complaint = next((line.strip() for line in [*err.splitlines(), *out.splitlines()] if line.strip()), "no word")
-        raise OSError(f"{name} failed with status {status}: {complaint[:200]}")
-    return out
+    out, err, status = programs.finished(command, timeout_s)
+    return checked_output(command[0].rpartition("/")[2], Outcome(status, out, err, 0.0))
 
 
-def finished(
-    command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None
-) -> tuple[str, str, int]:
-    """The program's stdout, stderr and exit status; if this process is stopped, the program and its children are too.
-
-    Raises ``OSError`` in one line if it cannot be started, and ``TimeoutError`` if it does not end.
-    """
-    name = command[0].rpartition("/")[2]
-    try:
-        process = subprocess.Popen(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            env=None if environment is None else {**os.environ, **environment},
-        )
-    except OSError as error:
-        raise OSError(f"{name} cannot be started: {error.strerror}") from None
-    try:
-        out, err = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        raise TimeoutError(f"{name} had not ended after {timeout_s:.0f} s, so it was killed") from None
-    finally:
-        if process.poll() is None:
-            end(process)
-            process.communicate()
-    return out, err, process.returncode
-
-
-def end(process: subprocess.Popen[Any]) -> None:
-    """Kill a program that leads a session, with all its children, and wait for it."""
-    # It has ended already, with its children.
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def cpu_s() -> float:
-    """CPU time of all ended child processes so far, s."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def checked_output(name: str, outcome: Outcome) -> str:
+    """What a program printed. Raises ``OSError`` in one line if it failed."""
+    if outcome.status:
+        lines = [*outcome.stderr.splitlines(), *outcome.stdout.splitlines()]
+        complaint = next((line.strip() for line in lines if line.strip()), "no message")
+        raise OSError(f"{name} failed with status {outcome.status}: {complaint[:200]}")
+    return outcome.stdout

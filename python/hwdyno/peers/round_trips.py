@@ -18,13 +18,13 @@ class RoundTrips(network.NetworkPeer):
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why such a tool cannot measure this point; none if it can."""
         if kernel not in self.kernels:
-            return f"{self.name} has nothing to set beside {kernel}"
+            return f"{self.name} cannot measure {kernel}"
         if parameters.get("server"):
-            return f"{self.name} would need its own server at the other end; it is run over loopback alone"
+            return f"{self.name} needs its own server at the other end; it runs over loopback only"
         if int(parameters.get("load_streams") or 0):
-            return f"{self.name} does not load the path meanwhile"
+            return f"{self.name} cannot load the path meanwhile"
         if int(parameters.get("in_flight") or 1) != 1:
-            return f"{self.name} keeps one message under way"
+            return f"{self.name} keeps one message in flight"
         return None
 
 

@@ -30,7 +30,7 @@ class Sockperf(RoundTrips):
         if why := super().unsupported(kernel, parameters):
             return why
         if parameters.get("exchange") == "connect":
-            return "sockperf keeps its connection"
+            return "sockperf cannot open a connection per exchange"
         if message_of(parameters) < LEAST_MESSAGE:
             return f"sockperf's messages have at least {LEAST_MESSAGE} bytes"
         return None

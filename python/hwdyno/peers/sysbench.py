@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
-from hwdyno.peers import PeerReading, program
+from hwdyno.hosts import Outcome, Program
+from hwdyno.peers import PeerReading
+from hwdyno.peers.program import ProgramPeer, checked_output
 from hwdyno.units import positive, printed_number
-from hwdyno.words import UserError
 
 TIMEOUT_S = 120.0
 _RATE = re.compile(r"MiB transferred \(([0-9.]+) MiB/sec\)")
 _OPERATIONS = re.compile(r"Total operations: (\d{1,18})\b", re.ASCII)
 
 
-class Sysbench:
+class Sysbench(ProgramPeer):
     """sysbench, on the path."""
 
     name = "sysbench"
     kernels = frozenset({"memory_bandwidth"})
-
-    def version(self) -> str | None:
-        """sysbench's version; none if it is not installed."""
-        found = shutil.which("sysbench")
-        return _version(found) if found else None
+    names = ("sysbench",)
+    asks_version = ("--version",)
 
     def unsupported(self, kernel: str, parameters: Mapping[str, Any]) -> str | None:
         """Why sysbench cannot measure this point; none if it can."""
         if kernel not in self.kernels or parameters.get("operation", "read") not in {"read", "write"}:
-            return "sysbench reads or writes, and nothing else"
+            return "sysbench only reads or writes"
         return None
 
     def command(self, kernel: str, parameters: Mapping[str, Any]) -> list[str]:
@@ -50,14 +46,17 @@ class Sysbench:
             "run",
         ]
 
-    def run(self, kernel: str, parameters: Mapping[str, Any]) -> PeerReading:
-        """Run sysbench once on this point."""
-        why = self.unsupported(kernel, parameters)
-        if why:
-            raise UserError(why)
-        before = program.cpu_s()
-        text = program.output(self.command(kernel, parameters), TIMEOUT_S)
-        return reading_of(text, program.cpu_s() - before)
+    def program(self, kernel: str, parameters: Mapping[str, Any]) -> Program:
+        """sysbench on this point."""
+        return Program(self.name, self.names, tuple(self.command(kernel, parameters)[1:]), TIMEOUT_S)
+
+    def reading(self, parameters: Mapping[str, Any], outcome: Outcome) -> PeerReading:
+        """Read sysbench's output."""
+        return reading_of(checked_output(self.name, outcome), outcome.cpu_s)
+
+    def version_of(self, printed: str) -> str:
+        """The number alone."""
+        return printed.strip().removeprefix("sysbench ")
 
 
 PEER = Sysbench()
@@ -70,11 +69,3 @@ def reading_of(text: str, cpu_s: float | None = None) -> PeerReading:
     if rate is None:
         raise OSError("sysbench printed no MiB/sec")
     return PeerReading(rate * (1 << 20), "bytes/s", None, None, cpu_s, int(operations[1]) if operations else 0)
-
-
-@cache
-def _version(path: str) -> str:
-    try:
-        return program.output([path, "--version"], 20).strip().removeprefix("sysbench ")
-    except OSError:
-        return "unknown"

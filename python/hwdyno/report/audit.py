@@ -7,7 +7,7 @@ from typing import Literal
 
 from hwdyno.words import Measurement, Run
 
-Holds = Literal["yes", "partly", "no", "not asked"]
+Holds = Literal["yes", "partly", "no", "not applicable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ def _speedup(run: Run) -> _Judged:
         return (
             asks,
             "yes",
-            "Scaling is shown as absolute throughput; the base case is the least load measured, a row of its own.",
+            "Scaling is shown as absolute throughput; the base case is the lowest load measured, in its own row.",
         )
-    return asks, "not asked", "No speed-up is reported."
+    return asks, "not applicable", "No speed-up is reported."
 
 
 def _subset(run: Run, points: list[Measurement]) -> _Judged:
-    asks = "A subset of the plan is explained"
+    asks = "Missing points are explained"
     planned = sum(max(experiment.planned, len(experiment.points)) for experiment in run.experiments)
     if planned > len(points) or run.interrupted:
         missing = f"{planned - len(points)} of {planned} planned points are missing"
@@ -56,69 +56,70 @@ def _subset(run: Run, points: list[Measurement]) -> _Judged:
 
 
 def _mean(points: list[Measurement]) -> _Judged:
-    asks = "Costs by the arithmetic mean, rates by the harmonic mean, skewed ones by the median"
+    asks = "Arithmetic mean for times, harmonic mean for rates, median where skewed"
     if not any(point.repeats > 1 for point in points):
-        return asks, "not asked", "Each point was measured once: nothing is averaged over repeats."
+        return asks, "not applicable", "Each point was measured once, so nothing is averaged."
     skewed = sum(note.code == "median_of_repeats" for point in points for note in point.notes)
     whose = "1 point has" if skewed == 1 else f"{skewed} points have"
-    medians = f" {whose} skewed repeats, and the median instead." if skewed else ""
+    medians = f" {whose} skewed repeats; their median is reported." if skewed else ""
     return asks, "yes", f"Rates of repeats are averaged by the harmonic mean, times by the arithmetic mean.{medians}"
 
 
 def _ratios(run: Run) -> _Judged:
     asks = "Ratios are not averaged"
     if not any(experiment.peers for experiment in run.experiments):
-        return asks, "not asked", "No ratio between tools is reported."
-    return asks, "yes", "Each ratio to a peer stands alone; over pairs it is the geometric mean."
+        return asks, "not applicable", "No ratio between tools is reported."
+    return asks, "yes", "Each ratio to a peer is reported by itself; pairs are combined by the geometric mean."
 
 
 def _intervals(points: list[Measurement]) -> _Judged:
-    asks = "What varies has a confidence interval"
+    asks = "Measured values have a confidence interval"
     having = sum(point.throughput.low is not None and point.throughput.high is not None for point in points)
     if not points:
-        return asks, "not asked", "Nothing was measured."
+        return asks, "not applicable", "Nothing was measured."
     holds: Holds = "yes" if having == len(points) else "partly" if having else "no"
-    return asks, holds, f"{having} of {len(points)} points carry a 95% interval."
+    return asks, holds, f"{having} of {len(points)} points have a 95% interval."
 
 
 def _normality(points: list[Measurement]) -> _Judged:
-    asks = "No distribution is taken for normal unchecked"
+    asks = "Normality is not assumed"
     whole = sum(bool(point.latency_ns and point.latency_ns.histogram) for point in points)
     if whole:
         return (
             asks,
             "yes",
             (
-                f"{whole} of {len(points)} points keep the whole latency distribution; "
-                "means of repeats use Student's t and say how many there were."
+                f"{whole} of {len(points)} points keep the full latency distribution; means of repeats use Student's "
+                "t, with the number of repeats."
             ),
         )
-    return asks, "no", "Only summaries of the distributions are known."
+    return asks, "no", "Only summaries of the distributions are available."
 
 
 def _comparison(run: Run) -> _Judged:
     asks = "Comparisons are statistically sound"
     peers = [peer for experiment in run.experiments for peer in experiment.peers]
     if not peers:
-        return asks, "not asked", "Nothing is compared with another tool in this run."
+        return asks, "not applicable", "This run has no comparison with another tool."
     sound = sum(peer.ratio is not None and peer.ratio.low is not None for peer in peers)
     holds: Holds = "yes" if sound == len(peers) else "partly" if sound else "no"
     return (
         asks,
         holds,
-        f"{sound} of {len(peers)} comparisons ran in turn on the same point and give the ratio's interval.",
+        f"{sound} of {len(peers)} comparisons alternated on the same point and have an interval of the ratio.",
     )
 
 
 def _percentiles(points: list[Measurement]) -> _Judged:
-    asks = "The right centre and percentiles are shown"
+    asks = "Median and percentiles are shown"
     having = sum(point.latency_ns is not None for point in points)
     if not having:
-        return asks, "not asked", "No latencies were recorded."
+        return asks, "not applicable", "No latencies were recorded."
     return (
         asks,
         "yes",
-        "Median, p90, p99 and maximum stand beside the mean, p99.9 from 10,000 operations on; none is an average.",
+        "Mean, median, p90, p99 and maximum are shown, and p99.9 from 10,000 operations; percentiles are never "
+        "averaged.",
     )
 
 
@@ -140,13 +141,13 @@ def _setup(run: Run) -> _Judged:
 def _timing(run: Run, points: list[Measurement]) -> _Judged:
     asks = "Parallel time measurement and synchronisation are described"
     if run.imported_from:
-        return asks, "no", f"The result was imported from {run.imported_from}, which does not say."
+        return asks, "no", f"The result was imported from {run.imported_from}, which does not describe it."
     if not points:
-        return asks, "not asked", "Nothing was measured."
+        return asks, "not applicable", "Nothing was measured."
     return (
         asks,
         "yes",
-        "Jobs start together at a barrier; rates count what all did in one shared timed region, by a monotonic clock.",
+        "Jobs start together at a barrier; rates count all work in one shared timed region, by a monotonic clock.",
     )
 
 
@@ -154,7 +155,7 @@ def _bounds(run: Run) -> _Judged:
     asks = "Upper performance bounds are shown"
     bounded = sum(bool(experiment.ceilings) for experiment in run.experiments)
     if not run.experiments:
-        return asks, "not asked", "Nothing was measured."
+        return asks, "not applicable", "Nothing was measured."
     holds: Holds = "yes" if bounded == len(run.experiments) else "partly" if bounded else "no"
     return (
         asks,
@@ -164,11 +165,11 @@ def _bounds(run: Run) -> _Judged:
 
 
 def _lines(run: Run) -> _Judged:
-    asks = "Points are joined only where interpolation is valid"
+    asks = "Points are connected only where interpolation is valid"
     if not any(len(experiment.points) > 1 for experiment in run.experiments):
-        return asks, "not asked", "There is nothing to join."
+        return asks, "not applicable", "There is nothing to connect."
     return (
         asks,
         "yes",
-        "Lines follow the fitted model, or join three or more neighbours on a scale of quantities; words get bars.",
+        "Lines follow the fitted model, or connect three or more neighbours on a numeric axis; categories have bars.",
     )

@@ -43,7 +43,7 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Drawn | Non
     """Throughput as grouped bars, for a load that is a word or has two values."""
     rows, scale = plotdata.measured(experiment, group, unit_of(experiment))
     title = f"Throughput by {load_title(experiment)}"
-    return _bars(experiment, group, rows, scale, title, f"{scale.unit}, with the 95% interval where there is one.")
+    return _bars(experiment, group, rows, scale, title, f"{scale.unit}, with the 95% interval where known.")
 
 
 def latency(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:

@@ -13,7 +13,7 @@ from hwdyno.report.rows import Series, by_unit, is_number, label_of, load_of, se
 from hwdyno.words import ExperimentResult, Run
 
 MOST_SERIES = 8
-"""Lines that one chart may hold: more cannot be told apart."""
+"""Most lines of one chart: more are not distinguishable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def _with_safe_titles(part: Any) -> Any:
     """A part of a Vega-Lite document whose titles cannot become code.
 
     Vega-Lite writes titles into the expressions of its tooltips and descriptions, and escapes the quotes in them, but
-    not the backslashes: a title with both would end its string there. A look-alike stands for the backslash.
+    not the backslashes: a title with both would end its string there. A look-alike replaces the backslash.
     """
     if isinstance(part, dict):
         return {
@@ -115,7 +115,7 @@ def _kinds(experiment: ExperimentResult, group: list[Series]) -> list[tuple[str,
 
 
 def parted(experiment: ExperimentResult) -> list[tuple[str, list[Series]]]:
-    """The series in groups of at most eight, parted by the axes of fewest values; the words tell the groups apart."""
+    """The series in groups of at most eight, split by the axes with the fewest values; the words name the groups."""
     series = series_of(experiment)
     if len(series) <= MOST_SERIES:
         return [("", series)]

@@ -55,8 +55,8 @@ def percentiles(experiment: ExperimentResult, points: list[int]) -> Drawn | None
             x, y_axis("y", scale.unit, over), legend.colour, legend.shape, tooltip=tips, opacity=legend.opacity
         ),
     ]
-    words = f"{scale.unit} that this share of operations stayed within{', on a log scale' if log else ''}"
-    caption = f"{words}; a share is shown only where ten operations lie beyond it."
+    words = f"{scale.unit} within which this share of operations completed{', on a log scale' if log else ''}"
+    caption = f"{words}; a percentile is shown only if ten operations lie beyond it."
     return Drawn("Latency percentiles", caption, layered(layers, legend), data.sets)
 
 
@@ -81,7 +81,7 @@ def samples(experiment: ExperimentResult, points: list[int]) -> Drawn | None:
     log = ", on a log scale" if plotdata.wide(over) else ""
     return Drawn(
         "Throughput over time",
-        f"{unit}, the average of each interval of the timed region{log}.",
+        f"{unit}, average of each interval of the timed region{log}.",
         layered(layers, legend),
         data.sets,
     )

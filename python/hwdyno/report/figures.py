@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hwdyno import units
-from hwdyno.words import Axis, Scalar, Value
+from hwdyno import repeatability, units
+from hwdyno.words import Axis, RunToRun, Scalar, Value
 
 NONE = "–"
 """Stands for what was not measured or cannot be known."""
@@ -31,7 +31,7 @@ class Scale:
         return NONE if value is None else f"{self.number(value)} {self.unit}".rstrip()
 
     def interval(self, value: Value) -> str:
-        """``low … high`` in this unit; empty where there is no interval."""
+        """``low … high`` in this unit; empty without an interval."""
         if value.low is None or value.high is None:
             return ""
         return f"{self.number(value.low)} … {self.number(value.high)}"
@@ -105,6 +105,11 @@ def load(axis: Axis, value: float | None) -> str:
     if axis.unit == "B":
         return size(value)
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def run_to_run(spread: RunToRun) -> str:
+    """How much runs of one machine differ, for the eye that reads an interval of one run beside it."""
+    return f"run to run ±{percent(repeatability.half_width(spread))} ({spread.earlier} earlier runs)"
 
 
 def percent(share: float | None) -> str:

@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import Any, Literal
 
+from hwdyno import door
 from hwdyno.printable import printable
 from hwdyno.report import theme
 from hwdyno.report.charts import Chart, charts_of
@@ -39,12 +40,12 @@ def draw(chart: Chart, kind: Format) -> bytes:
     return bytes(vl_convert.vegalite_to_pdf(spec))
 
 
-def write(run: Run, directory: Path, kind: Format) -> list[Path]:
-    """Draw every chart of a Run into ``directory``, one file each; gives their paths. Raises OSError."""
-    directory.mkdir(parents=True, exist_ok=True)
+def write(run: Run, directory: Path, kind: Format, *, overwrite: bool = False) -> list[Path]:
+    """Draw every chart of a Run into ``directory``, one file each; gives their paths. Raises ``UserError``."""
+    door.output_folder(directory)
     paths = []
     for chart in charts_of(printable(run)):
         path = directory / f"{chart.name}.{kind}"
-        path.write_bytes(draw(chart, kind))
+        door.write_output(path, draw(chart, kind), overwrite=overwrite)
         paths.append(path)
     return paths

@@ -1,4 +1,4 @@
-"""The open loop over the closed one: what users wait at a rate, what a fixed depth shows, and the queue M/M/m."""
+"""The open loop over the closed one: what users wait at a rate, what a fixed depth shows, and the queue G/G/m."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def drawn(run: Run, experiment: ExperimentResult) -> Drawn | None:
     model = _model(curve)
     rate = figures.scale_for([_rate(point) for _, point, _ in known], "operations/s", rate_word_of(experiment))
     latency = figures.latency_scale([_latency(point) for _, point, _ in known])
-    names = list(dict.fromkeys(kind for kind, *_ in known)) + ([f"M/M/{model.servers}"] if model else [])
+    names = list(dict.fromkeys(kind for kind, *_ in known)) + ([f"G/G/{model.servers}"] if model else [])
     rows = [_row(kind, point, load, rate, latency) for kind, point, load in known]
     data = Data()
     x = alt.X(
@@ -54,11 +54,11 @@ def drawn(run: Run, experiment: ExperimentResult) -> Drawn | None:
         base.mark_line(strokeWidth=1.4).encode(x, y, colour, order="order:Q"),
         base.mark_point(filled=True, size=52).encode(x, y, colour, tooltip=tips),
     ]
-    clauses = ["Open loop: requests come at a rate, and their latency counts from when they were meant to begin"]
+    clauses = ["Open loop: requests arrive at a set rate; latency counts from the scheduled start"]
     clauses.append(
-        "Closed loop: so many in flight, and the next one waits unseen"
+        "Closed loop: a fixed number in flight; the wait before the start is not counted"
         if closed
-        else "No closed loop of the same work was measured: hwdyno storage rate iodepth has both"
+        else "No closed loop of the same work was measured; `hwdyno storage rate iodepth` measures both"
     )
     if model is not None:
         modelled = [
@@ -71,10 +71,10 @@ def drawn(run: Run, experiment: ExperimentResult) -> Drawn | None:
         ]
         line = data(modelled).mark_line(strokeDash=[4, 3], strokeWidth=1.8)
         layers.append(line.encode(x, y, colour))
-        clauses.append(f"Dashed: the queue M/M/{model.servers} that comes nearest to the open loop")
+        clauses.append(f"Dashed: the G/G/{model.servers} queue that fits the open loop best")
     size = work.get("bs")
     named = " ".join([str(work.get("rw", "")), format_size(size) if isinstance(size, int) else ""]).strip()
-    title = f"What users wait: {named}" if named else "What users wait"
+    title = f"Response time: {named}" if named else "Response time by request rate"
     return Drawn(title, f"{'. '.join(clauses)}.", alt.layer(*layers), data.sets)
 
 
@@ -83,9 +83,9 @@ def _points(experiment: ExperimentResult, curve: Curve) -> list[Measurement]:
 
 
 def _model(curve: Curve) -> OpenLoop | None:
-    if curve.model != "m-m-m":
+    if curve.model not in {"m-m-m", "g-g-m"} or curve.ceiling is None:
         return None
-    return OpenLoop(curve.parameters["S"].value, round(curve.parameters["m"].value), 0.0)
+    return OpenLoop.of(curve.parameters)
 
 
 def _closed(run: Run, resource: str, work: Parameters) -> list[tuple[Measurement, Axis]]:

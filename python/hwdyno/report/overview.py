@@ -1,4 +1,4 @@
-"""The overview on top of a report: what was reached in one sentence, and what stands in the way in another."""
+"""The overview on top of a report: the result in one sentence, and the limit in another."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _is_of(figure: Figure, experiment: ExperimentResult, point: Measurement) -> 
 def _by_findings(run: Run, resource: Resource) -> str:
     """How much of whose load each storage carries, where no figure alone is a headline."""
     carried = [one for one in run.findings if one.rule in resource.headline_rules and one.resource == resource.name]
-    sentences = [f"{one.says.partition('; ')[0]}." for one in carried[:MOST_CARRIED]]
+    sentences = [f"{one.says.partition('. ')[0].removesuffix('.')}." for one in carried[:MOST_CARRIED]]
     if more := len(carried) - len(sentences):
         sentences.append(f"{plural(more, 'more load')} {'is' if more == 1 else 'are'} listed below.")
     return " ".join(sentences)

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hwdyno import units
+from hwdyno import door, units
 from hwdyno.axes import is_mixed, splits
 from hwdyno.printable import printable
 from hwdyno.report import distributions, figures, study, tables, theme
@@ -29,6 +29,15 @@ MOST_EVIDENCE = 400
 """Characters of one piece of evidence: whole histograms and lists stay in the raw data."""
 
 _WEB = Path(__file__).parent / "web"
+
+
+HEADER = b'<meta name="generator" content="hwdyno '
+"""What every page has near its beginning."""
+
+
+def write(run: Run, path: Path, *, overwrite: bool = False) -> None:
+    """Write the whole page as one file; raises ``UserError`` where another's is in the way."""
+    door.write_output(path, html(run).encode(), overwrite=overwrite, header=HEADER)
 
 
 def html(run: Run) -> str:
@@ -154,7 +163,8 @@ def _took(run: Run) -> str:
 
     try:
         began, ended = datetime.fromisoformat(run.started), datetime.fromisoformat(run.finished or "")
-        return units.format_duration((ended - began).total_seconds())
+        took_s = (ended - began).total_seconds()
+        return units.format_duration(took_s) if took_s >= 0 else ""  # The clock was set back meanwhile.
     except (ValueError, TypeError):
         return ""
 
@@ -278,7 +288,7 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
 
 
 def _fixed(experiment: ExperimentResult) -> list[tuple[str, str]]:
-    """What all points share and somebody would ask for; what is off or empty stands in the raw data alone."""
+    """Parameters that all points share; those that are off or empty are in the raw data only."""
     axes = splits(experiment.declaration.axes)
     unused = {
         axis.split
@@ -316,7 +326,8 @@ def _remarks(experiment: ExperimentResult) -> list[str]:
     if loose:
         worst = f", up to {figures.percent(max(widths))}" if widths else ""
         counts[f"the 95% interval stayed wider than the profile aims at{worst}"] = len(loose)
-    return [one if count == many else f"{one} ({count} of {many} points)" for one, count in counts.items()]
+    remarks = [one if count == many else f"{one} ({count} of {many} points)" for one, count in counts.items()]
+    return [*remarks, *([figures.run_to_run(experiment.run_to_run)] if experiment.run_to_run else [])]
 
 
 def _commands(run: Run) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from hwdyno.ceilings import block_bytes
+from hwdyno.curves.knee import knee_at
 from hwdyno.report import figures
 from hwdyno.report.figures import Scale, latency_scale, scale_for
 from hwdyno.report.rows import Series, bounds, direction, in_unit, is_number, load_of, parameters_of, point_label
@@ -22,7 +23,7 @@ QUANTILES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9
 LEAST_BEYOND = 10
 """Operations that must lie beyond a quantile for it to be shown: p99.9 from 10^4 on."""
 FAR = 1.7
-"""A ceiling this many times above all that was measured is told in words: drawn, it would flatten the curve."""
+"""A ceiling this many times above all results is only named in the caption: drawn, it would flatten the curve."""
 STEPS_PER_OCTAVE = 8
 
 
@@ -124,7 +125,7 @@ def tradeoffs(experiment: ExperimentResult, group: list[Series], unit: str) -> t
     wide, high = (max((row[field] for row in kept), default=0.0) for field in ("x", "y"))
     named: Rows = []
     for row in sorted(kept, key=lambda row: -row["x"]):
-        # Words over words can be read by nobody: the point of more throughput keeps its own.
+        # Overlapping labels are unreadable: the point with more throughput keeps its label.
         near = any(
             abs(row["x"] - one["x"]) < LABEL_SHARE * wide and abs(row["y"] - one["y"]) < LABEL_SHARE * high
             for one in named
@@ -159,7 +160,7 @@ def tradeoff_marks(group: list[Series], x_scale: Scale, y_scale: Scale) -> tuple
 def model_at(curve: Curve, load: float) -> float | None:
     """The fitted model's throughput at a load, in the curve's unit; none without a fit.
 
-    A queue: X = Xm (1 + (N*/N)^p)^(-1/p). Block sizes: the same, whose half lies at n1/2. Threads:
+    A queue and block sizes, whose half lies at n1/2: ``curves.knee``. Threads:
     X = cN / (1 + a(N-1) + bN(N-1)) (Gunther's Universal Scalability Law).
     """
     given = {name: value.value for name, value in curve.parameters.items()}
@@ -167,14 +168,15 @@ def model_at(curve: Curve, load: float) -> float | None:
         if curve.model == "usl":
             b = given.get("b", 0.0)
             return given["c"] * load / (1 + given["a"] * (load - 1) + b * load * (load - 1))
+        fall = given.get("d", 0.0), given.get("Nd", math.inf), given.get("w", 0.0)
         if curve.model == "block-size":
             p = given["p"]
             crossing = given["n1/2"] * math.expm1(p * math.log(2)) ** (1 / p)
-            return float(given["B"] * (1 + (crossing / load) ** p) ** (-1 / p))
+            return knee_at(load, given["B"], crossing, p, False, *fall)
         if curve.model == "queue-knee":
-            p = given["p"]
-            return float(given["Xm"] * (1 + (given["N*"] / load) ** p) ** (-1 / p))
-    except (KeyError, OverflowError, ZeroDivisionError):
+            crossing = given["N*"] * given["Xm"] / (curve.ceiling.value if curve.ceiling else given["Xm"])
+            return knee_at(load, given["Xm"], crossing, given["p"], True, *fall)
+    except (KeyError, ValueError, OverflowError, ZeroDivisionError):
         pass
     return None
 

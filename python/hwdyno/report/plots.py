@@ -89,11 +89,11 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Drawn | Non
     )
     layers += crosses(data, rows, x, y, tips)
     clauses = [f"{scale.unit} at each {load_title(experiment)}"]
-    clauses[0] += "; bars show the 95% interval" if bars else "; one repeat each, so no interval"
+    clauses[0] += "; bars show the 95% interval" if bars else "; no interval with one repeat"
     clauses.append(
         "Line: the fitted model" if joined == "model" else "Lines join neighbouring measurements" if joined else ""
     )
-    clauses.append("dotted: the knee and the load for 90% of the ceiling found" if marks else "")
+    clauses.append("dotted: the knee, and the load for 90% of the fitted ceiling" if marks else "")
     clauses.append(f"hollow rings: {', '.join(sorted({str(p.tool) for p in experiment.peers}))}" if peers else "")
     clauses.append(f"Above this chart: {'; '.join(far)}" if far else "")
     return Drawn(f"Throughput against {load_title(experiment)}", sentences(clauses), layered(layers, legend), data.sets)
@@ -142,8 +142,8 @@ def latency(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
     )
     layers += crosses(data, rows, x, y, tips)
     clauses = [f"mean latency in {scale.unit}{', on a log scale' if log else ''}"]
-    clauses.append("Bands reach from the median to the 99th percentile" if banded else "")
-    clauses.append("A closed loop: latency at a fixed depth" if experiment.load_axis.role == "concurrency" else "")
+    clauses.append("Bands span the median to the 99th percentile" if banded else "")
+    clauses.append("Closed loop: latency at a fixed depth" if experiment.load_axis.role == "concurrency" else "")
     return Drawn(f"Latency against {load_title(experiment)}", sentences(clauses), layered(layers, legend), data.sets)
 
 
@@ -189,9 +189,9 @@ def tradeoff(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
             ring.mark_text(align="left", dx=10, dy=12, style="note").encode(text="text:N"),
         ]
     clauses = [
-        "down and to the right is better",
-        f"numbers at the marks are the {load_title(experiment)}" if named else "",
-        "rings are the knee and the best operating point, the least load for 90% of the ceiling" if places else "",
-        "dashed, the ceiling that the curve tends to" if tops else "",
+        "lower right is better",
+        f"numbers at the marks: {load_title(experiment)}" if named else "",
+        "rings: the knee, and the best operating point (lowest load for 90% of the ceiling)" if places else "",
+        "dashed: the fitted ceiling" if tops else "",
     ]
     return Drawn("Latency against throughput", sentences(clauses), layered(layers, legend), data.sets)

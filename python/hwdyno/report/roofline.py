@@ -70,9 +70,9 @@ def levels(run: Run) -> list[Roof]:
         # Levels closer than this are one.
         if roofs and value > 0.8 * roofs[-1].value:
             if size == last and value > roofs[-1].value:
-                roofs[-1] = Roof(f"{format_size(size)} a thread", value)
+                roofs[-1] = Roof(f"{format_size(size)} per thread", value)
             continue
-        roofs.append(Roof(f"{format_size(size)} a thread", value))
+        roofs.append(Roof(f"{format_size(size)} per thread", value))
     return roofs
 
 
@@ -104,7 +104,11 @@ def spots(run: Run) -> list[Spot]:
         # Each matrix once: 2/3 n^3 over 2 x 8 n^2 bytes (read and written), 2 n^3 over 4 x 8 n^2.
         intensity = n / 24 if lu else n / 16
         keep(
-            Spot("LU (dgesv)" if lu else "matrix product (dgemm)", min(intensity, HIGHEST / 2), point.throughput.value)
+            Spot(
+                "LU (dgesv)" if lu else "matrix multiplication (dgemm)",
+                min(intensity, HIGHEST / 2),
+                point.throughput.value,
+            )
         )
     return list(found.values())
 
@@ -144,7 +148,7 @@ def drawn(run: Run) -> tuple[int, str, Any, dict[str, list[dict[str, Any]]]] | N
         for spot in spots(run)
     ]
     sets = {"roofs": rows, "peaks": flat, "kernels": marks}
-    x = alt.X("x:Q", title="arithmetic intensity, FLOP a byte", scale=alt.Scale(type="log", base=2, nice=False))
+    x = alt.X("x:Q", title="arithmetic intensity, FLOP/B", scale=alt.Scale(type="log", base=2, nice=False))
     y = alt.Y("y:Q", title=scale.unit, scale=alt.Scale(type="log", nice=False))
     names = list(dict.fromkeys(row["line"] for row in rows))
     legend = alt.Legend(columns=1, labelLimit=400, title=None)
@@ -166,7 +170,7 @@ def drawn(run: Run) -> tuple[int, str, Any, dict[str, list[dict[str, Any]]]] | N
     moved = base.transform_filter(f"datum.x >= {MIDDLE}").mark_text(align="right", dx=-7, dy=-8, color=GREY)
     words = [one.encode(x, y, text="label:N") for one in (kept, moved)]
     caption = (
-        "Slopes are the measured bandwidth of each level, dashed ceilings the measured peaks; a kernel can lie no "
-        "higher than the roof above its intensity."
+        "Slopes: measured bandwidth of each level. Dashed: measured peaks. "
+        "A kernel cannot exceed the roof at its intensity."
     )
     return at, caption, alt.layer(lines, ceilings, names_of, points, *words), sets

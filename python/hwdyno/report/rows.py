@@ -1,4 +1,4 @@
-"""The grid's rows and the charts' series: which points a Run is judged by, and what stands beside each."""
+"""The grid's rows and the charts' series: which points a Run is judged by, and their ceilings and peers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def varying(sets: Sequence[Parameters]) -> list[str]:
 
 
 def label_of(parameters: Parameters, names: Iterable[str], kernel: Declaration) -> str:
-    """Words that tell one series or point from another: ``randread · 4 KiB · iodepth 8``."""
+    """Words that distinguish one series or point from another: ``randread · 4 KiB · iodepth 8``."""
     words = []
     for name in names:
         if name not in parameters:

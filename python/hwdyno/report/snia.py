@@ -60,7 +60,7 @@ def convergence(experiment: ExperimentResult) -> Drawn | None:
         base.mark_point(filled=True, size=52).encode(x, y, colour, tooltip=tips),
     ]
     window = snia_window(tracked)
-    caption = "Rounds of each workload"
+    caption = "Rounds by workload"
     if window is not None:
         middle, half = (window.first + window.last) / 2, (window.last - window.first) / 2
         bounds = [
@@ -85,11 +85,12 @@ def convergence(experiment: ExperimentResult) -> Drawn | None:
         layers.append(data(line).mark_line(strokeDash=[2, 3], strokeWidth=1.4).encode(x, y))
         state = "Steady" if window.steady else "Not steady"
         caption += (
-            f". {state}: of rounds {window.first} to {window.last} the range is {window.spread:.1%} (at most "
-            f"{SNIA_RANGE:.0%}) and the best line, dotted, moves by {abs(window.moves):.1%} (at most {SNIA_SLOPE:.0%})"
-            "; rules: their mean, and 90% and 110% of it"
+            f". {state}: in rounds {window.first} to {window.last} the range is {window.spread:.1%} (at most "
+            f"{SNIA_RANGE:.0%}) and the best line (dotted) changes by {abs(window.moves):.1%} (at most "
+            f"{SNIA_SLOPE:.0%})"
+            "; lines: their mean, and 90% and 110% of it"
         )
-    return Drawn("Convergence on the steady state", f"{caption}.", alt.layer(*layers), data.sets)
+    return Drawn("Convergence to steady state", f"{caption}.", alt.layer(*layers), data.sets)
 
 
 def _workload(point: Measurement) -> str:

@@ -126,7 +126,7 @@ def curves_table(experiment: ExperimentResult) -> Table | None:
     scale = figures.scale_for(tops, unit, rate_word_of(experiment))
     load = experiment.load
     heads = ["series", "shape", f"floor, {load}: latency", f"knee, {load}", f"90%, {load}", f"95%, {load}"]
-    heads += [f"tends to, {scale.unit}", "95% interval", f"best, {load}", f"there, {scale.unit}", "latency there"]
+    heads += [f"limit, {scale.unit}", "95% interval", f"best, {load}", f"there, {scale.unit}", "latency there"]
     rows = []
     for one in series:
         curve = one.curve

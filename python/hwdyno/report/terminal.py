@@ -55,6 +55,8 @@ def print_run(run: Run, reports: Sequence[Path] = (), *, file: TextIO | None = N
             console.print()
             console.print(Text(experiment.asks or experiment.name, style="bold"))
             console.print(_body(experiment, console))
+            if experiment.run_to_run:
+                console.print(Text(figures.run_to_run(experiment.run_to_run), style="dim"))
     if study_text := study.text(run):
         console.print()
         console.print(Text(study_text), end="", overflow="fold")
@@ -221,7 +223,7 @@ def _curves(experiment: ExperimentResult, series: list[Series], console: Console
         where = figures.parameter(experiment.load_axis, load_of(experiment, at))
         table.add_row(*row, *([where, _read_off(experiment, one, scale)] if wide else []))
     if len(series) > MOST_SERIES:
-        table.caption = f"and {len(series) - MOST_SERIES} more series; the report has them all"
+        table.caption = f"and {len(series) - MOST_SERIES} more series in the report"
         table.caption_justify = "left"
     return table
 
@@ -234,7 +236,7 @@ def _read_off(experiment: ExperimentResult, series: Series, scale: figures.Scale
     axis = experiment.load_axis
     cells = [f"knee {figures.load(axis, curve.knee.load)}" if curve.knee else curve.state]
     cells.append(f"90% at {figures.load(axis, curve.load_90)}" if curve.load_90 is not None else "")
-    cells.append(f"tends to {scale.number(curve.ceiling.value)}" if curve.ceiling else "")
+    cells.append(f"limit {scale.number(curve.ceiling.value)}" if curve.ceiling else "")
     return ", ".join(filter(None, cells))
 
 

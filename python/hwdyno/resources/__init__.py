@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 DERIVED = "derived from this run's own readings: "
-"""Begins the source of a ceiling that is stated anew whenever a Run is explained."""
+"""Begins the source of a ceiling that is computed again whenever a Run is explained."""
 
 
 @cache
@@ -41,7 +41,7 @@ def all_resources() -> Mapping[str, Resource]:
 
 
 def find(name: str) -> Resource:
-    """The resource called ``name``; a plain one where none is, as a foreign document may bring it."""
+    """The resource called ``name``; a plain one for an unknown name, which a foreign document may have."""
     return all_resources().get(name) or Resource(name=name, title=name[:1].upper() + name[1:])
 
 
@@ -49,9 +49,9 @@ def find(name: str) -> Resource:
 
 
 def rate_word(name: str, declaration: Declaration | None = None) -> str:
-    """What the field calls the operations a second of a resource's kernel; empty where it has no word.
+    """The field's word for the operations per second of a resource's kernel; empty where there is none.
 
-    What a pass is, the kernel's declaration says; the resource's own word stands in where there is none.
+    The kernel's declaration names the operation; without it, the resource's word applies.
     """
     if declaration is not None and declaration.operation != Declaration().operation:
         return "IOPS" if declaration.operation == "I/O" else f"{_many(declaration.operation)}/s"
@@ -59,7 +59,7 @@ def rate_word(name: str, declaration: Declaration | None = None) -> str:
 
 
 def rate_word_of(result: ExperimentResult) -> str:
-    """What the field calls an experiment's operations a second; empty where it has no word."""
+    """The field's word for an experiment's operations per second; empty where there is none."""
     return rate_word(result.resource, result.declaration)
 
 
@@ -73,9 +73,9 @@ def _many(noun: str) -> str:
 
 
 def ceilings_of(machine: Machine, name: str, given: Iterable[Ceiling | str] = ()) -> tuple[Ceiling, ...]:
-    """The ceilings of one resource of a Machine, and those given beside them.
+    """The ceilings of one resource of a Machine, and the given ones.
 
-    Raises ``UserError`` for one given as text that cannot be read.
+    Raises ``UserError`` for a given text that cannot be parsed.
     """
     extra = (parse_given(one) if isinstance(one, str) else one for one in given)
     return (*find(name).ceilings(machine), *extra)
@@ -87,12 +87,12 @@ def ceilings_of_site(machines: Sequence[Machine], name: str) -> tuple[Ceiling, .
 
 
 def why_no_ceiling(machine: Machine, name: str) -> tuple[str, ...]:
-    """A sentence for each ceiling of a resource that one would expect and that cannot be stated."""
+    """A sentence for each expected ceiling of a resource that is unknown."""
     return find(name).why_no_ceiling(machine)
 
 
 def with_derived(run: Run) -> Run:
-    """The Run with the ceilings that its own readings state put anew into the experiments that they bound."""
+    """The Run with the ceilings that follow from its readings, computed again."""
     sources = {kernel: source for one in all_resources().values() for kernel, source in one.derived.items()}
     results = []
     for result in run.experiments:

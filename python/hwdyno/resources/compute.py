@@ -1,4 +1,4 @@
-"""The processor's arithmetic, by operations on registers and by linear algebra."""
+"""The processor's arithmetic: operations on registers and linear algebra."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ RESOURCE = Resource(
     title="Processor",
     subject="The processor",
     derived={compute.LOOPS: compute.of_loops, "linpack": compute.of_algebra},
-    limits=("the clock under this load", "execution units shared with another thread", "the caches' bandwidth"),
+    limits=("the clock under this load", "execution units shared with another thread", "cache bandwidth"),
     client="measured",
     fills_processors=True,
     above_ceiling=Doubt(
-        cause="work was counted that was not done, or the clock stood higher than when it was measured",
-        test="Measure it again, longer",
+        cause="work that was counted but not done, or a clock above the measured one",
+        test="Measure again, longer",
         changes={"runtime": 5},
     ),
-    on_faults="Look at dmesg for machine checks and a processor that throttles",
+    on_faults="Check dmesg for machine checks and throttling",
     runtime_share=0.3,
 )

@@ -1,4 +1,4 @@
-"""What one resource is to plans, findings and reports: its words, its headline, its ceilings, its limits."""
+"""The description of a resource for plans, findings and reports: its words, headline, ceilings and limits."""
 
 from __future__ import annotations
 
@@ -27,93 +27,95 @@ class Figure:
     how: str = ""
     """What follows it, such as ``at random``; figures that share it stand in one clause."""
     unit: str
-    """Which of a point's figures it is: ``bytes/s``, ``operations/s`` or, of its mean latency, ``ns``."""
+    """Which of a point's figures it is: ``bytes/s``, ``operations/s``, or ``ns`` for its mean latency."""
     experiment: str = ""
-    """The experiment that it is read from, without the name of a storage; any where empty."""
+    """The experiment that it is from, without a storage's name; any if empty."""
     pattern: tuple[Trait, ...] = ()
-    """What its points do: ``reads``, ``writes``, ``random``."""
+    """The access pattern of its points: ``reads``, ``writes``, ``random``."""
     where: Parameters = field(default_factory=dict)
-    """Further parameters that its points have."""
+    """Further parameters that its points must have."""
     lowest: bool = False
-    """Whether less is better, as of a latency."""
+    """Whether less is better, as for a latency."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """Why a measurement can be wrong, and the test that would show it."""
+    """Possible causes of a wrong measurement, and the test that would show them."""
 
     cause: str
+    """A list of nouns, which follows ``Possible causes:``."""
     test: str
+    """An instruction, which the test's command follows."""
     changes: Mapping[str, Scalar] = field(default_factory=dict)
-    """What the test's command changes of the point."""
+    """The parameters that the test's command changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """One resource. What a kernel declares of itself in the Run is read there, and not repeated here."""
+    """One resource. What a kernel declares in the Run is read there, not repeated here."""
 
     name: str
     title: str
-    """As a heading: ``Processor``."""
+    """The heading: ``Processor``."""
     subject: str = ""
-    """How a sentence begins that speaks of it; its title where empty."""
+    """The subject of a sentence about it; the title if empty."""
     rate_word: str = ""
-    """What the field calls its operations a second, where the kernel does not declare what one is."""
+    """The field's word for its operations per second, where the kernel does not declare an operation."""
 
-    # What the survey gives of it
+    # The survey
     facts: type | None = None
-    """The frozen dataclass of the survey's part that has this resource's name, where ``Machine`` has no field for it;
+    """The frozen dataclass for the survey's part of this name, where ``Machine`` has no field for it;
     ``Machine.part`` makes it."""
 
     # The headline
     figures: tuple[Figure, ...] = ()
-    """What everyone compares. Where none of them was measured: the fastest valid point."""
+    """The headline figures. If none was measured, the fastest valid point is the headline."""
     headline_rules: tuple[str, ...] = ()
-    """Rules whose findings are the headline, where no figure alone is one."""
+    """Rules whose findings are the headline, where no single figure is."""
 
     # Ceilings
     ceilings: OfMachine = _nothing
     """The ceilings that follow from a Machine alone."""
     why_no_ceiling: Callable[[Machine], tuple[str, ...]] = _nothing
-    """A sentence for each ceiling that one would expect and that cannot be stated."""
+    """A sentence for each expected ceiling that is unknown."""
     derived: Mapping[str, Derived] = field(default_factory=dict)
-    """By kernel: the ceilings that take this Run's own readings to state."""
+    """By kernel: the ceilings that follow from the Run's readings."""
 
-    # What can limit it
+    # Limits
     limits: tuple[str, ...] = ()
-    """What can limit it beside the ceilings and the processors that are looked at."""
+    """Possible limits besides the ceilings and processors that are measured."""
     client: Client = "beside"
     """The processors of the measuring threads: they only issue the operations (``beside``), they are what is
-    ``measured``, or the resource's own rules judge them (``by_rule``)."""
+    ``measured``, or the resource's rules judge them (``by_rule``)."""
     fills_processors: bool = False
-    """Whether a measurement is meant to keep every processor busy."""
+    """Whether a measurement keeps every processor busy by design."""
     two_ended: bool = False
     """Whether its other end may be another process on this machine, whose work is part of the measurement."""
     bursty: bool = False
-    """Whether its load comes in bursts by itself, so that a course over time says nothing."""
+    """Whether its load comes in bursts, so that its course over time means nothing."""
     page_cache: bool = False
     """Whether operations go through the page cache unless they are direct."""
 
-    # What to advise
+    # Advice
     above_ceiling: Doubt = Doubt(
-        cause="a unit is wrong, or the ceiling is", test="Measure it again, longer", changes={"runtime": 5}
+        cause="a wrong unit or a wrong ceiling", test="Measure again, longer", changes={"runtime": 5}
     )
-    """Why a point can lie above a physical ceiling."""
+    """Why a point can be above a physical ceiling."""
     steps_down: tuple[str, str] = (
-        "heat, a power limit, or processor time that others took",
+        "heat, a power limit, or CPU time taken by others",
         "the clock (hwdyno compute clock)",
     )
-    """What makes throughput step down while a point runs, and what to watch."""
-    on_faults: str = "Look at dmesg"
+    """Possible causes of a step down in throughput while a point runs, and what to watch."""
+    on_faults: str = "Check dmesg"
     workers: str = ""
-    """The axis that spreads a load over more threads or processes, where its depth is an axis of its own."""
+    """The axis that spreads a load over more threads or processes, where the queue depth is another axis."""
     larger: Mapping[str, Scalar] = field(default_factory=dict)
-    """What lets an operation move more, where every processor already issues them."""
+    """Parameters that make operations larger, for when every processor already issues them."""
     both_loops: str = ""
-    """The command that measures an open loop and a closed one of the same work, where one does both."""
+    """The command that measures the same work in an open and a closed loop, where one command does both."""
 
     # Its part of a run
     by_default: bool = True
-    """Whether ``hwdyno run`` measures it where nothing is chosen."""
+    """Whether ``hwdyno run`` measures it by default."""
     runtime_share: float = 1.0
-    """How much of the profile's time a reading needs to settle."""
+    """The share of the profile's time that a reading needs to settle."""

@@ -1,4 +1,4 @@
-"""Memory: caches and DRAM, by bandwidth and latency."""
+"""Memory: bandwidth and latency of caches and DRAM."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ RESOURCE = Resource(
     limits=("the lines that a core keeps in flight", "the memory's channels", "the TLB", "the link between sockets"),
     client="measured",
     above_ceiling=Doubt(
-        cause="the set fits a cache, the channels are told wrong, or the ceiling given is",
-        test="Measure it again, longer",
+        cause="a working set that fits a cache, a wrong number of channels, or a wrong ceiling",
+        test="Measure again, longer",
         changes={"runtime": 5},
     ),
-    on_faults="Look at dmesg for machine checks and corrected memory errors",
+    on_faults="Check dmesg for machine checks and corrected memory errors",
     runtime_share=0.3,
 )

@@ -10,9 +10,9 @@ RESOURCE = Resource(
     title="Network",
     rate_word="messages/s",
     derived={"network_throughput": network.of_path},
-    limits=("the path between the ends", "a policer or a shaper on it", "the other end's processors"),
+    limits=("the path between the ends", "a policer or shaper on it", "the other end's processors"),
     client="by_rule",
     two_ended=True,
-    steps_down=("a burst budget that is spent, a policer, or a clock that fell", "both ends' processors"),
-    on_faults="Look at both ends' errors and drops (ip -s link, nstat -az) and at the server's own log",
+    steps_down=("a spent burst budget, a policer, or a lower clock", "both ends' processors"),
+    on_faults="Check errors and drops at both ends (ip -s link, nstat -az) and the server's log",
 )

@@ -1,4 +1,4 @@
-"""Storage: files and block devices, by reads and writes."""
+"""Storage: reads and writes of files and block devices."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ RESOURCE = Resource(
     ),
     ceilings=stack.of_machine,
     why_no_ceiling=stack.why_none,
-    limits=("the flash or platters behind the link", "the drive's controller", "locks in the filesystem"),
+    limits=("the flash or platters behind the link", "the drive's controller", "filesystem locks"),
     page_cache=True,
     above_ceiling=Doubt(
-        cause="a cache answered in the device's place, a unit is wrong, or the ceiling is",
-        test="Go past the page cache with a file larger than memory and see whether it falls",
+        cause="a cache that answered for the device, a wrong unit, or a wrong ceiling",
+        test="Use direct I/O on a file larger than memory and see whether the result falls",
         changes={"direct": True, "size": "64G"},
     ),
     steps_down=(
-        "a drive that throttles, a full write cache, or a burst budget that is spent",
+        "a drive that throttles, a full write-back cache, or a spent burst budget",
         "the drive's temperature",
     ),
-    on_faults="Look at dmesg and at the drive's health (smartctl -a)",
+    on_faults="Check dmesg and the drive's health (smartctl -a)",
     workers="numjobs",
     both_loops="hwdyno storage rate iodepth",
     larger={"bs": "128k"},

@@ -8,11 +8,11 @@ RESOURCE = Resource(
     name="training",
     title="Training",
     rate_word="samples/s",
-    # What a loader reaches out of memory is nobody's headline: how much of whose load the storage carries is.
+    # The headline is the load that the storage carries, not a loader's speed from memory.
     headline_rules=("training_capacity", "kv_users", "vector_queries"),
-    limits=("the storage's parallelism", "opening and parsing files", "batches that readers wait for"),
+    limits=("the storage's parallelism", "opening and parsing files", "waiting for whole batches"),
     by_default=False,
     client="by_rule",
     bursty=True,
-    on_faults="Look at dmesg and at the data set's files, of which some may be missing or cut",
+    on_faults="Check dmesg and the data set for missing or truncated files",
 )

@@ -30,7 +30,7 @@ class Allowance:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds of the budget that are left; none where there is no budget."""
+        """Seconds of the budget that are left; none without a budget."""
         return None if self.budget_s is None else self.budget_s - (time.monotonic() - self.started)
 
     @property
@@ -124,12 +124,8 @@ class Allowance:
         repeats = len(point.readings)
         if self.late:
             return "time"
-        if repeats < self.timing.repeats_min:
-            return ""
-        half = point.half_width()
-        if half is not None and half <= target:
-            return "sure"
-        if repeats >= self.timing.repeats_max:
-            return "repeats"
+        ended = point.ends(self.timing, target)
+        if ended or repeats < self.timing.repeats_min:
+            return ended
         left = self.left_s
         return "time" if left is not None and left < self.needed_s(experiments) + point.spent_s / repeats else ""

@@ -8,7 +8,7 @@ from hwdyno.curves import LEAST_POINTS, curves_of, suggest_load
 from hwdyno.plan import Planned
 from hwdyno.words import ExperimentResult, Note, Parameters, Scalar
 
-NOTE = Note("near_the_bend", "measured beside the plan, where the curve reaches about 90% of its ceiling")
+NOTE = Note("near_the_bend", "added to the plan where the curve reaches about 90% of its ceiling")
 
 
 def may_add(planned: Planned) -> int:

@@ -31,7 +31,7 @@ def needs_s(planned: Planned, plan: Plan, chosen: Timing) -> float:
 
 
 def fitted(plan: Plan, left_s: float | None, pace: float = 1.0) -> Plan:
-    """The plan with so many points left out, evenly, that each of the rest can be read once in ``left_s``.
+    """The plan without as many points, evenly chosen, as needed to read each of the rest once in ``left_s``.
 
     ``pace`` is how much longer than estimated readings took so far. A run time that was given is kept, and
     so is every point then: a person who settles the time of a reading settles that of the run.

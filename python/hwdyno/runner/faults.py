@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from dataclasses import replace
 
+from hwdyno import signals
 from hwdyno.measurement import Reading
-from hwdyno.words import ExperimentResult, Parameters
+from hwdyno.words import ExperimentResult, Parameters, Run
 from hwdyno.workspace import DataFile
 
 # After these errors the storage is gone or full, and more points would fail the same way.
@@ -37,12 +39,12 @@ def gone(reading: Reading) -> str:
 
 
 def hurt(workspace: DataFile, laid_out_bytes: int) -> str:
-    """How another process damaged the data file, which was laid out with so many bytes; empty if it is whole."""
+    """How another process damaged the data file, given its original size; empty if it is intact."""
     try:
         there = workspace.laid_out_bytes
     except OSError:
-        return "somebody removed the data file while it was measured, or its filesystem went away"
-    return "somebody cut the data file short while it was measured" if there < laid_out_bytes else ""
+        return "the data file was removed during the measurement, or its filesystem is gone"
+    return "the data file was truncated during the measurement" if there < laid_out_bytes else ""
 
 
 def refused(experiments: Sequence[ExperimentResult]) -> list[str]:
@@ -51,6 +53,15 @@ def refused(experiments: Sequence[ExperimentResult]) -> list[str]:
     count = sum(any(note.code == "direct_refused" for note in point.notes) for point in points)
     text = f"direct I/O was refused, so {count} of {len(points)} points went through the page cache"
     return [text] if count else []
+
+
+def marked(run: Run, is_interrupted: bool, planned: int, what: str = "points") -> Run:
+    """The Run, marked as interrupted if it is, also by a signal after its last reading."""
+    if run.interrupted or not (is_interrupted or signals.requested()):
+        return run
+    done = sum(len(one.points) for one in run.experiments)
+    why = f"interrupted: {done} of {planned} {what} were measured"
+    return replace(run, interrupted=True, degraded=(why, *run.degraded))
 
 
 def at(parameters: Parameters) -> str:

@@ -10,15 +10,17 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from hwdyno import __version__
+from hwdyno import __version__, door, signals
 from hwdyno.hosts import Host
 from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, measurement_of
+from hwdyno.measuring import announced
 from hwdyno.resources import ceilings_of_site, rate_word
+from hwdyno.runner import faults
 from hwdyno.runner.progress import Journal, Keeper, Progress, Step
-from hwdyno.runner.signals import terminations_interrupt, uninterrupted
+from hwdyno.runner.watch import Watch
 from hwdyno.store import StoreError
-from hwdyno.units import format_bytes
+from hwdyno.units import format_bytes, plural
 from hwdyno.words import Declaration, ExperimentResult, Measurement, Note, Parameters, Run, UserError
 from hwdyno.workspace import Workspace, check_place, room
 
@@ -30,7 +32,7 @@ _MARK = (0x6877_6479_6E6F_2121 * 0x9E37_79B9_7F4A_7C15 % (1 << 64)).to_bytes(8, 
 _AXES = ("rw", "rwmixread", "bs", "iodepth", "numjobs", "ioengine", "direct", "size")
 _HIDDEN = {
     *("path", "seed", "interval_s", "cpus", "share", "generation", "verify_seed", "drop_cache", "offset"),
-    *("files", "log", "positions_apart"),
+    *("files", "log", "positions_apart", "overwrite"),
 }
 
 
@@ -88,7 +90,7 @@ def run(
     """
     site = site_of(host)
     if site.several:
-        raise UserError("a job file names files of one machine, and this site has several; run it on each")
+        raise UserError("a job file works on one machine, and this site has several; run it on each")
     begun = _now()
     works = [work for group in groups for work in group]
     machines = site.machines(works[0].directory)
@@ -118,14 +120,18 @@ def run(
     points: list[Measurement] = []
     degraded: list[str] = []
     interrupted = False
-    with terminations_interrupt(), contextlib.ExitStack() as files:
+    watch = Watch(host, progress)
+    stack = contextlib.ExitStack()
+    with signals.keeping(), announced(), stack as files, signals.at_leave(signals.Stage.REMOVE, files.close):
+        watch.snapshot()
         given = _files(works, host, seed, progress, files)
         journal = store.begin(header)
         try:
             for number, group in enumerate(groups, 1):
+                signals.check()
                 shown: Parameters = {"group": number, "jobs": len(group)}
                 progress.begins(Step(EXPERIMENT, shown, 1, len(points), len(works), 0.0))
-                made = _group(group, [given[id(work)] for work in group], host, logged)
+                made = _group(group, [given[id(work)] for work in group], host, watch, logged)
                 for measurement in made:
                     points.append(measurement)
                     journal.point(EXPERIMENT, measurement)
@@ -136,24 +142,22 @@ def run(
         except KeyboardInterrupt:
             interrupted = True
         except StoreError as error:
-            degraded.append(f"points could not be kept as they ended: {error}")
+            degraded.append(f"points could not be stored as they ended: {error}")
         except (OSError, ValueError) as error:
             if not points:
                 journal.abandon()
                 raise
             degraded.append(f"the run ended early: {error}")
-        with uninterrupted():
+        with signals.undivided():
             files.close()
-            if interrupted:
-                degraded.insert(0, f"interrupted: {len(points)} of {len(works)} jobs were measured")
-            done = replace(
-                header,
-                finished=_now(),
-                experiments=(replace(empty, points=tuple(points)),),
-                interrupted=interrupted,
-                degraded=tuple(degraded),
-            )
-            return _kept(explain(done), journal)
+        done = replace(
+            header,
+            finished=_now(),
+            experiments=(replace(empty, points=tuple(points)),),
+            degraded=tuple(degraded),
+        )
+        done = explain(faults.marked(done, interrupted, len(works), "jobs"))
+        return _kept(faults.marked(done, interrupted, len(works), "jobs"), journal)
 
 
 def _declaration(works: Sequence[Work], host: Host) -> Declaration:
@@ -168,7 +172,7 @@ def _kept(run: Run, journal: Journal) -> Run:
     try:
         journal.finish(run)
     except StoreError as error:
-        return replace(run, degraded=(*run.degraded, f"the Run could not be kept: {error}"))
+        return replace(run, degraded=(*run.degraded, f"the Run could not be stored: {error}"))
     return run
 
 
@@ -176,10 +180,11 @@ def _group(
     group: Sequence[Work],
     given: Sequence[dict[str, Any]],
     host: Host,
+    watch: Watch,
     logged: Callable[[Work, list[dict[str, Any]]], None],
 ) -> list[Measurement]:
     """Jobs that run at the same time; a job alone is an ordinary reading."""
-    before = host.snapshot()
+    before = watch.snapshot()
     if len(group) == 1:
         readings = [host.run(KERNEL, given[0])]
     else:
@@ -187,7 +192,7 @@ def _group(
         jobs = [{**one, **lists} for one, lists in zip(given, dependencies, strict=True)]
         together = host.run("storage_group", {"jobs": json.dumps(jobs)})
         readings = together["details"]["jobs"]
-    pair = (before, host.snapshot())
+    pair = (before, watch.snapshot())
     for work, reading in zip(group, readings, strict=True):
         # Long lists belong in log files, not in the Run.
         if logs := reading["details"].pop("logs", None):
@@ -210,7 +215,7 @@ def _measured(
         parameters["nrfiles"] = len(json.loads(given["files"]))
     notes = list(work.notes)
     if group_size > 1:
-        says = f"it ran at the same time as {group_size - 1} other job(s) of its group (no stonewall between them)"
+        says = f"it ran together with {plural(group_size - 1, 'other job')} of its group (no stonewall between them)"
         notes.append(Note("ran_beside_others", says))
         reading = {**reading, "counters": {}}  # The system's counters include the whole group.
     return measurement_of(parameters, [reading], declaration, [pair], notes)
@@ -234,12 +239,16 @@ def _files(
         free = room(check_place(directory, writes=True))
         if wanted > free:
             raise UserError(
-                f"the jobs' files need {format_bytes(wanted)} in {directory} and {format_bytes(free)} are free "
-                "(a reserve is kept); lower size, or name another directory"
+                f"the jobs' files need {format_bytes(wanted)} in {directory} but {format_bytes(free)} are free (minus "
+                "a reserve); reduce size, or use another directory"
             )
     for path, end in needed.items():
         if not path.exists():
-            stack.callback(path.unlink, missing_ok=True)
+            try:
+                with signals.undivided():
+                    stack.callback(door.create(path).remove)
+            except OSError as error:
+                raise UserError(f"{path}: {error.strerror}; name a file that you may create") from None
         if not path.is_block_device():
             _lay_out(host, path, end, seed, progress)
     given = {}
@@ -282,7 +291,7 @@ def files_bytes(work: Work) -> int:
 def _check(work: Work, needed: dict[Path, int]) -> None:
     if not work.files:
         if work.size is None:
-            raise UserError(f"job {work.name} says neither size nor filename; give it size=1g, for example")
+            raise UserError(f"job {work.name} has neither size nor filename; add for example size=1g")
         return
     for path in work.files:
         _check_file(work, path, needed)
@@ -291,11 +300,15 @@ def _check(work: Work, needed: dict[Path, int]) -> None:
 def _check_file(work: Work, path: Path, needed: dict[Path, int]) -> None:
     size = work.each if work.several else work.size
     end = int(work.parameters.get("offset") or 0) + (size or 0)
+    if path.is_symlink() and (work.writes or not path.exists()):
+        raise UserError(
+            f"job {work.name}: {path} is a symbolic link, and nothing is written through one; name what it leads to"
+        )
     if not path.exists():
         if size is None:
-            raise UserError(f"job {work.name}: {path} is not there and no size is given; give it size=1g, for example")
+            raise UserError(f"job {work.name}: {path} does not exist and has no size; add for example size=1g")
         if not path.parent.is_dir():
-            raise UserError(f"job {work.name}: there is no directory {path.parent}; create it or give --path")
+            raise UserError(f"job {work.name}: directory {path.parent} does not exist; create it or use --path")
         needed[path] = max(end, needed.get(path, 0))
         return
     if path.is_block_device():
@@ -303,16 +316,16 @@ def _check_file(work: Work, path: Path, needed: dict[Path, int]) -> None:
             raise UserError(f"job {work.name} writes to the raw device {path}; only reads are allowed there")
         return
     if not path.is_file():
-        raise UserError(f"job {work.name}: {path} is no regular file and no block device; name another")
+        raise UserError(f"job {work.name}: {path} is neither a regular file nor a block device; name another")
     has_mark = _has_mark(path)
     if work.writes and not has_mark:
         raise UserError(
-            f"job {work.name} would write over {path}, which is not a data file of hwdyno; "
-            "name one that is not there, or leave filename out"
+            f"job {work.name} would overwrite {path}, which is not a hwdyno data file; use a new name, or remove "
+            "filename"
         )
     if end > path.stat().st_size:
         if not has_mark:
-            raise UserError(f"job {work.name} needs {end} bytes and {path} has {path.stat().st_size}; lower size")
+            raise UserError(f"job {work.name} needs {end} bytes but {path} has {path.stat().st_size}; reduce size")
         needed[path] = max(end, needed.get(path, 0))
 
 
@@ -321,7 +334,7 @@ def _has_mark(path: Path) -> bool:
         with path.open("rb") as file:
             first = file.read(8)
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; name a file that you may read") from None
+        raise UserError(f"{path}: {error.strerror}; name a readable file") from None
     return first == _MARK
 
 
@@ -331,12 +344,12 @@ def _length(path: Path) -> int:
 
 
 def _lay_out(host: Host, path: Path, size: int, seed: int, progress: Progress) -> None:
-    progress.says(f"laying out {format_bytes(size)} of incompressible data in {path.parent}")
+    progress.says(f"writing {format_bytes(size)} of incompressible data in {path.parent}")
     reading = host.run("storage_layout", {"path": str(path), "size": size, "seed": seed})
     if reading.get("interrupted"):
         raise KeyboardInterrupt
     if faults := reading.get("faults"):
-        raise UserError(f"{path}: {faults[0]['says']}; free some room or name another directory")
+        raise UserError(f"{path}: {faults[0]['says']}; free space or use another directory")
 
 
 def _now() -> str:

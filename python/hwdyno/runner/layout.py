@@ -58,7 +58,7 @@ def lay_out(plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> 
             made.size_bytes = affordable
             made.says = (
                 f"the data file has {format_size(affordable)} instead of {format_size(wanted)}: "
-                f"writing at {format_bytes_s(speed)} leaves no time for more"
+                f"writing more at {format_bytes_s(speed)} takes too long"
             )
     if not made.interrupted and not made.full:
         _write(made, made.size_bytes, plan, workspace, host, progress)
@@ -66,10 +66,10 @@ def lay_out(plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> 
     if not made.interrupted and there < made.size_bytes:
         smaller = there >> 20 << 20
         if smaller < max(least, 1 << 20):
-            raise UserError(f"--path {place.path}: no space left for the data file; free some or give another --path")
+            raise UserError(f"--path {place.path}: no space left for the data file; free space or use another --path")
         made.degraded = (
             f"the filesystem was full after {format_size(smaller)} of the data file's {format_size(made.size_bytes)}; "
-            "the points were measured on what was there"
+            "the points were measured on that"
         )
         made.size_bytes = smaller
     return made
@@ -77,7 +77,7 @@ def lay_out(plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> 
 
 def _fill(made: Layout, plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> None:
     """Write once over the part of a raw device that is measured: blocks never written are read without the flash."""
-    progress.says(f"writing once over {format_size(made.size_bytes)} of {workspace.place.path}")
+    progress.says(f"writing {format_size(made.size_bytes)} of {workspace.place.path} once")
     parameters = {
         "path": str(workspace.data),
         "rw": "write",
@@ -91,14 +91,14 @@ def _fill(made: Layout, plan: Plan, workspace: DataFile, host: Host, progress: P
 
 def _write(made: Layout, size: int, plan: Plan, workspace: DataFile, host: Host, progress: Progress) -> float:
     """Lay out the data file up to ``size``; gives bytes/s, and 0 where it stopped before its end."""
-    progress.says(f"laying out {format_size(size)} of incompressible data in {workspace.place.path}")
+    progress.says(f"writing {format_size(size)} of incompressible data in {workspace.place.path}")
     try:
         reading = host.run("storage_layout", {"path": str(workspace.data), "size": size, "seed": plan.seed})
     except OSError as error:
         if error.errno in NO_ROOM:
             made.full = True
             return 0.0
-        raise UserError(f"--path {workspace.place.path}: {error.strerror or error}; give another --path") from None
+        raise UserError(f"--path {workspace.place.path}: {error.strerror or error}; use another --path") from None
     made.full = made.full or any(int(fault["errno"]) in NO_ROOM for fault in reading.get("faults", ()))
     made.interrupted = made.interrupted or bool(reading.get("interrupted"))
     return 0.0 if made.interrupted else throughput_of(reading, "bytes")

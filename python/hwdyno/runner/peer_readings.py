@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hwdyno.peers import Peer
+from hwdyno import signals
+from hwdyno.hosts.site import Site
+from hwdyno.peers import Peer, on_site
 from hwdyno.plan import Planned
 from hwdyno.runner.faults import message_of
 from hwdyno.runner.point import PointInWork
@@ -18,9 +20,9 @@ PEER_FAILURES = 3
 class PeerReadings:
     """The readings that reference tools take of a run's points."""
 
-    def __init__(self, peers: Sequence[Peer]) -> None:
-        self.peers = peers
-        self.versions = {peer.name: peer.version() or "" for peer in peers}
+    def __init__(self, peers: Sequence[Peer], site: Site) -> None:
+        self.peers, self.site = peers, site
+        self.versions = {peer.name: on_site.version(peer, site) for peer in peers}
         self.failures: dict[str, int] = {}
         """Consecutive failures by peer."""
         self.given_up: set[str] = set()
@@ -38,8 +40,9 @@ class PeerReadings:
             if peer.name in self.given_up:
                 continue
             try:
-                theirs = peer.run(planned.experiment.kernel, parameters)
+                theirs = on_site.measured(peer, planned.experiment.kernel, parameters, self.site)
             except (OSError, ValueError) as error:
+                signals.check()  # Then this process has ended the peer, which is no failure of its.
                 yield f"{peer.name} beside {planned.experiment.name}: {message_of(error)}{self._failed(peer, error)}"
             else:
                 self.failures[peer.name] = 0
@@ -51,7 +54,7 @@ class PeerReadings:
         if not isinstance(error, TimeoutError) and self.failures[peer.name] < PEER_FAILURES:
             return ""
         self.given_up.add(peer.name)
-        return f"; {peer.name} was left out from there on"
+        return f"; {peer.name} was skipped from there"
 
     def results(self, planned: Planned, point: PointInWork, parameters: dict[str, Any]) -> list[PeerResult]:
         """Each peer's result on a point, from the pairs of readings."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hwdyno import statistics
-from hwdyno.measurement import Reading, Snapshot, measurement_of, throughput_of, unit_of
+from hwdyno.measurement import Reading, Snapshot, interval_of, measurement_of, throughput_of, unit_of
 from hwdyno.peers import Peer
-from hwdyno.plan import Profile
+from hwdyno.plan import Profile, Timing
 from hwdyno.units import format_percent
 from hwdyno.words import Declaration, Measurement, Note, Parameters, PeerResult
 
@@ -37,8 +37,17 @@ class PointInWork:
     def half_width(self) -> float | None:
         """Half of the interval as a share of the throughput; none from fewer than two readings."""
         counted, unit = unit_of(self.declaration, self.readings)
-        rates = [throughput_of(one, counted) for one in self.readings]
-        return statistics.half_width(statistics.interval_of_repeats(rates, unit)[0]) if len(rates) > 1 else None
+        return statistics.half_width(interval_of(self.readings, counted, unit)[0]) if len(self.readings) > 1 else None
+
+    def ends(self, timing: Timing, target: float) -> str:
+        """What ends it, whatever time is left: ``sure`` (within ``target``) or ``repeats``; empty if it goes on."""
+        repeats = len(self.readings)
+        if repeats < timing.repeats_min:
+            return ""
+        half = self.half_width()
+        if half is not None and half <= target:
+            return "sure"
+        return "repeats" if repeats >= timing.repeats_max else ""
 
     def measured(self, profile: Profile, ended_by: str, notes: Sequence[Note] = ()) -> Measurement:
         """Its Measurement; ``ended_by`` is ``sure``, ``repeats``, ``time``, or empty where it was cut short."""
@@ -47,13 +56,13 @@ class PointInWork:
             return made
         half = self.half_width()
         target, found = (format_percent(share, precise=True) for share in (profile.target, half or 0.0))
-        reached = "one reading tells no interval" if half is None else f"it is within {found}"
+        reached = "one reading gives no interval" if half is None else f"it is within {found}"
         spent = f"all {len(self.readings)} repeats were" if ended_by == "repeats" else "its time was"
-        says = f"the interval should be within {target}; {reached} after {spent} spent"
+        says = f"the interval should be within {target}; {reached} after {spent} used"
         return replace(made, notes=(*made.notes, Note("interval_not_reached", says)))
 
     def peer_result(self, peer: Peer, version: str, command: str) -> PeerResult | None:
-        """A peer's result on this point, with the ratio of ours over theirs from the pairs."""
+        """A peer's result on this point, with the ratio of hwdyno's result to the peer's from the pairs."""
         counted, unit = unit_of(self.declaration, self.readings)
         pairs = self.pairs.get(peer.name, [])
         rates = [(throughput_of(ours, counted), float(theirs.throughput)) for ours, theirs in pairs]

@@ -11,15 +11,17 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from hwdyno import __version__
+from hwdyno import __version__, signals
 from hwdyno.ceilings import parse_given
 from hwdyno.hosts import Host, HostLostError
 from hwdyno.hosts.site import Site, site_of
 from hwdyno.measurement import Reading, operations_of
-from hwdyno.peers import Peer
+from hwdyno.measuring import announced
+from hwdyno.peers import Peer, on_site
 from hwdyno.plan import Plan, Planned
 from hwdyno.resources import ceilings_of_site, rate_word
 from hwdyno.runner import faults
+from hwdyno.runner.access import reachable
 from hwdyno.runner.allowance import Allowance
 from hwdyno.runner.bend import NOTE, near_the_bend
 from hwdyno.runner.declared import kept_declaration
@@ -29,8 +31,8 @@ from hwdyno.runner.layout import lay_out
 from hwdyno.runner.peer_readings import PeerReadings
 from hwdyno.runner.point import PointInWork
 from hwdyno.runner.progress import Journal, Keeper, Progress, Silent, Step
-from hwdyno.runner.signals import terminations_interrupt, uninterrupted
 from hwdyno.runner.sizing import sized
+from hwdyno.runner.watch import Watch
 from hwdyno.store import StoreError
 from hwdyno.units import format_duration
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Note, Parameters, PeerResult, Run, UserError
@@ -39,7 +41,7 @@ from hwdyno.workspace import DataFile, Place
 WARM_UP_S = 0.3
 SAMPLES = 20
 LEAST_OPERATIONS = 10
-"""An interrupted reading with fewer is no point of a curve."""
+"""An interrupted reading with fewer operations is not a point of a curve."""
 LEAST_INTERVAL_S, MOST_INTERVAL_S = 0.01, 0.1
 """Between samples over time; a reading has about 20 of them, and a long one more."""
 
@@ -56,8 +58,8 @@ def run(
     """Measure the plan and keep the Run; what was measured is kept whatever happens in between.
 
     ``explain`` makes the Run's curves and findings before it is stored. Raises ``UserError`` before
-    anything is measured where the plan cannot be; later on the Run is degraded instead. After the first
-    interrupt the current reading ends early and the Run is partial; after the second it ends at once.
+    anything is measured where the plan cannot be; later on the Run is degraded instead. After a signal
+    (``signals.keeping``) or Ctrl-C the current reading ends early and the Run is partial.
     Where nothing at all can be measured, what failed first is the ``UserError``, and no Run is kept.
     """
     return Session(plan, site_of(host), progress or Silent(), peers).run(store, run_id, explain)
@@ -69,9 +71,13 @@ class Session:
     def __init__(self, plan: Plan, site: Site, progress: Progress, peers: Sequence[Peer]) -> None:
         self.plan, self.site, self.progress = plan, site, progress
         if site.several and peers:
-            progress.says("peers are left out: each measures one machine, and this site has several")
-            self.plan, peers = replace(plan, peers=False), ()
-        self.peer_readings = PeerReadings(peers)
+            reasons = {peer.name: on_site.why_left_out(peer, site) for peer in peers}
+            for why in filter(None, reasons.values()):
+                progress.says(why)
+            peers = [peer for peer in peers if not reasons[peer.name]]
+            self.plan = replace(plan, peers=bool(peers))
+        self.watch = Watch(site, progress)
+        self.peer_readings = PeerReadings(peers, site)
         self.random = random.Random(plan.seed)
         self.degraded: list[str] = []
         self.unreported: list[str] = []
@@ -108,7 +114,8 @@ class Session:
         )
         begun = _now()
         machines = self.site.machines(self.plan.path)
-        self.plan = sized(self.plan, machines)
+        self.plan, notes = reachable(sized(self.plan, machines), machines)
+        self.notes += notes
         self.ceilings = {
             one.experiment.name: tuple(
                 ceiling
@@ -129,7 +136,7 @@ class Session:
             version=__version__,
             study=self.plan.study,
         )
-        with terminations_interrupt():
+        with signals.keeping(), announced():
             journal = store.begin(header)
             try:
                 self._measure(place, journal)
@@ -142,9 +149,8 @@ class Session:
                 if not self.readings:
                     journal.abandon()
                 raise
-            with uninterrupted():
-                self._close()
-                return self._finish(header, journal, explain)
+            self._close()
+            return self._finish(header, journal, explain)
 
     def _close(self) -> None:
         if self.workspace is not None:
@@ -155,30 +161,24 @@ class Session:
             self._result(one, [point for point in self.points[one.experiment.name] if point.readings])
             for one in self.plan.experiments
         )
-        done = sum(len(one.points) for one in experiments)
-        if self.interrupted:
-            self.degraded.insert(
-                0, f"interrupted: {done} of {sum(map(len, self.points.values()))} points were measured"
-            )
-        run = replace(
-            header,
-            finished=_now(),
-            experiments=experiments,
-            interrupted=self.interrupted,
-            degraded=(*self.degraded, *faults.refused(experiments)),
-        )
+        degraded = (*self.degraded, *faults.refused(experiments))
+        run = replace(header, finished=_now(), experiments=experiments, degraded=degraded)
+        planned = sum(map(len, self.points.values()))
+        run = faults.marked(run, self.interrupted, planned)
         try:
             run = explain(run)
         except Exception as error:  # A fault in a rule must not cost what was measured.
             why = f"the findings are missing: {type(error).__name__}: {faults.message_of(error)}"
             run = replace(run, degraded=(*run.degraded, why))
+        run = faults.marked(run, self.interrupted, planned)
         try:
             journal.finish(run)
         except StoreError as error:
-            run = replace(run, degraded=(*run.degraded, f"the Run could not be kept: {faults.message_of(error)}"))
+            run = replace(run, degraded=(*run.degraded, f"the Run could not be stored: {faults.message_of(error)}"))
         return run
 
     def _measure(self, place: Place | None, journal: Journal) -> None:
+        self.watch.snapshot()  # Before anything is written: the user may want to stop.
         if place is not None:
             self.workspace = self.site.data_file(place)
             made = lay_out(self.plan, self.workspace, self.site, self.progress)
@@ -203,9 +203,9 @@ class Session:
             names = ", ".join(planned.experiment.name for planned in block)
             if begun and self.allowance.spent:
                 total = format_duration(self.plan.budget_s or 0.0)
-                self._stop(block, f"{names} was left out: the budget of {total} was spent")
+                self._stop(block, f"{names} was skipped: the budget of {total} was used up")
             elif self.lost and _on_data_file(block):
-                self._stop(block, f"{names} was left out: its storage was gone")
+                self._stop(block, f"{names} was skipped: its storage is gone")
             else:
                 with self._guarded(block):
                     self._block(block, journal)
@@ -242,8 +242,8 @@ class Session:
                 self.points[name] = [point for point in self.points[name] if point.parameters in kept.points]
                 self.allowance.may_add[name] = 0
                 self._degrade(
-                    f"{name} has {len(kept.points)} of its {len(planned.points)} points, so that the run ends within "
-                    f"its budget of {format_duration(self.plan.budget_s or 0.0)}; --budget gives it more"
+                    f"{name} has {len(kept.points)} of its {len(planned.points)} points, to end within the budget of "
+                    f"{format_duration(self.plan.budget_s or 0.0)}; raise it with --budget"
                 )
         return found
 
@@ -255,7 +255,7 @@ class Session:
             point.done = True
         if unread:
             total = format_duration(self.plan.budget_s or 0.0)
-            self._degrade(f"{name}: {len(unread)} points were left out, because its part of the {total} was spent")
+            self._degrade(f"{name}: {len(unread)} points were skipped: its share of the {total} was used up")
 
     def _block(self, block: Sequence[Planned], journal: Journal) -> None:
         """Read the points of some experiments in turn, and then one more near the bend of each of their curves."""
@@ -301,6 +301,7 @@ class Session:
                     return
 
     def _warm_up(self, planned: Planned, point: PointInWork) -> None:
+        signals.check()
         parameters = self._parameters(planned, point.parameters, repeat=0)
         for name, most_s in (("runtime", WARM_UP_S), ("ramp_time", 0.0), ("startdelay", 0.0)):
             if name in parameters:
@@ -320,11 +321,12 @@ class Session:
 
     def _read(self, planned: Planned, point: PointInWork, journal: Journal) -> None:
         """Take one reading of one point, with its peers' in turn; settle the point if it is precise now."""
+        signals.check()
         name, begun = planned.experiment.name, time.monotonic()
         parameters = self._parameters(planned, point.parameters, repeat=len(point.readings))
         self.progress.begins(self._step(planned, point))
         try:
-            before = self.site.snapshot()
+            before = self.watch.snapshot()
             reading = self.site.run(planned.experiment.kernel, parameters)
         except (OSError, ValueError) as error:
             if isinstance(error, ValueError) and "instructions" in planned.experiment.needs and not point.readings:
@@ -347,7 +349,7 @@ class Session:
             return  # Short: it would only blur the whole ones of its point, or says nothing of a rate.
         self.readings += 1
         point.readings.append(reading)
-        point.snapshots.append((before, self.site.snapshot()))
+        point.snapshots.append((before, self.watch.snapshot()))
         gone = faults.gone(reading)
         if not self.interrupted and not gone:
             for why in self.peer_readings.in_turn(planned, point, parameters):
@@ -367,7 +369,7 @@ class Session:
         for part in reading.get("hosts", ()):
             host, failure = part["host"], part["failure"]
             if host in self.site.lost:
-                self._degrade(f"host {host} was lost, and the others went on without it: {self.site.lost[host]}")
+                self._degrade(f"host {host} was lost; the others continued: {self.site.lost[host]}")
             elif failure:
                 self._degrade(f"{name} at {faults.at(parameters)}: host {host}: {failure}")
 
@@ -397,7 +399,7 @@ class Session:
             # A short reading has samples enough to show its course, too.
             parameters["interval_s"] = max(LEAST_INTERVAL_S, min(MOST_INTERVAL_S, runtime / SAMPLES))
         if "seed" in unset:
-            # Another order each time: one lucky order is no property of the storage.
+            # Another order each time: a lucky order is not a property of the storage.
             parameters["seed"] = self.plan.seed + repeat
         if self.workspace is not None and "data_file" in planned.experiment.needs:
             parameters["path"] = str(self.workspace.data)
@@ -437,7 +439,7 @@ class Session:
             for result in point.peers:
                 journal.peer(name, replace(result, point=kept.index(point.index)))
         except StoreError as error:
-            self._degrade(f"points could not be kept as they ended: {faults.message_of(error)}")
+            self._degrade(f"points could not be stored as they ended: {faults.message_of(error)}")
 
     def _degrade(self, why: str) -> None:
         if why not in self.degraded:
@@ -488,7 +490,7 @@ class Session:
             if name not in swept and all(one.get(name) == value for one in used):
                 same[name] = value if isinstance(value, str | int | float) or value is None else str(value)
         same["seed"] = self.plan.seed
-        for name in planned.declaration.consent:
+        for name in (*planned.declaration.consent, "overwrite"):
             same.pop(name, None)  # Typed each time, and no property of what was measured.
         if "data_file" in planned.experiment.needs:
             same["path"] = str(self.plan.path)

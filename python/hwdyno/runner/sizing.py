@@ -40,5 +40,6 @@ def claimed_cache(machine: Machine) -> int:
 
 def free_memory(machine: Machine) -> int | None:
     """Available bytes, limited by the system and the container; none where both are unknown."""
-    limits = (machine.memory.available_bytes, machine.container.memory_limit_bytes)
+    inside = machine.container
+    limits = (machine.memory.available_bytes, inside.memory_limit_bytes, inside.memory_left_bytes)
     return min((limit for limit in limits if limit), default=None)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from hwdyno import signals
 from hwdyno.axes import traits_of
 from hwdyno.experiments import Experiment
 from hwdyno.experiments.storage_snia import CELL_S, PRECONDITION_BYTES, PRECONDITION_TIMES, ROUNDS, SniaTest, matches
@@ -42,7 +43,7 @@ def rounds_of(test: SniaTest) -> Experiment:
     """What keeps the rounds of the workloads shown, for the plot of convergence."""
     experiment = test.experiment
     return replace(
-        experiment, name=f"{experiment.name}-rounds", asks="Did it reach a steady state?", load="round", sweep=Sweep()
+        experiment, name=f"{experiment.name}-rounds", asks="Convergence to steady state", load="round", sweep=Sweep()
     )
 
 
@@ -99,7 +100,7 @@ class _Rounds(Session):
             if self.interrupted or (window is not None and window.steady):
                 break
             if left is not None and left < took + len(once) * (self.runtime_s + OVERHEAD_S) and number >= SNIA_ROUNDS:
-                self.progress.says(f"the time was spent after {number} rounds")
+                self.progress.says(f"the time was used up after {number} rounds")
                 break
         self._report_window(window)
         for point in once:
@@ -124,7 +125,7 @@ class _Rounds(Session):
         left = self.allowance.left_s
         if left is not None:
             parameters["runtime"] = max(1.0, PRECONDITION_SHARE * left)
-        self.progress.says(f"preconditioning: {format_size(parameters['io_size'])} in sequence, in blocks of 128 KiB")
+        self.progress.says(f"preconditioning: {format_size(parameters['io_size'])} sequentially, in blocks of 128 KiB")
         try:
             reading = self.site.run(planned.experiment.kernel, parameters)
         except OSError as error:
@@ -132,7 +133,7 @@ class _Rounds(Session):
         if reading.get("interrupted"):
             raise KeyboardInterrupt
         written = sum(int(stream["bytes"]) for stream in reading["streams"])
-        says = f"{format_size(written)} were written in sequence, {written / size:.1f} times the region"
+        says = f"{format_size(written)} were written sequentially, {written / size:.1f} times the region"
         self.notes.append(Note("snia_preconditioned", says))
         self.notes += [
             Note(f"snia_{note['code']}", note["says"])
@@ -151,6 +152,7 @@ class _Rounds(Session):
 
     def _round(self, planned: Planned, point: PointInWork, number: int, journal: Journal) -> None:
         """One workload in one round (0: once, after the steady state)."""
+        signals.check()
         parameters = self._parameters(planned, point.parameters, repeat=number) | {"runtime": self.runtime_s}
         parameters |= {"ramp_time": 0.0, "interval_s": max(0.01, min(1.0, self.runtime_s / 10))}
         total = len(self.points[planned.experiment.name]) * SNIA_ROUNDS
@@ -159,7 +161,7 @@ class _Rounds(Session):
         self.progress.begins(
             Step(planned.experiment.name, shown, max(1, number), self.readings, total, left, planned.declaration.axes)
         )
-        before = self.site.snapshot()
+        before = self.watch.snapshot()
         try:
             reading = self.site.run(planned.experiment.kernel, parameters)
         except (OSError, ValueError) as error:
@@ -170,7 +172,7 @@ class _Rounds(Session):
         if self.interrupted:
             return
         self.readings += 1
-        took = (reading, (before, self.site.snapshot()))
+        took = (reading, (before, self.watch.snapshot()))
         self.history.setdefault(point.index, []).append(took)
         if number and matches(point.parameters, self.test.shown):
             self._keep_round(point, number, took, journal)
@@ -183,16 +185,16 @@ class _Rounds(Session):
         parameters: Parameters = {**point.parameters, "round": number}
         made = PointInWork(len(kept), parameters, point.declaration, [took[0]], [took[1]])
         if matches(point.parameters, self.test.tracked):
-            made.notes = (Note("snia_tracked", "the rounds of this workload decide on steady state"),)
+            made.notes = (Note("snia_tracked", "the rounds of this workload determine steady state"),)
         kept.append(made)
         self._settle(rounds, made, journal, "")
 
     def _report_window(self, window: SniaWindow | None) -> None:
         rounds = len(self.tracked)
         if window is not None and window.steady:
-            self.progress.says(f"steady after {rounds} rounds of {format_duration(self.runtime_s)} a workload")
+            self.progress.says(f"steady after {rounds} rounds of {format_duration(self.runtime_s)} per workload")
         elif not self.interrupted:
-            self._degrade(f"no steady state after {rounds} rounds: its figures are of the last {SNIA_ROUNDS}")
+            self._degrade(f"no steady state after {rounds} rounds; its figures are from the last {SNIA_ROUNDS}")
 
 
 def value_of(point: Measurement, variable: str) -> float:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from hwdyno.scenarios.preparation import Interrupted, Preparation, ScratchFolder
 from hwdyno.scenarios.request import Chosen, Option, Request, place_of
 from hwdyno.scenarios.scenario import Scenario, together
+from hwdyno.spelling import hint
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Kind:
     kernel: str = ""
     """The kernel whose parameters are axes of the command; empty where none are."""
     hidden: Collection[str] = ()
-    """Parameters of that kernel that the scenario sets itself, so they are no axes."""
+    """Parameters of that kernel that the scenario sets itself, so they are not axes."""
     experiments: tuple[str, ...] = ()
     """Names of the catalogue's experiments that ``hwdyno run`` and plan files measure by this scenario."""
     brief: Mapping[str, Any] = field(default_factory=dict)
@@ -126,7 +127,7 @@ def _grouped(chosen: Sequence[Chosen]) -> list[tuple[Kind | None, list[Chosen]]]
     for experiment, axes in chosen:
         kind = mine.get(experiment.name)
         if kind is None and experiment.options:
-            raise UserError(f"{experiment.name} takes no options; leave them out")
+            raise UserError(f"{experiment.name} takes no options; remove them")
         for other, members in groups:
             first, its_axes = members[0]
             if other is kind and (kind is None or (first.options, its_axes) == (experiment.options, axes)):
@@ -154,6 +155,6 @@ def _options(kind: Kind, given: Mapping[str, Any]) -> dict[str, Any]:
     """All options of the kind's command, those that are given as the command line has them."""
     known = {one.name: one for other in of_command(kind.command) for one in other.options}
     if unknown := sorted(set(given) - set(known)):
-        raise UserError(f"{kind.name} has no option '{unknown[0]}'; it has: {', '.join(known)}")
+        raise UserError(f"{kind.name} has no option '{unknown[0]}'; {hint(unknown[0], known)}")
     typed = {name: known[name].typed(value) for name, value in given.items()}
     return {name: one.default for name, one in known.items()} | dict(kind.brief) | typed

@@ -44,12 +44,12 @@ def make(request: Request, host: Host) -> Scenario:
         fixed: Parameters = {name: settled.pop(name) for name in ("model", "scale")}
         if is_quick:
             settled |= {"writes": QUICK_TIMES, "reads": QUICK_TIMES}
-        # As many side by side as there are saves, or as the room has for.
+        # As many at the same time as there are saves, or as fit in the free space.
         free = free_bytes(path)
         if model.bytes > free * MOST_OF_ROOM:
             raise UserError(
-                f"a checkpoint of {format_size(model.bytes)} does not fit into the {format_size(free)} free in {path}; "
-                f"give --scale {free * ROOM_SHARE / model.full_bytes:.1g} or less"
+                f"a checkpoint of {format_size(model.bytes)} does not fit in the {format_size(free)} free in {path}; "
+                f"use --scale {free * ROOM_SHARE / model.full_bytes:.1g} or less"
             )
         slots = max(1, min(int(settled["writes"] or 1), int(free * ROOM_SHARE / model.bytes)))
         settled["slots"] = slots
@@ -64,15 +64,15 @@ def make(request: Request, host: Host) -> Scenario:
     remarks = [model.memory(count) for count in ranks]
     if is_quick:
         remarks.append(
-            f"profile quick: {QUICK_TIMES} saves, then {QUICK_TIMES} loads, where MLPerf Storage has {model.writes} "
-            f"and then {model.reads} (--profile standard)"
+            f"profile quick: {QUICK_TIMES} saves, then {QUICK_TIMES} loads, instead of MLPerf Storage's "
+            f"{model.writes} and {model.reads} (--profile standard)"
         )
     return Scenario(plan=plan, preparations=tuple(folders), remarks=tuple(remarks), summary=_summary)
 
 
 def _folder(folder: Path, slots: int, each: int) -> FolderOfPoints:
-    what = f"checkpoints: {slots} side by side in {folder}, removed after"
-    return FolderOfPoints(what=what, where=folder, bytes=slots * each, pattern="checkpoint-*.hwdyno")
+    what = f"checkpoints: {slots} in {folder}, removed afterwards"
+    return FolderOfPoints(what=what, where=folder, bytes=slots * each)
 
 
 def _summary(run: Run) -> Iterator[str]:
@@ -92,17 +92,17 @@ KIND = Kind(
     name="checkpoint",
     command="training",
     make=make,
-    title="checkpoints, instead of a workload",
+    title="checkpoints",
     options=(
         Option("--checkpoint", "llama3-8b, llama3-70b, llama3-405b or llama3-1t", "MODEL"),
         Option(
             "--scale",
-            "share of its size, or, of a KV cache, of the contexts' tokens (default 0.01)",
+            "share of its size (KV cache: of the tokens) to use (default 0.01)",
             "FACTOR",
             kind=float,
             default=0.01,
         ),
-        Option("--ranks", "ranks that save at once (default: the model's, at most 16)", "COUNTS"),
+        Option("--ranks", "ranks that save in parallel (default: the model's, at most 16)", "COUNTS"),
     ),
     chosen_by="checkpoint",
     experiments=("training.checkpoint",),

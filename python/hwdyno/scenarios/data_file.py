@@ -19,10 +19,10 @@ def of(plan: Plan) -> tuple[Preparation, ...]:
         return ()
     place = check_place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial)
     if place.device_bytes is None:
-        what = f"data file: in {plan.path}, removed after"
+        what = f"data file: in {plan.path}, removed afterwards"
         return (Preparation(what=what, where=plan.path, bytes=plan.data_bytes), *_journals(plan))
     size = min(place.device_bytes, plan.data_bytes)
-    fate = "is written over: all data on it is lost" if plan.writes else "is only read"
+    fate = "is overwritten: all its data is lost" if plan.writes else "is only read"
     what = f"raw device: {format_bytes(size)} of {plan.path}, which {fate}"
     return (Preparation(what=what, where=plan.path, bytes=size if plan.writes else 0), *_journals(plan))
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hwdyno import door
 from hwdyno.plan import Plan, Profile
 from hwdyno.scenarios import Kind, Option
 from hwdyno.scenarios.preparation import Preparation
 from hwdyno.scenarios.request import Request
 from hwdyno.scenarios.scenario import Scenario
-from hwdyno.words import Note, Run, UserError
+from hwdyno.words import Note, Parameters, Run, UserError
 
 if TYPE_CHECKING:
     from hwdyno.formats.fio_job import Job, JobFile
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from hwdyno.runner.jobs import Work
     from hwdyno.runner.progress import Keeper, Progress
 
+_SILENT: dict[str, list[int]] = {"operations": []}
 TRACES = ("write_iolog", "read_iolog")
 
 
@@ -34,6 +36,8 @@ class JobScenario(Scenario):
     job_file: JobFile
     title: str
     groups: list[list[Work]]
+    overwrite: bool = False
+    """Whether logs may replace files that hwdyno did not write."""
 
     def measure(
         self,
@@ -53,12 +57,12 @@ class JobScenario(Scenario):
             host,
             store,
             run_id,
-            asks=f"What does the job file {self.title} measure?",
+            asks=f"Job file {self.title}",
             command=plan.command,
             seed=plan.seed,
             progress=progress,
             explain=explain,
-            logged=log_writer(self.job_file),
+            logged=log_writer(self.job_file, overwrite=self.overwrite),
         )
 
 
@@ -69,7 +73,7 @@ def make(request: Request, host: Host) -> JobScenario:
 
     files = request.options["files"]
     if len(files) != 1:
-        raise UserError("storage job takes one job file, such as hwdyno storage job reads.fio")
+        raise UserError("storage job takes one job file, such as `hwdyno storage job reads.fio`")
     name = files[0]
     if name == "-":
         text = sys.stdin.buffer.read(fio_job.LARGEST_BYTES + 1).decode(errors="replace")
@@ -84,7 +88,10 @@ def make(request: Request, host: Host) -> JobScenario:
         traces=lambda other: foreign.text_of(Path(other), LARGEST_BYTES, errors="replace"),
     )
     _, path = request.places[0]
-    groups = groups_of(job_file, path)
+    overwrite = bool(request.options.get("overwrite"))
+    groups = groups_of(job_file, path, overwrite=overwrite)
+    for name in _log_names(job_file):
+        door.check_output(Path(name), overwrite=overwrite)
     plan = Plan(
         profile=Profile("job file", 0.0, 0.0, 0.0, 1, 1, 0),
         experiments=(),
@@ -98,6 +105,7 @@ def make(request: Request, host: Host) -> JobScenario:
         job_file=job_file,
         title=Path(name).name,
         groups=groups,
+        overwrite=overwrite,
     )
 
 
@@ -110,12 +118,23 @@ def _files(groups: Sequence[Sequence[Work]]) -> tuple[Preparation, ...]:
         if work.touches_files and not work.files and work.size is not None:
             needed[work.directory] = needed.get(work.directory, 0) + files_bytes(work)
     return tuple(
-        Preparation(what=f"files of the jobs: in {path}, removed after", where=path, bytes=size)
+        Preparation(what=f"files of the jobs: in {path}, removed afterwards", where=path, bytes=size)
         for path, size in needed.items()
     )
 
 
-def log_writer(job_file: JobFile) -> Callable[[Work, list[dict[str, Any]]], None]:
+def _log_names(job_file: JobFile) -> Iterator[str]:
+    """The names of all log files."""
+    from hwdyno.formats import fio_log
+
+    first, silent = 1, {"interval_s": 1.0, "read": _SILENT, "write": _SILENT}
+    for job in job_file.jobs:
+        threads = int(job.parameters.get("numjobs") or 1)
+        yield from (name for name, _ in fio_log.files(job.logs, [silent] * threads, first))
+        first += threads
+
+
+def log_writer(job_file: JobFile, *, overwrite: bool = False) -> Callable[[Work, list[dict[str, Any]]], None]:
     """Writes the log files of each job as it ends, into the current directory, as fio does."""
     from hwdyno.formats import fio_log
 
@@ -129,16 +148,16 @@ def log_writer(job_file: JobFile) -> Callable[[Work, list[dict[str, Any]]], None
         logs, first = wanted[work.name]
         try:
             for name, text in fio_log.files(logs, threads, first):
-                Path(name).write_text(text)
-        except OSError as error:
-            sys.stderr.write(f"note: the logs of {work.name} could not be written: {error.strerror}\n")
+                door.write_output(Path(name), text.encode(), overwrite=overwrite)
+        except UserError as error:
+            sys.stderr.write(f"note: the logs of {work.name} could not be written: {error}\n")
 
     return write
 
 
-def groups_of(job_file: JobFile, path: Path) -> list[list[Work]]:
-    """The jobs as the runner takes them, relative files below ``path``."""
-    groups = [[_work(job, path) for job in group] for group in job_file.groups]
+def groups_of(job_file: JobFile, path: Path, *, overwrite: bool = False) -> list[list[Work]]:
+    """The jobs as the runner takes them, relative files below ``path``; traces may ``overwrite`` others' files."""
+    groups = [[_work(job, path, overwrite) for job in group] for group in job_file.groups]
     titles = iter(unique_names(job_file))
     return [[replace(work, name=next(titles)) for work in group] for group in groups]
 
@@ -150,7 +169,7 @@ def unique_names(job_file: JobFile) -> list[str]:
     return list(names([job.name for job in job_file.jobs]))
 
 
-def _work(job: Job, path: Path) -> Work:
+def _work(job: Job, path: Path, overwrite: bool) -> Work:
     from hwdyno.runner.jobs import Work
 
     folders = job.files.directories or ("",)
@@ -158,9 +177,10 @@ def _work(job: Job, path: Path) -> Work:
     notes = tuple(Note(code, says) for code, says in job.notes)
     # Like fio's, traces lie in the current directory.
     traces = {key: str(Path(str(job.parameters[key])).absolute()) for key in TRACES if key in job.parameters}
+    consent: Parameters = {"overwrite": True} if overwrite and "write_iolog" in traces else {}
     return Work(
         name=job.name,
-        parameters={**job.parameters, **traces},
+        parameters={**job.parameters, **traces, **consent},
         directory=path / folders[0],
         files=tuple(path / name for name in names),
         count=job.files.count,
@@ -179,5 +199,5 @@ KIND = Kind(
     command="storage",
     make=make,
     title="job files",
-    options=(Option("--ignore", "run a job file without this key of it", "KEY", is_list=True),),
+    options=(Option("--ignore", "run the job file without this key", "KEY", is_list=True),),
 )

@@ -25,7 +25,7 @@ RUNTIME_S = {"quick": 4.0, "standard": 60.0, "full": 300.0}
 MOST_OF_ROOM = 0.9
 ROOM_SHARE = 0.5
 CAPACITY_BYTES = 16 << 30
-"""The storage tier where its size is not given: so much, or half of the free room where that is less."""
+"""Default size of the storage tier: this, or half of the free space if that is less."""
 BRIEF_CAPACITY_BYTES = 1 << 30
 BRIEF_USERS = (1, 4, 16)
 
@@ -72,12 +72,12 @@ def _folder(planned: Planned, path: Path) -> FolderOfPoints:
     free = free_bytes(path)
     if capacity > MOST_OF_ROOM * free:
         raise UserError(
-            f"a KV cache of {format_size(capacity)} does not fit into the {format_size(free)} free in {path}; give "
+            f"a KV cache of {format_size(capacity)} does not fit in the {format_size(free)} free in {path}; use "
             f"--capacity {int(MOST_OF_ROOM * free) >> 20}M or less"
         )
     folder = Path(str(planned.fixed["path"]))
-    what = f"KV cache: entries in {folder}, removed after"
-    return FolderOfPoints(what=what, where=folder, bytes=int(capacity), is_limit=True, pattern="kv-*.hwdyno")
+    what = f"KV cache: entries in {folder}, removed afterwards"
+    return FolderOfPoints(what=what, where=folder, bytes=int(capacity), is_limit=True)
 
 
 def _memory(plan: Plan) -> str:
@@ -122,11 +122,11 @@ KIND = Kind(
     name="kv_cache",
     command="training",
     make=make,
-    title="KV cache, instead of a workload",
+    title="KV cache",
     options=(
         Option(
             "--kv-cache",
-            "keep the KV cache of this model's --users on the storage: llama3.1-8b, llama3.1-70b …; see also --scale",
+            "the model whose KV cache is stored: llama3.1-8b, llama3.1-70b …",
             "MODEL",
         ),
     ),

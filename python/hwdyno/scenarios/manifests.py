@@ -24,7 +24,7 @@ def text_of(study: str, storages: str, image: str, profile: str, samples: str) -
     import yaml
 
     if study != STUDY:
-        raise UserError(f"{study} has no manifests; {STUDY} does")
+        raise UserError(f"{study} has no manifests; only {STUDY} has")
     documents = manifests(classes(storages), image, profile, samples)
     return (
         f"# kubectl apply -f THIS, then: kubectl logs -f job/hwdyno-{STUDY}\n"
@@ -41,7 +41,7 @@ def classes(text: str) -> dict[str, str]:
         if not equals or not kind:
             raise UserError(f"--manifests '{part}' must be NAME=CLASS, such as ceph=rook-ceph-block or local=emptyDir")
         if not _LABEL.fullmatch(name):
-            raise UserError(f"--manifests: '{name}' cannot name anything in Kubernetes: lower-case letters, digits, -")
+            raise UserError(f"--manifests: '{name}' is not a Kubernetes name; use lower-case letters, digits and -")
         if name in found:
             raise UserError(f"--manifests names '{name}' twice")
         found[name] = kind

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hwdyno import door, signals
 from hwdyno.formats.workload import Workload
 from hwdyno.scenarios.preparation import Interrupted, Preparation, Says, refused
 from hwdyno.scenarios.request import free_bytes
@@ -34,7 +35,7 @@ def experiment_of(
     given: Mapping[str, Any],
     most_bytes: int = FILE_BYTES,
 ) -> Experiment:
-    """The experiment for one storage, by name and path, with as many threads as so many accelerators' readers are.
+    """The experiment for one storage, by name and path, with as many threads as the readers of that many accelerators.
 
     ``given`` are axes as they were typed: those that say how to read are taken, the first value of each.
     """
@@ -53,7 +54,7 @@ def experiment_of(
     }  # fmt: skip
     return Experiment(
         name=f"{NAME}{workload.name}{f'@{storage}' if storage else ''}",
-        asks=f"What would this storage give readers like {workload.name}'s, without files, batches and parsing?",
+        asks=f"Plain reads at the size of {workload.name}",
         kernel="storage_blocks",
         load="numjobs",
         sweep=Sweep(numjobs=tuple(jobs)),
@@ -92,17 +93,23 @@ class PlainFile(Preparation):
     def made(self, host: Host, says: Says) -> Iterator[bool]:
         """Make the file; an existing one is never replaced."""
         path = self.where
-        if path.exists():
-            raise UserError(f"{path} is in the way of plain reads; remove it, or give --no-plain")
-        try:
+        with contextlib.ExitStack() as stack:
+            try:
+                with signals.undivided():
+                    made = door.create(path)
+                    stack.callback(made.remove)
+                    stack.enter_context(signals.at_leave(signals.Stage.REMOVE, made.remove))
+            except FileExistsError:
+                why = f"{path} already exists, and plain reads need that name; remove it or use --no-plain"
+                raise UserError(why) from None
+            except OSError as error:
+                raise UserError(f"{path} could not be written: {error.strerror}; use --no-plain") from None
             try:
                 reading = host.run("storage_layout", {"path": str(path), "size": self.bytes, "seed": self.seed})
             except OSError as error:
                 raise refused(error) from None
             for fault in reading["faults"]:
-                raise UserError(f"{path} could not be written: {fault['says']}; free some room, or give --no-plain")
+                raise UserError(f"{path} could not be written: {fault['says']}; free space, or use --no-plain")
             if reading["interrupted"]:
                 raise Interrupted("interrupted while the file of plain reads was written")
             yield True
-        finally:
-            path.unlink(missing_ok=True)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hwdyno import door
 from hwdyno.hosts import Host
 from hwdyno.words import UserError
-from hwdyno.workspace import Scratch
+from hwdyno.workspace import Scratch, clean_stale
 
 Says = Callable[[str], None]
 
@@ -51,20 +52,20 @@ class Preparation:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FolderOfPoints(Preparation):
-    """A folder in which a kernel makes and removes its own files; what a killed one left is removed by its pattern."""
+    """A folder in which a kernel makes and removes a directory of each reading; one that a killed run left goes."""
 
-    pattern: str
     by_points: bool = True
 
     @contextlib.contextmanager
     def made(self, host: Host, says: Says) -> Iterator[bool]:
-        """Nothing before; after, the files of that pattern go, and the folder if nothing else lies in it."""
+        """The folder; after, it goes if hwdyno made it and nothing else lies in it. Raises ``UserError`` for a link."""
+        door.make_folder(self.where)
+        clean_stale(self.where)
         try:
             yield True
         finally:
-            for file in self.where.glob(self.pattern):
-                file.unlink(missing_ok=True)
-            remove_if_empty(self.where)
+            clean_stale(self.where)
+            door.remove_folder(self.where)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,12 +79,6 @@ class ScratchFolder(Preparation):
         """The directory, locked against other runs' clean-up."""
         with self.scratch:
             yield True
-
-
-def remove_if_empty(folder: Path) -> None:
-    """Remove a folder in which nothing is left."""
-    with contextlib.suppress(OSError):  # It is not empty, or not there.
-        folder.rmdir()
 
 
 def refused(error: OSError) -> UserError:

@@ -26,7 +26,7 @@ class Option:
     """One option of a scenario, as the command line and a plan file take it."""
 
     flag: str
-    """``--samples``; a name without dashes takes all words that are no options."""
+    """``--samples``; a name without dashes takes all other words."""
     help: str
     metavar: str | None = None
     kind: type = str
@@ -88,10 +88,10 @@ class Request:
         return replace(experiment, time_share=time_share, quick=quick)
 
     def check_places(self) -> None:
-        """Raise ``UserError`` for a place that is no directory."""
+        """Raise ``UserError`` for a place that is not a directory."""
         for _, path in self.places:
             if not self.is_brief and not path.is_dir():
-                raise UserError(f"--path {path} is no directory; make it, or give another")
+                raise UserError(f"--path {path} is not a directory; create it or name another")
 
     def plan(self, chosen: Sequence[Chosen], host: Host) -> Plan:
         """The plan of the given experiments with this request's settings."""

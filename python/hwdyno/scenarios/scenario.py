@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from hwdyno import signals
 from hwdyno.plan import Line, Plan, listing
+from hwdyno.processes import end_orphans
 from hwdyno.scenarios import data_file
 from hwdyno.scenarios.preparation import Preparation, Says
 from hwdyno.words import Run, UserError
@@ -53,17 +55,19 @@ class Scenario:
 
     @contextlib.contextmanager
     def ready(self, host: Host, says: Says) -> Iterator[Plan]:
-        """The plan as it can be measured now, with everything made; all of it goes again, however this ends."""
+        """The plan, ready to be measured, with everything prepared; all of it is removed at the end, also on errors."""
         from hwdyno.hosts.site import site_of
-        from hwdyno.runner.signals import terminations_interrupt
 
+        signals.check()
+        end_orphans()
         if self.preparations and site_of(host).several:
-            what = self.preparations[0].what or "what this measures is prepared"
-            raise UserError(f"{what}: on one machine only, and this site has several hosts")
+            what = self.preparations[0].what or "what this measures must be prepared"
+            raise UserError(f"{what}works on one machine only, and this site has several hosts")
         began = time.monotonic()
-        with terminations_interrupt(), contextlib.ExitStack() as outer:
+        with signals.keeping(), contextlib.ExitStack() as outer:
             made = contextlib.ExitStack()
-            outer.push(_undisturbed(made))
+            outer.push(_undivided(made))
+            outer.enter_context(signals.at_leave(signals.Stage.REMOVE, made.close))
             plan = self.plan
             for one in self.preparations:
                 if not made.enter_context(one.made(host, says)):
@@ -93,7 +97,7 @@ def together(scenarios: Sequence[Scenario]) -> Scenario:
     experiments = tuple(planned for one in scenarios for planned in one.plan.experiments)
     names = [planned.experiment.name for planned in experiments]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise UserError(f"an experiment is named twice: {', '.join(twice)}")
+        raise UserError(f"an experiment is named twice:  {', '.join(twice)}")
     return replace(
         first,
         plan=replace(
@@ -108,16 +112,15 @@ def together(scenarios: Sequence[Scenario]) -> Scenario:
     )
 
 
-def _undisturbed(
+def _undivided(
     stack: contextlib.ExitStack,
 ) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], bool | None]:
-    """The stack's end, which no further Ctrl-C cuts short."""
-    from hwdyno.runner.signals import uninterrupted
+    """The stack's end, for which a process that leaves waits."""
 
     def end(
         kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        with uninterrupted():
+        with signals.undivided():
             return stack.__exit__(kind, error, traceback)
 
     return end

@@ -35,7 +35,7 @@ class SniaScenario(Scenario):
         from hwdyno.experiments.storage_snia import PRECONDITION_TIMES
 
         size = PRECONDITION_TIMES * self.plan.data_bytes
-        what = "preconditioning: in sequence, in blocks of 128 KiB"
+        what = "preconditioning: sequential writes of 128 KiB"
         return (*super().prepares(), Preparation(what=what, where=self.plan.path, bytes=size))
 
     def measure(
@@ -72,7 +72,7 @@ def plan_of(test: SniaTest, request: Request, host: Host) -> Plan:
 
     given, (_, path) = dict(request.axes), request.places[0]
     if extra := sorted(set(given) - MAY_GIVE):
-        raise UserError(f"SNIA's tests say {', '.join(extra)} themselves; leave --{extra[0].replace('_', '-')} out")
+        raise UserError(f"SNIA's tests define {', '.join(extra)} themselves; remove --{extra[0].replace('_', '-')}")
     consent = {name: request.options.get(name, "") for name in ("destroy", "serial")}
     if "size" not in given and request.profile != "quick" and path.is_block_device():
         # The specification is about the whole device.

@@ -60,16 +60,16 @@ KIND = Kind(
     options=(
         Option(
             "--samples",
-            "samples of the data sets (default: the profile's)",
+            "samples of the data sets (default: by profile)",
             "COUNTS",
             keyword="study_samples",
         ),
-        Option("--no-inference", "leave out the KV cache and the vector index", kind=bool, default=False),
+        Option("--no-inference", "skip the KV cache and the vector index", kind=bool, default=False),
         Option(
             "--manifests",
-            "print manifests to apply instead of measuring: NAME=CLASS, or NAME=emptyDir, separated by commas",
+            "print Kubernetes manifests instead of measuring: NAME=CLASS,NAME=emptyDir",
             "CLASSES",
         ),
-        Option("--image", f"a container image with hwdyno ({manifests.IMAGE})", "IMAGE", default=manifests.IMAGE),
+        Option("--image", f"container image with hwdyno ({manifests.IMAGE})", "IMAGE", default=manifests.IMAGE),
     ),
 )

@@ -28,11 +28,11 @@ def make(request: Request, host: Host) -> Scenario:
     study = studies.find(request.study)
     if study.method:
         does = f"hwdyno storage {study.name.replace('-', ' ')}"
-        raise UserError(f"{study.name} is a method of testing and no study; it is done by {does}")
+        raise UserError(f"{study.name} is a test method, not a study; run {does}")
     if not study.questions:
         return storage_classes.make(request, host)
     if len(request.places) > 1:
-        raise UserError(f"{study.name} is about one storage; give --path once")
+        raise UserError(f"{study.name} measures one storage; give --path once")
     asks_network = any(question.name.startswith("network.") for question in _chosen(study, request.options["only"]))
     server = request.options["server"]
     second = two_nodes.place_of(server) if asks_network else None
@@ -111,7 +111,7 @@ def _chosen(study: Study, only: str | None) -> list[Question]:
     resources = {question.name.partition(".")[0] for question in study.questions}
     if not wanted <= resources:
         unknown = ", ".join(sorted(wanted - resources))
-        raise UserError(f"{study.name} asks nothing of '{unknown}'; it asks of: {', '.join(sorted(resources))}")
+        raise UserError(f"{study.name} does not measure '{unknown}'; it measures: {', '.join(sorted(resources))}")
     return [question for question in study.questions if question.name.partition(".")[0] in wanted]
 
 
@@ -128,7 +128,7 @@ def _on_two_nodes(questions: list[Question], second: tuple[str, int], host: Host
         replace(
             question,
             name=question.name + _suffix(),
-            asks=f"{question.asks[:-1]}, between two nodes?",
+            asks=f"{question.asks}, between two nodes",
             fixed={**question.fixed, **reaches(question)},
         )
         for question in questions
@@ -184,7 +184,7 @@ KIND = Kind(
         Option("--only", "only these resources of the study, e.g. memory,cpu,disk", "NAMES"),
         Option(
             "--server",
-            "a second node, where `hwdyno network server` runs, for questions about the network",
+            "address of a second node that runs `hwdyno network server`",
             "ADDR[:PORT]",
         ),
     ),

@@ -1,20 +1,23 @@
-"""Training: how many of which accelerator a storage feeds, on a data set that is generated or already there."""
+"""Training: how many accelerators a storage feeds, on a generated or existing data set."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import glob
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hwdyno import door
 from hwdyno.formats.workload import Workload
 from hwdyno.scenarios import Kind, Option, plain_reads
 from hwdyno.scenarios.preparation import Interrupted, Preparation, Says, refused
 from hwdyno.scenarios.request import Chosen, Request, bytes_below, free_bytes
 from hwdyno.scenarios.scenario import Scenario
+from hwdyno.spelling import hint
 from hwdyno.units import format_bytes_s, format_duration, format_size, parse_duration
 from hwdyno.words import Axis, Parameters, UserError
 
@@ -27,13 +30,14 @@ DEFAULT_ACCELERATORS = "1,2,4"
 QUICK_BYTES = 16 << 30
 """The most bytes that a quick run generates."""
 BRIEF_BYTES = 512 << 20
-"""The same of ``hwdyno run``, whose budget pays for generating it."""
+"""The same for ``hwdyno run``, whose budget includes generating it."""
 BRIEF_PLAIN_BYTES = 256 << 20
 BRIEF_RUNTIME_SHARE, BRIEF_CLIENT_SHARE = 3.0, 1.0
 ROOM_SHARE = 0.25
 """The share of the free room that a data set takes, where its size is not given."""
 CLIENT_BYTES = 1 << 30
 CLIENT_S = 2.0
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 # Beyond any run, and short enough for the engine: no limit, where an epoch's end is waited for.
 UNLIMITED_S = 1e6
 
@@ -86,7 +90,7 @@ class Target:
 def make(request: Request, host: Host) -> Scenario:
     """One experiment for each target and accelerator, one for what the loader itself delivers, and plain reads."""
     if request.profile not in CARE:
-        raise UserError(f"no profile is called '{request.profile}'; there are: {', '.join(CARE)}")
+        raise UserError(f"no profile is called '{request.profile}'; {hint(request.profile, CARE)}")
     options, targets = request.options, targets_of(request)
     care, given = CARE[request.profile], dict(request.axes)
     runtime = given.pop("runtime", None)
@@ -119,7 +123,7 @@ def targets_of(request: Request) -> list[Target]:
     """Every storage with every workload and number of samples."""
     names = [name for name, _ in request.places]
     if len(set(names)) < len(names):
-        raise UserError(f"two storages are called the same ({', '.join(names)}); name them: --path NAME=DIR")
+        raise UserError(f"two storages have the same name ({', '.join(names)}); name them: --path NAME=DIR")
     most = max(_accelerator_counts(request.axes))
     wanted = request.options["samples"]
     request.check_places()
@@ -146,9 +150,9 @@ def _check_data(target: Target) -> None:
         return
     other = min(_files_in(train), default=None)
     raise UserError(
-        f"{train} holds no .{kind.format} file of {kind.name}"
-        + (f", but {other}: it is another workload's" if other else "")
-        + "; name that with --workload, or give another --path"
+        f"{train} has no .{kind.format} file of {kind.name}"
+        + (f", but {other}: it belongs to another workload" if other else "")
+        + "; select that one with --workload, or use another --path"
     )
 
 
@@ -185,9 +189,7 @@ def workloads_of(options: Mapping[str, Any]) -> list[list[Workload]]:
             found.append([dlio_yaml.read(Path(name), overrides)])
             continue
         if overrides:
-            raise UserError(
-                f"{overrides[0]} changes a DLIO file; give one with --workload FILE.yaml, or an axis as option"
-            )
+            raise UserError(f"{overrides[0]} applies to a DLIO file only; use --workload FILE.yaml, or an axis option")
         known = workload.catalogue().get(name, {})
         wanted = options["accelerator"].split(",") if options["accelerator"] else list(known) or [""]
         found.append([workload.find(name, accelerator) for accelerator in wanted])
@@ -292,12 +294,12 @@ class DataSet(Preparation):
         if not self.is_ours:
             yield True
             return
-        is_new = not self.where.exists()
+        is_new = not os.path.lexists(self.where)
         try:
             self._generate(host, says)
         except UserError:
             if is_new:
-                shutil.rmtree(self.where, ignore_errors=True)
+                self._remove()
             raise
         keeps = self.keeps or not is_new
         try:
@@ -307,7 +309,12 @@ class DataSet(Preparation):
             raise
         finally:
             if not keeps:
-                shutil.rmtree(self.where, ignore_errors=True)
+                self._remove()
+
+    def _remove(self) -> None:
+        """Remove the data set's files, and its folder if nothing else lies in it."""
+        name = f"{glob.escape(self.data.prefix)}_*_of_{self.data.files}.{self.data.format}"
+        door.remove_folder(self.where, name, f"{name}.part")
 
     def _generate(self, host: Host, says: Says) -> None:
         """Write what is missing."""
@@ -318,14 +325,14 @@ class DataSet(Preparation):
         except OSError as error:
             raise refused(error) from None
         for fault in reading["faults"]:
-            hint = "free some room or give fewer --samples"
-            raise UserError(f"the data set could not be written: {fault['says']}; {hint}")
+            hint = "; free space or use fewer --samples" if fault["errno"] in _NO_ROOM else ""
+            raise UserError(f"the data set could not be written: {fault['says']}{hint}")
         (stream,) = reading["streams"]
         if stream["bytes"]:
             speed = format_bytes_s(stream["bytes"] / reading["elapsed_s"])
             says(f"generated {format_size(stream['bytes'])} in {format_duration(reading['elapsed_s'])}: {speed}")
         if reading["interrupted"]:
-            raise GeneratingInterrupted("interrupted while generating: the same command goes on where this one ended")
+            raise GeneratingInterrupted("interrupted while generating; run the same command to continue")
 
 
 def data_set_of(target: Target, *, keeps: bool) -> DataSet:
@@ -333,7 +340,7 @@ def data_set_of(target: Target, *, keeps: bool) -> DataSet:
     from hwdyno.formats.data_set import file_bytes
 
     kind = target.data
-    fate = ("generated and kept" if keeps else "generated and removed") if target.ours else "as it is there"
+    fate = ("generated and kept" if keeps else "generated and removed") if target.ours else "existing data"
     what = f"data: {kind.samples} samples of {kind.name}, {format_size(kind.bytes)}, in {target.folder} ({fate})"
     missing = max(0, file_bytes(kind) - bytes_below(target.folder)) if target.ours else 0
     return DataSet(what=what, where=target.folder, bytes=missing, data=kind, is_ours=target.ours, keeps=keeps)
@@ -349,16 +356,16 @@ KIND = Kind(
     name="training",
     command="training",
     make=make,
-    title="what is trained",
+    title="training workload",
     options=(
-        Option("overrides", "changes to a DLIO file, in DLIO's spelling", "++workload.x.y=VALUE", default=()),
+        Option("overrides", "overrides of a DLIO file, as DLIO spells them", "++workload.x.y=VALUE", default=()),
         Option("--workload", f"{_known()}, or a DLIO YAML file", "NAMES", default="unet3d"),
-        Option("--accelerator", "v100, a100, h100, b200 … (default: each one known)", "NAMES"),
-        Option("--samples", "samples of the data set (default: by room and time)", "COUNTS"),
-        Option("--keep", "leave generated data where it is, for the next run", kind=bool, default=False),
-        Option("--generate", "only generate the data, and keep it", kind=bool, default=False),
-        Option("--no-client", "leave out what the loader itself can deliver", kind=bool, default=False),
-        Option("--no-plain", "leave out plain reads of the same size beside it", kind=bool, default=False),
+        Option("--accelerator", "v100, a100, h100, b200 … (default: all known)", "NAMES"),
+        Option("--samples", "samples of the data set (default: by free space and time)", "COUNTS"),
+        Option("--keep", "keep generated data for the next run", kind=bool, default=False),
+        Option("--generate", "generate the data, keep it, and measure nothing", kind=bool, default=False),
+        Option("--no-client", "skip the loader alone (data in memory)", kind=bool, default=False),
+        Option("--no-plain", "skip the comparison with plain reads", kind=bool, default=False),
     ),
     kernel=KERNEL,
     hidden={

@@ -13,8 +13,10 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from hwdyno import signals
 from hwdyno.hosts import Host
 from hwdyno.scenarios.preparation import Preparation, Says
 from hwdyno.words import UserError
@@ -27,16 +29,16 @@ START_S = 10.0
 
 @contextlib.contextmanager
 def second_node(server: str | None, *, dry_run: bool = False) -> Iterator[tuple[str, int] | None]:
-    """Where a second node's server is; none where nobody named one and this process may not make a namespace.
+    """Address of the second node's server; none if none was named and this process may not create a namespace.
 
-    Raises ``UserError`` for a server that is no address with a port.
+    Raises ``UserError`` for a server that is not an address with a port.
     """
     place = place_of(server)
     if server or dry_run or place is None:
         yield place if server else None
         return
     tag = f"hwdyno{os.getpid()}"
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, signals.at_leave(signals.Stage.REMOVE, partial(_removed, tag)):
         process = None
         if _built(tag):
             stack.callback(_removed, tag)
@@ -51,7 +53,7 @@ def second_node(server: str | None, *, dry_run: bool = False) -> Iterator[tuple[
 def place_of(server: str | None) -> tuple[str, int] | None:
     """Where the second node's server is, or will be; none where there can be none.
 
-    Raises ``UserError`` for a server that is no address with a port.
+    Raises ``UserError`` for a server that is not an address with a port.
     """
     if server:
         return _address(server)
@@ -63,7 +65,7 @@ class SecondNode(Preparation):
     """A network namespace of this machine behind a veth, with a server in it."""
 
     where: Path = Path("/run/netns")
-    what: str = f"second node: a network namespace behind a veth, with a server at {FAR} (made and removed)"
+    what: str = f"second node: a network namespace behind a veth, with a server at {FAR} (created and removed)"
     compute_s: float = 1.0
 
     @contextlib.contextmanager
@@ -71,7 +73,7 @@ class SecondNode(Preparation):
         """The namespace and its server, where this process may make them."""
         with second_node(None) as place:
             if place is not None:
-                says(f"two nodes: a network namespace behind a veth stands for the other ({FAR})")
+                says(f"two nodes: the second one is a network namespace behind a veth ({FAR})")
             yield place is not None
 
 
@@ -82,14 +84,14 @@ def check_listens(bind: str, port: int) -> None:
             bind.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )[0]
     except OSError:
-        raise UserError(f"--bind {bind}: give an address of this machine, such as 127.0.0.1 or 0.0.0.0") from None
+        raise UserError(f"--bind {bind}: use an address of this machine, such as 127.0.0.1 or 0.0.0.0") from None
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(place)
         except OSError as error:
             hint = "another port" if error.errno == errno.EADDRINUSE else "an address of this machine, or 0.0.0.0"
-            raise UserError(f"{bind} port {port} cannot be served: {error.strerror}; take {hint}") from None
+            raise UserError(f"{bind} port {port} cannot be served: {error.strerror}; use {hint}") from None
 
 
 def _address(server: str) -> tuple[str, int]:
@@ -97,7 +99,7 @@ def _address(server: str) -> tuple[str, int]:
     if not separator or "]" in port or (host.count(":") > 1 and not host.startswith("[")):
         return server.strip("[]"), PORT
     if not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65536:
-        raise UserError(f"--server {server}: give an address, or an address and a port such as 192.0.2.7:5201")
+        raise UserError(f"--server {server}: use an address, or address and port such as 192.0.2.7:5201")
     return host.strip("[]"), int(port)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hwdyno import door, signals
 from hwdyno.scenarios import Kind, Option
-from hwdyno.scenarios.preparation import Interrupted, Preparation, Says, refused, remove_if_empty
+from hwdyno.scenarios.preparation import Interrupted, Preparation, Says, refused
 from hwdyno.scenarios.request import Request
 from hwdyno.scenarios.scenario import Scenario
+from hwdyno.spelling import hint
 from hwdyno.units import format_count, format_duration, format_ns, format_size
 from hwdyno.words import Parameters, Run, Scalar, UserError
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 KERNEL = "training_vector_search"
 BUILDER = "training_vector_index"
+MAGIC = b"hwdynoVS"
+"""What an index begins with (crates/engine/src/training/vectors/file.rs)."""
 HIDDEN = {"path", "index", "storage", "seed", "interval_s"}
 INDICES = ("diskann", "hnsw", "ivf")
 RUNTIME_S = {"quick": 2.0, "standard": 30.0, "full": 120.0}
@@ -43,7 +48,7 @@ def make(request: Request, host: Host) -> Scenario:
     kinds = request.options["vector_search"].split(",")
     for kind in kinds:
         if kind not in INDICES:
-            raise UserError(f"no index is called '{kind}'; there are: {', '.join(INDICES)}")
+            raise UserError(f"no index is called '{kind}'; {hint(kind, INDICES)}")
     kernels = host.kernels()
     declared = {axis.name: axis for axis in kernels[KERNEL].axes}
     makes = set(kernels[BUILDER].names) - HIDDEN - {"threads"}
@@ -115,14 +120,15 @@ class Index(Preparation):
     def made(self, host: Host, says: Says) -> Iterator[bool]:
         """The index; after, what was built goes, unless it is to stay."""
         folder = self.where
-        is_new = not (folder / FILE).exists()
+        is_new = not os.path.lexists(folder / FILE)
         if is_new:
             says(f"building a {self.parameters['index']} index in {folder} …")
         try:
             try:
-                reading = host.run(BUILDER, self.parameters)
+                with signals.at_leave(signals.Stage.REMOVE, lambda: self._remove(is_new)):
+                    reading = host.run(BUILDER, self.parameters)
             except OSError as error:
-                remove_if_empty(folder)
+                door.remove_folder(folder)
                 raise refused(error) from None
             if reading["streams"]:
                 size = format_size(reading["streams"][0]["bytes"])
@@ -131,10 +137,14 @@ class Index(Preparation):
                 raise Interrupted("interrupted while the index was built")
             yield True
         finally:
-            if is_new and not self.keeps:
-                (folder / FILE).unlink(missing_ok=True)
-                (folder / FILE).with_suffix(".part").unlink(missing_ok=True)
-                remove_if_empty(folder)
+            self._remove(is_new)
+
+    def _remove(self, is_new: bool) -> None:
+        """Remove what was built, unless it is to stay."""
+        if is_new and not self.keeps:
+            if built := door.made_with(self.where / FILE, MAGIC):
+                built.remove()
+            door.remove_folder(self.where)
 
 
 def index_of(fixed: Parameters, host: Host, *, keeps: bool) -> Index:
@@ -145,7 +155,7 @@ def index_of(fixed: Parameters, host: Host, *, keeps: bool) -> Index:
     whole = {**declared, **given}
     is_there = (folder / FILE).exists()
     size = file_bytes(whole)
-    fate = "as it is there" if is_there else "built and kept" if keeps else "built and removed"
+    fate = "existing index" if is_there else "built and kept" if keeps else "built and removed"
     what = f"index: {whole['index']} of {whole['vectors']} vectors of {whole['dim']} dimensions in"
     return Index(
         what=f"{what} {folder} ({fate})",
@@ -185,7 +195,7 @@ def _lists(parameters: Mapping[str, Any]) -> int:
 
 
 def _build_s(parameters: Mapping[str, Any], processors: int) -> float:
-    """About how long so many processors build it."""
+    """Estimated build time with this many processors."""
     vectors, dim = int(parameters["vectors"]), int(parameters["dim"])
     exact_s = int(parameters["queries"]) * vectors * dim * _CUT_S
     if parameters["index"] == "ivf":
@@ -217,12 +227,8 @@ KIND = Kind(
     name="vector_search",
     command="training",
     make=make,
-    title="vector search, instead of a workload",
-    options=(
-        Option(
-            "--vector-search", "build a diskann, hnsw or ivf index of --vectors on the storage and search it", "INDEX"
-        ),
-    ),
+    title="vector search",
+    options=(Option("--vector-search", "build and search a diskann, hnsw or ivf index of --vectors", "INDEX"),),
     chosen_by="vector_search",
     kernel=KERNEL,
     hidden=HIDDEN,

@@ -7,16 +7,24 @@ import json
 import os
 import re
 import sqlite3
+import stat
 from dataclasses import fields
 from pathlib import Path
 
+from hwdyno import door
 from hwdyno.store.document import from_json, to_json
 from hwdyno.store.files import StoreError, cause, write_once
 from hwdyno.store.history import Entry, entry_from, entry_of, unreadable
-from hwdyno.store.journal import Writer, from_journal, is_being_written
+from hwdyno.store.journal import Writer, from_journal, is_being_written, left_journal
 from hwdyno.words import Run
 
 INDEX_VERSION = 1
+# What marks a database as this index (SQLite's PRAGMA application_id): "hwdy".
+APPLICATION_ID = 0x68776479
+# The same of an index that has none yet: its only table.
+_TABLE = "CREATE TABLE runs (path TEXT PRIMARY KEY, size INTEGER, time_ns INTEGER, entry TEXT)"
+# https://www.sqlite.org/fileformat.html, section 1.3: the database's header, the place of its application ID.
+_SQLITE, _ID_AT, _PAGE_BYTES = b"SQLite format 3\0", 68, 4096
 # Two processes may index at once; a write takes milliseconds, so only a hanging process reaches this.
 BUSY_TIMEOUT_S = 20.0
 
@@ -34,7 +42,7 @@ class Store:
 
     def __init__(self, where: str | Path | None = None) -> None:
         if isinstance(where, str) and "://" in where:
-            raise StoreError(f"{where}: only directories can keep Runs so far; give a directory")
+            raise StoreError(f"{where}: Runs are stored in directories only; use a directory")
         self.directory = default_directory() if where is None else Path(where)
         self.runs = self.directory / "runs"
         self.index = self.directory / "index.sqlite"
@@ -59,7 +67,7 @@ class Store:
         try:
             write_once(path, text)
         except FileExistsError:
-            if path.read_text() != text:
+            if not path.is_file() or path.read_text() != text:
                 raise self._taken(run) from None
         except OSError as error:
             raise StoreError(f"cannot save run {run.id} in {self.runs}: {cause(error)}") from None
@@ -103,17 +111,17 @@ class Store:
         except sqlite3.Error as error:
             raise StoreError(f"cannot rebuild the index {self.index}: {error}") from None
         for path in self._files(".journal"):
-            if self._document(path.stem).exists() and not is_being_written(path):
-                path.unlink(missing_ok=True)
+            if self._document(path.stem).exists() and (ended := left_journal(path)):
+                ended.remove()
         return len(self._documents())
 
     def _taken(self, run: Run) -> StoreError:
-        return StoreError(f"run {run.id} is already stored in {self.runs}, and stored Runs never change")
+        return StoreError(f"run {run.id} is already stored in {self.runs}; stored Runs never change")
 
     def _find(self, name: str) -> Path:
         names = {path.stem: path for suffix in (".journal", ".json") for path in self._files(suffix)}
         if not names:
-            raise StoreError(f"no runs are stored in {self.runs} yet: `hwdyno run` makes one")
+            raise StoreError(f"no runs are stored in {self.runs}; `hwdyno run` makes the first")
         if name == "last":
             return names[max(names)]
         if name in names:
@@ -123,8 +131,8 @@ class Store:
             return names[found[0]]
         if found:
             some = ", ".join(found[:3])
-            raise StoreError(f"{name} is the beginning of {len(found)} runs ({some} …): give more of it")
-        raise StoreError(f"no run {name} in {self.runs}: `hwdyno history` lists them")
+            raise StoreError(f"{name} matches {len(found)} runs ({some} …); use more characters")
+        raise StoreError(f"no run {name} in {self.runs}; `hwdyno history` lists them")
 
     def _document(self, run_id: str) -> Path:
         return self.runs / f"{run_id}.json"
@@ -137,9 +145,10 @@ class Store:
 
     def _make(self) -> None:
         try:
-            self.runs.mkdir(parents=True, exist_ok=True)
+            if not self.runs.is_dir():
+                door.Folder.for_files(self.runs).close()
         except OSError as error:
-            raise StoreError(f"cannot keep Runs in {self.runs}: {cause(error)}") from None
+            raise StoreError(f"cannot store Runs in {self.runs}: {cause(error)}") from None
 
     # The index has one row per document, valid as long as the document's size and time match the row.
 
@@ -184,18 +193,60 @@ class Store:
         )
 
     def _open_index(self) -> sqlite3.Connection:
-        """Open the index; a damaged one is renamed, and one that cannot be written is replaced by one in memory."""
+        """Open the index; a damaged one is made again, and in place of one that is not hwdyno's is one in memory."""
         try:
+            self._make_index()
+            if not self._has_index():
+                return self._connect(":memory:")
             return self._connect(str(self.index))
-        except sqlite3.OperationalError:
+        except (OSError, sqlite3.OperationalError):
             return self._connect(":memory:")
         except sqlite3.DatabaseError:
-            with contextlib.suppress(OSError):
-                self.index.unlink(missing_ok=True)
             try:
+                if damaged := door.made_with(self.index, b""):
+                    damaged.remove()
+                self._make_index()
                 return self._connect(str(self.index))
-            except sqlite3.Error:
+            except (OSError, sqlite3.Error):
                 return self._connect(":memory:")
+
+    def _make_index(self) -> None:
+        """Make an empty, marked file for the index if there is nothing yet."""
+        with contextlib.suppress(FileExistsError), door.Folder.named(self.directory) as folder:
+            descriptor = folder.create(self.index.name, door.SHARED)
+            try:
+                door.mark_output(descriptor, changes=True)
+            finally:
+                os.close(descriptor)
+
+    def _has_index(self) -> bool:
+        """Whether the index is hwdyno's: by its mark, its application ID or its only table."""
+        with door.Folder.named(self.directory) as folder:
+            try:
+                descriptor = folder.open(self.index.name)
+            except OSError:
+                return False
+            try:
+                page = os.pread(descriptor, _PAGE_BYTES, 0)
+                is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            finally:
+                os.close(descriptor)
+        if not is_regular:
+            return False
+        if page.startswith(_SQLITE):
+            marked = int.from_bytes(page[_ID_AT : _ID_AT + 4], "big")
+            is_ours = marked == APPLICATION_ID or (page.count(b"CREATE ") == 1 and _TABLE.encode() in page)
+            # A database with nothing in it yet is one that another process of hwdyno makes now.
+            return is_ours or door.is_marked(self.index)
+        return not page or door.is_marked(self.index)
+
+    @property
+    def foreign_index(self) -> str:
+        """What is in the index's place, in one line; empty if nothing is."""
+        with contextlib.suppress(OSError):
+            if os.path.lexists(self.index) and not self._has_index():
+                return f"{self.index} is not hwdyno's, so the index is made anew each time; move that file elsewhere"
+        return ""
 
     @staticmethod
     def _connect(name: str) -> sqlite3.Connection:
@@ -204,6 +255,8 @@ class Store:
             # On a network filesystem, which cannot share WAL's memory, SQLite keeps its rollback journal by itself.
             index.execute("PRAGMA journal_mode = WAL")
             index.execute("PRAGMA synchronous = NORMAL")
+            if index.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+                index.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             (version,) = index.execute("PRAGMA user_version").fetchone()
             if version != INDEX_VERSION:
                 index.execute("BEGIN IMMEDIATE")
@@ -224,7 +277,7 @@ def _read(path: Path) -> Run:
     try:
         text = path.read_bytes()
     except FileNotFoundError:
-        raise StoreError(f"{path} does not exist: `hwdyno history` lists the stored runs") from None
+        raise StoreError(f"{path} does not exist; `hwdyno history` lists the stored runs") from None
     except OSError as error:
         raise StoreError(f"cannot read {path}: {cause(error)}") from None
     return from_journal(text, path) if path.suffix == ".journal" else from_json(text, str(path))
@@ -232,4 +285,4 @@ def _read(path: Path) -> Run:
 
 def _check_id(run_id: str) -> None:
     if run_id == "last" or not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", run_id):
-        raise StoreError(f"{run_id!r} cannot name a run: use letters, digits, - and _")
+        raise StoreError(f"{run_id!r} cannot name a run; use letters, digits, - and _")

@@ -50,7 +50,7 @@ def plain_of(kind: Callable[..., Any], value: object) -> Any:
     plain = _adapter(kind).dump_python(value, mode="json", fallback=_native)
     wrong = next(_not_finite(plain, ""), None)
     if wrong is not None:
-        raise StoreError(f"{wrong} is not a finite number, and JSON has no word for it: this is a defect, report it")
+        raise StoreError(f"{wrong} is not a finite number, which JSON cannot hold; please report this bug")
     return plain
 
 
@@ -95,8 +95,8 @@ def run_from(plain: Any, name: str) -> Run:
     upgrade = _UPGRADES.get(schema) if isinstance(schema, str) else None
     if upgrade is None and schema != SCHEMA:
         if isinstance(schema, str) and schema.startswith("hwdyno.run/"):
-            raise StoreError(f"{name} has schema {schema}, this hwdyno reads {SCHEMA}: update hwdyno to read it")
-        raise StoreError(f"{name} is not a Run of hwdyno: it has no schema {SCHEMA}")
+            raise StoreError(f"{name} has schema {schema}, and this hwdyno reads {SCHEMA}; update hwdyno")
+        raise StoreError(f"{name} is not a hwdyno Run: it has no schema {SCHEMA}")
     try:
         run = word_from(Run, plain) if upgrade is None else upgrade(plain)
     except ValidationError as error:
@@ -115,7 +115,7 @@ def _contradictions(run: Run) -> Iterator[str]:
         count = len(experiment.points)
         named = [index for curve in experiment.curves for index in curve.points]
         named += [peer.point for peer in experiment.peers]
-        yield from (f"experiments.{at}: there is no point {index}" for index in named if not 0 <= index < count)
+        yield from (f"experiments.{at}: point {index} does not exist" for index in named if not 0 <= index < count)
         latencies = [point.latency_ns for point in experiment.points]
         try:
             for latency in latencies:

@@ -8,6 +8,7 @@ import os
 import secrets
 from pathlib import Path
 
+from hwdyno.door import Folder, identity_of, write_all
 from hwdyno.words import UserError
 
 
@@ -17,59 +18,34 @@ class StoreError(UserError):
 
 def write_once(path: Path, text: str) -> None:
     """Write a new file atomically; never replace an existing one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
+    with Folder.named(path.parent) as folder:
+        temporary = temporary_name(path)
+        descriptor = folder.create(temporary, 0o444)
+        identity = identity_of(os.fstat(descriptor))
         try:
-            write_all(descriptor, text.encode())
-            os.fsync(descriptor)
+            try:
+                write_all(descriptor, text.encode())
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            folder.publish(temporary, path.name)
         finally:
-            os.close(descriptor)
-        publish(temporary, path)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                folder.remove(temporary, identity)
 
 
-def publish(temporary: Path, path: Path) -> None:
-    """Rename a file atomically. Raises ``FileExistsError`` rather than replace another file."""
-    try:
-        os.link(temporary, path)  # unlike a rename, it does not replace
-    except OSError as error:
-        if error.errno not in {errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK}:
-            raise
-        # A filesystem without links (FAT): the check and the rename are two steps, and names are random.
-        if path.exists():
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
-        temporary.rename(path)
-    else:
-        temporary.unlink()
-    sync_directory(path.parent)
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all data, also if the system takes it in parts."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def sync_directory(path: Path) -> None:
-    """Sync a directory's entries to storage."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def temporary_name(path: Path) -> str:
+    """A name for a file until it is whole, which no other process takes."""
+    return f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}"
 
 
 def cause(error: OSError) -> str:
     """Explain why the system refused, with the remedy if known."""
     if error.errno == errno.ENOSPC:
-        return "the disk is full: free some room, or set HWDYNO_HOME elsewhere"
+        return "the disk is full; free space, or set HWDYNO_HOME to another directory"
     if error.errno == errno.EROFS:
-        return "the filesystem is read-only: set HWDYNO_HOME elsewhere"
+        return "the filesystem is read-only; set HWDYNO_HOME to another directory"
     says = (error.strerror or str(error)).lower()
     if error.errno in {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST}:
-        return f"{says}: set HWDYNO_HOME elsewhere"
+        return f"{says}; set HWDYNO_HOME to another directory"
     return says

@@ -91,7 +91,7 @@ def _best(line: object) -> tuple[str, float, str]:
     match line:
         case [str(name), int() | float() as value, str(unit)]:
             return name, float(value), unit
-    raise UserError("it is no name, value and unit")
+    raise UserError("it is not a name, a value and a unit")
 
 
 def unreadable(path: Path, error: StoreError) -> Entry:

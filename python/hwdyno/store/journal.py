@@ -6,48 +6,65 @@ import contextlib
 import fcntl
 import json
 import os
-import secrets
+import threading
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from hwdyno import foreign
-from hwdyno.store.document import plain_of, run_from, word_from
-from hwdyno.store.files import StoreError, cause, publish, write_all
+from hwdyno import foreign, signals
+from hwdyno.door import SHARED, Folder, Made, identity_of, made_with, write_all
+from hwdyno.store.document import plain_of, run_from, to_json, word_from
+from hwdyno.store.files import StoreError, cause, temporary_name, write_once
 from hwdyno.words import ExperimentResult, Measurement, PeerResult, Run, UserError
 
 JOURNAL = "hwdyno.journal/1"
+SEAL_S = 0.3
+"""For a line that is just being written, before a process that leaves keeps the journal as it is."""
 
 
 class Writer:
     """The journal of a Run that is being measured; as a context manager it keeps the journal after an exception.
 
     Every line is synced to storage before the call returns. A lock on the file shows other processes that the
-    Run is still being measured.
+    Run is still being measured. If the process has to leave (``signals``), what the journal has becomes the Run.
     """
 
     def __init__(self, path: Path, run: Run, save: Callable[[Run], Path]) -> None:
         self._save = save
         self.path = path
+        self._writing = threading.RLock()
         self._names = {experiment.name for experiment in run.experiments}
-        # It gets its name once it is locked and has its first line, so that nobody reads it earlier.
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        # It gets its name once it is locked and has its first line, so that it is not read earlier.
+        temporary = temporary_name(path)
         head = {"journal": JOURNAL, "run": plain_of(Run, run)}
-        try:
-            self._file: IO[bytes] = temporary.open("xb", buffering=0)
-            fcntl.flock(self._file, fcntl.LOCK_EX)
-            self._append(head)
-            publish(temporary, path)
-        except FileExistsError:
-            self._file.close()
-            raise StoreError(f"run {run.id} is already being measured: its journal is {self.path}") from None
-        except OSError as error:
-            raise StoreError(f"cannot begin a journal in {path.parent}: {cause(error)}") from None
-        finally:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
+        with signals.undivided():
+            try:
+                self._folder = Folder.named(path.parent)
+            except OSError as error:
+                raise StoreError(f"cannot create a journal in {path.parent}: {cause(error)}") from None
+            try:
+                self._file: IO[bytes] = os.fdopen(self._folder.create(temporary, SHARED), "r+b", buffering=0)
+                self._identity = identity_of(os.fstat(self._file.fileno()))
+                try:
+                    fcntl.flock(self._file, fcntl.LOCK_EX)
+                    self._append(head)
+                    self._folder.publish(temporary, path.name)
+                finally:
+                    with contextlib.suppress(OSError):
+                        self._folder.remove(temporary, self._identity)
+                signals.register(signals.Stage.KEEP, self.seal)
+            except FileExistsError:
+                self.close()
+                raise StoreError(f"run {run.id} is already being measured: its journal is {self.path}") from None
+            except StoreError:
+                self.close()
+                raise
+            except OSError as error:
+                self._folder.close()
+                raise StoreError(f"cannot create a journal in {path.parent}: {cause(error)}") from None
 
     def experiment(self, result: ExperimentResult) -> None:
         """Add an experiment that was not planned at the start."""
@@ -69,24 +86,36 @@ class Writer:
 
         Raises ``StoreError`` if there is no space; the journal is then kept, and the Run can still be loaded.
         """
-        try:
-            path = self._save(run)
-        except StoreError as error:
-            self.close()
-            raise StoreError(f"{error}; what was measured is kept in {self.path}") from None
-        self.abandon()
+        with signals.undivided(), self._writing:
+            try:
+                path = self._save(run)
+            except StoreError as error:
+                self.close()
+                raise StoreError(f"{error}; the results are kept in {self.path}") from None
+            self.abandon()
         return path
+
+    def seal(self) -> None:
+        """Store the points so far as a partial Run, without findings; the journal stays where that cannot be."""
+        if self._writing.acquire(timeout=SEAL_S) and not self._file.closed:
+            run = from_journal(self.path.read_bytes(), self.path, "interrupted")
+            run = replace(run, finished=datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds"))
+            write_once(self.path.with_suffix(".json"), to_json(run))
+            self.abandon()
 
     def abandon(self) -> None:
         """Close the journal and remove it."""
         # Removed before it is unlocked, so that it never looks like the journal of a killed process.
-        with contextlib.suppress(OSError):
-            self.path.unlink(missing_ok=True)
-        self.close()
+        with signals.undivided(), self._writing:
+            with contextlib.suppress(OSError):
+                self._folder.remove(self.path.name, self._identity)
+            self.close()
 
     def close(self) -> None:
         """Close the journal and keep it."""
         self._file.close()
+        signals.unregister(self.seal)
+        self._folder.close()
 
     def __enter__(self) -> Writer:
         return self
@@ -96,33 +125,33 @@ class Writer:
 
     def _known(self, experiment: str) -> None:
         if experiment not in self._names:
-            raise ValueError(f"{experiment} is no experiment of this Run: {sorted(self._names)}")
+            raise ValueError(f"{experiment} is not an experiment of this Run: {sorted(self._names)}")
 
     def _append(self, record: dict[str, Any]) -> None:
         line = json.dumps(record, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        end = os.lseek(self._file.fileno(), 0, os.SEEK_END)
-        try:
-            write_all(self._file.fileno(), line)
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            # A partial line would corrupt the next one.
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._file.fileno(), end)
-            raise StoreError(
-                f"cannot store a point in {self.path}: {cause(error)}; the points before it are kept"
-            ) from None
+        with signals.undivided(), self._writing:
+            end = os.lseek(self._file.fileno(), 0, os.SEEK_END)
+            try:
+                write_all(self._file.fileno(), line)
+                os.fsync(self._file.fileno())
+            except OSError as error:
+                # A partial line would corrupt the next one.
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._file.fileno(), end)
+                says = f"cannot store a point in {self.path}: {cause(error)}; earlier points are kept"
+                raise StoreError(says) from None
 
 
-def from_journal(text: bytes, path: Path) -> Run:
-    """Read a journal into a valid partial Run; the last line may be incomplete."""
+def from_journal(text: bytes, path: Path, ended: str = "the run was cut short") -> Run:
+    """Read a journal into a valid partial Run; the last line may be incomplete. ``ended`` says how the Run ended."""
     lines = text.split(b"\n")
     head = _record(lines[0])
     if head.get("journal") != JOURNAL:
-        raise StoreError(f"{path} is not a journal that this hwdyno reads: remove it")
+        raise StoreError(f"{path} is not a journal that this hwdyno reads; remove it")
     try:
         run = run_from(head.get("run"), str(path))
     except StoreError as error:
-        raise StoreError(f"{error}: the journal cannot be read; remove it") from None
+        raise StoreError(f"{error}: the journal is not readable; remove it") from None
     experiments = {experiment.name: experiment for experiment in run.experiments}
     lost = 0
     for line in lines[1:-1]:
@@ -144,7 +173,7 @@ def from_journal(text: bytes, path: Path) -> Run:
             lost += 1
     done = sum(len(experiment.points) for experiment in experiments.values())
     planned = max(done, sum(experiment.planned for experiment in experiments.values()))
-    why = f"the run was cut short: {done} of {planned} points were measured"
+    why = f"{ended}: {done} of {planned} points were measured"
     if lost:
         why += f", and {lost} more could not be read"
     return replace(run, experiments=tuple(experiments.values()), interrupted=True, degraded=(*run.degraded, why))
@@ -169,6 +198,11 @@ def is_being_written(path: Path) -> bool:
     except OSError:
         return False
     return False
+
+
+def left_journal(path: Path) -> Made | None:
+    """The journal that an ended process left; none while it is written, or where the file is another's."""
+    return None if is_being_written(path) else made_with(path, f'{{"journal": "{JOURNAL}"'.encode())
 
 
 def _with(points: tuple[Measurement, ...], point: Measurement) -> tuple[Measurement, ...]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
+from hwdyno.spelling import hint
 from hwdyno.studies.common import experiment, number, whole
 from hwdyno.units import format_duration, format_size
 from hwdyno.words import Parameters, Run, Scalar, UserError
@@ -87,7 +88,7 @@ def find(name: str) -> Study:
     for study in _every():
         if study.name == name:
             return study
-    raise UserError(f"no study is called '{name}'; there are: {', '.join(study.name for study in all())}")
+    raise UserError(f"no study is called '{name}'; {hint(name, (study.name for study in all()))}")
 
 
 def tables(run: Run) -> list[Table]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwdyno.studies import Question, Table, published
 from hwdyno.studies.common import NONE, experiment, number, sound, whole
-from hwdyno.units import as_number, format_ns, format_percent, format_quantity
+from hwdyno.units import as_number, format_ns, format_percent, format_quantity, plural
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, PeerResult, Run
 
 TCP, UDP, TRIPS, PING = "network.tcp", "network.udp", "network.round_trip", "network.echo"
@@ -29,7 +29,7 @@ _NODES = (("", "one node", "loopback"), (TWO_NODES, "two nodes", "two nodes"))
 QUESTIONS = (
     Question(
         name=TCP,
-        asks="What do TCP streams carry both ways at once, by their number?",
+        asks="TCP throughput both ways by streams",
         kernel="network_throughput",
         load="streams",
         blocks=({"protocol": "tcp", "direction": "both", "block": BLOCK_BYTES, "streams": THREADS},),
@@ -37,7 +37,7 @@ QUESTIONS = (
     ),
     Question(
         name=UDP,
-        asks="What of datagrams sent without a brake arrives, by the number of streams?",
+        asks="UDP delivery at full rate by streams",
         kernel="network_throughput",
         load="streams",
         blocks=({"protocol": "udp", "direction": "both", "block": DATAGRAM_BYTES, "streams": THREADS},),
@@ -45,7 +45,7 @@ QUESTIONS = (
     ),
     Question(
         name=TRIPS,
-        asks="How long does a message of 64 KiB take there and back, by how many are under way?",
+        asks="Round trip of 64 KiB by messages in flight",
         kernel="network_latency",
         load="in_flight",
         blocks=(
@@ -56,7 +56,7 @@ QUESTIONS = (
     ),
     Question(
         name=PING,
-        asks="How long does an echo of 64000 B take, beside ping?",
+        asks="ICMP echo of 64000 B beside ping",
         kernel="network_ping",
         load="message",
         blocks=({"message": PING_BYTES, "in_flight": 1},),
@@ -72,7 +72,7 @@ def tables(run: Run) -> list[Table]:
         rows = [*_rows(experiment(run, TCP + suffix), "TCP"), *_rows(experiment(run, UDP + suffix), "UDP")]
         if rows:
             heads = ("Gbit/s", *(f"{count} threads" for count in THREADS))
-            made.append(Table(f"Network, {where}: throughput of both ways together by threads", heads, tuple(rows)))
+            made.append(Table(f"Network, {where}: throughput, both directions, by threads", heads, tuple(rows)))
         if trips := experiment(run, TRIPS + suffix):
             made.append(_trips(trips, where))
         if echoes := experiment(run, PING + suffix):
@@ -142,7 +142,7 @@ def _trips(result: ExperimentResult, where: str) -> Table:
             found = [points[count][1].latency_ns if count in points else None for count in THREADS]
             row = [NONE if one is None else format_ns(getattr(one, word)) for one in found]
             rows.append((f"{protocol.upper()} {word}", *row))
-    heads = ("", *(f"{count} under way" for count in THREADS))
+    heads = ("", *(f"{count} in flight" for count in THREADS))
     return Table(f"Network, {where}: round trip of 64 KiB each way", heads, tuple(rows))
 
 
@@ -173,7 +173,7 @@ def _published_best(run: Run, suffix: str, where: str, path: str) -> Table:
         lost = f"{row['lost_percent']}%" if row["lost_percent"] else NONE
         rows.append((row["protocol"].upper(), row["gbit_s"] or NONE, lost, _gbit_s(best.throughput.value), loss))
     heads = ("", "study's Gbit/s", "study's loss", "Gbit/s here", "loss here")
-    return Table(f"Network, {where}: beside the study's iperf3", heads, tuple(rows))
+    return Table(f"Network, {where}: compared with the study's iperf3", heads, tuple(rows))
 
 
 def observations(run: Run) -> list[str]:
@@ -190,13 +190,13 @@ def observations(run: Run) -> list[str]:
             best = min(near, key=lambda point: number(whole(result, point), "streams"))
             count = number(whole(result, best), "streams")
             sentences.append(
-                f"Network, {where}, {protocol}: the optimal concurrency is {count} thread(s), the least within 10% of "
-                f"the most: {format_quantity(best.throughput)}{_theory(result, best)}."
+                f"Network, {where}, {protocol}: best concurrency {plural(count, 'thread')}, the fewest within 10% of "
+                f"the maximum: {format_quantity(best.throughput)}{_theory(result, best)}."
             )
     if not any(experiment(run, question.name + TWO_NODES) for question in QUESTIONS):
         sentences.append(
-            "Network: two nodes were not measured; start `hwdyno network server --bind ADDR` on the other and give "
-            "--server ADDR here, or run as root, where two namespaces stand for them."
+            "Network: two nodes were not measured. Start `hwdyno network server --bind ADDR` on the second node and "
+            "add --server ADDR here, or run as root to use two network namespaces."
         )
     return sentences
 
@@ -205,7 +205,7 @@ def _theory(result: ExperimentResult, point: Measurement) -> str:
     # A path's ceilings depend on the number of streams; the lowest one above the point applies.
     bounds = [one for one in result.ceilings if one.unit == "bytes/s" and _is_for(one, result, point)]
     if not bounds:
-        return ", with no link to hold it against"
+        return ", and the link's speed is unknown"
     bound = min(bounds, key=lambda one: one.value)
     return f", {format_percent(point.throughput.value / bound.value, precise=True)} of theory ({bound.formula})"
 

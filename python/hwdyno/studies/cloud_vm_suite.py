@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hwdyno.studies import Question, Study, Table, cloud_vm_network, published
 from hwdyno.studies.common import NONE, experiment, mb_s, number, sound, whole
-from hwdyno.units import format_ns, format_percent, format_quantity, format_size, format_value
+from hwdyno.units import format_ns, format_percent, format_quantity, format_size, format_value, plural
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 NAME = "cloud-vm-suite"
@@ -35,9 +35,7 @@ def tables(run: Run) -> list[Table]:
     """A table a resource: by threads, or by threads and block; LINPACK's beside the study's."""
     made = []
     if cpu := experiment(run, CPU):
-        made.append(
-            _by_threads(cpu, "Processor: operations a second by threads", ("operation", "precision"), "threads")
-        )
+        made.append(_by_threads(cpu, "CPU: operations per second by threads", ("operation", "precision"), "threads"))
     if solved := experiment(run, LINPACK):
         made.append(_linpack(solved))
     for name, title, threads, block, parts in (
@@ -110,8 +108,8 @@ def _efficiency(run: Run) -> Table | None:
                 _against(result),
             )
         )
-    heads = ("resource", "best", "theory", "of theory", "of reference tools (median of points)")
-    return Table("Efficiency against theory and against reference tools", heads, tuple(rows)) if rows else None
+    heads = ("resource", "best", "theory", "of theory", "of the reference tool (median of points)")
+    return Table("Efficiency against theory and the reference tool", heads, tuple(rows)) if rows else None
 
 
 def _against(result: ExperimentResult) -> str:
@@ -186,7 +184,7 @@ def observations(run: Run) -> list[str]:
         if found := experiment(run, name):
             sentences += _optima(found, title, threads, block, parts)
     if experiment(run, DISK):
-        sentences.append("Blocks of 8 B are less than a sector, which direct reads cannot take: 4 KiB stand for them.")
+        sentences.append("Direct reads cannot read 8 B, which is less than a sector: 4 KiB are read instead.")
     if any(run.points_of("network_throughput")):
         sentences += cloud_vm_network.observations(run)
     sentences += [finding.says for finding in run.findings if finding.rule in _RULES]
@@ -194,7 +192,7 @@ def observations(run: Run) -> list[str]:
     for tool in sorted({tool for tool, _ in ratios}):
         values = sorted(ratio for name, ratio in ratios if name == tool)
         median = format_percent(values[len(values) // 2], precise=True)
-        sentences.append(f"Against {tool} this Run measures {median} (median of its points).")
+        sentences.append(f"Ratio to {tool}: {median} (median of the points).")
     return sentences
 
 
@@ -219,19 +217,19 @@ def _optimum(result: ExperimentResult, title: str, threads: str, block: str, poi
     parameters = whole(result, best)
     size = f" x {format_size(number(parameters, block))}" if block else ""
     return (
-        f"{title}: the optimal concurrency is {number(parameters, threads)} thread(s){size}, the least within 10% of "
-        f"the most: {format_quantity(best.throughput)}."
+        f"{title}: best concurrency {plural(number(parameters, threads), 'thread')}{size}, the fewest within 10% of "
+        f"the maximum: {format_quantity(best.throughput)}."
     )
 
 
 STUDY = Study(
     name=NAME,
-    title="Every resource of a cloud VM",
-    asks="What does each resource give against theory and the reference tool?",
+    title="All resources of a cloud VM",
+    asks="Each resource against theory and a reference tool",
     questions=(
         Question(
             name=CPU,
-            asks="How many operations a second by threads?",
+            asks="Operations per second by threads",
             kernel="compute_flops",
             load="threads",
             blocks=(
@@ -242,7 +240,7 @@ STUDY = Study(
         ),
         Question(
             name=LINPACK,
-            asks="How fast is a system of n equations solved?",
+            asks="LINPACK by size of the system",
             kernel="linpack",
             load="n",
             blocks=({"operation": "lu", "n": EQUATIONS, "threads": 2},),
@@ -251,7 +249,7 @@ STUDY = Study(
         ),
         Question(
             name=MEMORY,
-            asks="How many bytes a second by block and threads, in sequence and at random?",
+            asks="Bandwidth by block size and threads, sequential and random",
             kernel="memory_bandwidth",
             load="threads",
             blocks=(
@@ -267,7 +265,7 @@ STUDY = Study(
         ),
         Question(
             name=STREAM,
-            asks="What do STREAM's four loops give?",
+            asks="STREAM's four loops",
             kernel="memory_bandwidth",
             load="threads",
             blocks=({"operation": ("copy", "scale", "add", "triad"), "threads": (1, 2)},),
@@ -275,7 +273,7 @@ STUDY = Study(
         ),
         Question(
             name=DISK,
-            asks="How many bytes a second by block and threads, in sequence and at random?",
+            asks="Bandwidth by block size and threads, sequential and random",
             kernel="storage_blocks",
             load="numjobs",
             blocks=(
@@ -294,9 +292,10 @@ STUDY = Study(
     tables=tables,
     observations=observations,
     mistakes=(
-        "memory's theory is taken from the processor's clock; it is transfers a second x channels x 8 B.",
-        "a hypervisor misnames the processor, so that LINPACK beats its 'peak': take feature bits and the clock.",
-        "5 GB/s of a virtual disk is the page cache's figure: the reads were not direct.",
-        "its network's theory holds a loopback against a NIC, and its GPU's counts 8 FLOP a core and clock.",
+        "the memory's theoretical bandwidth is computed from the CPU clock; it is transfers/s x channels x 8 B.",
+        "the hypervisor misnames the CPU, so LINPACK exceeds the 'peak'; feature bits and the measured clock give the "
+        "right one.",
+        "5 GB/s of a virtual disk is page-cache speed: the reads were not direct.",
+        "the network's theory compares a loopback with a NIC, and the GPU's counts 8 FLOP per core and clock.",
     ),
 )

@@ -84,16 +84,17 @@ def _link(result: ExperimentResult) -> str:
     # Invalid points count too: a figure above the link is what this sentence reports.
     best = max(result.points, key=lambda point: point.throughput.value)
     says = (
-        f"The most is {format_quantity(best.throughput)}, with blocks of {format_size(number(best.parameters, 'bs'))} "
+        f"The maximum is {format_quantity(best.throughput)}, with blocks of "
+        f"{format_size(number(best.parameters, 'bs'))} "
         f"at depth {best.parameters.get('iodepth')}"
     )
     links = [one for one in result.ceilings if one.kind == "physical" and one.metric == "read_bytes_s"]
     if not links:
-        return f"{says}; the link's speed is unknown here, so nothing can be said of filling it."
+        return f"{says}; the link's speed is unknown here."
     link = min(links, key=lambda one: one.value)
     share = best.throughput.value / link.value
     word = "is above" if share > 1 else "fills" if share >= 0.9 else "does not fill"
-    return f"{says}: that is {share:.0%} of the link ({link.formula}); a big transfer {word} it."
+    return f"{says}: that is {share:.0%} of the link ({link.formula}); a large transfer {word} it."
 
 
 def _small(result: ExperimentResult) -> str:
@@ -107,8 +108,8 @@ def _small(result: ExperimentResult) -> str:
     alike = same(twelve.throughput, twentyfour.throughput)
     if alike is None:
         return (
-            f"Whether 4 KiB blocks at depth 24 reach more than at 12 ({ratio:.2f} times) cannot be told: "
-            "the repeats spread too far."
+            f"Whether 4 KiB blocks at depth 24 reach more than at 12 ({ratio:.2f} times) is unknown: the repeats vary "
+            "too much."
         )
     if not alike:
         return f"4 KiB blocks at depth 24 reach {ratio:.2f} times depth 12: the queue was not full at 12."
@@ -117,20 +118,20 @@ def _small(result: ExperimentResult) -> str:
     if share is None:
         return f"{says}."
     if share >= CORE_BOUND:
-        return f"{says}: the one core that reads is {share:.0%} busy, and it is the limit, not the link."
-    return f"{says}: the reading core is only {share:.0%} busy, so the device or the way to it is the limit."
+        return f"{says}: the reading core is {share:.0%} busy, so the CPU is the limit, not the link."
+    return f"{says}: the reading core is only {share:.0%} busy, so the device or its link is the limit."
 
 
 def _split(result: ExperimentResult) -> str:
     largest = max(number(point.parameters, "bs") for point in result.points)
     if largest <= LARGEST_CALL_BYTES:
         return (
-            f"A block of 4 GiB is more than one system call may move (2 GiB - 4 KiB); "
+            f"A block of 4 GiB exceeds the limit of one system call (2 GiB - 4 KiB); "
             f"{format_size(largest)}, the largest here, is moved in one."
         )
     calls = -(-largest // LARGEST_CALL_BYTES)
     return (
-        f"A block of {format_size(largest)} is more than one system call may move (2 GiB - 4 KiB): "
+        f"A block of {format_size(largest)} exceeds the limit of one system call (2 GiB - 4 KiB): "
         f"it is split into {calls}, and its latency is that of all together."
     )
 
@@ -138,11 +139,11 @@ def _split(result: ExperimentResult) -> str:
 STUDY = Study(
     name=NAME,
     title="Sequential reads on an edge board",
-    asks="Does a big transfer fill the link?",
+    asks="Large sequential reads against the link's speed",
     questions=(
         Question(
             name=QUESTION,
-            asks="Does a big transfer fill the link?",
+            asks="Large sequential reads against the link's speed",
             kernel="storage_blocks",
             load="bs",
             blocks=(
@@ -161,7 +162,7 @@ STUDY = Study(
     mistakes=(
         "4.05 GB/s is above the 4 GB/s that it calls the link's ceiling: a Gen3 x4 link carries 3.94 GB/s, which makes "
         "it impossible, and a Gen4 x4 link 7.88 GB/s, of which it is half.",
-        "units swing between Gb, GB, Kb and KB; here MB is 10^6 bytes throughout.",
+        "its units vary between Gb, GB, Kb and KB; here MB is always 10^6 bytes.",
         "a block of 4 GiB is reported as one operation, though no system call moves more than 2 GiB - 4 KiB.",
         "4 KiB at depth 12 and 24 gives the same 0.40 and 0.41 GB/s, and the link is blamed; one core was the limit.",
     ),

@@ -37,15 +37,13 @@ def observations(run: Run) -> list[str]:
     }
     if holds:
         words = ", ".join(f"{users} on {storage}" for storage, users in holds.items())
-        sentences.append(
-            f"KV cache of {_models(run)}: users that read it at a P95 below 100 ms, of those asked: {words}."
-        )
+        sentences.append(f"KV cache of {_models(run)}: users with a read P95 below 100 ms, of those measured: {words}.")
     queries = [(float(point.details.get("queries_s") or 0), result, point)
                for result, _, point, _ in run.points_of("training_vector_search")]  # fmt: skip
     if queries:
         rate, result, point = max(queries, key=lambda one: one[0])
         sentences.append(
-            f"Vector search: the most is {format_count(rate)} queries/s on {_storage(result)} with "
+            f"Vector search: the maximum is {format_count(rate)} queries/s on {_storage(result)} with "
             f"{point.parameters.get('threads')} threads, at {100 * (point.details.get('recall') or 0):.0f}% recall."
         )
     return sentences

@@ -13,7 +13,7 @@ NEED_BYTES_S = {name: 7 * 146600628 / compute_s for name, compute_s in (("A100",
 """Of unet3d: batch x record / compute."""
 CACHED = 0.05
 RULE_MEMORIES = 5
-"""MLPerf Storage: a data set has at least so many times the host's memory."""
+"""MLPerf Storage: a data set has at least this many times the host's memory."""
 _THEIRS = ("accelerator", "accelerators", "samples", "storage", "au_percent")
 
 
@@ -123,7 +123,9 @@ def observations(run: Run) -> list[str]:
         )
         au, best = max(mine, key=lambda one: one[0])
         feeds = (
-            f"{', '.join(passed)} feed{'s' if len(passed) == 1 else ''} it" if passed else "no storage here feeds it"
+            f"{', '.join(passed)} feed{'s' if len(passed) == 1 else ''} it"
+            if passed
+            else "no storage measured here feeds it"
         )
         sentences.append(
             f"{name.upper()} on unet3d: {feeds}; the best AU is {100 * au:.1f}% on {best.fixed.get('storage')}."
@@ -134,16 +136,16 @@ def observations(run: Run) -> list[str]:
 STUDY = Study(
     name=NAME,
     title="Storage classes for AI",
-    asks="Can this storage feed that many accelerators?",
+    asks="Accelerators that each storage class can feed",
     questions=(),
     tables=tables,
     observations=observations,
     mistakes=(
-        "an inference workload was planned as its third experiment and not done; a KV cache and a vector index stand "
-        "for it here",
+        "it planned an inference workload as its third experiment but did not run it; here a KV cache and a vector "
+        "index take its place",
         "the row 'A100, local emptyDir, 24.51%, 729.10' gives a need of 2975 MiB/s by AU x need = throughput, which is "
         "an H100's (3030) and not an A100's (1539): it is mislabelled",
-        "1000 samples (147 GB) and 3500 (513 GB) are judged on hosts whose memory is not told, so nobody can say how "
-        "much came from the page cache",
+        "it uses 1000 samples (147 GB) and 3500 (513 GB) on hosts of unstated memory, so the share from the page "
+        "cache is unknown",
     ),
 )

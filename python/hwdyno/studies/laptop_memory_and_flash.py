@@ -92,12 +92,12 @@ def _makers(points: list[tuple[Parameters, Measurement]]) -> Table:
 
     rows = (
         ("this drive, measured", speed("randread"), speed("randwrite"), rate("randread"), rate("randwrite")),
-        ("the study's drive, as its maker rates it", "400", "240", NONE, NONE),
+        ("the study's drive, rated", "400", "240", NONE, NONE),
         ("USB 3.1 Gen 1: 5 Gbit/s x 8/10", "500", "500", NONE, NONE),
-        ("enterprise SSD (PCIe 4.0 x4), as its maker rates it", NONE, NONE, "1 M IOPS", "130 k IOPS"),
+        ("enterprise SSD (PCIe 4.0 x4), rated", NONE, NONE, "1 M IOPS", "130 k IOPS"),
     )
     heads = ("what", "read, MB/s", "write, MB/s", "random read, 4 KiB", "random write, 4 KiB")
-    return Table("Beside makers' figures", heads, rows)
+    return Table("Compared with rated figures", heads, rows)
 
 
 def observations(run: Run) -> list[str]:
@@ -106,16 +106,14 @@ def observations(run: Run) -> list[str]:
     if loaded := experiment(run, LOADED):
         sentences += [sentence for curve in loaded.curves if (sentence := _compromise(curve))]
         sentences.append(
-            "A block of 256 B at a random place is four lines, of which the first alone waits for its row: "
-            "its bytes are useful bytes, as its bandwidth counts them."
+            "A random block of 256 B is four cache lines, and only the first waits for its DRAM row. All its bytes "
+            "count as useful bandwidth."
         )
     if flash := experiment(run, FLASH):
         bad = sum(point.validity == "invalid" for point in flash.points)
         cached = sum("page_cache" in point.why for point in flash.points)
         if bad or cached:
-            sentences.append(
-                f"{max(bad, cached)} of {len(flash.points)} points of the drive tell of a cache, not of it."
-            )
+            sentences.append(f"{max(bad, cached)} of {len(flash.points)} points of the drive measured a cache instead.")
         else:
             sentences.append(
                 "Direct reads and writes reached the drive: the counters agree, and no ceiling is exceeded."
@@ -138,12 +136,12 @@ def _compromise(curve: Curve) -> str:
 
 STUDY = Study(
     name=NAME,
-    title="Memory and a flash drive of a laptop",
-    asks="What does throughput cost in latency?",
+    title="Memory and flash drive of a laptop",
+    asks="Latency by throughput of memory and a drive",
     questions=(
         Question(
             name=LOADED,
-            asks="What does a load cost while others make traffic, by mix, delay and access size?",
+            asks="Memory latency under load by mix, delay and access size",
             kernel="memory_loaded_latency",
             load="delay",
             blocks=(
@@ -161,7 +159,7 @@ STUDY = Study(
         ),
         Question(
             name=FLASH,
-            asks="What does this drive do at depth 16, by mix and block size?",
+            asks="Drive at depth 16 by mix and block size",
             kernel="storage_blocks",
             load="bs",
             blocks=(
@@ -179,8 +177,8 @@ STUDY = Study(
     tables=tables,
     observations=observations,
     mistakes=(
-        "the drive is rated 400 MB/s behind a 500 MB/s link and the table shows 1473: the host's cache was measured.",
-        "4 KiB at 70/30: 284612 IOPS x 4 KiB is 1166 MB/s, and the table says 997; Little's law gives 18 in flight "
+        "the drive is rated 400 MB/s behind a 500 MB/s link, but the table shows 1473: it measured the host's cache.",
+        "4 KiB at 70/30: 284612 IOPS x 4 KiB is 1166 MB/s, but the table has 997; by Little's law 18 were in flight "
         "at depth 16.",
     ),
 )

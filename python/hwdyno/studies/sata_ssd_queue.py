@@ -87,13 +87,13 @@ def _by_load(result: ExperimentResult, axis: str, title: str) -> Table:
 def _rated() -> Table:
     """The study's figures, and those of the enterprise drive that it compares with."""
     rows = (
-        ("the study's drive (SATA)", "ceiling read off by eye", "240 MiB/s", "251.7"),
+        ("the study's drive (SATA)", "ceiling, read by eye", "240 MiB/s", "251.7"),
         ("the study's drive (SATA)", "best block size at depth 8", "16 KiB", NONE),
         ("the study's drive (SATA)", "best depth at 4 KiB", "8", NONE),
         ("enterprise SSD (PCIe 4.0 x4)", "rated random read, 4 KiB", "1 000 000 IOPS", mb_s(1e6 * 4096)),
         ("enterprise SSD (PCIe 4.0 x4)", "rated random write, 4 KiB", "130 000 IOPS", mb_s(130e3 * 4096)),
     )
-    return Table("Published beside it", ("device", "figure", "published", "MB/s"), rows)
+    return Table("Published figures for comparison", ("device", "figure", "published", "MB/s"), rows)
 
 
 def observations(run: Run) -> list[str]:
@@ -195,14 +195,14 @@ def _penalty(result: ExperimentResult) -> str:
     costly = [block for block, (loss, least) in losses.items() if loss > PENALTY and least > 0]
     unsure = [block for block, (loss, least) in losses.items() if loss > PENALTY and least <= 0]
     if not costly and unsure:
-        return "What mixes cost cannot be told: the repeats spread too far."
+        return "The cost of mixed reads and writes is unknown: the repeats vary too much."
     if not costly:
-        return "Mixes cost nothing here: none loses over 5% against serving its reads and writes in turn."
+        return "Mixed reads and writes cost nothing here: none is over 5% slower than reads and writes in turn."
     worst = max(costly, key=lambda block: losses[block][0])
     after = [block for block in losses if block > max(costly)]
-    until = f"from {format_size(after[0])} on they cost nothing" if after else "up to the largest block measured"
+    until = f"no cost from {format_size(after[0])}" if after else "up to the largest block measured"
     return (
-        f"Mixes cost up to {losses[worst][0]:.0%} (at {format_size(worst)}) against serving the same reads and writes "
+        f"Mixes cost up to {losses[worst][0]:.0%} (at {format_size(worst)}) compared with the same reads and writes "
         f"in turn; {until} (the study: until 128 KiB)."
     )
 
@@ -219,8 +219,8 @@ def _meeting(result: ExperimentResult) -> str:
         return ""
     if meet is None:
         last = max(spreads)
-        return f"The four patterns do not meet: at {format_size(last)} they are still {spreads[last]:.0%} apart."
-    return f"From {format_size(meet)} on the four patterns are within {MEET:.0%} of each other (the study: 128 KiB)."
+        return f"The four patterns do not converge: at {format_size(last)} they still differ by {spreads[last]:.0%}."
+    return f"From {format_size(meet)}, the four patterns are within {MEET:.0%} of each other (the study: 128 KiB)."
 
 
 def _jobs(result: ExperimentResult) -> str:
@@ -231,26 +231,26 @@ def _jobs(result: ExperimentResult) -> str:
     gain = points[most].throughput.value / points[1].throughput.value
     alike = [same(point.throughput, points[1].throughput) for point in points.values()]
     if None in alike and False not in alike:
-        return f"Whether more jobs change anything ({gain:.2f} times) cannot be told: the repeats spread too far."
+        return f"The effect of more jobs ({gain:.2f} times) is unknown: the repeats vary too much."
     if all(alike):
-        return f"More jobs change nothing: {max(points)} reach {gain:.2f} times what one does (the study: nothing)."
+        return f"More jobs change nothing: {max(points)} jobs reach {gain:.2f} times one job (the study: no change)."
     last = max(points)
     if most == 1:
         loss = points[last].throughput.value / points[1].throughput.value
-        return f"More jobs lose: {last} reach {loss:.2f} times what one does (the study: nothing)."
-    return f"More jobs do help: {most} reach {gain:.2f} times what one does (the study: nothing)."
+        return f"More jobs are slower: {last} jobs reach {loss:.2f} times one job (the study: no change)."
+    return f"More jobs help: {most} jobs reach {gain:.2f} times one job (the study: no change)."
 
 
 _FIXED: Parameters = {"ioengine": "libaio", "direct": True}
 
 STUDY = Study(
     name=NAME,
-    title="The queue of a SATA drive",
-    asks="Where is the knee?",
+    title="Queue of a SATA drive",
+    asks="Queue depth, block size, mixes and jobs",
     questions=(
         Question(
             name=MIX,
-            asks="Which block size is best, and what does it cost to mix reads and writes?",
+            asks="Mixed reads and writes by block size",
             kernel="storage_blocks",
             load="bs",
             blocks=(
@@ -266,7 +266,7 @@ STUDY = Study(
         ),
         Question(
             name=DEPTH,
-            asks="How deep a queue does this storage need?",
+            asks="Throughput and latency by queue depth",
             kernel="storage_blocks",
             load="iodepth",
             blocks=({"rw": "randread", "bs": 4096, "iodepth": tuple(1 << k for k in range(11)), "numjobs": 1},),
@@ -275,7 +275,7 @@ STUDY = Study(
         ),
         Question(
             name=JOBS,
-            asks="Do more jobs change anything?",
+            asks="Throughput by number of jobs",
             kernel="storage_blocks",
             load="numjobs",
             blocks=({"rw": "randread", "bs": 4096, "iodepth": 8, "numjobs": (1, 2, 4)},),
@@ -286,7 +286,7 @@ STUDY = Study(
     tables=tables,
     observations=observations,
     mistakes=(
-        "the knee, the ceiling and the best block size are read off charts by eye, without intervals.",
-        "a 1 GB file fits into many a drive's own cache, and into memory; each point was measured once.",
+        "the knee, the ceiling and the best block size were read from charts by eye, without intervals.",
+        "a 1 GB file fits in many drive caches and in memory; each point was measured once.",
     ),
 )

@@ -8,7 +8,7 @@ from hwdyno.axes import FIELD_AXES, read_share
 from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, Histogram, SniaWindow, snia_window
 from hwdyno.studies import Study, Table
 from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, whole
-from hwdyno.units import format_count, format_duration, format_ns, format_size
+from hwdyno.units import format_count, format_duration, format_ns, format_size, plural
 from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
 
 PREFIX = "storage.snia-"
@@ -120,9 +120,7 @@ def tables(run: Run) -> list[Table]:
     if result is not None and test == "latency":
         made.append(_by_size(result, "Mean latency, µs", _mean))
         made.append(_by_size(result, "99.999% latency, µs", _five_nines))
-        greatest = _by_size(
-            result, "Greatest latency, µs", lambda p: micros(p.latency_ns.max if p.latency_ns else None)
-        )
+        greatest = _by_size(result, "Maximum latency, µs", lambda p: micros(p.latency_ns.max if p.latency_ns else None))
         made.append(greatest)
     if result is not None and test == "demand":
         for title, cell in (("IOPS", _iops), ("Mean response time, µs", _mean)):
@@ -161,7 +159,7 @@ def _steady(run: Run) -> list[Table]:
             ),
             ("range", f"{window.spread:.1%}", f"{SNIA_RANGE:.0%}", "yes" if window.spread <= SNIA_RANGE else "no"),
             (
-                "move of the best line",
+                "slope of the best line",
                 f"{abs(window.moves):.1%}",
                 f"{SNIA_SLOPE:.0%}",
                 "yes" if abs(window.moves) <= SNIA_SLOPE else "no",
@@ -195,9 +193,9 @@ def observations(run: Run) -> list[str]:
         enough = [p for p in result.points if p.rate and best.rate and p.rate.value >= 0.9 * best.rate.value]
         least = min(enough, key=lambda p: p.latency_ns.mean if p.latency_ns else float("inf"))
         sentences.append(
-            f"The most is {_iops(best)} IOPS; {number(least.parameters, 'numjobs')} thread(s) at depth "
-            f"{number(least.parameters, 'iodepth')} reach {_iops(least)} of them at {_mean(least)} µs, the least "
-            "response time within 10% of the most."
+            f"The maximum is {_iops(best)} IOPS; {plural(number(least.parameters, 'numjobs'), 'thread')} at depth "
+            f"{number(least.parameters, 'iodepth')} reach {_iops(least)} of them at {_mean(least)} µs, the shortest "
+            "response time within 10% of the maximum."
         )
     return [sentence for sentence in sentences if sentence]
 
@@ -207,7 +205,7 @@ def _verdict(run: Run) -> str:
     rounds, window = window_of(run)
     what = TRACKED[test][1]
     if window is None:
-        return f"Not steady: {len(rounds)} rounds of the {what} are fewer than a window of 5."
+        return f"Not steady: {len(rounds)} rounds of the {what} are fewer than the window of 5."
     figures = (
         f"range {window.spread:.1%} of at most {SNIA_RANGE:.0%}, "
         f"line {abs(window.moves):.1%} of at most {SNIA_SLOPE:.0%}"
@@ -226,18 +224,18 @@ def _shortened(run: Run) -> list[str]:
     parts = []
     cell_s = max(point.elapsed_s / max(1, point.repeats) for point in result.points)
     if cell_s < 0.95 * CELL_S:
-        parts.append(f"{format_duration(cell_s)} a workload and round instead of {format_duration(CELL_S)}")
+        parts.append(f"{format_duration(cell_s)} per workload and round instead of {format_duration(CELL_S)}")
     size = max(number(whole(result, point), "size", 0) for point in result.points)
     whole_bytes = sum(disk.size_bytes or 0 for disk in run.machine.storage.disks)
     if size and size < 0.95 * whole_bytes:
         parts.append(f"{format_size(size)} instead of the whole device of {format_size(whole_bytes)}")
     notes = {note.code: note.says for point in result.points for note in point.notes}
     if "snia_purged" not in notes:
-        parts.append("not purged before")
+        parts.append("not purged first")
     before = [notes[code] for code in ("snia_purged", "snia_not_purged", "snia_preconditioned") if code in notes]
     sentences = [f"Before, {'; then '.join(before)}."] if before else []
     if parts:
-        short = f"Shortened: {', '.join(parts)}; these figures do not stand beside those of the whole specification."
+        short = f"Shortened: {', '.join(parts)}; do not compare these figures with those of the full specification."
         sentences.insert(0, short)
     return sentences
 
@@ -255,7 +253,7 @@ def _method(test: str, title: str, asks: str) -> Study:
     )
 
 
-IOPS = _method("iops", "SNIA PTS: IOPS test", "What does it give in steady state, by mix and block size?")
-THROUGHPUT = _method("throughput", "SNIA PTS: throughput test", "How much does it move in sequence in steady state?")
-LATENCY = _method("latency", "SNIA PTS: latency test", "How long does one operation alone take in steady state?")
-DEMAND = _method("demand", "SNIA PTS: demand intensity", "What does more demand bring, and cost in response time?")
+IOPS = _method("iops", "SNIA PTS: IOPS test", "Steady-state IOPS by mix and block size")
+THROUGHPUT = _method("throughput", "SNIA PTS: throughput test", "Sequential throughput in steady state")
+LATENCY = _method("latency", "SNIA PTS: latency test", "Latency of one operation at a time in steady state")
+DEMAND = _method("demand", "SNIA PTS: demand intensity", "IOPS and response time by threads and queue depth")

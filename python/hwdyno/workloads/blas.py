@@ -74,7 +74,7 @@ def of(operation: str, wanted: str = "auto") -> Routine:
         return next(one for one in (_routine(operation, known[name]) for name in known) if one is not None)
     if wanted not in known:
         raise ValueError(
-            f"library {wanted} is not here; there are: {', '.join(known)}. Where it lies elsewhere, name the folder by "
+            f"library {wanted} is not installed; known: {', '.join(known)}. If it is elsewhere, name its folder by "
             "HWDYNO_BLAS"
         )
     routine = _routine(operation, known[wanted])

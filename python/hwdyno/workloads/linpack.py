@@ -6,6 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from hwdyno import signals
 from hwdyno.words import Axis, Declaration
 from hwdyno.workloads import blas
 
@@ -111,19 +112,15 @@ def _reading(settings: dict[str, Any], n: int, threads: int, library: dict[str, 
     b = np.asfortranarray(b)
     times: list[float] = []
     worst = 0.0
-    interrupted = False
     before = os.times()
-    try:
-        while not times or (sum(times) < float(settings["runtime"]) and len(times) < MOST_SOLVES):
-            work_a, work_b = a.copy(order="F"), b.copy(order="F")
-            begun = time.perf_counter()
-            x = solver(work_a, work_b)
-            times.append(time.perf_counter() - begun)
-            worst = max(worst, _error(settings, a, x, b))
-    except KeyboardInterrupt:
-        interrupted = True
-        if not times:
-            raise
+    while not times or (
+        sum(times) < float(settings["runtime"]) and len(times) < MOST_SOLVES and not signals.requested()
+    ):
+        work_a, work_b = a.copy(order="F"), b.copy(order="F")
+        begun = time.perf_counter()
+        x = solver(work_a, work_b)
+        times.append(time.perf_counter() - begun)
+        worst = max(worst, _error(settings, a, x, b))
     after = os.times()
     flops = flops_of(str(settings["operation"]), n)
     passed = worst < RESIDUAL_LIMIT
@@ -149,7 +146,7 @@ def _reading(settings: dict[str, Any], n: int, threads: int, library: dict[str, 
             "verification": "passed" if passed else "failed",
             **library,
         },
-        "interrupted": interrupted,
+        "interrupted": signals.requested(),
     }
 
 

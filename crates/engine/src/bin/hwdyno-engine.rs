@@ -15,15 +15,23 @@ fn main() -> ExitCode {
             hwdyno_engine::agent::serve(std::io::stdin().lock(), std::io::stdout());
             return ExitCode::SUCCESS;
         }
+        // The agent's own, for each program that it runs.
+        [hwdyno_engine::agent::MIND, program, arguments @ ..] => return hwdyno_engine::agent::mind(program, arguments),
         ["run", kernel] => run(kernel, "{}"),
         ["run", kernel, parameters] => run(kernel, parameters),
         _ => Err("usage: hwdyno-engine survey [PATH] | kernels | run KERNEL ['{\"parameter\": value}'] | serve".into()),
     };
     match answer {
         Ok(value) => {
-            // A reader that has seen enough and closed the pipe is no fault.
-            let _ = writeln!(std::io::stdout(), "{value}");
-            ExitCode::SUCCESS
+            let mut output = std::io::stdout().lock();
+            match writeln!(output, "{value}").and_then(|()| output.flush()) {
+                // A reader that has seen enough and closed the pipe is no fault.
+                Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                    eprintln!("hwdyno-engine: the output was not written: {error}");
+                    ExitCode::from(2)
+                }
+                _ => ExitCode::SUCCESS,
+            }
         }
         Err(says) => {
             eprintln!("hwdyno-engine: {says}");

@@ -25,11 +25,8 @@ parameters! {
 
 impl Kernel for ComputeClock {
     type Parameters = Parameters;
-    const DECLARATION: Declaration = Declaration::new(
-        "compute_clock",
-        "dependent additions a second, one a cycle: the clock that the processors really run at",
-        "addition",
-    );
+    const DECLARATION: Declaration =
+        Declaration::new("compute_clock", "the actual CPU clock, from dependent additions, one per cycle", "addition");
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let Parameters { threads, runtime, interval_s, ref cpus } = *parameters;
@@ -44,7 +41,7 @@ impl Kernel for ComputeClock {
         )?;
         let adds = outcome.results().map(Chain::adds).sum();
         if adds == 0 {
-            return Err(Error::Machine("there is no dependent chain for this architecture yet".into(), None));
+            return Err(Error::Machine("the clock measurement does not support this architecture".into(), None));
         }
         let mut reading = outcome.reading(vec![Stream::new("add", adds)]);
         reading.detail("clock_hz", outcome.results().map(Chain::hz).sum::<f64>() / threads as f64);

@@ -32,10 +32,10 @@ const CLOCK_NS: u64 = 2_000_000;
 parameters! {
     /// What `compute_flops` takes.
     pub struct Parameters {
-        operation: Operation = choice("fma counts 2 a lane; dot counts each product and each addition"),
-        precision: Precision = choice("of the operands"),
-        isa: &'static str = word("instruction set; auto takes the fastest by a short timing", &ISAS),
-        operands: Operands = choice("the numbers: zeros draw less power, so that a core may clock higher on them"),
+        operation: Operation = choice("operation; fma counts as 2 per lane, dot counts each product and each addition"),
+        precision: Precision = choice("data type of the operands"),
+        isa: &'static str = word("instruction set; auto selects the fastest in a short test", &ISAS),
+        operands: Operands = choice("operand values; with zeros a core uses less power and may clock higher"),
         threads: usize = THREADS,
         runtime: f64 = RUNTIME.default(0.2),
         interval_s: f64 = INTERVAL_S,
@@ -45,11 +45,8 @@ parameters! {
 
 impl Kernel for ComputeFlops {
     type Parameters = Parameters;
-    const DECLARATION: Declaration = Declaration::new(
-        "compute_flops",
-        "arithmetic operations on registers that do not wait for each other, beside the clock",
-        "operation",
-    );
+    const DECLARATION: Declaration =
+        Declaration::new("compute_flops", "independent arithmetic operations on registers, and the clock", "operation");
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let Parameters { threads, runtime, interval_s, operands, .. } = *parameters;
@@ -79,7 +76,7 @@ fn choose(parameters: &Parameters, cpus: &[u64]) -> Result<Variant, Error> {
         return fitting.iter().find(|variant| variant.isa == isa).copied().ok_or_else(|| {
             let here: Vec<_> = fitting.iter().map(|variant| variant.isa).collect();
             let here = if here.is_empty() { "none".into() } else { here.join(", ") };
-            Error::usage(format!("{operation} in {precision} has no {isa} instruction here; there are: {here}"))
+            Error::usage(format!("{operation} in {precision} has no {isa} instruction here; available: {here}"))
         });
     }
     let best = team::run(1, &cpus[..cpus.len().min(1)], |member| {
@@ -287,6 +284,6 @@ mod tests {
         let says = run(json!({"operation": "fma", "precision": "int8"})).unwrap_err().to_string();
         assert!(says.contains("no instruction"), "{says}");
         let says = run(json!({"operation": "add", "precision": "int8", "isa": "amx"})).unwrap_err().to_string();
-        assert!(says.contains("there are:"), "{says}");
+        assert!(says.contains("available:"), "{says}");
     }
 }

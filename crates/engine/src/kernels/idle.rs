@@ -14,11 +14,11 @@ parameters! {
     /// What `idle` takes.
     pub struct Parameters {
         runtime: f64 = RUNTIME.default(0.2),
-        iodepth: usize = integer("operations handed over at once", "", (1, 1024), 32).role(Role::Concurrency),
+        iodepth: usize = integer("operations in flight", "", (1, 1024), 32).role(Role::Concurrency),
         numjobs: usize = THREADS.means("threads"),
-        bs: u64 = integer("length that an operation would have", "B", (1, 1 << 24), 4096).role(Role::Size),
-        size: u64 = integer("length of the region that it would cover", "B", (1, 1 << 50), 1 << 30),
-        rw: Rw = choice("direction and order; randrw mixes half and half")
+        bs: u64 = integer("size of one operation", "B", (1, 1 << 24), 4096).role(Role::Size),
+        size: u64 = integer("size of the region", "B", (1, 1 << 50), 1 << 30),
+        rw: Rw = choice("direction and order; randrw is half reads, half writes")
             .only(&[Rw::Randread, Rw::Read, Rw::Randrw, Rw::Randwrite]),
     }
 }
@@ -26,7 +26,7 @@ parameters! {
 impl Kernel for Idle {
     type Parameters = Parameters;
     const DECLARATION: Declaration =
-        Declaration::new("idle", "what the tool itself costs an operation, with no work under it", "operation");
+        Declaration::new("idle", "the tool's own cost per operation, with no I/O", "operation");
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let Parameters { runtime, iodepth, numjobs, bs, size, rw } = *parameters;

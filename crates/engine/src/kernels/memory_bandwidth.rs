@@ -20,8 +20,8 @@ parameters! {
     /// What `memory_bandwidth` takes.
     pub struct Parameters {
         traffic: TrafficParameters = Group,
-        working_set: u64 = integer("bytes of all arrays of one thread together", "B", (64, 1 << 44), 512 << 20),
-        threads: usize = THREADS.means("how many threads do it at once, each on memory of its own"),
+        working_set: u64 = integer("size of all arrays of one thread", "B", (64, 1 << 44), 512 << 20),
+        threads: usize = THREADS.means("number of threads, each with its own memory"),
         runtime: f64 = RUNTIME.default(0.5),
         interval_s: f64 = INTERVAL_S,
         cpus: Vec<u64> = CPUS,
@@ -70,7 +70,7 @@ impl Kernel for MemoryBandwidth {
         pass: &[("operations", "1"), ("bytes", "block")],
         ..Declaration::new(
             "memory_bandwidth",
-            "bytes that threads move between registers and memory, every result verified afterwards",
+            "memory bandwidth of threads; every result is verified afterwards",
             "access",
         )
     };

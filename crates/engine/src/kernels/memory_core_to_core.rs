@@ -35,8 +35,9 @@ words! {
 parameters! {
     /// What `memory_core_to_core` takes.
     pub struct Parameters {
-        operation: Operation = choice("cas: compare-and-swap in turn, one way; clean, modified: loads of lines that the other has read or written"),
-        lines: u64 = integer("lines that are handed over together, for clean and modified", "", (16, 1 << 20), 1024),
+        operation: Operation = choice("cas: alternating compare-and-swap, one way; clean, modified: loads of lines \
+            that the other core read or wrote"),
+        lines: u64 = integer("cache lines per handover, for clean and modified", "", (16, 1 << 20), 1024),
         runtime: f64 = RUNTIME.default(0.2),
         cpus: Vec<u64> = CPUS,
     }
@@ -44,17 +45,14 @@ parameters! {
 
 impl Kernel for MemoryCoreToCore {
     type Parameters = Parameters;
-    const DECLARATION: Declaration = Declaration::new(
-        "memory_core_to_core",
-        "time to get a cache line from the second processor to the first",
-        "transfer",
-    );
+    const DECLARATION: Declaration =
+        Declaration::new("memory_core_to_core", "time to move a cache line from one core to another", "transfer");
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let cpus = processors(&parameters.cpus);
         if cpus.len() < 2 || cpus[0] == cpus[1] {
             return Err(Error::Machine(
-                "core to core needs two processors, and one alone is allowed here".into(),
+                "core-to-core latency needs two CPUs, and only one is allowed here".into(),
                 None,
             ));
         }

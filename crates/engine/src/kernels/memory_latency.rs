@@ -18,23 +18,24 @@ pub struct MemoryLatency;
 parameters! {
     /// The order of a chase, which the loaded latency has as well.
     pub struct RingParameters {
-        locality: Locality = choice("order of the chase: over the whole set, within neighbourhoods, or in turn"),
-        local_size: u64 = integer("bytes of a neighbourhood, for locality local", "B", (256, 1 << 40), 256 << 10),
-        batch: u64 = integer("loads timed together; 0 for as many as take 8 µs, and 64 at least", "", (0, 1 << 20), 0),
+        locality: Locality = choice("order of accesses: random over the whole set, random within neighbourhoods, or \
+            sequential"),
+        local_size: u64 = integer("size of a neighbourhood, for locality local", "B", (256, 1 << 40), 256 << 10),
+        batch: u64 = integer("loads per timing; 0 for as many as take 8 µs, at least 64", "", (0, 1 << 20), 0),
     }
 }
 
 /// How many bytes a chase goes through.
 pub(super) const CHASE_BYTES: crate::declare::Integer =
-    integer("bytes that the chase goes through", "B", (128, 1 << 44), 256 << 20);
+    integer("size of the memory that is read", "B", (128, 1 << 44), 256 << 20);
 
 parameters! {
     /// What `memory_latency` takes.
     pub struct Parameters {
         working_set: u64 = CHASE_BYTES,
         ring: RingParameters = Group,
-        stride: u64 = integer("distance between the places of the chase, a multiple of 8", "B", (8, 1 << 30), 64),
-        threads: usize = THREADS.means("how many threads chase at once, each through memory of its own"),
+        stride: u64 = integer("distance between elements, a multiple of 8", "B", (8, 1 << 30), 64),
+        threads: usize = THREADS.means("number of threads, each with its own memory"),
         runtime: f64 = RUNTIME.default(0.3),
         interval_s: f64 = INTERVAL_S,
         cpus: Vec<u64> = CPUS,
@@ -47,7 +48,7 @@ impl RingParameters {
     pub fn ring(&self, placement: &Placement, (set, bytes): (&str, u64), stride: u64) -> Result<Ring, Error> {
         if stride % 8 != 0 || stride * 2 > bytes {
             return Err(Error::usage(format!(
-                "stride {stride}: take a multiple of 8 bytes that is at most half of {set} ({bytes})"
+                "stride {stride}: use a multiple of 8 bytes, at most half of {set} ({bytes})"
             )));
         }
         let Self { locality, local_size, .. } = *self;
@@ -98,11 +99,8 @@ impl Chaser {
 
 impl Kernel for MemoryLatency {
     type Parameters = Parameters;
-    const DECLARATION: Declaration = Declaration::new(
-        "memory_latency",
-        "time of a load that depends on the one before, means of short batches as a histogram",
-        "access",
-    );
+    const DECLARATION: Declaration =
+        Declaration::new("memory_latency", "latency of dependent loads, as a histogram of short batches", "access");
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let Parameters { threads, runtime, interval_s, working_set, stride, ref placement, .. } = *parameters;
@@ -164,7 +162,7 @@ mod tests {
         let near = run(json!({"working_set": 1 << 16, "cpu_node": 0, "runtime": 0.002})).unwrap();
         assert_eq!(near.details["verification"], "passed");
         let says = run(json!({"working_set": 1 << 16, "cpu_node": 900})).unwrap_err().to_string();
-        assert!(says.contains("node has no processor"), "{says}");
+        assert!(says.contains("node has no usable CPU"), "{says}");
     }
 
     #[test]

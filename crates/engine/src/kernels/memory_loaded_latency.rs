@@ -25,10 +25,10 @@ parameters! {
     /// What `memory_loaded_latency` takes.
     pub struct Parameters {
         traffic: TrafficParameters = Group,
-        delay: u64 = integer("cycles that a traffic thread waits after each block", "cycles", (0, 1 << 32), 0)
+        delay: u64 = integer("pause of a traffic thread after each block, in cycles", "cycles", (0, 1 << 32), 0)
             .role(Role::Delay),
-        threads: usize = THREADS.means("threads that make traffic, beside the one that chases").within(0, 1023),
-        working_set: u64 = integer("bytes of all arrays of one traffic thread", "B", (64, 1 << 44), 256 << 20),
+        threads: usize = THREADS.means("number of traffic threads").within(0, 1023),
+        working_set: u64 = integer("size of all arrays of one traffic thread", "B", (64, 1 << 44), 256 << 20),
         runtime: f64 = RUNTIME.default(0.5),
         interval_s: f64 = INTERVAL_S,
         cpus: Vec<u64> = CPUS,
@@ -56,7 +56,7 @@ impl Kernel for MemoryLoadedLatency {
         pass: &[("operations", "1"), ("bytes", "block")],
         ..Declaration::new(
             "memory_loaded_latency",
-            "time of a dependent load on the first processor, while threads on the others make traffic",
+            "latency of a dependent load on one CPU while other CPUs generate memory traffic",
             "access",
         )
     };

@@ -43,15 +43,15 @@ words! {
 parameters! {
     /// What `network_latency` takes.
     pub struct Parameters {
-        protocol: Protocol = choice("what carries the round trips"),
-        exchange: Exchange = choice("round trips over one connection, or a connection for each"),
-        message: usize = integer("bytes each way", "B", (1, 64 << 10), 64).role(Role::Size),
-        in_flight: usize = integer("round trips under way at once", "", (1, 1024), 1).role(Role::Concurrency),
-        waiting: Waiting = choice("asleep until a message comes, as most programs do, or both ends looking again for 50 µs before (spin)"),
-        load_streams: usize = integer("TCP streams that fill the path meanwhile", "", (0, MOST_STREAMS as i64), 0)
+        protocol: Protocol = choice("protocol of the round trips"),
+        exchange: Exchange = choice("one connection for all round trips, or one for each"),
+        message: usize = integer("message size, each way", "B", (1, 64 << 10), 64).role(Role::Size),
+        in_flight: usize = integer("round trips in flight", "", (1, 1024), 1).role(Role::Concurrency),
+        waiting: Waiting = choice("sleep until a message arrives, as most programs do, or spin for 50 µs first"),
+        load_streams: usize = integer("TCP streams that load the path meanwhile", "", (0, MOST_STREAMS as i64), 0)
             .role(Role::Concurrency),
-        direction: Direction = choice("where these streams go: from here, to here, or both"),
-        congestion: String = text("TCP congestion control of these streams; empty for the system's", ""),
+        direction: Direction = choice("direction of these streams: from here, to here, or both"),
+        congestion: String = text("TCP congestion control of these streams; empty for the system default", ""),
         test: TestParameters = Group,
     }
 }
@@ -62,7 +62,7 @@ impl Kernel for NetworkLatency {
         stateful: true,
         ..Declaration::new(
             "network_latency",
-            "round trips with a server of ours, idle or while streams fill the path",
+            "round-trip latency with a hwdyno server, idle or under load",
             "round trip",
         )
     };
@@ -74,19 +74,17 @@ impl Kernel for NetworkLatency {
         let connect = parameters.exchange == Exchange::Connect;
         let spin = parameters.waiting == Waiting::Spin;
         if connect && (udp || in_flight > 1) {
-            return Err(Error::usage("exchange = connect: it is TCP's, one at a time; take protocol tcp, in_flight 1"));
+            return Err(Error::usage("exchange = connect: needs TCP, one at a time; use protocol tcp, in_flight 1"));
         }
         if connect && spin {
-            return Err(Error::usage("waiting = spin: it is for exchange echo; a connection for each sleeps"));
+            return Err(Error::usage("waiting = spin: needs exchange echo"));
         }
         if udp && message > LARGEST_DATAGRAM {
-            return Err(Error::usage(format!(
-                "message = {message}: a datagram holds at most {LARGEST_DATAGRAM} bytes"
-            )));
+            return Err(Error::usage(format!("message = {message}: a datagram has at most {LARGEST_DATAGRAM} bytes")));
         }
         if message * in_flight > MOST_UNDER_WAY {
             return Err(Error::usage(format!(
-                "message x in_flight = {}: at most {MOST_UNDER_WAY} bytes may be under way",
+                "message x in_flight = {}: at most {MOST_UNDER_WAY} bytes may be in flight",
                 message * in_flight
             )));
         }

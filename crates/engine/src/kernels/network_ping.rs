@@ -23,10 +23,12 @@ const MOST_PAYLOAD: i64 = 65_507;
 parameters! {
     /// What `network_ping` takes.
     pub struct Parameters {
-        server: String = text("whom to ping, by name or address; empty for 127.0.0.1", ""),
-        message: usize = integer("payload each way, as ping's -s", "B", (0, MOST_PAYLOAD), PAYLOAD_BYTES).role(Role::Size),
-        in_flight: usize = integer("echoes under way at once", "", (1, 1024), 1).role(Role::Concurrency),
-        rate: f64 = number("echoes sent a second; 0 for the next as soon as one is back", "1/s", (0.0, 1e7), 0.0).role(Role::Rate),
+        server: String = text("host to ping, by name or address; empty for 127.0.0.1", ""),
+        message: usize = integer("payload each way, as ping's \
+            -s", "B", (0, MOST_PAYLOAD), PAYLOAD_BYTES).role(Role::Size),
+        in_flight: usize = integer("echoes in flight", "", (1, 1024), 1).role(Role::Concurrency),
+        rate: f64 = number("echoes per second; 0 sends the next when one \
+            returns", "1/s", (0.0, 1e7), 0.0).role(Role::Rate),
         runtime: f64 = RUNTIME.within(0.01, 86_400.0),
         ramp_time: f64 = RAMP_TIME,
         interval_s: f64 = INTERVAL_S,
@@ -39,7 +41,7 @@ impl Kernel for NetworkPing {
         stateful: true,
         ..Declaration::new(
             "network_ping",
-            "ICMP echo round trips with any host, where this system permits them",
+            "ICMP echo round trips with any host, if this system permits it",
             "round trip",
         )
     };
@@ -57,7 +59,7 @@ impl Kernel for NetworkPing {
         let interval_s = parameters.interval_s;
         let echoes = ping::run(address, &pinging, interval_s, stop).map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied => Error::Machine(
-                "ping is not permitted here: run as root, or allow this group: \
+                "ping is not permitted here; run as root, or allow this group: \
                  sysctl net.ipv4.ping_group_range=\"0 2147483647\""
                     .into(),
                 error.raw_os_error(),

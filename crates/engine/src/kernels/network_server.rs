@@ -19,12 +19,12 @@ pub struct NetworkServer;
 parameters! {
     /// What `network_server` takes.
     pub struct Parameters {
-        bind: String = text("the address to listen at", "127.0.0.1"),
-        port: u16 = PORT.means("the port to listen at"),
-        runtime: f64 = number("end after this long; 0 for when it is stopped", "s", (0.0, 1e9), 0.0),
+        bind: String = text("address to listen on", "127.0.0.1"),
+        port: u16 = PORT.means("port to listen on"),
+        runtime: f64 = number("end after this time; 0 for no limit", "s", (0.0, 1e9), 0.0),
         once: bool = flag("end after one test", false),
         log: Option<PathBuf> = text("append each test's iperf3 document to this file", ""),
-        parallel_clients: bool = flag("serve several clients at once instead of telling them that it is busy", false),
+        parallel_clients: bool = flag("serve several clients at once instead of refusing while busy", false),
     }
 }
 
@@ -32,17 +32,13 @@ impl Kernel for NetworkServer {
     type Parameters = Parameters;
     const DECLARATION: Declaration = Declaration {
         stateful: true,
-        ..Declaration::new(
-            "network_server",
-            "nothing itself: it is the other end of others' network measurements",
-            "test",
-        )
+        ..Declaration::new("network_server", "the server end of network measurements; measures nothing itself", "test")
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let (bind, port) = (&parameters.bind, parameters.port);
         let ip: IpAddr = bind.trim_matches(['[', ']']).parse().map_err(|_| {
-            Error::usage(format!("bind = {bind}: give an address of this machine, such as 127.0.0.1 or 0.0.0.0"))
+            Error::usage(format!("bind = {bind}: use an address of this machine, such as 127.0.0.1 or 0.0.0.0"))
         })?;
         let serving = Serving {
             parallel_clients: parameters.parallel_clients,
@@ -51,7 +47,7 @@ impl Kernel for NetworkServer {
             ..Serving::at(SocketAddr::new(ip, port))
         };
         let server =
-            Server::start(&serving).map_err(|error| Error::machine(format!("listen at {bind} port {port}"), &error))?;
+            Server::start(&serving).map_err(|error| Error::machine(format!("listen on {bind} port {port}"), &error))?;
         let began = now_ns();
         let limit = (parameters.runtime * 1e9) as u64;
         while !stop.is_set() && !server.is_over() && (limit == 0 || now_ns() - began < limit) {

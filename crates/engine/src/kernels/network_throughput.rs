@@ -24,22 +24,26 @@ const DATAGRAM_BYTES: usize = 1460;
 parameters! {
     /// What `network_throughput` takes.
     pub struct Parameters {
-        protocol: Protocol = choice("what carries the streams"),
-        streams: usize = integer("streams a direction", "", (1, MOST_STREAMS as i64), 1).role(Role::Concurrency),
-        block: usize = integer("bytes handed over at a time, a datagram's with UDP; 0 for 128 KiB, or 1460 B with UDP", "B", (0, LARGEST_BLOCK as i64), 0).role(Role::Size),
+        protocol: Protocol = choice("protocol of the streams"),
+        streams: usize = integer("streams per direction", "", (1, MOST_STREAMS as i64), 1).role(Role::Concurrency),
+        block: usize = integer("bytes per call, or per datagram with UDP; 0 for 128 KiB, or 1460 B with \
+            UDP", "B", (0, LARGEST_BLOCK as i64), 0).role(Role::Size),
         direction: Direction = choice("from here (up), to here (down), or both at once"),
-        rate: u64 = integer("rate of each stream; 0 for as fast as it goes", "bit/s", (0, 1 << 50), 0).role(Role::Rate),
-        burst: usize = integer("blocks that may go at once within the rate; 0 for one", "", (0, 1000), 0),
-        window: usize = integer("socket buffers at both ends; 0 leaves them to the system", "B", (0, 512 << 20), 0),
-        congestion: String = text("TCP congestion control; empty for the system's", ""),
-        nodelay: bool = flag("send small blocks at once (TCP_NODELAY)", false),
-        mss: usize = integer("TCP maximum segment size; 0 leaves it to the system", "B", (0, 65_535), 0),
+        rate: u64 = integer("rate of each stream; 0 for unlimited", "bit/s", (0, 1 << 50), 0).role(Role::Rate),
+        burst: usize = integer("blocks sent in a burst within the rate; 0 for one", "", (0, 1000), 0),
+        window: usize = integer("socket buffers at both ends; 0 for the system default", "B", (0, 512 << 20), 0),
+        congestion: String = text("TCP congestion control; empty for the system default", ""),
+        nodelay: bool = flag("send small blocks immediately (TCP_NODELAY)", false),
+        mss: usize = integer("TCP maximum segment size; 0 for the system default", "B", (0, 65_535), 0),
         zero_copy: bool = flag("the sender copies nothing (splice or sendfile)", false),
         skip_rx_copy: bool = flag("the receiver copies nothing (MSG_TRUNC; only TCP)", false),
-        handing: Handing = choice("datagrams go many a call, one a call, or cut up by the kernel (UDP_SEGMENT, UDP_GRO)"),
-        search: bool = flag("UDP: find the highest rate without loss first, and measure there", false),
-        bytes: u64 = integer("end after so many bytes instead of runtime; 0 for runtime (iperf3's -n)", "B", (0, 1 << 60), 0),
-        blocks: u64 = integer("end after so many blocks instead of runtime; 0 for runtime (iperf3's -k)", "", (0, 1 << 60), 0),
+        handing: Handing = choice("datagrams: many per call, one per call, or split by the kernel (UDP_SEGMENT, \
+            UDP_GRO)"),
+        search: bool = flag("UDP: find the highest rate without loss, then measure at it", false),
+        bytes: u64 = integer("end after this many bytes instead of runtime; 0 for runtime (iperf3's \
+            -n)", "B", (0, 1 << 60), 0),
+        blocks: u64 = integer("end after this many blocks instead of runtime; 0 for runtime (iperf3's \
+            -k)", "", (0, 1 << 60), 0),
         test: TestParameters = Group,
     }
 }
@@ -51,7 +55,7 @@ impl Kernel for NetworkThroughput {
         stateful: true,
         ..Declaration::new(
             "network_throughput",
-            "TCP or UDP streams to, from, or both ways with a server (ours or iperf3's)",
+            "TCP or UDP throughput to, from, or both ways with a hwdyno or iperf3 server",
             "block",
         )
     };
@@ -117,7 +121,7 @@ pub fn settings_of(parameters: &Parameters) -> Result<Settings, Error> {
     };
     if udp && !(HEADER_BYTES..=LARGEST_DATAGRAM).contains(&block) {
         return Err(Error::usage(format!(
-            "block = {block}: a datagram has {HEADER_BYTES} to {LARGEST_DATAGRAM} bytes; take --block 1460"
+            "block = {block}: a datagram has {HEADER_BYTES} to {LARGEST_DATAGRAM} bytes; use --block 1460"
         )));
     }
     let Parameters { direction, handing, .. } = *parameters;

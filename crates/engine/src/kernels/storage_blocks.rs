@@ -22,7 +22,7 @@ fn files_of(text: &str) -> Result<Vec<PathBuf>, Error> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
-    serde_json::from_str(text).map_err(|error| Error::usage(format!("files is no JSON list of paths: {error}")))
+    serde_json::from_str(text).map_err(|error| Error::usage(format!("files is not a JSON list of paths: {error}")))
 }
 
 /// See the module.
@@ -51,31 +51,33 @@ words! {
 parameters! {
     /// What `storage_blocks` takes.
     pub struct Parameters {
-        path: PathBuf = required("an existing file, or a block device, which is written with destroy and serial only"),
-        rw: Rw = choice("direction and order; rw and randrw mix by rwmixread; trims give blocks back, trimwrite before each write").split("rwmixread"),
+        path: PathBuf = required("an existing file or block device; a device is written only with destroy and serial"),
+        rw: Rw = choice("direction and order; rw and randrw mix by rwmixread; trim discards blocks, trimwrite before \
+            each write").split("rwmixread"),
         rwmixread: u64 = integer("share of reads in a mix", "%", (0, 100), 50),
-        bs: u64 = integer("length of an operation", "B", (1, 1 << 40), 4096).role(Role::Size),
-        iodepth: usize = integer("operations in flight a job", "", (1, 1024), 1).role(Role::Concurrency),
-        iodepth_batch_submit: usize = integer("operations to hand over in one io_uring call; 0 for 2 if direct (more are held back together), \
-                     all otherwise or where completions are waited for in batches", "", (0, 1024), 0),
-        iodepth_batch_complete_min: usize = integer("completions to wait for at a time; 0 for one in 16 of iodepth", "", (0, 1024), 0),
-        numjobs: usize = THREADS.means("threads, each with its own queue"),
-        ioengine: Engine = choice("how operations reach the file"),
-        hipri: bool = flag("poll for completions instead of waiting for interrupts: io_uring, direct, a queue with io_poll", false),
-        mem: BufferPages = choice("pages of the buffers: a large direct block is one piece for the device in a huge page, and hundreds in \
-                     small ones, as in fio's malloc"),
-        direct: bool = flag("past the page cache (O_DIRECT), where the filesystem allows it", false),
-        size: u64 = bytes("length of the region used; 0 for all from offset on", 0, 0),
-        offset: u64 = bytes("where the region begins", 0, 0),
+        bs: u64 = integer("block size", "B", (1, 1 << 40), 4096).role(Role::Size),
+        iodepth: usize = integer("queue depth per job", "", (1, 1024), 1).role(Role::Concurrency),
+        iodepth_batch_submit: usize = integer("operations per io_uring submission; 0 for automatic: 2 if direct, all \
+            otherwise or where completions are waited for in batches", "", (0, 1024), 0),
+        iodepth_batch_complete_min: usize = integer("completions per wait; 0 for iodepth/16", "", (0, 1024), 0),
+        numjobs: usize = THREADS.means("jobs: threads, each with its own queue"),
+        ioengine: Engine = choice("I/O engine"),
+        hipri: bool = flag("poll for completions instead of interrupts (needs io_uring, direct, a queue with \
+            io_poll)", false),
+        mem: BufferPages = choice("buffer pages: a large direct block is one segment in a huge page, hundreds in \
+            small pages as with fio's malloc"),
+        direct: bool = flag("bypass the page cache (O_DIRECT), if the filesystem allows it", false),
+        size: u64 = bytes("size of the region; 0 for all from offset", 0, 0),
+        offset: u64 = bytes("start of the region", 0, 0),
         runtime: f64 = seconds("length of the timed region; 0 for no limit", 1.0),
-        time_based: bool = flag("go on for all of runtime, pass after pass, instead of ending after one", true),
-        ramp_time: f64 = seconds("run this long before anything is counted", 0.0),
-        startdelay: f64 = seconds("wait this long before the first operation", 0.0),
-        seed: u64 = SEED.means("decides the random order and the bytes written"),
-        interval_s: f64 = INTERVAL_S.means("length of a sampling interval; doubled when a run has over 4096 of them"),
-        share: Share = choice("jobs split the region among them, or each covers it all"),
-        cpus: Vec<u64> = CPUS.means("processors to run on, one job each in turn; empty for any"),
-        end_fsync: bool = flag("make durable what was written, inside the timed region", false),
+        time_based: bool = flag("repeat passes for the whole runtime instead of ending after one", true),
+        ramp_time: f64 = seconds("warm-up time before counting", 0.0),
+        startdelay: f64 = seconds("delay before the first operation", 0.0),
+        seed: u64 = SEED.means("seed of the random order and of the data written"),
+        interval_s: f64 = INTERVAL_S.means("length of a sampling interval; doubled beyond 4096 samples"),
+        share: Share = choice("jobs split the region, or each covers all of it"),
+        cpus: Vec<u64> = CPUS.means("CPUs to run on, one job each in turn; empty for any"),
+        end_fsync: bool = flag("sync written data at the end, inside the timed region", false),
         drop_cache: bool = flag("drop the region from the page cache first", false),
         load: LoadParameters = Group,
         multi: MultiFileParameters = Group,
@@ -90,11 +92,7 @@ impl Kernel for StorageBlocks {
         writes: Writes::Device,
         consent: &["destroy", "serial"],
         stateful: true,
-        ..Declaration::new(
-            "storage_blocks",
-            "blocks read from or written to a file, with a number of operations in flight",
-            "I/O",
-        )
+        ..Declaration::new("storage_blocks", "block reads and writes of a file at a queue depth", "I/O")
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {

@@ -14,9 +14,10 @@ pub struct StorageCheck;
 parameters! {
     /// What `storage_check` takes.
     pub struct Parameters {
-        journal: PathBuf = required("the journal that storage_blocks kept"),
+        journal: PathBuf = required("the journal of storage_blocks"),
         path: Option<PathBuf> = text("the file or device; empty for the one that the journal names", ""),
-        after: Interruption = choice("kill: what was acknowledged must be there; power_cut: what a sync had covered"),
+        after: Interruption = choice("kill: all acknowledged writes must be there; power_cut: all writes that a sync \
+            had covered"),
     }
 }
 
@@ -26,7 +27,7 @@ impl Kernel for StorageCheck {
         stateful: true,
         ..Declaration::new(
             "storage_check",
-            "whether what a run had acknowledged before it was cut short is there; reads only",
+            "whether all writes acknowledged before a crash are there; reads only",
             "block",
         )
     };

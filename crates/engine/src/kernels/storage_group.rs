@@ -32,8 +32,12 @@ impl Dependencies {
             let Some(given) = job.as_object_mut().and_then(|all| all.remove(name)) else { return Ok(Vec::new()) };
             let number_of = |one: &Value| one.as_u64().map(|one| one as usize).filter(|&one| one < below);
             let numbers = given.as_array().and_then(|list| list.iter().map(number_of).collect());
-            numbers
-                .ok_or_else(|| Error::usage(format!("job {number}: {name} {given} is no list of jobs below {below}")))
+            numbers.ok_or_else(|| {
+                Error::usage(format!(
+                    "job {number}: {name} {given} is not a list of jobs below \
+                    {below}"
+                ))
+            })
         };
         // A job waits for earlier ones only, so that none can wait for itself.
         let (after, ends) = (list("after", number)?, list("ends", jobs)?);
@@ -81,8 +85,8 @@ pub struct StorageGroup;
 parameters! {
     /// What `storage_group` takes.
     pub struct Parameters {
-        jobs: String = required("the parameters of storage_blocks for each job, as a JSON list of objects; after: the numbers of \
-                 the jobs that it waits for, ends: of those that end with it"),
+        jobs: String = required("parameters of storage_blocks for each job, as a JSON list of objects; after: jobs \
+            to wait for; ends: jobs that end with it"),
     }
 }
 
@@ -93,16 +97,16 @@ impl Kernel for StorageGroup {
         stateful: true,
         ..Declaration::new(
             "storage_group",
-            "several jobs on storage at the same time; the reading of each is in details.jobs",
+            "several storage jobs in parallel; the reading of each is in details.jobs",
             "I/O",
         )
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let given: Vec<Value> = serde_json::from_str(&parameters.jobs)
-            .map_err(|error| Error::usage(format!("jobs is no JSON list: {error}")))?;
+            .map_err(|error| Error::usage(format!("jobs is not a JSON list: {error}")))?;
         if given.is_empty() || given.len() > MOST_JOBS {
-            return Err(Error::usage(format!("jobs has {} entries; give 1 to {MOST_JOBS}", given.len())));
+            return Err(Error::usage(format!("jobs has {} entries; use 1 to {MOST_JOBS}", given.len())));
         }
         let jobs = given.len();
         let given = given
@@ -111,6 +115,8 @@ impl Kernel for StorageGroup {
             .map(|(number, job)| Dependencies::take(number, job, jobs))
             .collect::<Result<Vec<_>, _>>()?;
         let checked = given.iter().map(|(_, job)| Given::<StorageBlocks>::check(job)).collect::<Result<Vec<_>, _>>()?;
+        // The jobs set up and start by themselves from here on, as they do on one host.
+        crate::start::hold_once();
         let (flows, gate) = (Flows::default(), Gate::new(checked.len()));
         let answers: Vec<Mutex<Option<Result<Reading, Error>>>> = checked.iter().map(|_| Mutex::new(None)).collect();
         let one = |number: usize| {

@@ -14,9 +14,9 @@ pub struct StorageLayout;
 parameters! {
     /// What `storage_layout` takes.
     pub struct Parameters {
-        path: PathBuf = required("the file; one that is there is finished if it is a layout, and never overwritten"),
-        size: u64 = integer("length that it is to have", "B", (1, i64::MAX), 1).required(),
-        seed: u64 = SEED.means("decides the bytes"),
+        path: PathBuf = required("the file; an existing layout is completed, any other file is never overwritten"),
+        size: u64 = integer("size of the file", "B", (1, i64::MAX), 1).required(),
+        seed: u64 = SEED.means("seed of the data"),
     }
 }
 
@@ -27,7 +27,7 @@ impl Kernel for StorageLayout {
         stateful: true,
         ..Declaration::new(
             "storage_layout",
-            "a data file laid out in sequence with bytes that do not compress, to the last fsync",
+            "sequential writing of an incompressible data file, including the final fsync",
             "block",
         )
     };

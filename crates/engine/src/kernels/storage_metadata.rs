@@ -37,17 +37,18 @@ words! {
 parameters! {
     /// What `storage_metadata` takes.
     pub struct Parameters {
-        path: PathBuf = required("a directory to make the tree in, or a file in it; what is there stays"),
-        operation: Operation = choice("what is timed; readdir lists a whole directory an operation"),
-        nrfiles: u64 = integer("files a thread", "", (1, 10_000_000), 1000),
-        filesize: usize = integer("length of each file", "B", (0, 1 << 30), 4096).role(Role::Size),
-        depth: u32 = integer("levels of directories, four in each; files lie in the lowest", "", (0, 6), 0),
+        path: PathBuf = required("directory for the tree, or a file in it; existing files are kept"),
+        operation: Operation = choice("timed operation; readdir lists a whole directory"),
+        nrfiles: u64 = integer("files per thread", "", (1, 10_000_000), 1000),
+        filesize: usize = integer("size of each file", "B", (0, 1 << 30), 4096).role(Role::Size),
+        depth: u32 = integer("levels of directories, four per level; files are in the lowest", "", (0, 6), 0),
         numjobs: usize = THREADS.means("threads"),
-        directories: Directories = choice("each thread in directories of its own, or all in the same"),
-        fsync: Fsync = choice("what is made durable after each change: nothing, the file, or the file and its directory"),
-        runtime: f64 = number("no longer than this; stat, open, readdir and rename go on for it; 0 for one pass", "s", (0.0, 604_800.0), 1.0),
+        directories: Directories = choice("separate directories for each thread, or shared ones"),
+        fsync: Fsync = choice("sync after each change: nothing, the file, or the file and its directory"),
+        runtime: f64 = number("time limit; stat, open, readdir and rename repeat until then; 0 for one \
+            pass", "s", (0.0, 604_800.0), 1.0),
         interval_s: f64 = INTERVAL_S,
-        cpus: Vec<u64> = CPUS.means("processors to run on, one thread each in turn; empty for any"),
+        cpus: Vec<u64> = CPUS.means("CPUs to run on, one thread each in turn; empty for any"),
     }
 }
 
@@ -58,7 +59,7 @@ impl Kernel for StorageMetadata {
         stateful: true,
         ..Declaration::new(
             "storage_metadata",
-            "names of many small files in a tree of its own: made, looked up, listed, changed, removed",
+            "metadata operations on many small files: create, stat, open, list, rename, unlink",
             "operation",
         )
     };

@@ -74,20 +74,20 @@ impl Pattern {
 parameters! {
     /// What `storage_patterns` takes.
     pub struct Parameters {
-        path: PathBuf = required("an existing data file; new ones are made beside it and removed"),
-        pattern: Pattern = choice("write: into a new file; rewrite: into one that is there; read: not in the cache; reread: read before; \
-                     backward_read, stride (every 17th record), record_rewrite (one record again and again); f…: by fread and fwrite"),
-        bs: u64 = integer("length of a record", "B", (1, 1 << 40), 65536).role(Role::Size),
-        numjobs: usize = THREADS.means("threads, each with a part of the file (or a new file) of its own"),
-        size: u64 = integer("what all threads together go through; 0 for the whole file", "B", (0, i64::MAX), 0),
-        ioengine: Engine = choice("how records reach the file; f… are always the C library's")
+        path: PathBuf = required("an existing data file; new ones are created beside it and removed"),
+        pattern: Pattern = choice("write: a new file; rewrite: an existing one; read: uncached; reread: cached; \
+            backward_read; stride: every 17th record; record_rewrite: one record repeatedly; f…: with fread and fwrite"),
+        bs: u64 = integer("record size", "B", (1, 1 << 40), 65536).role(Role::Size),
+        numjobs: usize = THREADS.means("threads, each with its own part of the file or its own new file"),
+        size: u64 = integer("bytes of all threads together; 0 for the whole file", "B", (0, i64::MAX), 0),
+        ioengine: Engine = choice("I/O engine; f… always use the C library")
             .only(&[Engine::Psync, Engine::Mmap, Engine::Uring, Engine::Aio]),
-        direct: bool = flag("past the page cache (O_DIRECT), where the filesystem allows it", false),
-        end_fsync: bool = flag("make durable what was written, inside the timed region", false),
-        runtime: f64 = number("a pass is cut after this; 0 for never", "s", (0.0, 604_800.0), 0.0),
-        seed: u64 = SEED.means("decides random orders and the bytes written"),
+        direct: bool = flag("bypass the page cache (O_DIRECT), if the filesystem allows it", false),
+        end_fsync: bool = flag("sync written data at the end, inside the timed region", false),
+        runtime: f64 = number("time limit of a pass; 0 for none", "s", (0.0, 604_800.0), 0.0),
+        seed: u64 = SEED.means("seed of random orders and of the data written"),
         interval_s: f64 = INTERVAL_S,
-        cpus: Vec<u64> = CPUS.means("processors to run on, one job each in turn; empty for any"),
+        cpus: Vec<u64> = CPUS.means("CPUs to run on, one job each in turn; empty for any"),
     }
 }
 
@@ -99,7 +99,7 @@ impl Kernel for StoragePatterns {
         stateful: true,
         ..Declaration::new(
             "storage_patterns",
-            "one pass through a file in one of the patterns of IOzone and IOR, through the page cache unless direct",
+            "one pass over a file in a pattern of IOzone or IOR, through the page cache unless direct",
             "I/O",
         )
     };
@@ -110,7 +110,7 @@ impl Kernel for StoragePatterns {
         let plain = pattern.plain();
         let fresh = plain == Pattern::Write;
         if !path.is_file() {
-            return Err(Error::usage(format!("{} is no file: patterns go through a data file", path.display())));
+            return Err(Error::usage(format!("{} is not a file: patterns need a data file", path.display())));
         }
         let size = match parameters.size {
             0 => path.metadata().map_err(|e| Error::machine(format!("stat {}", path.display()), &e))?.len(),

@@ -1,12 +1,11 @@
 //! Saves and loads checkpoints over ranks, each its own file, synced, as a training job does.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::clock::now_ns;
 use crate::declare::{flag, integer, number, required, text};
+use crate::door::scratch::Private;
 use crate::histogram::Histogram;
 use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::parameter::Role;
@@ -24,22 +23,25 @@ pub struct Checkpoint;
 parameters! {
     /// What `training_checkpoint` takes.
     pub struct Parameters {
-        path: PathBuf = required("a folder of this kernel's own; its files are removed after"),
-        checkpoint_bytes: u64 = integer("size of one checkpoint over all ranks", "B", (4096, 1 << 50), 1 << 30).role(Role::Size),
-        ranks: u64 = integer("how many ranks save and load their parts at once", "", (1, 4096), 8).role(Role::Concurrency),
-        model_share: f64 = number("share of the bytes that is the model's; the rest is the optimizer's, in a file of its own", "", (0.0, 1.0), 0.0),
-        model_ranks_share: f64 = number("share of the ranks that save the model, where others have replicas of it", "", (0.0, 1.0), 1.0),
-        model_files: u64 = integer("files that a rank's part of the model is saved in, as one a layer", "", (1, 1000), 1),
-        writes: u64 = integer("how many checkpoints are saved", "", (1, 1000), 10),
-        reads: u64 = integer("how many are loaded", "", (0, 1000), 10),
-        slots: u64 = integer("how many are kept at once; the oldest is overwritten", "", (1, 1000), 1),
-        transfer_size: u64 = integer("bytes of one write or read", "B", (4096, 1 << 30), 8 << 20).role(Role::Size),
-        fsync: bool = flag("a save ends when its data is on the storage", true),
-        drop_cache: bool = flag("a load reads from the storage, not from the page cache", true),
+        path: PathBuf = required("folder for the files, in a directory of this run; removed afterwards"),
+        checkpoint_bytes: u64 = integer("size of one checkpoint over all \
+            ranks", "B", (4096, 1 << 50), 1 << 30).role(Role::Size),
+        ranks: u64 = integer("ranks that save and load in parallel", "", (1, 4096), 8).role(Role::Concurrency),
+        model_share: f64 = number("share of the bytes that is the model; the rest is the optimizer, in its own \
+            file", "", (0.0, 1.0), 0.0),
+        model_ranks_share: f64 = number("share of the ranks that save the model; the others have \
+            replicas", "", (0.0, 1.0), 1.0),
+        model_files: u64 = integer("files per rank for its part of the model, such as one per layer", "", (1, 1000), 1),
+        writes: u64 = integer("number of checkpoints saved", "", (1, 1000), 10),
+        reads: u64 = integer("number of checkpoints loaded", "", (0, 1000), 10),
+        slots: u64 = integer("number of checkpoints kept; the oldest is overwritten", "", (1, 1000), 1),
+        transfer_size: u64 = integer("size of one write or read", "B", (4096, 1 << 30), 8 << 20).role(Role::Size),
+        fsync: bool = flag("sync at the end of a save", true),
+        drop_cache: bool = flag("loads read from storage, not from the page cache", true),
         #[allow(dead_code, reason = "only recorded in the reading")]
         model: String = text("name of the model; recorded, not used", ""),
         #[allow(dead_code, reason = "only recorded in the reading")]
-        scale: f64 = number("share of the model's own checkpoint; recorded, not used", "", (0.0, 1.0), 1.0),
+        scale: f64 = number("share of the model's full checkpoint; recorded, not used", "", (0.0, 1.0), 1.0),
     }
 }
 
@@ -49,11 +51,7 @@ impl Kernel for Checkpoint {
         pass: &[("bytes", "checkpoint_bytes")],
         writes: Writes::Folder,
         stateful: true,
-        ..Declaration::new(
-            "training_checkpoint",
-            "how fast a checkpoint is saved and loaded again, over ranks",
-            "checkpoint",
-        )
+        ..Declaration::new("training_checkpoint", "saving and loading a checkpoint, by ranks", "checkpoint")
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
@@ -66,14 +64,14 @@ impl Kernel for Checkpoint {
         let model_files = parameters.model_files;
         let (model_part, part) = (model.div_ceil(model_ranks * model_files), (size - model).div_ceil(ranks));
         let size = model_part * model_files * model_ranks + part * ranks;
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| Error::machine(format!("make {}", folder.display()), &error))?;
+        let private =
+            Private::at(&folder).map_err(|error| Error::machine(format!("create {}", folder.display()), &error))?;
         let free = sys::filesystem::free_bytes(&folder)
-            .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
+            .map_err(|error| Error::machine(format!("query free space of {}", folder.display()), &error))?;
         if size * slots > free / 100 * 98 {
             return Err(Error::Machine(
                 format!(
-                    "{slots} checkpoint(s) of {:.1} GB do not fit into the {:.1} GB free in {}: give a smaller scale",
+                    "{slots} checkpoint(s) of {:.1} GB do not fit in the {:.1} GB free in {}: use a smaller scale",
                     size as f64 / 1e9,
                     free as f64 / 1e9,
                     folder.display()
@@ -82,7 +80,7 @@ impl Kernel for Checkpoint {
             ));
         }
         let job = Job {
-            folder: &folder,
+            folder: &private,
             kinds: [
                 Files { name: "model", bytes: model_part, each: model_files, ranks: model_ranks },
                 Files { name: "optimizer", bytes: part, each: 1, ranks },
@@ -96,17 +94,13 @@ impl Kernel for Checkpoint {
         };
         let (saves, loads) = (Ledger::new(0.1), Ledger::new(0.1));
         let meeting = Meeting::new(ranks as usize);
+        crate::start::hold_once();
         let start = now_ns();
         saves.start(start);
         loads.start(start);
         let members =
             team::run(ranks as usize, &[], |member| job.rank(member.number as u64, &meeting, &saves, &loads, stop))?;
         let elapsed_s = (now_ns() - start) as f64 / 1e9;
-        for rank in 0..ranks {
-            for (path, _) in (0..slots).flat_map(|slot| job.files(rank, slot)) {
-                let _ = std::fs::remove_file(path);
-            }
-        }
         Ok(report(&members, (&saves, &loads), elapsed_s, size, stop.is_set()))
     }
 }
@@ -124,7 +118,7 @@ struct Files {
 
 /// What every rank does.
 struct Job<'a> {
-    folder: &'a Path,
+    folder: &'a Private,
     kinds: [Files; 2],
     slots: u64,
     transfer: usize,
@@ -142,13 +136,13 @@ struct Times {
 }
 
 impl Job<'_> {
-    /// The files of a rank's part, with their bytes.
+    /// The names of a rank's files, with their bytes.
     fn files(&self, rank: u64, slot: u64) -> Vec<(PathBuf, u64)> {
         let mine = self.kinds.iter().filter(|kind| kind.bytes > 0 && rank < kind.ranks);
         mine.flat_map(|kind| {
             (0..kind.each).map(move |part| {
                 let name = format!("checkpoint-{slot}-{}-rank-{rank:04}-{part}.hwdyno", kind.name);
-                (self.folder.join(name), kind.bytes)
+                (PathBuf::from(name), kind.bytes)
             })
         })
         .collect()
@@ -169,9 +163,19 @@ impl Job<'_> {
             let is_save = number < self.writes;
             let slot = if is_save { number } else { number - self.writes } % self.slots.min(self.writes);
             let files = self.files(rank, slot);
-            for (path, _) in files.iter().filter(|_| !is_save && self.drop_cache) {
-                // a file that cannot be opened is named when it is read
-                let _ = File::open(path).map(|file| sys::files::forget(&file));
+            // What cannot be dropped from the page cache would be loaded from there.
+            let kept = files.iter().filter(|_| !is_save && self.drop_cache).find_map(|(path, _)| {
+                self.folder
+                    .folder()
+                    .read(path, false)
+                    .map(|file| sys::files::forget(&file))
+                    .err()
+                    .map(|error| (path, error))
+            });
+            if let Some((path, error)) = kept {
+                loads.fault("load", error.raw_os_error().unwrap_or(0), format!("{}: {error}", path.display()));
+                meeting.leave();
+                break;
             }
             if !meeting.join(goes_on) {
                 break;
@@ -182,13 +186,13 @@ impl Job<'_> {
                 let (done, ledger) = if is_save {
                     (self.save((path, *wanted), &mut buffer, number, stop), saves)
                 } else {
-                    (Self::load((path, *wanted), &mut buffer, stop), loads)
+                    (self.load((path, *wanted), &mut buffer, stop), loads)
                 };
                 match done {
                     Ok(bytes) => ledger.done(now_ns(), 0, bytes),
                     Err(error) => {
                         let operation = if is_save { "save" } else { "load" };
-                        let says = format!("{}: {error}", path.display());
+                        let says = format!("{}: {error}", self.folder.folder().path().join(path).display());
                         ledger.fault(operation, error.raw_os_error().unwrap_or(0), says);
                         failed = true;
                         break;
@@ -215,7 +219,7 @@ impl Job<'_> {
 
     /// Writes one file of the rank's part; each block gets a stamp, so that no two are alike.
     fn save(&self, (path, wanted): (&Path, u64), buffer: &mut [u8], number: u64, stop: &Stop) -> std::io::Result<u64> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let mut file = self.folder.rewrite(path)?;
         let (mut left, mut stamp) = (wanted, number << 40);
         while left > 0 && !stop.is_set() {
             let length = left.min(buffer.len() as u64) as usize;
@@ -232,17 +236,19 @@ impl Job<'_> {
         Ok(wanted - left)
     }
 
-    fn load((path, wanted): (&Path, u64), buffer: &mut [u8], stop: &Stop) -> std::io::Result<u64> {
-        let mut file = File::open(path)?;
+    fn load(&self, (path, wanted): (&Path, u64), buffer: &mut [u8], stop: &Stop) -> std::io::Result<u64> {
+        let mut file = self.folder.folder().read(path, false)?;
         let mut bytes = 0;
         while !stop.is_set() {
-            match file.read(buffer)? {
-                0 => break,
-                got => bytes += got as u64,
+            match file.read(buffer) {
+                Ok(0) => break,
+                Ok(got) => bytes += got as u64,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
         if bytes < wanted && !stop.is_set() {
-            return Err(std::io::Error::other(format!("{bytes} bytes lie where {wanted} were saved")));
+            return Err(std::io::Error::other(format!("{bytes} bytes found where {wanted} were saved")));
         }
         Ok(bytes)
     }
@@ -284,7 +290,7 @@ fn report(
     }
     reading.detail("checkpoint_bytes", size);
     if members.iter().any(|member| member.saves.is_empty()) {
-        reading.note("no_step", "not one checkpoint was saved whole");
+        reading.note("no_step", "no checkpoint was saved completely");
     }
     reading
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::now_ns;
 use crate::declare::{integer, Group};
+use crate::door::Folder;
 use crate::histogram::Histogram;
 use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::reading::{CpuTime, Reading};
@@ -24,7 +25,7 @@ parameters! {
     /// What `training_generate` takes.
     pub struct Parameters {
         dataset: DatasetParameters = Group,
-        threads: usize = integer("files written at once; 0 for one a processor", "", (0, 1024), 0).workers(),
+        threads: usize = integer("files written in parallel; 0 for one per CPU", "", (0, 1024), 0).workers(),
     }
 }
 
@@ -34,11 +35,7 @@ impl Kernel for Generate {
         pass: &[("files", "1")],
         writes: Writes::Folder,
         stateful: true,
-        ..Declaration::new(
-            "training_generate",
-            "how fast a training data set is written, file by file, each synced",
-            "file",
-        )
+        ..Declaration::new("training_generate", "writing a training data set, file by file, each synced", "file")
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
@@ -46,9 +43,12 @@ impl Kernel for Generate {
         if layout.record < 1.0 || layout.files == 0 {
             return Err(Error::usage("a data set needs at least one file, and samples of at least one byte"));
         }
+        if layout.prefix.contains('/') {
+            return Err(Error::usage(format!("the prefix {} must be a plain name, without /", layout.prefix)));
+        }
         possible(&layout)?;
         let dimensions = layout.dimensions();
-        let (missing, kept_bytes) = plan(&layout, &dimensions)?;
+        let (folder, missing, kept_bytes) = plan(&layout, &dimensions)?;
         let needed: u64 = missing.iter().map(|&file| layout.size(dimensions[file as usize]).0).sum();
         room(&layout.folder, needed, &layout)?;
 
@@ -58,6 +58,7 @@ impl Kernel for Generate {
         }
         .min(missing.len().max(1));
         let (ledger, next, full) = (Ledger::new(0.1), AtomicU64::new(0), Stop::new());
+        crate::start::hold_once();
         let start = now_ns();
         ledger.start(start);
         let work = |_: &team::Member<'_>| {
@@ -65,7 +66,7 @@ impl Kernel for Generate {
             while !full.is_set() && !stop.is_set() {
                 let Some(&file) = missing.get(next.fetch_add(1, Ordering::Relaxed) as usize) else { break };
                 let began = now_ns();
-                match one(&layout, file, dimensions[file as usize], &mut buffer, stop) {
+                match one(&layout, &folder, file, dimensions[file as usize], &mut buffer, stop) {
                     Ok(bytes) => {
                         let now = now_ns();
                         histogram.record(now - began);
@@ -73,12 +74,8 @@ impl Kernel for Generate {
                     }
                     Err(Halt::Stopped) => break,
                     Err(Halt::Refused(error)) => {
-                        let path = layout.path(file);
-                        ledger.fault(
-                            "write",
-                            error.raw_os_error().unwrap_or(0),
-                            format!("{}: {error}", path.display()),
-                        );
+                        let says = format!("{}: {error}", layout.path(file).display());
+                        ledger.fault("write", error.raw_os_error().unwrap_or(0), says);
                         full.set();
                     }
                 }
@@ -103,7 +100,7 @@ impl Kernel for Generate {
         };
         ledger.add(&mut reading, "write", &[("total", &latency)]);
         if kept > 0 {
-            reading.note("kept", format!("{kept} of {} files were whole already and were kept", layout.files));
+            reading.note("kept", format!("{kept} of {} files were already complete and were kept", layout.files));
         }
         reading.detail("kept_files", kept);
         let (files, bytes) = reading.streams.first().map_or((0, 0), |stream| (stream.operations, stream.bytes));
@@ -113,17 +110,23 @@ impl Kernel for Generate {
     }
 }
 
-/// Which files are still to be written, and the bytes of those that are whole.
-fn plan(layout: &Layout, dimensions: &[(u32, u32)]) -> Result<(Vec<u64>, u64), Error> {
-    let train = layout.folder.join("train");
-    let folders = match layout.subfolders {
-        0 | 1 => vec![train],
-        count => (0..count).filter_map(|at| layout.path(at).parent().map(Path::to_path_buf)).collect(),
+/// The data folder, which files are still to be written there, and the bytes of those that are whole.
+fn plan(layout: &Layout, dimensions: &[(u32, u32)]) -> Result<(Folder, Vec<u64>, u64), Error> {
+    let failed = |name: &Path| {
+        let doing = format!("create {}", layout.folder.join(name).display());
+        move |error: std::io::Error| Error::machine(doing, &error)
     };
+    let (whole, is_new) = Folder::for_files(&layout.folder).map_err(failed(Path::new("")))?;
+    if is_new {
+        whole.mark();
+    }
+    let mut folders = vec![Path::new("train").to_path_buf()];
+    if layout.subfolders > 1 {
+        folders.extend((0..layout.subfolders).filter_map(|at| layout.name(at).parent().map(Path::to_path_buf)));
+    }
     // `valid` stays empty: DLIO refuses a data folder without it
-    for folder in folders.iter().chain([&layout.folder.join("valid")]) {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Error::machine(format!("make {}", folder.display()), &error))?;
+    for folder in folders.iter().map(std::path::PathBuf::as_path).chain([Path::new("valid")]) {
+        whole.folder(folder).map_err(failed(folder))?;
     }
     let (mut missing, mut kept) = (Vec::new(), 0);
     for file in 0..layout.files {
@@ -134,8 +137,8 @@ fn plan(layout: &Layout, dimensions: &[(u32, u32)]) -> Result<(Vec<u64>, u64), E
             Ok(found) => {
                 return Err(Error::Machine(
                     format!(
-                        "{} has {} bytes where this data set has {size}: it belongs to another one; remove it or \
-                         give another folder",
+                        "{} has {} bytes where this data set has {size}: it belongs to another data set; remove it \
+                        or use another folder",
                         layout.path(file).display(),
                         found.len()
                     ),
@@ -145,7 +148,7 @@ fn plan(layout: &Layout, dimensions: &[(u32, u32)]) -> Result<(Vec<u64>, u64), E
             Err(_) => missing.push(file),
         }
     }
-    Ok((missing, kept))
+    Ok((whole, missing, kept))
 }
 
 /// Refuses at once what no filesystem of this size could ever hold: its files are too many to even count.
@@ -160,7 +163,8 @@ fn possible(layout: &Layout) -> Result<(), Error> {
     let fits = (free as f64 * 0.95 / layout.record) as u64;
     Err(Error::Machine(
         format!(
-            "the data set needs {:.1} GB more and {} has {:.1} GB free: give a path with more room, or at most {fits} samples",
+            "the data set needs {:.1} GB more and {} has {:.1} GB free: use a path with more space, or at most \
+            {fits} samples",
             nominal / 1e9,
             layout.folder.display(),
             free as f64 / 1e9,
@@ -178,7 +182,8 @@ fn room(folder: &Path, needed: u64, layout: &Layout) -> Result<(), Error> {
     let fits = (layout.files as f64 * free as f64 / needed as f64 * 0.95) as u64;
     Err(Error::Machine(
         format!(
-            "the data set needs {:.1} GB more and {} has {:.1} GB free: give a path with more room, or at most {} samples",
+            "the data set needs {:.1} GB more and {} has {:.1} GB free: use a path with more space, or at most {} \
+            samples",
             needed as f64 / 1e9,
             folder.display(),
             free as f64 / 1e9,
@@ -188,9 +193,16 @@ fn room(folder: &Path, needed: u64, layout: &Layout) -> Result<(), Error> {
     ))
 }
 
-fn one(layout: &Layout, file: u64, dimensions: (u32, u32), buffer: &mut Vec<u8>, stop: &Stop) -> Result<u64, Halt> {
+fn one(
+    layout: &Layout,
+    folder: &Folder,
+    file: u64,
+    dimensions: (u32, u32),
+    buffer: &mut Vec<u8>,
+    stop: &Stop,
+) -> Result<u64, Halt> {
     let content = mix((u64::from(layout.seed) << 32) ^ mix(file));
-    let mut sink = Sink::create(&layout.path(file), buffer, content, stop)?;
+    let mut sink = Sink::create(folder, &layout.name(file), buffer, content, stop)?;
     layout.write(&mut sink, dimensions)?;
     sink.finish()
 }

@@ -7,11 +7,13 @@ use serde_json::Value;
 
 use crate::clock::now_ns;
 use crate::declare::{choice_or, flag, integer, number, required, text, INTERVAL_S, SEED};
+use crate::door::scratch::Private;
 use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::parameter::Role;
 use crate::reading::Reading;
 use crate::rng::mix;
 use crate::storage::results::counters::{Device, Snapshot};
+use crate::survey::platform::available_bytes;
 use crate::training::kv_files::{Buffers, Shelf, Way, BLOCK};
 use crate::training::kv_tiers::Tiers;
 use crate::training::kv_users::{serve, Service, Tally, Traffic, UserKind};
@@ -29,24 +31,26 @@ pub struct KvCache;
 parameters! {
     /// What `training_kv_cache` takes.
     pub struct Parameters {
-        path: PathBuf = required("a folder of this kernel's own; its files are removed after"),
-        users: usize = integer("users who talk to the model, each waiting for his answer", "", (1, 4096), 8).role(Role::Concurrency),
-        bytes_per_token: u64 = integer("bytes of the cache a token", "B", (1, 1 << 30), 131_072),
-        scale: f64 = number("share of a real context's tokens that a turn has", "", (1e-6, 1.0), 1.0),
-        user_kind: Option<UserKind> = choice_or("mixed", "what users ask for: how many tokens, how often"),
-        turns: u64 = integer("turns of a conversation at most; each reads all before it", "", (1, 10_000), 50),
-        decode_batch: u64 = integer("tokens generated a read of the turn's entry", "", (1, 1 << 20), 32),
-        token_time: f64 = number("time that generating a token takes; 0 for storage alone", "s", (0.0, 10.0), 0.0),
-        think: f64 = number("factor on the users' times to think; 0 for none", "", (0.0, 1000.0), 1.0),
+        path: PathBuf = required("folder for the files, in a directory of this run; removed afterwards"),
+        users: usize = integer("concurrent users, each waiting for an \
+            answer", "", (1, 4096), 8).role(Role::Concurrency),
+        bytes_per_token: u64 = integer("cache bytes per token", "B", (1, 1 << 30), 131_072),
+        scale: f64 = number("share of a real context's tokens in each turn", "", (1e-6, 1.0), 1.0),
+        user_kind: Option<UserKind> = choice_or("mixed", "kind of users: tokens per turn and think time"),
+        turns: u64 = integer("most turns of a conversation; each reads all earlier ones", "", (1, 10_000), 50),
+        decode_batch: u64 = integer("tokens generated per read of the turn's entry", "", (1, 1 << 20), 32),
+        token_time: f64 = number("compute time per generated token; 0 for storage only", "s", (0.0, 10.0), 0.0),
+        think: f64 = number("factor on the users' think time; 0 for none", "", (0.0, 1000.0), 1.0),
         memory: u64 = integer("size of the memory tier above the storage; 0 for none", "B", (0, 1 << 50), 0),
-        capacity: u64 = integer("size of the storage tier; the least recently used goes", "B", (4096, 1 << 50), 8 << 30),
-        transfer_size: u64 = integer("bytes of one read or write", "B", (4096, 1 << 30), 1 << 20).role(Role::Size),
+        capacity: u64 = integer("size of the storage tier; the least recently used entry is \
+            evicted", "B", (4096, 1 << 50), 8 << 30),
+        transfer_size: u64 = integer("size of one read or write", "B", (4096, 1 << 30), 1 << 20).role(Role::Size),
         runtime: f64 = number("length of the timed region", "s", (0.001, 1e7), 10.0),
         direct: bool = flag("bypass the page cache (O_DIRECT)", true),
-        drop_cache: bool = flag("without direct: empty the page cache of an entry before it is read", true),
-        fsync: bool = flag("a write ends when its data is on the storage", true),
-        verify: bool = flag("hold every block read against what was written", true),
-        seed: u64 = SEED.means("decides users and turns"),
+        drop_cache: bool = flag("without direct: drop an entry from the page cache before reading it", true),
+        fsync: bool = flag("sync at the end of a write", true),
+        verify: bool = flag("verify every block read", true),
+        seed: u64 = SEED.means("seed of users and turns"),
         interval_s: f64 = INTERVAL_S,
         #[allow(dead_code, reason = "only recorded in the reading")]
         model: String = text("name of the model; recorded, not used", ""),
@@ -61,17 +65,13 @@ impl Kernel for KvCache {
         pass: &[("operations", "1"), ("bytes", "the entry's")],
         writes: Writes::Folder,
         stateful: true,
-        ..Declaration::new(
-            "training_kv_cache",
-            "how fast storage takes and gives back the KV cache of a served language model",
-            "entry",
-        )
+        ..Declaration::new("training_kv_cache", "writing and reading the KV cache of a served language model", "entry")
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let folder = parameters.path.as_path();
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Error::machine(format!("make {}", folder.display()), &error))?;
+        let private =
+            Private::at(folder).map_err(|error| Error::machine(format!("create {}", folder.display()), &error))?;
         let seed = parameters.seed;
         let run = mix(seed ^ now_ns()) as u32;
         let way = match (parameters.direct, parameters.drop_cache) {
@@ -79,21 +79,21 @@ impl Kernel for KvCache {
             (false, true) => Way::Emptied,
             (false, false) => Way::Cached,
         };
-        let stored = Shelf::new(folder, way, parameters.fsync, parameters.verify, run);
-        stored.clear();
+        let stored = Shelf::new(private, way, parameters.fsync, parameters.verify, run);
         let users = parameters.users;
         let transfer = parameters.transfer_size.next_multiple_of(BLOCK as u64) as usize;
         check_room(parameters, folder, (users * 2 * transfer) as u64)?;
         let mut buffers = Vec::with_capacity(users);
         for number in 0..users as u64 {
             let one = Buffers::new(transfer, mix(seed.wrapping_add(number)))
-                .map_err(|error| Error::machine("set up the users' buffers; ask for fewer users", &error))?;
+                .map_err(|error| Error::machine("set up the users' buffers; use fewer users", &error))?;
             buffers.push(one);
         }
         let buffers = team::PerMember::new(buffers);
         let device = std::fs::metadata(folder).ok().and_then(|about| Device::of(&about, false));
         let places = Tiers::new(parameters.memory, parameters.capacity);
         let (reads, writes) = (Ledger::new(parameters.interval_s), Ledger::new(parameters.interval_s));
+        crate::start::hold_once();
         let start = now_ns();
         reads.start(start);
         writes.start(start);
@@ -126,7 +126,6 @@ impl Kernel for KvCache {
         });
         let elapsed_s = (now_ns() - start) as f64 / 1e9;
         let counters = Snapshot::take(device.as_ref()).since(&before);
-        stored.clear();
         let mut all = Tally::default();
         for one in served? {
             all.merge(&one?);
@@ -143,10 +142,10 @@ impl Kernel for KvCache {
 fn check_room(parameters: &Parameters, folder: &Path, buffers: u64) -> Result<(), Error> {
     let (capacity, memory) = (parameters.capacity, parameters.memory);
     let free = sys::filesystem::free_bytes(folder)
-        .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
+        .map_err(|error| Error::machine(format!("query free space of {}", folder.display()), &error))?;
     if capacity as f64 > free as f64 * ROOM {
         let says = format!(
-            "a KV cache of {:.2} GB does not fit into the {:.2} GB free in {}: give a capacity of at most {:.0}M",
+            "a KV cache of {:.2} GB does not fit in the {:.2} GB free in {}: use a capacity of at most {:.0}M",
             capacity as f64 / 1e9,
             free as f64 / 1e9,
             folder.display(),
@@ -154,11 +153,11 @@ fn check_room(parameters: &Parameters, folder: &Path, buffers: u64) -> Result<()
         );
         return Err(Error::Machine(says, Some(libc::ENOSPC)));
     }
-    let Some(available) = sys::pages::available_bytes() else { return Ok(()) };
+    let Some(available) = available_bytes() else { return Ok(()) };
     if (memory + buffers) as f64 > available as f64 * MEMORY {
         let says = format!(
-            "a memory tier of {:.2} GB and the users' buffers of {:.2} GB do not fit into the {:.2} GB of memory that \
-             are free: give less memory or fewer users",
+            "a memory tier of {:.2} GB and the users' buffers of {:.2} GB do not fit in the {:.2} GB of free memory: \
+            use less memory or fewer users",
             memory as f64 / 1e9,
             buffers as f64 / 1e9,
             available as f64 / 1e9,
@@ -210,13 +209,13 @@ fn describe(reading: &mut Reading, parameters: &Parameters, all: &Tally, shelf: 
         reading.note(
             "no_room",
             format!(
-                "{} entries found no room in {:.2} GB that all users together held at once: give more capacity",
+                "{} entries did not fit in the capacity of {:.2} GB: use more capacity",
                 all.turned_away,
                 capacity as f64 / 1e9
             ),
         );
     }
     if all.requests == 0 {
-        reading.note("no_step", "not one turn was answered");
+        reading.note("no_step", "no turn was answered");
     }
 }

@@ -64,24 +64,25 @@ parameters! {
     /// What `training_loader` takes.
     pub struct Parameters {
         dataset: DatasetParameters = Group,
-        accelerators: u64 = integer("how many accelerators are emulated, each a rank", "", (1, 4096), 1).role(Role::Concurrency),
-        batch_size: u64 = integer("samples in a batch", "", (1, 1 << 32), 7),
-        read_threads: u64 = integer("readers of each accelerator; 0 for none: it reads for itself", "", (0, 256), 4).role(Role::Concurrency),
-        prefetch: u64 = integer("batches that each reader keeps ahead", "", (1, 1024), 2).role(Role::Concurrency),
-        epochs: u64 = integer("how often the data set is read", "", (1, 10_000), 5),
-        steps: u64 = integer("at most so many steps an epoch; 0 for all", "", (0, 1 << 40), 0),
-        compute: f64 = number("time that an accelerator computes on a batch", "s", (0.0, 3600.0), 0.323),
-        runtime: f64 = number("ends the run after the step that lasts beyond this; 0 for none", "s", (0.0, 1e7), 0.0),
-        order: Order = choice("the sorted files as they are, or a new random order each epoch"),
-        parse: Parse = choice("hold each format against its checksums, or only read it"),
-        transfer_size: u64 = integer("bytes of one read", "B", (4096, 1 << 30), 512 << 10).role(Role::Size),
-        read_columns: usize = integer("parquet: how many columns are read; 0 for all", "", (0, 10_000), 0),
+        accelerators: u64 = integer("emulated accelerators, one rank each", "", (1, 4096), 1).role(Role::Concurrency),
+        batch_size: u64 = integer("samples per batch", "", (1, 1 << 32), 7),
+        read_threads: u64 = integer("reader threads per accelerator; 0 reads in the accelerator's own \
+            thread", "", (0, 256), 4).role(Role::Concurrency),
+        prefetch: u64 = integer("batches that each reader prefetches", "", (1, 1024), 2).role(Role::Concurrency),
+        epochs: u64 = integer("number of passes over the data set", "", (1, 10_000), 5),
+        steps: u64 = integer("most steps per epoch; 0 for all", "", (0, 1 << 40), 0),
+        compute: f64 = number("compute time of an accelerator per batch", "s", (0.0, 3600.0), 0.323),
+        runtime: f64 = number("time limit, at the end of a step; 0 for none", "s", (0.0, 1e7), 0.0),
+        order: Order = choice("files in sorted order, or a new random order each epoch"),
+        parse: Parse = choice("verify each format's checksums, or only read"),
+        transfer_size: u64 = integer("size of one read", "B", (4096, 1 << 30), 512 << 10).role(Role::Size),
+        read_columns: usize = integer("parquet: number of columns read; 0 for all", "", (0, 10_000), 0),
         direct: bool = flag("bypass the page cache (O_DIRECT)", false),
-        cache: Cache = choice("leave the page cache as it is, empty it of the files first, or fill it"),
-        subset: usize = integer("read only the first so many files; 0 for all", "", (0, 1 << 32), 0),
-        barrier: bool = flag("accelerators wait for each other after each step", true),
+        cache: Cache = choice("page cache: leave as it is, drop the files first, or fill it"),
+        subset: usize = integer("read only this many files; 0 for all", "", (0, 1 << 32), 0),
+        barrier: bool = flag("synchronise accelerators after each step", true),
         #[allow(dead_code, reason = "only recorded in the reading")]
-        au_pass: f64 = number("share of the time that an accelerator must compute to pass; recorded, not used", "", (0.0, 1.0), 0.9),
+        au_pass: f64 = number("accelerator utilisation needed to pass; recorded, not used", "", (0.0, 1.0), 0.9),
         #[allow(dead_code, reason = "only recorded in the reading")]
         workload: String = text("name of the workload; recorded, not used", ""),
         #[allow(dead_code, reason = "only recorded in the reading")]
@@ -96,7 +97,7 @@ impl Kernel for Loader {
     const DECLARATION: Declaration = Declaration {
         pass: &[("samples", "1")],
         stateful: true,
-        ..Declaration::new("training_loader", "how well storage and loader keep emulated accelerators busy", "sample")
+        ..Declaration::new("training_loader", "accelerator utilisation with this storage and loader", "sample")
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
@@ -108,7 +109,7 @@ impl Kernel for Loader {
         if parameters.steps > 0 {
             steps = steps.min(parameters.steps);
         }
-        let cached = prepare(&source, parameters.cache, stop);
+        let cached = prepare(&source, parameters.cache, &mut notes, stop);
         let pace = Pace {
             epochs: parameters.epochs,
             steps,
@@ -129,7 +130,7 @@ impl Kernel for Loader {
             });
         }
         if outcome.epochs.iter().flatten().all(|epoch| epoch.steps == 0) {
-            notes.push(Note { code: "no_step".into(), says: "not one step was done".into() });
+            notes.push(Note { code: "no_step".into(), says: "no step was run".into() });
         }
         Ok(report(parameters, &source, &pace, &ledger, outcome, cached, notes, stop.is_set()))
     }
@@ -248,7 +249,7 @@ fn mean_size(layout: &Layout, files: &[std::path::PathBuf], notes: &mut Vec<Note
         notes.push(Note {
             code: "other_workload".into(),
             says: format!(
-                "the files have {:.3} MB on average where this workload's have {:.3} MB: they are of another one",
+                "the files have {:.3} MB on average but this workload's have {:.3} MB: they belong to another one",
                 mean / 1e6,
                 expected / 1e6
             ),
@@ -258,13 +259,20 @@ fn mean_size(layout: &Layout, files: &[std::path::PathBuf], notes: &mut Vec<Note
 }
 
 /// Empties or fills the page cache, or leaves it; gives the share of the files' bytes that it holds then.
-fn prepare(source: &Source, cache: Cache, stop: &Stop) -> Option<f64> {
+fn prepare(source: &Source, cache: Cache, notes: &mut Vec<Note>, stop: &Stop) -> Option<f64> {
     let every = if cache == Cache::Keep { source.files.len().div_ceil(SAMPLED) } else { 1 };
     let mut buffer = if cache == Cache::Warm { vec![0_u8; 1 << 20] } else { Vec::new() };
     let (mut cached, mut total) = (0_u64, 0_u64);
     for path in source.files.iter().step_by(every) {
-        let Ok(file) = std::fs::File::open(path) else { continue };
-        let Ok(about) = file.metadata() else { continue };
+        let (file, about) = match std::fs::File::open(path).and_then(|file| file.metadata().map(|about| (file, about)))
+        {
+            Ok(opened) => opened,
+            Err(error) => {
+                let says = format!("the page cache may hold what was not looked at: open {}: {error}", path.display());
+                notes.push(Note { code: "cache_unknown".into(), says });
+                return None;
+            }
+        };
         match cache {
             Cache::Drop => sys::files::forget(&file),
             // a file that cannot be read is named when it is, in the timed region
@@ -281,10 +289,11 @@ fn prepare(source: &Source, cache: Cache, stop: &Stop) -> Option<f64> {
 fn race(source: &Source, pace: &Pace, readers: u64, ledger: &Ledger, stop: &Stop) -> Result<Outcome, Error> {
     let ranks: Vec<_> = (0..source.ranks).map(|_| Batches::new(pace.in_flight)).collect();
     let meeting = Meeting::new(source.ranks as usize);
+    crate::start::hold_once();
     let begun = now_ns();
     ledger.start(begun);
     let read_before = device_bytes();
-    let failed = |error: std::io::Error| Error::machine("start a reading thread; ask for fewer accelerators", &error);
+    let failed = |error: std::io::Error| Error::machine("start a reading thread; use fewer accelerators", &error);
     let accelerate = |batches: &Batches, worker: Option<&mut Worker<'_>>| match worker {
         Some(worker) => {
             let mut fetch = |epoch, step| worker.fetch(epoch, step);

@@ -1,15 +1,16 @@
 //! Builds a vector index of generated vectors on storage, with queries and their exact answers, to be searched.
 
-use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{json, Map, Value};
 
 use crate::clock::now_ns;
 use crate::declare::{choice, integer, required, Group, Text, SEED};
+use crate::door::part::Part;
+use crate::door::{Folder, New};
 use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::reading::{Reading, Stream};
+use crate::survey::platform::available_bytes;
 use crate::training::vectors::data::{Code, Set, Spread, TRUTH};
 use crate::training::vectors::file::{words, Header, Layout, Writer, SECTOR};
 use crate::training::vectors::graph::{self, Codes, Graph, Shape, ALPHA_SQUARED};
@@ -19,6 +20,8 @@ use crate::{parameters, sys, words};
 
 /// The name of an index in its folder.
 pub const FILE: &str = "vectors.hwdyno";
+/// The same until it is whole.
+const PART: &str = "vectors.part";
 /// The share of the free room that an index may take.
 const ROOM: f64 = 0.9;
 
@@ -41,15 +44,16 @@ parameters! {
     /// What decides what is in an index; its header repeats each.
     #[derive(serde::Serialize)]
     pub struct IndexParameters {
-        index: Kind = choice("a graph with short vectors in memory (DiskANN), one with its upper levels there (HNSW), or lists (IVF)"),
-        vectors: usize = integer("vectors of the index", "", (2, 1 << 31), 20_000),
+        index: Kind = choice("index type: graph with compressed vectors in memory (DiskANN), graph with its upper \
+            levels in memory (HNSW), or lists (IVF)"),
+        vectors: usize = integer("number of vectors", "", (2, 1 << 31), 20_000),
         dim: usize = integer("dimensions of a vector, 4 bytes each", "", (2, 65_536), 128),
-        distribution: Spread = choice("of the vectors: in few dimensions really, as embeddings are, or evenly"),
-        degree: usize = integer("diskann, hnsw: neighbours of a vector at most", "", (2, 1024), 32),
-        build_list: usize = integer("diskann, hnsw: candidates that are kept while it is built", "", (2, 10_000), 64),
+        distribution: Spread = choice("distribution of the vectors: low-dimensional as embeddings are, or uniform"),
+        degree: usize = integer("diskann, hnsw: most neighbours of a vector", "", (2, 1024), 32),
+        build_list: usize = integer("diskann, hnsw: candidates kept during the build", "", (2, 10_000), 64),
         lists: usize = integer("ivf: lists; 0 for the square root of the vectors", "", (0, 1 << 24), 0),
-        queries: usize = integer("queries with their exact answers", "", (1, 1 << 20), 500),
-        seed: u64 = SEED.means("decides vectors and queries"),
+        queries: usize = integer("number of queries with exact answers", "", (1, 1 << 20), 500),
+        seed: u64 = SEED.means("seed of vectors and queries"),
     }
 }
 
@@ -72,7 +76,7 @@ parameters! {
     pub struct Parameters {
         path: PathBuf = FOLDER,
         shape: IndexParameters = Group,
-        threads: usize = integer("threads that build; 0 for all processors", "", (0, 1024), 0).workers(),
+        threads: usize = integer("build threads; 0 for all CPUs", "", (0, 1024), 0).workers(),
     }
 }
 
@@ -82,18 +86,32 @@ impl Kernel for VectorIndex {
         pass: &[("bytes", "the index's")],
         writes: Writes::Folder,
         stateful: true,
-        ..Declaration::new("training_vector_index", "builds a vector index on storage, to be searched", "index")
+        ..Declaration::new("training_vector_index", "building a vector index on storage", "index")
     };
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let folder = parameters.path.as_path();
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Error::machine(format!("make {}", folder.display()), &error))?;
+        let (place, is_new) = Folder::for_files(folder)
+            .map_err(|error| Error::machine(format!("create {}", folder.display()), &error))?;
+        if is_new {
+            place.mark();
+        }
         let fields = parameters.shape.fields();
         let path = folder.join(FILE);
+        crate::start::hold_once();
         let begun = now_ns();
         let mut reading = Reading::default();
-        let there = File::open(&path).ok().and_then(|file| Header::read(&file).ok());
+        let in_the_way = |why: &str| {
+            let shown = path.display();
+            Error::usage(format!("{shown} is not hwdyno's ({why}), and is in the way: move it, or use another path"))
+        };
+        let there = match place.read(Path::new(FILE), false) {
+            Ok(file) => Some(Header::read(&file).map_err(|why| in_the_way(&why))?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Err(in_the_way("it is a symbolic link")),
+            Err(error) => return Err(Error::machine(format!("read {}", path.display()), &error)),
+        };
+        let is_replaced = there.is_some();
         if there.is_some_and(|header| header.is_of(&fields)) {
             reading.detail("kept", true);
             reading.elapsed_s = (now_ns() - begun) as f64 / 1e9;
@@ -101,19 +119,17 @@ impl Kernel for VectorIndex {
         }
         let plan = Plan::of(&parameters.shape, parameters.threads);
         plan.check_room(folder)?;
+        let part = Part::begin(&place, Path::new(FILE), Path::new(PART), New::PRIVATE)
+            .map_err(|error| Error::machine(format!("write {}", path.display()), &error))?;
         let before = sys::time::process_cpu_time();
         let Some(made) = plan.make(stop)? else {
             reading.interrupted = true;
             return Ok(reading);
         };
         let built = now_ns();
-        let bytes = match plan.write(&made, fields, &path) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                let _ = std::fs::remove_file(path.with_extension("part"));
-                return Err(Error::machine(format!("write {}", path.display()), &error));
-            }
-        };
+        let bytes = plan
+            .write(&made, fields, part, is_replaced)
+            .map_err(|error| Error::machine(format!("write {}", path.display()), &error))?;
         let cpu = sys::time::process_cpu_time().since(before);
         reading.elapsed_s = (now_ns() - begun) as f64 / 1e9;
         reading.cpu = cpu;
@@ -167,13 +183,13 @@ impl<'a> Plan<'a> {
     /// Refuses what the storage or the memory has no room for.
     fn check_room(&self, folder: &Path) -> Result<(), Error> {
         let free = sys::filesystem::free_bytes(folder)
-            .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
+            .map_err(|error| Error::machine(format!("query free space of {}", folder.display()), &error))?;
         let (vectors, dim) = (self.shape.vectors, self.shape.dim);
         let lists = if self.is_graph { 0 } else { self.list_count() };
         let bytes = (self.layout.blocks(vectors) + lists) * self.layout.block + vectors * dim;
         let refuse = |what: &str, need: f64, there: u64, errno| {
             let says = format!(
-                "an index of {vectors} vectors needs {:.2} GB of {what}, and {:.2} GB are free: give fewer vectors",
+                "an index of {vectors} vectors needs {:.2} GB of {what}, but {:.2} GB are free: use fewer vectors",
                 need / 1e9,
                 there as f64 / 1e9
             );
@@ -183,7 +199,7 @@ impl<'a> Plan<'a> {
             return refuse("storage", bytes as f64, free, libc::ENOSPC);
         }
         let memory = vectors as f64 * (5 * dim + 4 * self.shape.degree + 160) as f64;
-        match sys::pages::available_bytes() {
+        match available_bytes() {
             Some(there) if memory > there as f64 * ROOM => refuse("memory", memory, there, libc::ENOMEM),
             _ => Ok(()),
         }
@@ -229,9 +245,13 @@ impl<'a> Plan<'a> {
     }
 
     /// Writes the file whole, and only then under its name; gives its length.
-    fn write(&self, made: &Made, mut fields: Map<String, Value>, path: &Path) -> std::io::Result<u64> {
-        let part = path.with_extension("part");
-        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+    fn write(
+        &self,
+        made: &Made,
+        mut fields: Map<String, Value>,
+        part: Part<'_>,
+        is_replaced: bool,
+    ) -> std::io::Result<u64> {
         let vectors = made.set.count();
         let mut members: Vec<Vec<u32>> = Vec::new();
         let blocks = match &made.index {
@@ -254,7 +274,7 @@ impl<'a> Plan<'a> {
         ] {
             fields.insert(name.into(), value);
         }
-        let mut writer = Writer::new(&file, self.layout, &Header::new(fields))?;
+        let mut writer = Writer::new(&part.file, self.layout, &Header::new(fields))?;
         match &made.index {
             Index::Graph(codes, graph) => {
                 nodes(&mut writer, &made.set, graph)?;
@@ -286,7 +306,11 @@ impl<'a> Plan<'a> {
         writer.section(&words(&made.queries.values, f32::to_le_bytes))?;
         writer.section(&words(&made.truth, u32::to_le_bytes))?;
         let bytes = writer.finish()?;
-        std::fs::rename(part, path)?;
+        if is_replaced {
+            part.finish_in_place_of_ours()?;
+        } else {
+            part.finish()?;
+        }
         Ok(bytes)
     }
 }

@@ -35,16 +35,17 @@ parameters! {
     pub struct Parameters {
         path: PathBuf = FOLDER,
         shape: IndexParameters = Group,
-        threads: usize = THREADS.means("threads that answer queries, one at a time each"),
-        search_list: usize = integer("diskann, hnsw: candidates that a query keeps (ef): more find more, by more reads", "", (1, 10_000), 50),
-        beam: usize = integer("reads in flight a query", "", (1, 256), 4).role(Role::Concurrency),
-        probes: usize = integer("ivf: lists that a query reads", "", (1, 1 << 20), 16),
-        k: usize = integer("neighbours that a query asks for", "", (1, 100), 10),
+        threads: usize = THREADS.means("query threads, one query at a time each"),
+        search_list: usize = integer("diskann, hnsw: candidates per query (ef); more give better recall and more \
+            reads", "", (1, 10_000), 50),
+        beam: usize = integer("reads in flight per query", "", (1, 256), 4).role(Role::Concurrency),
+        probes: usize = integer("ivf: lists read per query", "", (1, 1 << 20), 16),
+        k: usize = integer("neighbours per query (k)", "", (1, 100), 10),
         runtime: f64 = number("length of the timed region", "s", (0.001, 1e7), 2.0),
-        ioengine: Engine = choice("how a query reads; psync has one read in flight")
+        ioengine: Engine = choice("I/O engine; psync has one read in flight")
             .only(&[Engine::Uring, Engine::Psync]),
         direct: bool = flag("bypass the page cache (O_DIRECT)", true),
-        drop_cache: bool = flag("without direct: empty the page cache of the index first", false),
+        drop_cache: bool = flag("without direct: drop the index from the page cache first", false),
         interval_s: f64 = INTERVAL_S,
         #[allow(dead_code, reason = "only recorded in the reading")]
         storage: String = text("name of the storage; recorded, not used", ""),
@@ -58,7 +59,7 @@ impl Kernel for VectorSearch {
         stateful: true,
         ..Declaration::new(
             "training_vector_search",
-            "how fast a vector index on storage answers queries, and how well",
+            "queries/s, latency and recall of a vector index on storage",
             "query",
         )
     };
@@ -67,11 +68,11 @@ impl Kernel for VectorSearch {
         let path = parameters.path.join(FILE);
         let wrong = |says: String, errno| Error::Machine(format!("{}: {says}", path.display()), errno);
         if !path.is_file() {
-            return Err(wrong("there is no index: build it first (training_vector_index)".into(), Some(libc::ENOENT)));
+            return Err(wrong("no index found; build it first (training_vector_index)".into(), Some(libc::ENOENT)));
         }
         let index = Index::open(&path).map_err(|says| wrong(says, None))?;
         if !index.header.is_of(&parameters.shape.fields()) {
-            return Err(wrong("it is an index of other vectors: build it again".into(), None));
+            return Err(wrong("it is an index of other vectors; rebuild it".into(), None));
         }
         let mut notes = Vec::new();
         let (file, direct) = open(&path, parameters.direct, &mut notes)?;
@@ -81,6 +82,7 @@ impl Kernel for VectorSearch {
         let threads = parameters.threads;
         let ledger = Ledger::new(parameters.interval_s);
         let device = file.metadata().ok().and_then(|about| Device::of(&about, false));
+        crate::start::hold_once();
         let before = Snapshot::take(device.as_ref());
         let start = now_ns();
         ledger.start(start);
@@ -119,7 +121,7 @@ impl Kernel for VectorSearch {
 fn open(path: &Path, direct: bool, notes: &mut Vec<Note>) -> Result<(File, bool), Error> {
     let failed = |error: std::io::Error| Error::machine(format!("open {}", path.display()), &error);
     if direct {
-        match files::open(path, false, true) {
+        match files::open(path, true) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => notes.push(Note {
                 code: "direct_refused".into(),
                 says: "the filesystem refuses O_DIRECT: the index was read through the page cache".into(),
@@ -127,7 +129,7 @@ fn open(path: &Path, direct: bool, notes: &mut Vec<Note>) -> Result<(File, bool)
             answer => return answer.map(|file| (file, true)).map_err(failed),
         }
     }
-    let file = files::open(path, false, false).map_err(failed)?;
+    let file = files::open(path, false).map_err(failed)?;
     files::advise(&file, 0, 0, files::Advice::Random);
     Ok((file, false))
 }
@@ -188,6 +190,6 @@ fn describe(reading: &mut Reading, index: &Index, all: &Tally, ledger: &Ledger) 
     reading.detail("corrupt_blocks", all.corrupt);
     reading.detail("cached_share_by_device", cached);
     if all.queries == 0 {
-        reading.note("no_step", "not one query was answered");
+        reading.note("no_step", "no query was answered");
     }
 }

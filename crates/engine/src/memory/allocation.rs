@@ -4,7 +4,8 @@ use std::io;
 
 use crate::kernel::Error;
 use crate::reading::Reading;
-use crate::sys::pages::{available_bytes, Pages};
+use crate::survey::platform::available_bytes;
+use crate::sys::pages::Pages;
 
 /// Refuses to take more than nine tenths of what is free, since swapping is not measuring memory.
 ///
@@ -13,7 +14,7 @@ use crate::sys::pages::{available_bytes, Pages};
 pub fn fits(bytes: u64) -> Result<(), Error> {
     match available_bytes() {
         Some(free) if bytes > free / 10 * 9 => Err(Error::usage(format!(
-            "{} MiB are needed in all, {} MiB are free: take a smaller working set or fewer threads",
+            "{} MiB are needed in total, but {} MiB are free: use a smaller working set or fewer threads",
             bytes >> 20,
             free >> 20
         ))),
@@ -26,7 +27,8 @@ pub fn fits(bytes: u64) -> Result<(), Error> {
 pub fn refused(pages: Pages, bytes: u64, error: &io::Error) -> Error {
     let remedy = match pages {
         Pages::Huge1G => {
-            " (1 GiB pages must be reserved: write a number to /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages, or take pages = 2m)"
+            " (1 GiB pages must be reserved: write a number to \
+            /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages, or use pages = 2m)"
         }
         _ => "",
     };
@@ -41,7 +43,7 @@ pub fn paged(reading: &mut Reading, pages: Pages, bytes_each: u64, huge: impl It
     if pages != Pages::Base && huge_bytes < bytes / 10 * 9 {
         reading.note(
             "huge_pages_refused",
-            format!("only {} of {} MiB lie on huge pages; the rest is on base pages", huge_bytes >> 20, bytes >> 20),
+            format!("only {} of {} MiB are on huge pages; the rest is on base pages", huge_bytes >> 20, bytes >> 20),
         );
     }
 }

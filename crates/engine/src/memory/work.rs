@@ -107,21 +107,25 @@ words! {
 parameters! {
     /// The traffic of a thread; `working_set`, `pages` and `node` are declared apart.
     pub struct TrafficParameters {
-        operation: Operation = choice("what is done at each place; STREAM's names"),
-        mix: Mix = choice("lines read : lines written on the bus, for operation mix: a written line is read first, or with -nt written past the caches; 0:1 is always so"),
-        pattern: Pattern = choice("order of the places"),
-        stride: u64 = integer("distance from one place to the next; 0 for no gaps between blocks", "B", (0, 1 << 40), 0),
-        block: u64 = integer("bytes touched in turn at each place: 8, 16, 32 or a multiple of 64", "B", (8, 1 << 40), 64).role(Role::Size),
-        isa: Option<Isa> = choice_or("auto", "instructions of the loop; auto takes the fastest by a short timing"),
+        operation: Operation = choice("operation, as STREAM names them"),
+        mix: Mix = choice("lines read : lines written on the bus, for operation mix; -nt writes past the caches, as \
+            0:1 always does"),
+        pattern: Pattern = choice("order of accesses"),
+        stride: u64 = integer("distance between blocks; 0 for no gaps", "B", (0, 1 << 40), 0),
+        block: u64 = integer("contiguous bytes per access: 8, 16, 32 or a multiple of \
+            64", "B", (8, 1 << 40), 64).role(Role::Size),
+        isa: Option<Isa> = choice_or("auto", "instruction set; auto selects the fastest in a short test"),
     }
 }
 
 parameters! {
     /// The pages and node of a working set, and the processors that work on it.
     pub struct Placement {
-        pages: Pages = choice("page size: the base pages of the system, 2 MiB (reserved, else transparent) or 1 GiB (reserved)").default(Pages::Huge2M),
-        node: Option<usize> = integer("NUMA node of the memory; -1 for that of its thread", "", (-1, 1023), -1),
-        cpu_node: Option<usize> = integer("NUMA node of the processors; -1 for any, or for those in cpus", "", (-1, 1023), -1),
+        pages: Pages = choice("page size: the base pages of the system, 2 MiB (reserved, else transparent) or 1 GiB \
+            (reserved)").default(Pages::Huge2M),
+        node: Option<usize> = integer("NUMA node of the memory; -1 for the thread's node", "", (-1, 1023), -1),
+        cpu_node: Option<usize> = integer("NUMA node of the CPUs; -1 for any, or for those in \
+            cpus", "", (-1, 1023), -1),
     }
 }
 
@@ -136,7 +140,7 @@ impl Placement {
         let found: Vec<_> = numa::processors(node).into_iter().filter(|cpu| allowed.contains(cpu)).collect();
         if found.is_empty() {
             return Err(Error::usage(format!(
-                "cpu_node {node}: this NUMA node has no processor that may be used here; `hwdyno machine` lists the nodes"
+                "cpu_node {node}: this NUMA node has no usable CPU; `hwdyno machine` lists the nodes"
             )));
         }
         Ok(found)
@@ -172,7 +176,8 @@ impl TrafficParameters {
         }
     }
 
-    /// The traffic of a thread on `working_set` bytes for all its arrays, with a wait of `delay` cycles after each place.
+    /// The traffic of a thread on `working_set` bytes for all its arrays, with a wait of `delay` cycles after each
+    /// place.
     ///
     /// # Errors
     /// Usage: sizes that do not fit together, or instructions that this machine lacks.
@@ -180,20 +185,20 @@ impl TrafficParameters {
         let block = self.block;
         let stride = if self.stride == 0 { block } else { self.stride };
         if !(matches!(block, 8 | 16 | 32) || block % 64 == 0) {
-            return Err(Error::usage(format!("block {block}: take 8, 16, 32 or a multiple of 64 bytes")));
+            return Err(Error::usage(format!("block {block}: use 8, 16, 32 or a multiple of 64 bytes")));
         }
         if !(matches!(stride, 8 | 16 | 32) || stride % 64 == 0) || stride < block {
             return Err(Error::usage(format!(
-                "stride {stride}: take 0, 8, 16, 32 or a multiple of 64 bytes that is at least the block ({block})"
+                "stride {stride}: use 0, 8, 16, 32 or a multiple of 64 bytes that is at least the block ({block})"
             )));
         }
         let primitive = self.primitive();
         if let Some(isa) = self.isa.filter(|&isa| isa != Isa::Scalar && !wide().contains(&isa)) {
-            return Err(Error::usage(format!("isa {}: this processor does not have it", isa.word())));
+            return Err(Error::usage(format!("isa {}: this CPU lacks it", isa.word())));
         }
         if let Some(isa) = self.isa.filter(|&isa| loop_of(primitive, isa.into(), 64).is_none()) {
             let operation = self.operation.word();
-            return Err(Error::usage(format!("isa {}: there is no loop of it for {operation}; take auto", isa.word())));
+            return Err(Error::usage(format!("isa {}: it has no loop for {operation}; use auto", isa.word())));
         }
         let work = Work {
             primitive,

@@ -101,8 +101,7 @@ pub fn send_hello(socket: &UdpSocket, patience: Duration) -> io::Result<()> {
     socket.set_read_timeout(Some(Duration::from_millis(250)))?;
     let mut answer = [0; 64];
     while clock.now() < until {
-        socket.send(HELLO)?;
-        match socket.recv(&mut answer) {
+        match socket.send(HELLO).and_then(|_| socket.recv(&mut answer)) {
             Ok(_) => return Ok(()),
             Err(error) if passing(&error) => {}
             Err(error) => return Err(error),

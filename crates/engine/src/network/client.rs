@@ -108,7 +108,7 @@ fn attempt(
         None => None,
         Some(pings) => {
             let echo_place = control.read_json("where its echo is", 1024, Duration::from_secs(3)).map_err(|_| {
-                let says = "does not echo: latency needs `hwdyno network server` there (iperf3 has none)";
+                let says = "does not echo: latency needs `hwdyno network server` there (iperf3 has no echo)";
                 Error::Machine(format!("the server at {} {says}", place(address)), None)
             })?;
             let port = echo_place["port"].as_u64().unwrap_or(0) as u16;
@@ -187,18 +187,27 @@ impl Test<'_> {
                 spawned.map_err(|error| refused = Some(error)).ok()
             });
             if let Some(error) = refused {
-                outcome.faults.push((format!("start a thread a stream: {error}"), error.raw_os_error().unwrap_or(0)));
+                outcome.faults.push((
+                    format!(
+                        "start one thread per stream: \
+                    {error}"
+                    ),
+                    error.raw_os_error().unwrap_or(0),
+                ));
                 phase.set(DONE);
                 if let Some((_, caller)) = call {
                     caller.hang_up();
                 }
             } else {
+                crate::start::hold();
                 // From before the first byte to after the last that is counted: nobody is ever faster than he was.
                 let began = now_ns();
                 phase.set(RUNNING);
                 let course = self.watch(began, control, phase, &lanes, &mut outcome);
                 phase.set(DONE);
-                let _ = control.send_state(wire::TEST_END);
+                if let Err(error) = control.send_state(wire::TEST_END) {
+                    outcome.faults.push((format!("end the test: {error}"), error.raw_os_error().unwrap_or(0)));
+                }
                 if let Some((_, caller)) = call {
                     caller.hang_up();
                 }
@@ -272,6 +281,12 @@ impl Test<'_> {
                 }
             }
             if over || self.is_enough(&course) {
+                return course;
+            }
+            // Each stream has failed: no more will be moved, whatever amount or time is left. Datagrams go on.
+            if !self.settings.udp && !lanes.is_empty() && lanes.iter().all(Lane::has_ended) {
+                course.last = look(lanes);
+                course.until_ns = now_ns();
                 return course;
             }
             if self.stop.is_set() {
@@ -368,7 +383,8 @@ impl Outcome {
                     let tcp = end.tcp.filter(|_| end.up);
                     let retransmits = tcp.map(|tcp| tcp.retransmits);
                     let omitted = Counts::default();
-                    Some(StreamReport { counts: end.here, omitted, retransmits, elapsed_s: self.elapsed_s, tcp })
+                    let (elapsed_s, errno) = (self.elapsed_s, end.errno.max(0));
+                    Some(StreamReport { counts: end.here, omitted, retransmits, elapsed_s, tcp, errno })
                 })
                 .collect(),
             cpu_s: (self.cpu.user_s, self.cpu.system_s),

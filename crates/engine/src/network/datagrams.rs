@@ -1,5 +1,6 @@
 //! The loops of one UDP stream, and what its numbers tell: loss, reordering, duplicates and jitter.
 
+use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::clock::now_ns;
 use crate::network::lane::{Counts, Lane, Meter, Phase};
 use crate::network::settings::{Handing, Settings};
-use crate::network::streams::{content, Pace};
+use crate::network::streams::{content, Pace, ENDED};
 use crate::network::waiting::{passing, LOOK};
 use crate::reading::CpuTime;
 use crate::sys::datagrams::{self, Batch};
@@ -99,6 +100,12 @@ impl Numbers {
         self.seen[word] & bit != 0
     }
 
+    /// What was found so far.
+    #[cfg(any(test, fuzzing))]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
     /// Shows what was found so far.
     pub fn publish(&self, lane: &Lane) {
         lane.highest.store(self.counts.highest, Ordering::Relaxed);
@@ -128,7 +135,7 @@ fn write_header(datagram: &mut [u8], wall_ns: i64, number: u64, wide: bool) {
 
 /// Reads what [`write_header`] wrote: when it was sent, and its number.
 #[inline]
-fn read_header(datagram: &[u8], wide: bool) -> Option<(i64, u64)> {
+pub fn read_header(datagram: &[u8], wide: bool) -> Option<(i64, u64)> {
     let word = |at: usize| datagram.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
     let sent = i64::from(word(0)?) * 1_000_000_000 + i64::from(word(4)?) * 1000;
     let first = u64::from(word(8)?);
@@ -257,6 +264,10 @@ pub fn receive(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Pha
                     break;
                 }
                 if !passing(&error) {
+                    // Refused is what was sent, before the other end listened.
+                    if error.kind() != ErrorKind::ConnectionRefused {
+                        lane.errno.store(error.raw_os_error().unwrap_or(ENDED), Ordering::Relaxed);
+                    }
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }

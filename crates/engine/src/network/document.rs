@@ -75,13 +75,11 @@ fn put_end(settings: &Settings, here: &Report, there: Option<&Report>, end: &mut
             let (from, to) = if up { (theirs, ours) } else { (ours, theirs) };
             streams.push(stream(settings, index, up, &from, &to));
             for (sum, one) in [(&mut sent, &from), (&mut received, &to)] {
-                sum.counts.bytes += one.counts.bytes;
-                sum.counts.lost += one.counts.lost;
-                sum.counts.highest += one.counts.highest;
+                sum.counts.add(&one.counts);
                 sum.counts.jitter_ns = sum.counts.jitter_ns.max(one.counts.jitter_ns);
                 sum.elapsed_s = sum.elapsed_s.max(one.elapsed_s);
                 if let Some(count) = one.retransmits {
-                    sum.retransmits = Some(sum.retransmits.unwrap_or(0) + count);
+                    sum.retransmits = Some(sum.retransmits.unwrap_or(0).saturating_add(count));
                 }
             }
         }

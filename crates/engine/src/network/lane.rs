@@ -62,6 +62,18 @@ impl Lane {
         self.operations.store(self.operations.load(Ordering::Relaxed) + operations, Ordering::Relaxed);
     }
 
+    /// The system's number for what ended it before the test was over; 0 for nothing, and for the other end's close.
+    #[must_use]
+    pub fn refusal(&self) -> i32 {
+        self.errno.load(Ordering::Relaxed).max(0)
+    }
+
+    /// Whether an error or the other end's close has ended it before the test was over.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.errno.load(Ordering::Relaxed) != 0
+    }
+
     /// A look at all of it.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -79,6 +91,20 @@ impl Lane {
 }
 
 impl Counts {
+    /// Adds another stream's, but for the jitter; what the other end claims may be anything.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, more) in [
+            (&mut self.bytes, other.bytes),
+            (&mut self.operations, other.operations),
+            (&mut self.highest, other.highest),
+            (&mut self.lost, other.lost),
+            (&mut self.reordered, other.reordered),
+            (&mut self.duplicates, other.duplicates),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+    }
+
     /// What was counted since `earlier`; jitter is as it is now.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {

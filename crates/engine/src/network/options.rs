@@ -34,18 +34,18 @@ words! {
 parameters! {
     /// Times that every measurement has, and where its server is.
     pub struct TestParameters {
-        server: String = text("the other end; empty for a server of our own over loopback", ""),
+        server: String = text("address of the server; empty for one over loopback", ""),
         port: u16 = PORT,
         runtime: f64 = RUNTIME.within(0.01, 86_400.0),
-        ramp_time: f64 = RAMP_TIME.means("run this long before anything is counted (iperf3's -O)"),
+        ramp_time: f64 = RAMP_TIME.means("warm-up time before counting (iperf3's -O)"),
         interval_s: f64 = INTERVAL_S,
     }
 }
 
 /// Where a server listens; iperf3's port by default.
-pub const PORT: Integer = integer("the server's port", "", (1, 65_535), 5201);
+pub const PORT: Integer = integer("port of the server", "", (1, 65_535), 5201);
 /// What is run before anything is counted.
-pub const RAMP_TIME: Number = number("run this long before anything is counted", "s", (0.0, 3600.0), 0.0);
+pub const RAMP_TIME: Number = number("warm-up time before counting", "s", (0.0, 3600.0), 0.0);
 
 /// The other end: a server somewhere, or a local one that lives as long as this.
 pub struct Target {

@@ -20,18 +20,17 @@ struct Direction {
 
 impl Direction {
     fn add(&mut self, sent: &Counts, received: &Counts, retransmits: u64) {
-        for (mine, theirs) in [(&mut self.sent, sent), (&mut self.received, received)] {
-            mine.bytes += theirs.bytes;
-            mine.operations += theirs.operations;
-            mine.highest += theirs.highest;
-            mine.lost += theirs.lost;
-            mine.reordered += theirs.reordered;
-            mine.duplicates += theirs.duplicates;
-        }
-        self.retransmits += retransmits;
-        self.jitter_ns += received.jitter_ns;
+        self.sent.add(sent);
+        self.received.add(received);
+        self.retransmits = self.retransmits.saturating_add(retransmits);
+        self.jitter_ns = self.jitter_ns.saturating_add(received.jitter_ns);
         self.streams += 1;
     }
+}
+
+/// A sum of what the other end claims, which may be anything.
+fn sum(figures: impl Iterator<Item = u64>) -> u64 {
+    figures.fold(0, u64::saturating_add)
 }
 
 fn note(code: &str, says: impl Into<String>) -> Note {
@@ -105,7 +104,7 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
     if acked {
         reading.notes.push(note(
             "counted_at_the_sender",
-            "the other end gave no results, so received bytes are those that its kernel acknowledged",
+            "the other end sent no results; received bytes are those that its kernel acknowledged",
         ));
     }
     reading.details = details(settings, outcome, &ways, loopback, reading.elapsed_s);
@@ -116,7 +115,7 @@ pub fn reading(settings: &Settings, outcome: &Outcome, loopback: bool) -> Readin
     if settings.udp && settings.handing != Handing::Plain {
         reading.notes.push(note(
             "jitter_of_batches",
-            "datagrams were taken in batches with one arrival time each, so jitter reads low; take --handing plain",
+            "datagrams were received in batches with one arrival time each, so jitter is too low; use --handing plain",
         ));
     }
     reading
@@ -139,16 +138,26 @@ fn faults(outcome: &Outcome) -> Vec<Fault> {
         .iter()
         .map(|(says, errno)| Fault { operation: "control".into(), errno: *errno, says: says.clone(), count: 1 })
         .collect();
-    for end in outcome.streams.iter().filter(|end| end.errno != 0) {
-        let operation = if end.up { "send" } else { "receive" };
-        let errno = end.errno.max(0);
-        let says = match errno {
-            0 => "the other end closed the stream".into(),
-            errno => std::io::Error::from_raw_os_error(errno).to_string(),
-        };
-        match faults.iter_mut().find(|fault| fault.operation == operation && fault.errno == errno) {
+    let mut count = |sends: bool, errno: i32, says: String| {
+        let operation = if sends { "send" } else { "receive" };
+        match faults.iter_mut().find(|fault| fault.operation == operation && fault.says == says) {
             Some(known) => known.count += 1,
             None => faults.push(Fault { operation: operation.into(), errno, says, count: 1 }),
+        }
+    };
+    let words = |errno| std::io::Error::from_raw_os_error(errno).to_string();
+    for end in outcome.streams.iter().filter(|end| end.errno != 0) {
+        let closed = end.errno < 0;
+        count(
+            end.up,
+            end.errno.max(0),
+            if closed { "the other end closed the stream".into() } else { words(end.errno) },
+        );
+    }
+    let there = outcome.there.iter().flat_map(|there| &there.streams);
+    for (end, there) in outcome.streams.iter().zip(there) {
+        if let Some(there) = there.filter(|there| there.errno > 0) {
+            count(!end.up, there.errno, format!("at the other end: {}", words(there.errno)));
         }
     }
     faults
@@ -165,8 +174,8 @@ fn details(
     let mut put = |name: &str, value: Value| {
         details.insert(name.into(), value);
     };
-    let received: u64 = ways.iter().map(|way| way.received.bytes).sum();
-    let sent: u64 = ways.iter().map(|way| way.sent.bytes).sum();
+    let received = sum(ways.iter().map(|way| way.received.bytes));
+    let sent = sum(ways.iter().map(|way| way.sent.bytes));
     put("loopback", json!(loopback));
     put("sent_bytes", json!(sent));
     put("received_bytes", json!(received));
@@ -199,7 +208,7 @@ fn details(
 }
 
 fn datagram_details(settings: &Settings, ways: &[Direction; 2], elapsed_s: f64, put: &mut impl FnMut(&str, Value)) {
-    let sum = |of: &dyn Fn(&Direction) -> u64| ways.iter().map(of).sum::<u64>();
+    let sum = |of: &dyn Fn(&Direction) -> u64| sum(ways.iter().map(of));
     let (got, lost) = (sum(&|way| way.received.operations), sum(&|way| way.received.lost));
     let numbered = sum(&|way| way.received.highest).max(1);
     put("datagrams_sent", json!(sum(&|way| way.sent.operations)));
@@ -222,7 +231,7 @@ fn datagram_details(settings: &Settings, ways: &[Direction; 2], elapsed_s: f64, 
 }
 
 fn tcp_details(settings: &Settings, outcome: &Outcome, ways: &[Direction; 2], put: &mut impl FnMut(&str, Value)) {
-    let retransmits: u64 = ways.iter().map(|way| way.retransmits).sum();
+    let retransmits = sum(ways.iter().map(|way| way.retransmits));
     put("retransmits", json!(retransmits));
     put("congestion_control", json!(outcome.congestion));
     if let Some(there) = outcome.there.as_ref().filter(|there| !there.congestion.is_empty()) {
@@ -266,12 +275,12 @@ fn sender_details(senders: &[Figures], ways: &[Direction; 2], details: &mut Map<
     if mss > 0 {
         put("mss_bytes", json!(mss));
     }
-    let sent: u64 = ways.iter().map(|way| way.sent.bytes).sum();
-    let retransmits: u64 = ways.iter().map(|way| way.retransmits).sum();
+    let sent = sum(ways.iter().map(|way| way.sent.bytes));
+    let retransmits = sum(ways.iter().map(|way| way.retransmits));
     let segments = sent as f64 / mss.max(1) as f64;
     put("retransmit_share", json!(if segments > 0.0 { retransmits as f64 / segments } else { 0.0 }));
-    let busy: u64 = senders.iter().map(|s| s.busy_us).sum();
+    let busy = sum(senders.iter().map(|s| s.busy_us));
     let share = |us: u64| if busy > 0 { us as f64 / busy as f64 } else { 0.0 };
-    put("receiver_limited_share", json!(share(senders.iter().map(|s| s.receiver_limited_us).sum())));
-    put("buffer_limited_share", json!(share(senders.iter().map(|s| s.buffer_limited_us).sum())));
+    put("receiver_limited_share", json!(share(sum(senders.iter().map(|s| s.receiver_limited_us)))));
+    put("buffer_limited_share", json!(share(sum(senders.iter().map(|s| s.buffer_limited_us)))));
 }

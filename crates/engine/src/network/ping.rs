@@ -69,6 +69,7 @@ pub fn run(address: IpAddr, pinging: &Pinging, interval_s: f64, stop: &Stop) -> 
     let mut number = 0_u16;
     let gap_ns = if pinging.rate > 0.0 { (1e9 / pinging.rate) as u64 } else { 0 };
     let phase = Phase::default();
+    crate::start::hold_once();
     let mut meter = Meter::start();
     let mut began = clock.now();
     let (mut timed, omit_ns) = (pinging.omit_s <= 0.0, (pinging.omit_s * 1e9) as u64);

@@ -24,11 +24,11 @@ pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, Error> {
         None => (bare, port),
         Some((name, given)) => match given.parse::<u16>() {
             Ok(given) if given > 0 => (name.trim_matches(['[', ']']), given),
-            _ => return Err(Error::usage(format!("server = {host}: '{given}' is no port; ports are 1 to 65535"))),
+            _ => return Err(Error::usage(format!("server = {host}: '{given}' is not a port; use 1 to 65535"))),
         },
     };
     let found = (name, port).to_socket_addrs().ok().and_then(|mut all| all.next());
-    found.ok_or_else(|| Error::usage(format!("server = {host}: no address is known by the name '{name}'")))
+    found.ok_or_else(|| Error::usage(format!("server = {host}: the name '{name}' cannot be resolved")))
 }
 
 /// An address as people say it.
@@ -56,14 +56,14 @@ pub fn greet(address: SocketAddr, cookie: &Cookie, patience: Duration, stop: &St
         Error::Machine(
             match error.kind() {
                 ErrorKind::TimedOut => format!(
-                    "something listens at {place}, but says nothing that iperf3's server would within {} s; {WHICH}",
+                    "something listens at {place}, but did not answer as an iperf3 server within {} s; {WHICH}",
                     patience.as_secs()
                 ),
                 ErrorKind::InvalidData => {
-                    format!("what listens at {place} does not speak iperf3's protocol ({error}); {WHICH}")
+                    format!("the service at {place} does not speak iperf3's protocol ({error}); {WHICH}")
                 }
                 ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
-                    format!("what listens at {place} hung up before the test began; {WHICH}")
+                    format!("the service at {place} closed the connection before the test; {WHICH}")
                 }
                 _ => format!("the server at {place}: {error}"),
             },
@@ -72,22 +72,21 @@ pub fn greet(address: SocketAddr, cookie: &Cookie, patience: Duration, stop: &St
     })
 }
 
-const WHICH: &str = "is it `hwdyno network server` or `iperf3 -s`?";
+const WHICH: &str = "run `hwdyno network server` or `iperf3 -s` there";
 
 fn unreached(address: SocketAddr, patience: Duration, error: &io::Error) -> Error {
     let (ip, errno) = (address.ip(), error.raw_os_error());
     let says = match errno {
         Some(libc::ECONNREFUSED) => {
-            format!("nobody answers at {}; start {} there", place(address), start(address))
+            format!("nothing listens at {}; start {} there", place(address), start(address))
         }
         Some(libc::ETIMEDOUT) => format!(
-            "nothing came back from {} within {} s: is the address right, the host up, and no firewall between? \
-             `ping {ip}` tells",
+            "no answer from {} within {} s: check the address, the host and the firewall; try `ping {ip}`",
             place(address),
             patience.as_secs()
         ),
         Some(libc::EHOSTUNREACH | libc::ENETUNREACH) => {
-            format!("no way leads to {} ({error}); `ip route get {ip}` tells where it ends", place(address))
+            format!("no route to {} ({error}); `ip route get {ip}` shows where it ends", place(address))
         }
         _ => format!("connect to {}: {error}", place(address)),
     };
@@ -123,11 +122,11 @@ pub fn no_stream(address: SocketAddr, settings: &Settings, error: &io::Error) ->
     let (place, control) = (place(address), &settings.socket.congestion);
     let says = if !control.is_empty() && matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EPERM)) {
         format!(
-            "congestion = {control}: this system does not lend it ({error}); \
-             `sysctl net.ipv4.tcp_available_congestion_control net.ipv4.tcp_allowed_congestion_control` lists what it has"
+            "congestion = {control}: this system does not allow it ({error}); \
+             `sysctl net.ipv4.tcp_available_congestion_control net.ipv4.tcp_allowed_congestion_control` lists the allowed ones"
         )
     } else if settings.udp && matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::ConnectionRefused) {
-        format!("{place} answers by TCP but not by UDP ({error}): let UDP pass the firewall, too")
+        format!("{place} answers by TCP but not by UDP ({error}): allow UDP in the firewall, too")
     } else {
         format!("open a stream to {place}: {error}")
     };
@@ -159,12 +158,12 @@ mod tests {
     #[test]
     fn what_is_no_address_is_refused_with_what_was_wrong() {
         for (host, says) in [
-            ("127.0.0.1:99999", "'99999' is no port"),
-            ("127.0.0.1:0", "'0' is no port"),
-            ("127.0.0.1:", "'' is no port"),
-            ("[::1]:x", "'x' is no port"),
-            ("a..b", "no address is known"),
-            ("", "no address is known"),
+            ("127.0.0.1:99999", "'99999' is not a port"),
+            ("127.0.0.1:0", "'0' is not a port"),
+            ("127.0.0.1:", "'' is not a port"),
+            ("[::1]:x", "'x' is not a port"),
+            ("a..b", "cannot be resolved"),
+            ("", "cannot be resolved"),
         ] {
             let said = resolved(host).unwrap_err();
             assert!(said.contains(says), "{host}: {said}");

@@ -28,6 +28,8 @@ pub struct StreamReport {
     pub elapsed_s: f64,
     /// TCP's figures at that end for what it sends.
     pub tcp: Option<Figures>,
+    /// What ended it at that end before the test was over; 0 for nothing.
+    pub errno: i32,
 }
 
 /// What one end reports of a test.
@@ -58,13 +60,13 @@ impl Report {
             .enumerate()
             .filter_map(|(index, report)| report.as_ref().map(|report| (index, report)))
             .map(|(index, report)| {
-                let all_packets = report.counts.highest + report.omitted.highest;
+                let all_packets = report.counts.highest.saturating_add(report.omitted.highest);
                 json!({
                     "id": stream_id(index),
                     "bytes": report.counts.bytes,
                     "retransmits": report.retransmits.map_or(-1, |count| count as i64),
                     "jitter": report.counts.jitter_ns as f64 / 1e9,
-                    "errors": report.counts.lost + report.omitted.lost,
+                    "errors": report.counts.lost.saturating_add(report.omitted.lost),
                     "omitted_errors": report.omitted.lost,
                     "packets": all_packets,
                     "omitted_packets": report.omitted.highest,
@@ -75,6 +77,7 @@ impl Report {
                         "reordered": report.counts.reordered,
                         "duplicates": report.counts.duplicates,
                         "tcp": report.tcp.map(Figures::to_json),
+                        "errno": report.errno,
                     },
                 })
             })
@@ -129,6 +132,7 @@ impl Report {
                     retransmits: stream.get("retransmits").and_then(Value::as_u64),
                     elapsed_s: lasted,
                     tcp: extension.and_then(|extension| extension.get("tcp")).and_then(Figures::from_json),
+                    errno: extension_of("errno").and_then(|errno| i32::try_from(errno).ok()).unwrap_or(0),
                 })
             })
             .collect();
@@ -157,7 +161,7 @@ mod tests {
             Counts { bytes: 5000, operations: 7, highest: 10, lost: 3, reordered: 1, duplicates: 2, jitter_ns: 4000 };
         let omitted = Counts { highest: 5, lost: 1, ..Counts::default() };
         let tcp = Some(Figures { pmtu_bytes: 1500, ..Figures::default() });
-        let stream = StreamReport { counts, omitted, retransmits: Some(9), elapsed_s: 2.0, tcp };
+        let stream = StreamReport { counts, omitted, retransmits: Some(9), elapsed_s: 2.0, tcp, errno: 104 };
         let sent = Report {
             streams: vec![Some(stream), None, Some(stream)],
             cpu_s: (0.5, 1.5),
@@ -172,7 +176,7 @@ mod tests {
         let first = read.streams[0].unwrap();
         assert_eq!((first.counts.highest, first.counts.lost, first.counts.duplicates), (10, 3, 2));
         assert_eq!((first.counts.bytes, first.retransmits), (5000, Some(9)));
-        assert_eq!(first.tcp, tcp);
+        assert_eq!((first.tcp, first.errno), (tcp, 104));
     }
 
     #[test]

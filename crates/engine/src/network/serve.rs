@@ -95,7 +95,7 @@ pub fn serve(control: TcpStream, place: &Place<'_>, course: &mut Course) -> io::
     course.settings = Some(settings.clone());
     let Some(_reserved) = Reserved::take(place.memory, settings.memory_bytes()) else {
         refuse(&mut control, libc::ENOMEM)?;
-        return Err(ended("all tests together would need more memory than this server gives"));
+        return Err(ended("all tests together need more memory than this server allows"));
     };
     // Datagrams are expected only while the client that requested them opens its streams.
     let guard = if settings.udp { Some(enter(place)?) } else { None };
@@ -164,8 +164,8 @@ fn enter<'a>(place: &Place<'a>) -> io::Result<MutexGuard<'a, ()>> {
 fn still_there(control: &mut Control) -> io::Result<()> {
     match control.poll_state(Duration::ZERO)? {
         None => Ok(()),
-        Some(wire::CLIENT_TERMINATE) => Err(ended("the client gave up")),
-        Some(state) => Err(ended(&format!("state {state} is out of place"))),
+        Some(wire::CLIENT_TERMINATE) => Err(ended("the client disconnected")),
+        Some(state) => Err(ended(&format!("unexpected state {state}"))),
     }
 }
 
@@ -308,7 +308,7 @@ fn flow(
                 }
                 if silence.is_too_long(&lanes, now) {
                     let _ = control.send_state(wire::SERVER_TERMINATE);
-                    return Err(ended("nothing was moved for too long"));
+                    return Err(ended("no data was transferred for too long"));
                 }
                 if place.stop.is_set() {
                     let _ = control.send_state(wire::SERVER_TERMINATE);
@@ -319,8 +319,8 @@ fn flow(
                 look(&mut watched);
                 match state {
                     Some(wire::TEST_END) => return Ok(()),
-                    Some(wire::CLIENT_TERMINATE) => return Err(ended("the client gave up")),
-                    Some(state) => return Err(ended(&format!("state {state} is out of place"))),
+                    Some(wire::CLIENT_TERMINATE) => return Err(ended("the client disconnected")),
+                    Some(state) => return Err(ended(&format!("unexpected state {state}"))),
                     None => {}
                 }
             }
@@ -338,9 +338,9 @@ fn flow(
         streams: (0..lanes.len())
             .map(|index| {
                 let tcp = (sends(index) && !settings.udp).then(|| watched[index].figures());
-                let retransmits = tcp.map(|tcp| tcp.retransmits);
-                let counts = lanes[index].counts().since(&omitted[index]);
-                Some(StreamReport { counts, omitted: omitted[index], retransmits, elapsed_s, tcp })
+                let (counts, omitted) = (lanes[index].counts().since(&omitted[index]), omitted[index]);
+                let (retransmits, errno) = (tcp.map(|tcp| tcp.retransmits), lanes[index].refusal());
+                Some(StreamReport { counts, omitted, retransmits, elapsed_s, tcp, errno })
             })
             .collect(),
         cpu_s: (cpu.user_s, cpu.system_s),

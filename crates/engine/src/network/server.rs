@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +19,8 @@ use crate::network::waiting::LOOK;
 use crate::network::wire::{Cookie, ACCESS_DENIED, COOKIE_BYTES};
 use crate::sys::net;
 
+/// The name of the log that is this process's own output.
+const STANDARD_OUTPUT: &str = "/dev/stdout";
 /// A connection has this long to send its cookie.
 const COOKIE_PATIENCE: Duration = Duration::from_secs(3);
 /// Connections that have not yet sent theirs; more are closed at once.
@@ -86,7 +90,11 @@ impl Server {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let log = match &serving.log {
-            Some(path) => Some(std::fs::File::options().append(true).create(true).open(path)?),
+            // A link by every system's convention, which is no file to be found.
+            Some(path) if path == Path::new(STANDARD_OUTPUT) => {
+                Some(std::fs::File::from(std::io::stdout().as_fd().try_clone_to_owned()?))
+            }
+            Some(path) => Some(crate::door::open_to_append(path)?),
             None => None,
         };
         let (stop, served) = (Stop::new(), Arc::new(Served::default()));
@@ -269,7 +277,10 @@ impl Acceptor {
                 let error = ended.as_ref().err().map(ToString::to_string);
                 let result = document(&course, place.client, &readable(&cookie), error.as_deref());
                 // A log that cannot be written (a full disk) must not end the serving.
-                let _ = writeln!(log, "{result:#}");
+                if let Err(error) = writeln!(log, "{result:#}") {
+                    let says = format!("the log was not written: {error}");
+                    *served.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(says);
+                }
             }
             match ended {
                 Ok(bytes) => {

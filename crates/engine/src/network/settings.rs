@@ -207,7 +207,7 @@ impl Settings {
         let whole = |name: &str| number(name).max(0.0) as u64;
         let flag = |name: &str| fields.get(name).is_some_and(|v| v.as_bool().unwrap_or_else(|| v.as_f64() > Some(0.0)));
         if flag("sctp") {
-            return Err("SCTP is not served".into());
+            return Err("SCTP is not supported".into());
         }
         let udp = flag("udp");
         let extension = fields.get("hwdyno");
@@ -219,17 +219,17 @@ impl Settings {
         });
         let parallel = if fields.get("parallel").is_none() { 1 } else { whole("parallel") as usize };
         if parallel > MOST_STREAMS || (parallel == 0 && echo.is_none()) {
-            return Err(format!("{parallel} streams; 1 to {MOST_STREAMS} are served"));
+            return Err(format!("{parallel} streams; 1 to {MOST_STREAMS} are supported"));
         }
         let counters_64 = flag("udp_counters_64bit");
         let block = match whole("len") as usize {
             0 if udp => 1460,
             0 => 128 << 10,
             block if udp && !(HEADER_BYTES..=LARGEST_DATAGRAM).contains(&block) => {
-                return Err(format!("datagrams of {block} bytes; {HEADER_BYTES} to {LARGEST_DATAGRAM} are served"));
+                return Err(format!("datagrams of {block} bytes; {HEADER_BYTES} to {LARGEST_DATAGRAM} are supported"));
             }
             block if block > LARGEST_BLOCK => {
-                return Err(format!("blocks of {block} bytes; at most {LARGEST_BLOCK} are served"));
+                return Err(format!("blocks of {block} bytes; at most {LARGEST_BLOCK} are supported"));
             }
             block => block,
         };

@@ -92,24 +92,28 @@ enum Source {
 }
 
 impl Source {
-    fn of(block: &[u8], zero_copy: bool) -> Self {
+    fn of(block: &[u8], zero_copy: bool) -> io::Result<Self> {
         if !zero_copy {
-            return Self::Memory;
+            return Ok(Self::Memory);
         }
-        match Supply::of(block) {
-            Ok(supply) => Self::Pipe(supply),
-            Err(_) => net::memory_file(block).map_or(Self::Memory, Self::File),
-        }
+        Supply::of(block).map(Self::Pipe).or_else(|_| net::memory_file(block).map(Self::File))
     }
 }
 
 /// Sends until the phase is done; gives the CPU time that it took.
 pub fn send(stream: &TcpStream, settings: &Settings, lane: &Lane, phase: &Phase) -> CpuTime {
     let block = content(settings.block);
-    let mut source = Source::of(&block, settings.zero_copy);
+    let source = Source::of(&block, settings.zero_copy);
     if !phase.wait_for_start() {
         return CpuTime::default();
     }
+    let mut source = match source {
+        Ok(source) => source,
+        Err(error) => {
+            lane.errno.store(error.raw_os_error().unwrap_or(ENDED), Ordering::Relaxed);
+            return CpuTime::default();
+        }
+    };
     let mut meter = Meter::start();
     let mut pace = Pace::new(settings.rate_bits_s);
     let burst = if pace.is_set() { settings.burst.max(1) } else { 1 };

@@ -165,7 +165,7 @@ impl Control {
         let end = text.iter().rposition(|&byte| byte != 0).map_or(0, |at| at + 1);
         match serde_json::from_slice(&text[..end]) {
             Ok(Value::Object(map)) => Ok(Value::Object(map)),
-            _ => Err(nonsense(format!("what the other end sent for {waited_for} is no JSON object"))),
+            _ => Err(nonsense(format!("the other end's {waited_for} is not a JSON object"))),
         }
     }
 

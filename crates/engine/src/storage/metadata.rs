@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,8 @@ use serde_json::json;
 
 use crate::clock::Clock;
 use crate::cpu_time;
+use crate::door::scratch::Fresh;
+use crate::door::Folder;
 use crate::kernel::{Error, Stop};
 use crate::reading::{CpuTime, Fault, Note, Reading, Samples, Stream};
 use crate::storage::results::counters::{Device, Snapshot};
@@ -76,16 +79,7 @@ pub struct MetadataJob {
     pub cpus: Vec<u64>,
 }
 
-/// The tree, removed with its contents when the reading ends, also after an error.
-struct Tree(PathBuf);
-
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0); // what cannot be removed lies in this tool's own directory
-    }
-}
-
-/// One thread's paths, prepared so that nothing is formatted in the timed region.
+/// One thread's paths in the tree, prepared so that nothing is formatted in the timed region.
 struct Paths {
     files: Vec<CString>,
     others: Vec<CString>,
@@ -117,57 +111,53 @@ impl MetadataJob {
         let about =
             fs::metadata(&self.path).map_err(|e| Error::machine(format!("stat {}", self.path.display()), &e))?;
         if !about.is_dir() {
-            return Err(Error::usage(format!(
-                "{} is no directory: metadata needs one to make files in",
-                self.path.display()
-            )));
+            return Err(Error::usage(format!("{} is not a directory: metadata tests need one", self.path.display())));
         }
         let all = self.files * self.jobs as u64;
         let needed = all * (self.size as u64).next_multiple_of(4096).max(512);
         match free_bytes(&self.path) {
             Ok(free) if free < needed => {
                 return Err(Error::Machine(
-                    format!("{all} files need {} MiB and {} MiB are free: ask for fewer", needed >> 20, free >> 20),
+                    format!("{all} files need {} MiB but {} MiB are free: use fewer", needed >> 20, free >> 20),
                     Some(libc::ENOSPC),
                 ))
             }
             _ => {}
         }
         let clock = Clock::best();
-        let root = self.path.join(format!("names-{}-{:x}", std::process::id(), clock.now()));
+        let root = format!("names-{}-{:x}", std::process::id(), clock.now());
         let failed = |e: &std::io::Error| {
-            Error::machine(format!("make a directory in {}; choose one that you may write to", self.path.display()), e)
+            Error::machine(format!("create a directory in {}; use a writable one", self.path.display()), e)
         };
-        fs::create_dir(&root).map_err(|e| failed(&e))?;
-        let tree = Tree(root);
+        // removed with its contents when the reading ends, also after an error
+        let tree = Folder::named(&self.path).and_then(|path| Fresh::new(path, &root)).map_err(|e| failed(&e))?;
+        let tree = &tree.folder;
         let device = Device::of(&about, false);
         let gave_up = AtomicBool::new(false);
         let results = team::run(self.jobs, &self.cpus, |member| {
-            let made = self.make(&tree.0, member.number, stop);
+            let made = self.make(tree, member.number, stop);
             if made.is_err() {
                 gave_up.store(true, Ordering::Relaxed);
             }
             member.wait_for_start();
             let mut paths = made?;
             if gave_up.load(Ordering::Relaxed) {
-                return Err(Error::Machine("another thread could not make its files".into(), None));
+                return Err(Error::Machine("another thread could not create its files".into(), None));
             }
-            Ok(self.measure(&mut paths, clock, member.number == 0, device.as_ref(), stop))
+            Ok(self.measure(tree.handle(), &mut paths, clock, member.number == 0, device.as_ref(), stop))
         })?;
         let results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(self.reading_of(results))
     }
 
     /// Makes one thread's directories, and its files unless they are what is timed.
-    fn make(&self, root: &Path, number: usize, stop: &Stop) -> Result<Paths, Error> {
-        let failed = |e: &std::io::Error| Error::machine("make the tree's directories", e);
-        let base = if self.shared { root.join("all") } else { root.join(format!("t{number}")) };
+    fn make(&self, root: &Folder, number: usize, stop: &Stop) -> Result<Paths, Error> {
+        let failed = |e: &std::io::Error| Error::machine("create the tree's directories", e);
+        let base = PathBuf::from(if self.shared { "all".into() } else { format!("t{number}") });
         let mut level = vec![base];
         let make_all = |level: &[PathBuf]| {
-            level.iter().try_for_each(|path| match fs::create_dir(path) {
-                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(failed(&error)),
-                _ => Ok(()), // of a shared tree another thread was first
-            })
+            // of a shared tree another thread may be first
+            level.iter().try_for_each(|path| root.folder(path).map(drop).map_err(|error| failed(&error)))
         };
         make_all(&level)?;
         for _ in 0..self.depth {
@@ -188,35 +178,36 @@ impl MetadataJob {
                 if stop.is_set() {
                     break;
                 }
-                names::create(path, &content, false)
-                    .map_err(|errno| Error::machine("make a file", &std::io::Error::from_raw_os_error(errno)))?;
+                names::create(root.handle(), path, &content, false)
+                    .map_err(|errno| Error::machine("create a file", &std::io::Error::from_raw_os_error(errno)))?;
             }
         }
         Ok(paths)
     }
 
-    fn once(&self, paths: &mut Paths, at: usize, content: &[u8]) -> Result<u64, i32> {
+    fn once(&self, tree: &OwnedFd, paths: &mut Paths, at: usize, content: &[u8]) -> Result<u64, i32> {
         let of = paths.of[at];
         match self.operation {
-            Operation::Create => names::create(&paths.files[at], content, self.sync_file)?,
-            Operation::Stat => names::stat(&paths.files[at])?,
-            Operation::Open => names::open(&paths.files[at])?,
-            Operation::Readdir => return names::list(&paths.directories[at]),
+            Operation::Create => names::create(tree, &paths.files[at], content, self.sync_file)?,
+            Operation::Stat => names::stat(tree, &paths.files[at])?,
+            Operation::Open => names::open(tree, &paths.files[at])?,
+            Operation::Readdir => return names::list(tree, &paths.directories[at]),
             Operation::Rename => {
-                names::rename(&paths.files[at], &paths.others[at])?;
+                names::rename(tree, &paths.files[at], &paths.others[at])?;
                 let Paths { files, others, .. } = paths;
                 std::mem::swap(&mut files[at], &mut others[at]);
             }
-            Operation::Unlink => names::unlink(&paths.files[at])?,
+            Operation::Unlink => names::unlink(tree, &paths.files[at])?,
         }
         if self.sync_directory && matches!(self.operation, Operation::Create | Operation::Rename | Operation::Unlink) {
-            names::sync_directory(&paths.directories[of])?;
+            names::sync_directory(tree, &paths.directories[of])?;
         }
         Ok(1)
     }
 
     fn measure(
         &self,
+        tree: &OwnedFd,
         paths: &mut Paths,
         clock: Clock,
         observes: bool,
@@ -237,7 +228,7 @@ impl MetadataJob {
         'passes: loop {
             for at in 0..count {
                 let then = now;
-                let answer = self.once(paths, at, &content);
+                let answer = self.once(tree, paths, at, &content);
                 now = clock.now();
                 match answer {
                     Ok(names) => {
@@ -307,10 +298,10 @@ impl MetadataJob {
         }
         let mut note = |code: &str, says: String| reading.notes.push(Note { code: code.into(), says });
         if cut {
-            note("pass_cut", format!("{} s were over before every file had its turn", self.runtime_s));
+            note("pass_cut", format!("not every file was reached within {} s", self.runtime_s));
         }
         if faults_ended {
-            note("faults_ended_run", "so many operations failed in a row that the run was ended early".into());
+            note("faults_ended_run", "too many operations failed in a row, so the run ended early".into());
         }
         if self.operation == Operation::Readdir {
             let rate = listed as f64 / reading.elapsed_s.max(1e-9);

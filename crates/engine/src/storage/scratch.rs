@@ -14,6 +14,7 @@ impl Scratch {
     }
 
     /// Below `base`.
+    #[allow(clippy::unwrap_used, reason = "only tests make one")]
     pub fn below(base: &Path, name: &str) -> Self {
         let path = base.join(format!("hwdyno-test-{name}-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();

@@ -6,8 +6,8 @@ use super::memory::meminfo_bytes;
 use super::scan::Survey;
 use super::tree::Tree;
 
-/// How long steal and swapping are watched; at 100 ticks a second and processor the least share seen is 1/10 of one.
-const WINDOW_NS: u64 = 100_000_000;
+/// How long others' work, steal and swapping are watched; at 100 ticks a second the least share seen of a processor is 2%.
+const WINDOW_NS: u64 = 500_000_000;
 /// The kernel counts swapping in pages of the processor's base size; 4 KiB on all but few arm64 kernels.
 const PAGE_BYTES: u64 = 4096;
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -21,7 +21,10 @@ pub struct Before {
 #[derive(Clone, Copy)]
 struct Counters {
     ticks: u64,
+    idle_ticks: u64,
     stolen_ticks: u64,
+    /// CPU time of this process, which is no work of others.
+    spent_s: f64,
     pages_in: u64,
     pages_out: u64,
 }
@@ -49,6 +52,14 @@ impl Before {
             let ticks = after.ticks.saturating_sub(before.ticks);
             (ticks > 0).then(|| after.stolen_ticks.saturating_sub(before.stolen_ticks) as f64 / ticks as f64)
         });
+        let others = both.and_then(|(before, after)| {
+            let ticks = after.ticks.saturating_sub(before.ticks) as f64;
+            let quiet = after.idle_ticks.saturating_sub(before.idle_ticks)
+                + after.stolen_ticks.saturating_sub(before.stolen_ticks);
+            let processors = tree.list(CPUS).iter().filter(|name| super::link::is_numbered(name, "cpu")).count();
+            let ours = (after.spent_s - before.spent_s) / (window_s * processors.max(1) as f64);
+            (ticks > 0.0).then(|| (1.0 - quiet as f64 / ticks - ours).max(0.0))
+        });
         let swapped = |of: fn(Counters) -> u64| {
             both.map(|(before, after)| {
                 of(after).saturating_sub(of(before)).saturating_mul(PAGE_BYTES) as f64 / window_s
@@ -62,6 +73,7 @@ impl Before {
             "load_1m": or("load_1m", load.map(Value::from), "/proc/loadavg is missing"),
             "governor": or("governor", governor(tree).map(Value::from), "no cpufreq in /sys: the hypervisor or firmware keeps the clock to itself"),
             "turbo": or("turbo", turbo(tree).map(Value::from), "neither intel_pstate/no_turbo nor cpufreq/boost is there"),
+            "others_cpu_share": or("others_cpu_share", others.map(Value::from), watched),
             "steal_share": or("steal_share", steal.map(Value::from), watched),
             "swap_in_bytes_s": or("swap_in_bytes_s", swapped(|c| c.pages_in).map(Value::from), watched),
             "swap_out_bytes_s": or("swap_out_bytes_s", swapped(|c| c.pages_out).map(Value::from), watched),
@@ -83,10 +95,13 @@ impl Counters {
         // user nice system idle iowait irq softirq steal; the guests' times after them are in user and nice already
         let ticks: Vec<u64> = line.split_whitespace().take(8).filter_map(|word| word.parse().ok()).collect();
         let vmstat = tree.text("/proc/vmstat")?;
+        let spent = crate::sys::time::process_cpu_time();
         let pages = |name: &str| vmstat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
         Some(Self {
             ticks: ticks.iter().fold(0, |sum, ticks| sum.saturating_add(*ticks)),
+            idle_ticks: ticks.get(3)?.saturating_add(*ticks.get(4)?),
             stolen_ticks: ticks.get(7).copied()?,
+            spent_s: spent.user_s + spent.system_s,
             pages_in: pages("pswpin ").unwrap_or(0),
             pages_out: pages("pswpout ").unwrap_or(0),
         })

@@ -1,11 +1,15 @@
 //! What the machine is made of and shut in by: board, operating system, hypervisor, container and its limits.
 
+use std::path::Path;
+
 use serde_json::{json, Value};
 
 use super::cpu::CpuInfo;
+use super::memory::meminfo_bytes;
 use super::mounts::{self, Mount};
 use super::scan::Survey;
 use super::tree::{numbers, parent, Tree};
+use crate::sys::uring::Queues;
 
 /// cgroup v1 writes "no limit" as the greatest multiple of a page below 2^63; no machine has that much memory.
 const NO_LIMIT_BYTES: u64 = 1 << 60;
@@ -47,10 +51,12 @@ pub fn os(survey: &Survey) -> Value {
         };
         field("PRETTY_NAME=").or_else(|| field("NAME="))
     });
+    let io_uring = tree.is_live().then(|| json!(Queues::new(1, false).is_ok()));
     json!({
         "kernel": survey.text_or("os.kernel", "/proc/sys/kernel/osrelease"),
         "distribution": survey.or("os.distribution", distribution, "/etc/os-release is missing"),
         "architecture": survey.or("os.architecture", architecture, "/proc/sys/kernel/arch is missing, as before Linux 6.1"),
+        "io_uring": survey.or("os.io_uring", io_uring, "a recorded tree makes no calls"),
     })
 }
 
@@ -131,6 +137,7 @@ pub fn container(survey: &Survey) -> Value {
         "cpu_limit": groups.cpu_limit(tree),
         "cpuset": survey.or("container.cpuset", allowed.map(|list| json!(list)), "neither a cgroup nor /proc/self/status tells"),
         "memory_limit_bytes": groups.memory_limit_bytes(tree),
+        "memory_left_bytes": groups.memory_left_bytes(tree),
     })
 }
 
@@ -214,6 +221,27 @@ impl Groups {
         unified.chain(old).filter_map(|file| tree.number::<u64>(&file)).filter(|bytes| *bytes < NO_LIMIT_BYTES).min()
     }
 
+    /// What the tightest level still grants: its limit less what is used, but for the page cache, which gives way.
+    fn memory_left_bytes(&self, tree: &Tree) -> Option<u64> {
+        let unified = self.unified.iter().map(|directory| (directory, "memory.max", "memory.current", ""));
+        let old =
+            self.memory.iter().map(|directory| (directory, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"));
+        let left = unified.chain(old).filter_map(|(directory, limit, used, prefix)| {
+            let limit = tree.number::<u64>(&format!("{directory}/{limit}")).filter(|bytes| *bytes < NO_LIMIT_BYTES)?;
+            let used = tree.number::<u64>(&format!("{directory}/{used}"))?;
+            let figures = tree.text(&format!("{directory}/memory.stat")).unwrap_or_default();
+            let cached: u64 = figures
+                .lines()
+                .filter_map(|line| {
+                    let (name, bytes) = line.strip_prefix(prefix)?.split_once(' ')?;
+                    matches!(name, "active_file" | "inactive_file").then(|| bytes.parse::<u64>().ok())?
+                })
+                .sum();
+            Some(limit.saturating_sub(used.saturating_sub(cached)))
+        });
+        left.min()
+    }
+
     fn cpuset(&self, tree: &Tree) -> Option<Vec<u64>> {
         let unified = self.unified.iter().map(|directory| format!("{directory}/cpuset.cpus.effective"));
         let old = self
@@ -222,6 +250,18 @@ impl Groups {
             .flat_map(|directory| [format!("{directory}/cpuset.effective_cpus"), format!("{directory}/cpuset.cpus")]);
         unified.chain(old).find_map(|file| tree.text(&file)).map(|text| numbers(&text)).filter(|list| !list.is_empty())
     }
+}
+
+/// What may be taken on this machine without swapping: free memory, or less where a control group's limit is nearer;
+/// none where the system does not say.
+#[must_use]
+pub fn available_bytes() -> Option<u64> {
+    available_in(&Tree::open(Path::new("/")))
+}
+
+fn available_in(tree: &Tree) -> Option<u64> {
+    let free = meminfo_bytes(tree, "/proc/meminfo", "MemAvailable")?;
+    Some(Groups::read(tree).memory_left_bytes(tree).map_or(free, |left| left.min(free)))
 }
 
 /// Processors that a quota in a period allows; a quota of -1 is no limit.
@@ -264,6 +304,28 @@ mod tests {
              /sys/fs/cgroup/cpuset.cpus.effective: 0-3\n",
         );
         assert_eq!(found, (Some(1.5), Some(1 << 30), Some(vec![0, 1, 2, 3])));
+    }
+
+    #[test]
+    fn what_a_group_still_grants_counts_the_page_cache_as_free() {
+        let unified = Tree::of_record(
+            "/proc/self/mountinfo: 30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n/proc/self/cgroup: 0::/a\n\
+             /proc/meminfo: MemAvailable: 8388608 kB\n/sys/fs/cgroup/a/memory.max: 1000000\n\
+             /sys/fs/cgroup/a/memory.current: 700000\n\
+             /sys/fs/cgroup/a/memory.stat:\n\tanon 400000\n\tinactive_file 200000\n\tactive_file 100000\n",
+        );
+        assert_eq!(available_in(&unified), Some(600_000));
+        let old = Tree::of_record(
+            "/proc/self/mountinfo: 32 1 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+             /proc/self/cgroup: 4:memory:/b\n/proc/meminfo: MemAvailable: 8388608 kB\n\
+             /sys/fs/cgroup/memory/memory.limit_in_bytes: 9223372036854771712\n\
+             /sys/fs/cgroup/memory/memory.usage_in_bytes: 5\n/sys/fs/cgroup/memory/b/memory.limit_in_bytes: 1000000\n\
+             /sys/fs/cgroup/memory/b/memory.usage_in_bytes: 900000\n\
+             /sys/fs/cgroup/memory/b/memory.stat:\n\tinactive_file 1\n\ttotal_inactive_file 100000\n",
+        );
+        assert_eq!(available_in(&old), Some(200_000));
+        let free = Tree::of_record("/proc/meminfo: MemAvailable: 8 kB\n");
+        assert_eq!(available_in(&free), Some(8192));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{fadvise, fallocate, seek, FallocateFlags, SeekFrom};
-use rustix::io::Errno;
+use rustix::io::{retry_on_intr, Errno};
 
 use super::memory::Region;
 use super::pages::page_size;
@@ -33,21 +33,26 @@ words! {
     }
 }
 
-/// Opens a file that exists, past the page cache if `direct`.
-pub fn open(path: &Path, write: bool, direct: bool) -> io::Result<File> {
-    open_durable(path, write, direct, Durable::Later)
-}
-
-/// The same, for writes that are `durable`.
-pub fn open_durable(path: &Path, write: bool, direct: bool, durable: Durable) -> io::Result<File> {
-    let flags = if direct { libc::O_DIRECT } else { 0 };
-    let flags = flags
+/// How `open(2)` is called for a file past the page cache, and for writes that are `durable`.
+#[must_use]
+pub fn flags(direct: bool, durable: Durable) -> i32 {
+    let direct = if direct { libc::O_DIRECT } else { 0 };
+    direct
         | match durable {
             Durable::Later => 0,
             Durable::Data => libc::O_DSYNC,
             Durable::Whole => libc::O_SYNC,
-        };
-    OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)
+        }
+}
+
+/// Opens a file to read, with more flags of `open(2)`.
+pub fn open_to_read(path: &Path, flags: i32) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// The same, past the page cache if `direct`.
+pub fn open(path: &Path, direct: bool) -> io::Result<File> {
+    open_to_read(path, flags(direct, Durable::Later))
 }
 
 /// Reads a part of the file once, so that it lies in the page cache; what cannot be read is not there.
@@ -67,20 +72,29 @@ pub fn read_ahead(file: &File, offset: u64, length: u64) {
 #[inline]
 #[must_use]
 pub fn read_at(file: &File, region: &Region, at: usize, length: usize, offset: u64) -> i64 {
+    let to = region.address(at, length).cast();
     // SAFETY: `address` checked that the range lies inside the region.
-    let moved =
-        unsafe { libc::pread(file.as_raw_fd(), region.address(at, length).cast(), length, offset as libc::off_t) };
-    answer(moved as i64)
+    uninterrupted(|| unsafe { libc::pread(file.as_raw_fd(), to, length, offset as libc::off_t) } as i64)
 }
 
 /// Writes likewise.
 #[inline]
 #[must_use]
 pub fn write_at(file: &File, region: &Region, at: usize, length: usize, offset: u64) -> i64 {
+    let from = region.address(at, length).cast();
     // SAFETY: as in `read_at`.
-    let moved =
-        unsafe { libc::pwrite(file.as_raw_fd(), region.address(at, length).cast(), length, offset as libc::off_t) };
-    answer(moved as i64)
+    uninterrupted(|| unsafe { libc::pwrite(file.as_raw_fd(), from, length, offset as libc::off_t) } as i64)
+}
+
+/// The call's answer, or minus the errno; one that a signal cut before it moved anything is made again.
+#[inline]
+fn uninterrupted(call: impl Fn() -> i64) -> i64 {
+    loop {
+        let moved = answer(call());
+        if moved != -i64::from(libc::EINTR) {
+            return moved;
+        }
+    }
 }
 
 #[inline]
@@ -110,10 +124,13 @@ pub fn give_back(file: &File, how: Give, offset: u64, length: u64) -> i64 {
             // SAFETY: the request reads two numbers, which outlive the call.
             answer(i64::from(unsafe { libc::ioctl(file.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) }))
         }
-        Give::Hole => match fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length) {
-            Ok(()) => 0,
-            Err(errno) => -i64::from(errno.raw_os_error()),
-        },
+        Give::Hole => {
+            let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            match retry_on_intr(|| fallocate(file, how, offset, length)) {
+                Ok(()) => 0,
+                Err(errno) => -i64::from(errno.raw_os_error()),
+            }
+        }
     }
 }
 

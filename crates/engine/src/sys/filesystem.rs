@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::fs::{fstatfs, major, minor, statfs, statvfs};
+use rustix::io::retry_on_intr;
 
 // linux/magic.h: filesystems whose files are memory.
 const TMPFS: u32 = 0x0102_1994;
@@ -13,27 +14,27 @@ const RAMFS: u32 = 0x8584_58F6;
 /// Size and room in bytes, the room as a user without privileges has it; none if the system does not say.
 #[must_use]
 pub fn size_and_free_bytes(path: &Path) -> Option<(u64, u64)> {
-    let found = statvfs(path).ok()?;
+    let found = retry_on_intr(|| statvfs(path)).ok()?;
     Some((found.f_frsize.saturating_mul(found.f_blocks), found.f_frsize.saturating_mul(found.f_bavail)))
 }
 
 /// Bytes that an unprivileged user may still write on the filesystem that contains `path`; where files are
 /// memory, no more than is available of that, whatever the filesystem was promised.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
-    let found = statvfs(path)?;
+    let found = retry_on_intr(|| statvfs(path))?;
     let free = found.f_bavail.saturating_mul(found.f_frsize);
     Ok(if is_memory(path) { free.min(available_memory().unwrap_or(u64::MAX)) } else { free })
 }
 
 fn is_memory(path: &Path) -> bool {
-    statfs(path).is_ok_and(|found| matches!(found.f_type as u32, TMPFS | RAMFS))
+    retry_on_intr(|| statfs(path)).is_ok_and(|found| matches!(found.f_type as u32, TMPFS | RAMFS))
 }
 
 /// Whether the file lies on a filesystem that is nothing but page cache (tmpfs, ramfs): it may take
 /// `O_DIRECT` (tmpfs does since Linux 6.6) but has no device below.
 #[must_use]
 pub fn in_memory_only(file: impl AsFd) -> bool {
-    fstatfs(file).is_ok_and(|found| matches!(found.f_type as u32, TMPFS | RAMFS))
+    retry_on_intr(|| fstatfs(file.as_fd())).is_ok_and(|found| matches!(found.f_type as u32, TMPFS | RAMFS))
 }
 
 /// `MemAvailable` of `/proc/meminfo`, bytes.

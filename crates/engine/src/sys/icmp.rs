@@ -47,7 +47,11 @@ impl EchoSocket {
             hear_replies_alone(&socket, v6)?;
         }
         socket.set_read_timeout(Some(patience))?;
-        socket.connect(&to.into())?;
+        while let Err(error) = socket.connect(&to.into()) {
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
         // The kernel gives datagram sockets an identifier; a raw one recognizes its answers by this.
         let identifier = (std::process::id() as u16).rotate_left(3) ^ socket.as_raw_fd() as u16;
         Ok(Self { socket, raw, v6, identifier, payload_sum: sum(payload) })

@@ -4,7 +4,6 @@ use std::fs;
 use std::io;
 use std::ptr::NonNull;
 
-use super::filesystem::available_memory;
 use crate::words;
 
 /// The system's page size.
@@ -163,16 +162,6 @@ impl Drop for Mapping {
         // SAFETY: this is the mapping that `map` made, and nothing borrows it any more.
         unsafe { libc::munmap(self.whole, self.whole_length) };
     }
-}
-
-/// What may be taken without swapping: free memory, or less where the control group's limit is nearer;
-/// none where the system does not say.
-#[must_use]
-pub fn available_bytes() -> Option<u64> {
-    let free = available_memory()?;
-    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let limit = number("/sys/fs/cgroup/memory.max").zip(number("/sys/fs/cgroup/memory.current"));
-    Some(limit.map_or(free, |(most, used)| free.min(most.saturating_sub(used))))
 }
 
 #[cfg(test)]

@@ -64,24 +64,38 @@ impl Stream {
     #[inline]
     #[must_use]
     pub fn read(&mut self, region: &Region, at: usize, length: usize, offset: u64) -> i64 {
-        if let Err(errno) = self.seek(offset, false) {
-            return errno;
-        }
+        let to = region.address(at, length);
         // SAFETY: `address` checked that the range lies inside the region; the stream is open.
-        let moved = unsafe { libc::fread(region.address(at, length).cast(), 1, length, self.file.as_ptr()) };
-        self.after(moved, length, offset)
+        self.uninterrupted(length, offset, false, |file| unsafe { libc::fread(to.cast(), 1, length, file) })
     }
 
     /// Writes likewise.
     #[inline]
     #[must_use]
     pub fn write(&mut self, region: &Region, at: usize, length: usize, offset: u64) -> i64 {
-        if let Err(errno) = self.seek(offset, true) {
-            return errno;
-        }
+        let from = region.address(at, length);
         // SAFETY: as in `read`.
-        let moved = unsafe { libc::fwrite(region.address(at, length).cast(), 1, length, self.file.as_ptr()) };
-        self.after(moved, length, offset)
+        self.uninterrupted(length, offset, true, |file| unsafe { libc::fwrite(from.cast(), 1, length, file) })
+    }
+
+    /// A transfer, which is made again from its offset on if a signal cut it.
+    #[inline]
+    fn uninterrupted(
+        &mut self,
+        length: usize,
+        offset: u64,
+        write: bool,
+        transfer: impl Fn(*mut libc::FILE) -> usize,
+    ) -> i64 {
+        loop {
+            let moved = match self.seek(offset, write) {
+                Ok(()) => self.after(transfer(self.file.as_ptr()), length, offset),
+                Err(errno) => errno,
+            };
+            if moved != -i64::from(libc::EINTR) {
+                return moved;
+            }
+        }
     }
 
     #[inline]
@@ -90,8 +104,10 @@ impl Stream {
             self.at = offset + moved as u64;
             return moved as i64;
         }
+        let error = io::Error::last_os_error();
         // SAFETY: the stream is open.
-        if moved == 0 && unsafe { libc::ferror(self.file.as_ptr()) } != 0 {
+        let failed = unsafe { libc::ferror(self.file.as_ptr()) } != 0;
+        if failed && (moved == 0 || error.kind() == io::ErrorKind::Interrupted) {
             return self.failed();
         }
         // SAFETY: as above; a later transfer may succeed.
@@ -105,10 +121,15 @@ impl Stream {
     /// # Errors
     /// What the system says to the write.
     pub fn flush(&mut self) -> io::Result<()> {
-        // SAFETY: the stream is open.
-        match unsafe { libc::fflush(self.file.as_ptr()) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
+        loop {
+            // SAFETY: the stream is open.
+            if unsafe { libc::fflush(self.file.as_ptr()) } == 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
         }
     }
 }

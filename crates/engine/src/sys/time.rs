@@ -24,6 +24,12 @@ pub fn process_cpu_time() -> CpuTime {
     cpu_time(libc::RUSAGE_SELF)
 }
 
+/// `getrusage(RUSAGE_CHILDREN)`: CPU time of all children that have ended and were waited for.
+#[must_use]
+pub fn children_cpu_time() -> CpuTime {
+    cpu_time(libc::RUSAGE_CHILDREN)
+}
+
 fn cpu_time(who: libc::c_int) -> CpuTime {
     // SAFETY: rusage is plain data for which all zeroes is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

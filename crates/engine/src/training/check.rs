@@ -49,6 +49,15 @@ impl Check {
         }
     }
 
+    /// What kept it from reading the structure; 0 where the file itself is wrong.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        match self {
+            Self::Npz(check) => check.errno,
+            _ => 0,
+        }
+    }
+
     /// Begins a stream.
     pub fn start(&mut self, piece: &Piece<'_>) -> Result<(), String> {
         match self {

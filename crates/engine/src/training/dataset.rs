@@ -31,13 +31,13 @@ parameters! {
     pub struct DatasetParameters {
         path: PathBuf = required("data folder; the files are below its `train`"),
         format: Format = choice("format of the files"),
-        files: u64 = integer("how many files", "", (0, 1 << 32), 168),
-        samples_per_file: u64 = integer("samples in each file", "", (0, 1 << 40), 1),
+        files: u64 = integer("number of files", "", (0, 1 << 32), 168),
+        samples_per_file: u64 = integer("samples per file", "", (0, 1 << 40), 1),
         record_bytes: f64 = number("mean size of a sample", "B", (0.0, 1e12), 146_600_628.0).role(Role::Size),
         record_bytes_stdev: f64 = number("standard deviation of that size", "B", (0.0, 1e12), 0.0),
-        subfolders: u64 = integer("folders that the files are dealt to; 0 for none", "", (0, 1 << 20), 0),
-        prefix: String = text("how file names begin", "img"),
-        seed: u32 = integer("seeds sizes and content (DLIO has 10)", "", (0, 0xFFFF_FFFF), 10),
+        subfolders: u64 = integer("subfolders for the files; 0 for none", "", (0, 1 << 20), 0),
+        prefix: String = text("prefix of file names", "img"),
+        seed: u32 = integer("seed of sizes and content (DLIO uses 10)", "", (0, 0xFFFF_FFFF), 10),
         row_group: u64 = integer("parquet: rows in a group; 0 for one group", "", (0, 1 << 40), 0),
         columns: u64 = integer("parquet: columns that share a row", "", (0, 10_000), 1),
     }
@@ -100,6 +100,12 @@ impl Layout {
     /// Where file `number` stands.
     #[must_use]
     pub fn path(&self, number: u64) -> PathBuf {
+        self.folder.join(self.name(number))
+    }
+
+    /// The same, in the data folder.
+    #[must_use]
+    pub fn name(&self, number: u64) -> PathBuf {
         let digits = |count: u64| count.to_string().len();
         let name = format!(
             "{}_{number:0width$}_of_{}.{}",
@@ -108,7 +114,7 @@ impl Layout {
             self.format.word(),
             width = digits(self.files)
         );
-        let train = self.folder.join("train");
+        let train = Path::new("train");
         if self.subfolders > 1 {
             let width = digits(self.subfolders);
             train.join(format!("{:0width$}", number % self.subfolders)).join(name)

@@ -1,13 +1,13 @@
 //! Entries of a KV cache as files, in blocks that identify themselves, so that a wrong one is named and not served.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::ledger::Ledger;
 use crate::clock::now_ns;
+use crate::door::scratch::Private;
 use crate::sys::files;
 use crate::sys::memory::Region;
 
@@ -33,7 +33,7 @@ pub enum Way {
 
 /// Where entries lie and how they are moved.
 pub struct Shelf {
-    folder: PathBuf,
+    folder: Private,
     way: Way,
     fsync: bool,
     verify: bool,
@@ -81,56 +81,34 @@ impl Ended {
 impl Shelf {
     /// In `folder`; `run` distinguishes its blocks from another run's.
     #[must_use]
-    pub fn new(folder: &Path, way: Way, fsync: bool, verify: bool, run: u32) -> Self {
-        Self {
-            folder: folder.into(),
-            way,
-            fsync,
-            verify,
-            run,
-            direct_refused: AtomicBool::new(false),
-            corrupt: AtomicU64::new(0),
-        }
+    pub fn new(folder: Private, way: Way, fsync: bool, verify: bool, run: u32) -> Self {
+        Self { folder, way, fsync, verify, run, direct_refused: AtomicBool::new(false), corrupt: AtomicU64::new(0) }
     }
 
     /// The file of an entry.
     #[must_use]
     pub fn path(&self, entry: u64) -> PathBuf {
-        self.folder.join(format!("kv-{entry:08}.hwdyno"))
+        self.folder.folder().path().join(name_of(entry))
     }
 
     /// Removes an entry's file; one that is gone already is as good.
     pub fn remove(&self, entry: u64) {
-        let _ = std::fs::remove_file(self.path(entry));
-    }
-
-    /// Removes every entry's file, also those of a run that was killed; none of anybody else's.
-    pub fn clear(&self) {
-        let Ok(listing) = std::fs::read_dir(&self.folder) else { return };
-        for found in listing.flatten() {
-            let name = found.file_name();
-            let is_cache_file = name.to_str().is_some_and(|name| name.starts_with("kv-") && name.ends_with(".hwdyno"));
-            if is_cache_file {
-                let _ = std::fs::remove_file(found.path());
-            }
-        }
+        self.folder.remove(&name_of(entry));
     }
 
     /// Opens a file past the page cache if requested, and through it where the storage refuses.
-    fn open(&self, path: &Path, how: &mut OpenOptions, is_new: bool) -> io::Result<File> {
+    fn open(&self, name: &Path, is_new: bool) -> io::Result<File> {
+        let way =
+            |direct| if is_new { self.folder.create(name, direct) } else { self.folder.folder().read(name, direct) };
         if self.way == Way::Direct && !self.direct_refused.load(Ordering::Relaxed) {
-            match how.custom_flags(libc::O_DIRECT).open(path) {
+            match way(true) {
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                     self.direct_refused.store(true, Ordering::Relaxed);
-                    if is_new {
-                        // the system refuses after it made the file
-                        let _ = std::fs::remove_file(path);
-                    }
                 }
                 answer => return answer,
             }
         }
-        how.custom_flags(0).open(path)
+        way(false)
     }
 
     /// The content of an entry's blocks from `block` on, written into `buffers` with their heads.
@@ -170,11 +148,9 @@ impl Shelf {
         ledger: &Ledger,
         halt: &dyn Fn() -> bool,
     ) -> Result<u64, Ended> {
-        let path = self.path(entry);
+        let (path, name) = (self.path(entry), name_of(entry));
         let begun = now_ns();
-        let file = self
-            .open(&path, OpenOptions::new().write(true).create_new(true).mode(0o600), true)
-            .map_err(|error| Ended::io("open", &path, &error))?;
+        let file = self.open(&name, true).map_err(|error| Ended::io("open", &path, &error))?;
         let mut took = now_ns() - begun;
         let mut at = 0_u64;
         while at < length {
@@ -227,10 +203,9 @@ impl Shelf {
         ledger: &Ledger,
         halt: &dyn Fn() -> bool,
     ) -> Result<u64, Ended> {
-        let path = self.path(entry);
+        let (path, name) = (self.path(entry), name_of(entry));
         let begun = now_ns();
-        let file =
-            self.open(&path, OpenOptions::new().read(true), false).map_err(|error| Ended::io("open", &path, &error))?;
+        let file = self.open(&name, false).map_err(|error| Ended::io("open", &path, &error))?;
         let mut took = now_ns() - begun;
         if self.way == Way::Emptied || self.direct_refused.load(Ordering::Relaxed) {
             files::forget(&file);
@@ -299,15 +274,20 @@ impl Shelf {
     }
 }
 
+/// The name of an entry's file.
+fn name_of(entry: u64) -> PathBuf {
+    format!("kv-{entry:08}.hwdyno").into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::OpenOptions;
     use std::os::unix::fs::FileExt;
 
     fn shelf(name: &str) -> (Shelf, PathBuf) {
         let folder = std::env::temp_dir().join(format!("hwdyno-kv-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        (Shelf::new(&folder, Way::Emptied, false, true, 7), folder)
+        (Shelf::new(Private::at(&folder).unwrap(), Way::Emptied, false, true, 7), folder)
     }
 
     fn read(shelf: &Shelf, entry: u64, length: u64, ledger: &Ledger) -> Result<u64, Ended> {
@@ -327,8 +307,7 @@ mod tests {
             read(&shelf, entry, length, &ledger).ok().unwrap();
         }
         assert!(ledger.faults().is_empty());
-        shelf.clear();
-        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        drop(shelf);
         std::fs::remove_dir(folder).unwrap();
     }
 
@@ -345,7 +324,8 @@ mod tests {
         file.write_all_at(&other, 2 * BLOCK as u64).unwrap();
         file.write_all_at(&[0; BLOCK], 3 * BLOCK as u64).unwrap();
         read(&shelf, 1, length, &ledger).ok().unwrap();
-        let old = Shelf::new(&folder, Way::Cached, false, true, 8);
+        let old = Shelf::new(Private::at(&folder).unwrap(), Way::Cached, false, true, 8);
+        std::fs::hard_link(shelf.path(1), old.path(1)).unwrap();
         read(&old, 1, BLOCK as u64, &ledger).ok().unwrap();
         let says: Vec<String> = ledger.faults().into_iter().map(|fault| fault.says).collect();
         assert_eq!(says.len(), 4, "{says:?}");
@@ -359,6 +339,7 @@ mod tests {
         shelf.remove(1);
         let Err(Ended::Failed(operation, errno, _)) = read(&shelf, 1, length, &ledger) else { panic!("read whole") };
         assert_eq!((operation, errno), ("open", libc::ENOENT));
+        drop((shelf, old));
         std::fs::remove_dir(folder).unwrap();
     }
 }

@@ -338,6 +338,7 @@ impl User<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::door::scratch::Private;
     use crate::training::kv_files::Way;
 
     #[test]
@@ -361,7 +362,7 @@ mod tests {
     /// A service in a folder of its own, and what it needs.
     fn served(name: &str, work: impl FnOnce(&mut User<'_>, &Ledger, &Stop)) {
         let folder = std::env::temp_dir().join(format!("hwdyno-kv-users-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let private = Private::at(&folder).unwrap();
         let traffic = Traffic {
             bytes_per_token: 4096,
             scale: 1.0,
@@ -373,7 +374,7 @@ mod tests {
             seed: 1,
             end_ns: u64::MAX,
         };
-        let (tiers, shelf) = (Tiers::new(0, 1 << 20), Shelf::new(&folder, Way::Emptied, false, true, 1));
+        let (tiers, shelf) = (Tiers::new(0, 1 << 20), Shelf::new(private, Way::Emptied, false, true, 1));
         let (reads, writes, stop, broken) = (Ledger::new(0.1), Ledger::new(0.1), Stop::new(), Stop::new());
         let service = Service {
             traffic: &traffic,

@@ -153,12 +153,14 @@ pub struct Footer {
     pub chunks: Vec<(u64, u64)>,
     /// Column chunks in a group.
     pub columns: usize,
+    /// Length of the file.
+    file_bytes: u64,
 }
 
 impl Footer {
-    /// Reads the footer, which is `bytes`.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let mut footer = Self { starts: vec![0], ..Self::default() };
+    /// Reads the footer, which is `bytes`, of a file of `file_bytes`.
+    pub fn parse(bytes: &[u8], file_bytes: u64) -> Result<Self, String> {
+        let mut footer = Self { starts: vec![0], file_bytes, ..Self::default() };
         let mut reader = Reader::new(bytes);
         reader.fields(|field, kind, reader| match field {
             4 => reader.each(|reader| footer.group(reader)),
@@ -187,7 +189,11 @@ impl Footer {
                 // a dictionary stands before the data; writers that have none may say 0
                 let start = if dictionary > 0 { data.min(dictionary) } else { data };
                 let place = |value: i64| u64::try_from(value).map_err(|_| "a negative offset".to_string());
-                self.chunks.push((place(start)?, place(length)?));
+                let (start, length) = (place(start)?, place(length)?);
+                if start.checked_add(length).is_none_or(|end| end > self.file_bytes) {
+                    return Err("a column reaches beyond its end: truncated, or corrupt".into());
+                }
+                self.chunks.push((start, length));
                 Ok(())
             }),
             3 => {
@@ -196,9 +202,13 @@ impl Footer {
             }
             _ => reader.skip(kind),
         })?;
-        self.columns = self.chunks.len() - before;
-        let rows = u64::try_from(rows).map_err(|_| "a group with a negative number of rows".to_string())?;
-        self.starts.push(self.starts.last().copied().unwrap_or(0) + rows);
+        let columns = self.chunks.len() - before;
+        if self.starts.len() > 1 && columns != self.columns {
+            return Err(format!("a group with {columns} columns behind one with {}", self.columns));
+        }
+        self.columns = columns;
+        let rows = u64::try_from(rows).ok().and_then(|rows| rows.checked_add(self.starts.last().copied().unwrap_or(0)));
+        self.starts.push(rows.ok_or("a group with an impossible number of rows")?);
         Ok(())
     }
 }
@@ -225,10 +235,22 @@ mod tests {
     #[test]
     fn a_footer_says_where_its_groups_lie() {
         let groups: Vec<Group> = vec![(6, vec![(4, 100), (104, 50)]), (2, vec![(154, 30), (184, 20)])];
-        let footer = Footer::parse(&footer(8, &[4, 1], &groups)).unwrap();
+        let footer = Footer::parse(&footer(8, &[4, 1], &groups), 204).unwrap();
         assert_eq!(footer.starts, [0, 6, 8]);
         assert_eq!(footer.chunks, [(4, 100), (104, 50), (154, 30), (184, 20)]);
         assert_eq!(footer.columns, 2);
+    }
+
+    #[test]
+    fn a_footer_that_contradicts_its_file_or_itself_is_refused() {
+        let says = |groups: Vec<Group>| Footer::parse(&footer(8, &[4, 1], &groups), 204).unwrap_err();
+        assert!(says(vec![(6, vec![(4, 100), (104, 101)])]).contains("beyond its end"));
+        assert!(says(vec![(6, vec![(4, i64::MAX as u64)])]).contains("beyond its end"));
+        assert!(
+            says(vec![(6, vec![(4, 100), (104, 50)]), (2, vec![(154, 30)])]).contains("1 columns behind one with 2")
+        );
+        let most = i64::MAX as u64;
+        assert!(says(vec![(most, vec![(4, 1)]), (most, vec![(4, 1)]), (most, vec![(4, 1)])]).contains("impossible"));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! A file being written: buffered, filled with noise, named `.part` until it is whole.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::random::Noise;
+use crate::door::part::Part;
+use crate::door::{Folder, New};
 use crate::kernel::Stop;
 
 /// Bytes gathered before a write.
@@ -28,35 +29,28 @@ impl From<io::Error> for Halt {
 
 /// A file under way. Dropped before [`Sink::finish`], it leaves nothing behind.
 pub struct Sink<'a> {
-    file: File,
-    part: PathBuf,
-    whole: PathBuf,
+    part: Part<'a>,
     buffer: &'a mut Vec<u8>,
     noise: Noise,
     stop: &'a Stop,
     written: u64,
-    finished: bool,
 }
 
 impl<'a> Sink<'a> {
-    /// Begins `path`; `buffer` is reused from file to file, and the content follows from `seed`.
-    pub fn create(path: &Path, buffer: &'a mut Vec<u8>, seed: u64, stop: &'a Stop) -> Result<Self, Halt> {
-        let mut part = path.as_os_str().to_owned();
-        part.push(".part");
-        let part = PathBuf::from(part);
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&part)?;
+    /// Begins `name` in `folder`; `buffer` is reused from file to file, and the content follows from `seed`.
+    pub fn create(
+        folder: &'a Folder,
+        name: &Path,
+        buffer: &'a mut Vec<u8>,
+        seed: u64,
+        stop: &'a Stop,
+    ) -> Result<Self, Halt> {
+        let mut under_way = name.as_os_str().to_owned();
+        under_way.push(".part");
+        let part = Part::begin(folder, name, &PathBuf::from(under_way), New::SHARED)?;
         buffer.clear();
         buffer.reserve(BUFFER);
-        Ok(Self {
-            file,
-            part,
-            whole: path.to_path_buf(),
-            buffer,
-            noise: Noise::new(seed),
-            stop,
-            written: 0,
-            finished: false,
-        })
+        Ok(Self { part, buffer, noise: Noise::new(seed), stop, written: 0 })
     }
 
     /// Where the next byte goes.
@@ -102,7 +96,7 @@ impl<'a> Sink<'a> {
     /// Overwrites what stands at `position`, which was appended before.
     pub fn patch(&mut self, position: u64, bytes: &[u8]) -> Result<(), Halt> {
         self.flush()?;
-        self.file.write_all_at(bytes, position)?;
+        self.part.file.write_all_at(bytes, position)?;
         Ok(())
     }
 
@@ -110,7 +104,7 @@ impl<'a> Sink<'a> {
         if self.stop.is_set() {
             return Err(Halt::Stopped);
         }
-        self.file.write_all(self.buffer)?;
+        self.part.file.write_all(self.buffer)?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
@@ -119,19 +113,9 @@ impl<'a> Sink<'a> {
     /// Makes the file whole: on the storage, under its own name, out of the page cache. Gives its bytes.
     pub fn finish(mut self) -> Result<u64, Halt> {
         self.flush()?;
-        self.file.sync_data()?;
-        crate::sys::files::forget(&self.file);
-        std::fs::rename(&self.part, &self.whole)?;
-        self.finished = true;
+        self.part.file.sync_data()?;
+        crate::sys::files::forget(&self.part.file);
+        self.part.finish()?;
         Ok(self.written)
-    }
-}
-
-impl Drop for Sink<'_> {
-    fn drop(&mut self) {
-        if !self.finished {
-            // Nothing more can be done about a file that cannot be removed.
-            let _ = std::fs::remove_file(&self.part);
-        }
     }
 }

@@ -20,6 +20,9 @@ const FOOTER: u64 = 64 << 10;
 /// A footer beyond this is not believed.
 const FOOTER_LIMIT: u64 = 1 << 30;
 
+/// A column of a row group is held in memory to be checked; writers make them of some MiB.
+const COLUMN_LIMIT: u64 = 1 << 30;
+
 /// What to read and how; shared by all readers.
 pub struct Source {
     /// The files in order.
@@ -178,7 +181,11 @@ impl<'a> Reader<'a> {
             }
             _ => (0, length),
         };
-        self.check.start(&Piece { file: structure, length, from, samples: count }).map_err(wrong)?;
+        let piece = Piece { file: structure, length, from, samples: count };
+        self.check.start(&piece).map_err(|says| match self.check.errno() {
+            0 => wrong(says),
+            errno => ("read", errno, says),
+        })?;
         self.stream(&opened, from, to)?;
         self.check.end().map_err(wrong)
     }
@@ -290,6 +297,9 @@ impl<'a> Reader<'a> {
 
     /// Reads a column chunk and holds each page against its CRC-32, where the writer gave one.
     fn pages(&mut self, file: &File, (from, length): (u64, u64)) -> Result<(), Failure> {
+        if length > COLUMN_LIMIT {
+            return Err(("parse", 0, format!("a column of {length} bytes in one group is too long to be checked")));
+        }
         self.scratch.clear();
         let Self { source, buffer, offset, scratch, bytes, .. } = self;
         let keep = |piece: &[u8]| {
@@ -328,7 +338,7 @@ impl<'a> Reader<'a> {
             }
             if size + 8 <= want {
                 let from = end - size as usize;
-                return Footer::parse(&self.scratch[from..end]).map_err(|says| ("parse", 0, says));
+                return Footer::parse(&self.scratch[from..end], length).map_err(|says| ("parse", 0, says));
             }
             want = size + 8;
         }

@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
             if byte == 0 {
                 return Ok(());
             }
-            last = if byte >> 4 == 0 { self.number()? } else { last + i64::from(byte >> 4) };
+            last = if byte >> 4 == 0 { self.number()? } else { last.saturating_add(i64::from(byte >> 4)) };
             see(last, byte & 15, self)?;
         }
     }

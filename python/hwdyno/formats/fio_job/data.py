@@ -26,7 +26,7 @@ def read(reader: Reader, given: Parameters) -> None:
 def _syncs(reader: Reader, given: Parameters) -> None:
     fsync, fdatasync = reader.integer("fsync", 0, 1 << 30), reader.integer("fdatasync", 0, 1 << 30)
     if fsync and fdatasync:
-        raise UserError(f"{reader.file}: fsync and fdatasync in one job exclude each other here; give one of them")
+        raise UserError(f"{reader.file}: fsync and fdatasync in one job exclude each other; use one of them")
     for key, every in (("fsync", fsync), ("fdatasync", fdatasync)):
         if every:
             given[key] = every
@@ -41,7 +41,7 @@ def _content(reader: Reader, given: Parameters) -> None:
     again, pattern = reader.integer("dedupe_percentage", 0, 100), reader.options.pop("buffer_pattern", None)
     mode = reader.options.pop("dedupe_mode", None)
     if mode is not None and mode.value != "repeat" and again:
-        raise reader.error(mode, f"dedupe_mode={mode.value} is not supported; repeat is: a block repeats the last")
+        raise reader.error(mode, f"dedupe_mode={mode.value} is not supported; use repeat")
     if squeeze:
         given["buffer_compress_percentage"] = squeeze
         # fio's default chunk (its manual, buffer_compress_chunk).
@@ -52,7 +52,9 @@ def _content(reader: Reader, given: Parameters) -> None:
         given["buffer_pattern"] = "00"
     elif pattern is not None:
         if squeeze:
-            raise reader.error(pattern, "buffer_pattern beside buffer_compress_percentage is not supported; take one")
+            raise reader.error(
+                pattern, "buffer_pattern with buffer_compress_percentage is not supported; use one of them"
+            )
         given["buffer_pattern"] = pattern_of(reader, "buffer_pattern", pattern).hex()
 
 
@@ -62,17 +64,17 @@ def _checks(reader: Reader, given: Parameters) -> None:
     if entry is None or entry.value in {"", "0", "none", "null"}:
         return
     if entry.value not in VERIFIES:
-        raise reader.error(entry, f"verify={entry.value} is not supported; take verify=crc32c")
+        raise reader.error(entry, f"verify={entry.value} is not supported; use verify=crc32c")
     if not entry.value.startswith("crc32c"):
         reader.notes["verify"] = (
-            f"verify={entry.value}: blocks are sealed with crc32c, which finds the same damage and costs less CPU"
+            f"verify={entry.value}: blocks have a crc32c, which finds the same damage with less CPU"
         )
     if pattern is not None:
         reader.notes["verify_pattern"] = (
-            "verify_pattern is left out: blocks that never repeat show a misplaced or stale one, which a pattern hides"
+            "verify_pattern is ignored: unique blocks show misplaced or stale data, which a pattern hides"
         )
     if given.pop("buffer_pattern", None) is not None:
-        reader.notes["buffer_pattern"] = "blocks that are checked carry bytes of their own, no pattern and no zeroes"
+        reader.notes["buffer_pattern"] = "verified blocks have their own content, no pattern and no zeroes"
     if do_verify is not False:
         given["verify"] = "crc32c"
 
@@ -93,7 +95,7 @@ def pattern_of(reader: Reader, key: str, entry: Entry) -> bytes:
                 found += (words or bare or number or "").encode()
             text = text[match.end() :]
         else:
-            raise reader.error(entry, f'{key}={entry.value} is no pattern such as 0xdeadbeef or "text"')
+            raise reader.error(entry, f'{key}={entry.value} is not a pattern such as 0xdeadbeef or "text"')
     if not 0 < len(found) <= _LONGEST_PATTERN:
-        raise reader.error(entry, f"{key}={entry.value} must come to 1 to {_LONGEST_PATTERN} bytes")
+        raise reader.error(entry, f"{key}={entry.value} must have 1 to {_LONGEST_PATTERN} bytes")
     return found

@@ -14,44 +14,44 @@ STANDS_FOR: dict[str, tuple[str, str]] = {
     "mmap": ("mmap", ""),
     "null": ("null", ""),
     "psync": ("psync", ""),
-    "sync": ("psync", "lseek and read; pread spares the lseek"),
-    "vsync": ("psync", "readv of neighbours queued together; pread moves one operation a call"),
-    "pvsync": ("psync", "preadv, which moves the same in one call"),
-    "pvsync2": ("psync", "preadv2, which moves the same in one call; its flags are not given"),
+    "sync": ("psync", "lseek and read; pread needs no lseek"),
+    "vsync": ("psync", "readv of merged neighbours; pread does one operation per call"),
+    "pvsync": ("psync", "preadv, which is equivalent"),
+    "pvsync2": ("psync", "preadv2, which is equivalent without its flags"),
     "posixaio": (
         "libaio",
-        "threads of the C library around pread, one at a time for a file. The kernel's own queue stands in: more are "
-        "in flight and each costs less, so do not compare the figures with fio's posixaio",
+        "C library threads with pread, one at a time per file. Here the kernel's queue is used: more operations in "
+        "flight at less cost, so do not compare with fio's posixaio",
     ),
 }
 """The supported fio engines, each with our engine and, where that differs, what fio's does."""
 
-_COMMANDS = "it sends a device commands of its own, past the block layer whose guards keep data safe here"
-_LAYOUT = "it changes how a file lies on its filesystem and moves no data; rw=trim gives blocks of a file back"
+_COMMANDS = "it sends commands past the block layer, whose guards protect data here"
+_LAYOUT = "it changes a file's layout and moves no data; use rw=trim to discard blocks"
 _NEEDS: dict[str, str] = {
     **dict.fromkeys(("net", "netsplice"), "hwdyno network measures the network"),
     "rdma": "it needs RDMA adapters; hwdyno network measures TCP and UDP",
-    **dict.fromkeys(("rados", "rbd"), "it speaks to a Ceph cluster through Ceph's library; mount it and name a file"),
-    **dict.fromkeys(("gfapi", "gfapi_async"), "it speaks to Gluster through its library; mount it and name a file"),
-    "libhdfs": "it speaks to Hadoop's filesystem through its library",
-    "dfs": "it speaks to DAOS through its library",
-    "nfs": "it speaks NFS by a library of its own; mount the share and name a file on it",
-    "http": "it speaks to an object store or WebDAV, not to a file",
-    "libiscsi": "it speaks iSCSI by a library of its own; log in with the kernel's initiator and name the device",
-    "nbd": "it speaks NBD by a library of its own; attach it with nbd-client and name the device",
-    **dict.fromkeys(("ime_psync", "ime_psyncv", "ime_aio"), "it speaks to DDN IME through its library"),
-    "libblkio": "it drives devices through the library libblkio, past the kernel",
-    **dict.fromkeys(("libpmem", "dev-dax", "pmemblk"), "it needs persistent memory, and the library of it"),
+    **dict.fromkeys(("rados", "rbd"), "it uses Ceph's library; mount the cluster and name a file"),
+    **dict.fromkeys(("gfapi", "gfapi_async"), "it uses Gluster's library; mount the volume and name a file"),
+    "libhdfs": "it uses Hadoop's library",
+    "dfs": "it uses DAOS's library",
+    "nfs": "it uses an NFS library; mount the share and name a file on it",
+    "http": "it accesses an object store or WebDAV, not a file",
+    "libiscsi": "it uses an iSCSI library; log in with the kernel's initiator and name the device",
+    "nbd": "it uses an NBD library; attach the device with nbd-client and name it",
+    **dict.fromkeys(("ime_psync", "ime_psyncv", "ime_aio"), "it uses DDN IME's library"),
+    "libblkio": "it drives devices through libblkio, past the kernel",
+    **dict.fromkeys(("libpmem", "dev-dax", "pmemblk"), "it needs persistent memory and its library"),
     **dict.fromkeys(("libcufile", "libhipfile"), "it moves data into a GPU's memory through the GPU maker's library"),
     **dict.fromkeys(("libzbc", "io_uring_cmd", "xnvme", "sg", "mtd"), _COMMANDS),
     "exec": "it runs a command; no commands are run from a job file",
-    "external": "it loads a program library named in the job file; nothing is run from a job file",
-    "cpp_null": "it is fio's sample of an engine in C++; ioengine=null is the same",
-    "cpuio": "it moves no data: it keeps processors busy; hwdyno compute measures those",
-    "page_fault": "it measures faults of anonymous memory; hwdyno memory measures memory",
+    "external": "it loads a library named in the job file; no code is run from a job file",
+    "cpp_null": "it is fio's sample engine in C++; ioengine=null is the same",
+    "cpuio": "it only loads the CPU; hwdyno compute measures that",
+    "page_fault": "it measures page faults; hwdyno memory measures memory",
     **dict.fromkeys(("e4defrag", "falloc", "ftruncate"), _LAYOUT),
-    "splice": "it moves data through a pipe, and checks of what was read would have nothing to look at",
-    "libsmbclient": "it speaks SMB by a library of its own; mount the share and name a file on it",
+    "splice": "it moves data through a pipe, where read data cannot be verified",
+    "libsmbclient": "it uses an SMB library; mount the share and name a file on it",
 }
 _NAMES = re.compile(r"(file|dir)(create|stat|delete)")
 # fio's buffer memory types, and our page sizes.
@@ -78,7 +78,7 @@ def read(reader: Reader, given: Parameters, line: int) -> None:
         reader.notes[f"engine_{entry.value}"] = f"ioengine={entry.value} runs as {ours}: fio's is {instead_of}"
     if depth > 1 and "synchronous" in traits_of((FIELD["ioengine"],), {"ioengine": ours}):
         reader.notes["depth_moot"] = (
-            f"iodepth {depth} means nothing on the synchronous engine {entry.value}: 1 is in flight"
+            f"iodepth {depth} has no effect on the synchronous engine {entry.value}: one operation is in flight"
         )
         depth = 1
     given["iodepth"] = depth
@@ -94,7 +94,7 @@ def read(reader: Reader, given: Parameters, line: int) -> None:
     _buffers(reader, given)
     durable = reader.options.pop("sync", None)
     if durable is not None and durable.value not in _SYNCS:
-        raise reader.error(durable, f"sync={durable.value} is not supported; there are none, sync, dsync")
+        raise reader.error(durable, f"sync={durable.value} is not supported; use none, sync or dsync")
     if durable is not None and _SYNCS[durable.value] != "none":
         given["sync"] = _SYNCS[durable.value]
     if (cpus := reader.options.pop("cpus_allowed", None)) is not None:
@@ -105,7 +105,7 @@ def _buffers(reader: Reader, given: Parameters) -> None:
     buffers = reader.options.pop("iomem", None)
     kind = buffers.value.split(":")[0] if buffers is not None else "malloc"
     if buffers is not None and kind not in _BUFFERS:
-        raise reader.error(buffers, f"mem={buffers.value} is not supported; there are {', '.join(_BUFFERS)}")
+        raise reader.error(buffers, f"mem={buffers.value} is not supported; use one of: {', '.join(_BUFFERS)}")
     given["mem"] = _BUFFERS[kind]
 
 
@@ -113,7 +113,7 @@ def _numbers(reader: Reader, key: str, entry: Entry) -> list[str]:
     found: list[str] = []
     for part in entry.value.split(","):
         if not (match := re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip())):
-            raise reader.error(entry, f"{key}={entry.value} is no list of processors, such as 0,2-3")
+            raise reader.error(entry, f"{key}={entry.value} is not a list of CPUs, such as 0,2-3")
         found += map(str, range(int(match[1]), int(match[2] or match[1]) + 1))
     return found
 
@@ -123,7 +123,7 @@ def why_not(engine: str) -> str:
     names = _NAMES.fullmatch(engine)
     if names:
         operation = {"delete": "unlink"}.get(names[2], names[2])
-        return f"hwdyno storage --operation {operation} measures what it does"
+        return f"hwdyno storage --operation {operation} measures that"
     engine = engine.partition(":")[0]
-    known = f"there are {', '.join(STANDS_FOR)}"
+    known = f"use one of: {', '.join(STANDS_FOR)}"
     return f"{_NEEDS[engine]}; {known}" if engine in _NEEDS else known

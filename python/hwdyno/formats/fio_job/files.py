@@ -23,7 +23,7 @@ class Files:
     directories: tuple[str, ...] = ()
     """The directories, assigned to threads round-robin."""
     count: int = 1
-    """Files per thread, where there are no names."""
+    """Files per thread, if there are no names."""
     format: str = ""
     """From ``filename_format``; empty for temporary files that are removed after the job."""
     each: int | None = None
@@ -74,13 +74,13 @@ def read(reader: Reader, given: Parameters, line: int) -> tuple[Files, int | Non
         if entry is None or value is None:
             continue
         if isinstance(value, str) and not _SERVICE.fullmatch(value):
-            raise reader.error(entry, f"file_service_type={value}: take roundrobin, sequential, random, zipf …")
+            raise reader.error(entry, f"file_service_type={value}: use roundrobin, sequential, random, zipf …")
         if count > 1:
             given[key] = value
     if count > 1 and "openfiles" in given:
         reader.notes["openfiles"] = (
-            f"openfiles={given['openfiles']}: so many files are in use at a time; all of them stay open, "
-            "so that opening costs nothing here"
+            f"openfiles={given['openfiles']}: that many files are in use at a time; all stay open, so opening costs "
+            "nothing here"
         )
     size, share = _size(reader, each, count, line)
     if count > 1:
@@ -108,7 +108,7 @@ def _each(reader: Reader) -> int | None:
     low, high = (reader.bytes_of(part) for part in re.split("[-,]", entry.value))
     if not low or not high or high < low:
         raise reader.error(entry, f"filesize={entry.value} is not LOW-HIGH")
-    reader.notes["filesize"] = f"filesize={entry.value}: every file has the middle of it, {(low + high) // 2} bytes"
+    reader.notes["filesize"] = f"filesize={entry.value}: every file has the mean, {(low + high) // 2} bytes"
     return (low + high) // 2
 
 
@@ -117,7 +117,7 @@ def _size(reader: Reader, each: int | None, count: int, line: int) -> tuple[int 
     if entry is not None and entry.value.endswith("%"):
         reader.text("size")
         if not re.fullmatch(r"\d{1,3}(\.\d+)?", entry.value[:-1]) or not 0 < float(entry.value[:-1]) <= 100:
-            raise reader.error(entry, f"size={entry.value} is no share from 1% to 100%")
+            raise reader.error(entry, f"size={entry.value} is not a share from 1% to 100%")
         if each is not None:
             return int(each * count * float(entry.value[:-1]) / 100), None
         return None, float(entry.value[:-1]) / 100

@@ -87,7 +87,7 @@ def parse(
     ``included`` opens the files that it includes, ``traces`` the traces that it replays.
     """
     if len(text) > LARGEST_BYTES:
-        raise UserError(f"{name} is larger than any job file ({LARGEST_BYTES >> 20} MiB)")
+        raise UserError(f"{name} is too large for a job file (over {LARGEST_BYTES >> 20} MiB)")
     made: list[_Section] = []
     group = reported = count = 0
     known = os.environ if environment is None else environment
@@ -118,7 +118,7 @@ def _joined(made: list[_Section], name: str) -> tuple[list[Job], list[tuple[str,
     cut: list[tuple[str, str]] = []
     last = min((section.group for section in made if section.dependencies.ends == "all"), default=None)
     if last is not None and made[-1].group > last:
-        cut.append(("exit_what", "jobs behind the group that exit_what=all ends never run, as in fio"))
+        cut.append(("exit_what", "jobs after the group that exit_what=all ends never run, as in fio"))
         made = [section for section in made if section.group <= last]
     jobs: list[Job] = []
     for group in sorted({section.group for section in made}):
@@ -152,7 +152,7 @@ def _after(
             return tuple(numbers)
     if any(entry.value in {other.title, other.jobs[0].name} for other in made if other.group < section.group):
         return ()
-    raise UserError(f"{entry.file or name}:{entry.line}: wait_for={entry.value}: no job before this one has that name")
+    raise UserError(f"{entry.file or name}:{entry.line}: wait_for={entry.value}: no earlier job has that name")
 
 
 def _jobs(
@@ -179,13 +179,13 @@ def _jobs(
     if trace is not None:
         job_files, size, share = files.of_trace(trace, job_files), trace.bytes, None
         if threads > 1:
-            raise reader.error(line, "read_iolog is run by one thread; leave numjobs out")
+            raise reader.error(line, "read_iolog uses one thread; remove numjobs")
     job_logs = logs.read(reader, given, name)
     given["offset"] = reader.size("offset") or 0
     timing.read_lengths(reader, given)
     reader.leave(line)
     if given["ioengine"] == "null" and size is None and share is None:
-        raise reader.error(line, "ioengine=null has no file whose size it could take; give it size=1g, for example")
+        raise reader.error(line, "ioengine=null has no file to take its size from; add for example size=1g")
     made = Job(name, line, group, given, job_files, size, share, job_logs, tuple(reader.notes.items()))
     if not increment or threads == 1:
         # In fio, each job covers all of a named file; without a name each has a separate file.

@@ -52,7 +52,7 @@ def _one_length(reader: Reader, entry: Entry) -> _Table:
         return _range(reader, entry)
     length = reader.bytes_of(entry.value)
     if length is None or not 1 <= length <= 1 << 40:
-        raise reader.error(entry, f"bs={entry.value} is not a block size from 1 byte on")
+        raise reader.error(entry, f"bs={entry.value} is not a block size of 1 byte or more")
     return [(length, "100")]
 
 
@@ -63,7 +63,7 @@ def _range(reader: Reader, entry: Entry) -> _Table:
         raise reader.error(entry, f"bsrange={entry.value} is not LOW-HIGH, such as 4k-64k")
     if "bs_unaligned" in reader.options or last // first > MOST_LENGTHS:
         if "bs_unaligned" not in reader.options:
-            raise reader.error(entry, f"bsrange={entry.value}: at most {MOST_LENGTHS} multiples of the least")
+            raise reader.error(entry, f"bsrange={entry.value}: at most {MOST_LENGTHS} multiples of the smallest")
         return [(first, "50"), (last, "50")]
     # As in fio, multiples of the smallest, with equal shares.
     return [(length, "") for length in range(first, last + 1, first)]
@@ -79,5 +79,5 @@ def _table(reader: Reader, entry: Entry) -> _Table:
         parts.append((length, percent))
     total, open_ = sum(int(percent or 0) for _, percent in parts), any(not percent for _, percent in parts)
     if total > 100 or (total < 100 and not open_):
-        raise reader.error(entry, f"bssplit={entry.value}: the shares make {total}%, not 100%")
+        raise reader.error(entry, f"bssplit={entry.value}: the shares add up to {total}%, not 100%")
     return parts

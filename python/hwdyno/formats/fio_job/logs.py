@@ -25,7 +25,7 @@ def read(reader: Reader, given: Parameters, job: str) -> Logs:
         given["log"], given["interval_s"] = True, (window or WINDOW_MS) / 1000
         if not window:
             reader.notes["log_avg_msec"] = (
-                f"logs have a line for each {WINDOW_MS} ms, not each operation; log_avg_msec sets another window"
+                f"logs have one line per {WINDOW_MS} ms, not per operation; set another window with log_avg_msec"
             )
     if trace := reader.text("write_iolog"):
         given["write_iolog"] = trace
@@ -55,7 +55,7 @@ def replayed(reader: Reader, given: Parameters, opened: Callable[[str], str]) ->
         return None
     left_out = {word.strip() for word in skip.split(",") if word.strip()}
     if left_out - _ACTIONS:
-        raise reader.error(entry, f"replay_skip={skip}: there are {', '.join(sorted(_ACTIONS))}")
+        raise reader.error(entry, f"replay_skip={skip}: use {', '.join(sorted(_ACTIONS))}")
     try:
         found = _scan(opened(entry.value), left_out)
     except (OSError, ValueError) as error:
@@ -90,9 +90,9 @@ def _scan(text: str, skip: set[str]) -> Trace:
         if len(words) < 4 or words[1] in skip or words[1] not in _TRANSFERS:
             continue
         if words[1] == "trim":
-            raise ValueError(f"line {number} is a trim; leave trims out with replay_skip=trim")
+            raise ValueError(f"line {number} is a trim; skip trims with replay_skip=trim")
         if not (words[2].isdecimal() and words[3].isdecimal()):
-            raise ValueError(f"line {number} says no offset and length")
+            raise ValueError(f"line {number} has no offset and length")
         furthest, longest = max(furthest, int(words[2]) + int(words[3])), max(longest, int(words[3]))
         ways.add(words[1])
     if not ways or not files:

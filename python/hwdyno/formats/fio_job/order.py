@@ -19,7 +19,7 @@ def read_rw(reader: Reader, given: Parameters, line: int) -> None:
     word, colon, modifier = entry.value.partition(":")
     rw = ALIASES.get(word, word)
     if rw not in ORDERS:
-        raise reader.error(entry, f"rw={word} is not supported; there are {', '.join(ORDERS)}")
+        raise reader.error(entry, f"rw={word} is not supported; use one of: {', '.join(ORDERS)}")
     given["rw"] = rw
     read, write = reader.integer("rwmixread", 0, 100), reader.integer("rwmixwrite", 0, 100)
     if {"reads", "writes"} <= traits(rw):
@@ -31,11 +31,13 @@ def read_rw(reader: Reader, given: Parameters, line: int) -> None:
         if colon:
             by = reader.bytes_of(modifier.lstrip("-"))
             if by is None:
-                raise reader.error(entry, f"rw={entry.value}: write a distance behind the colon, such as read:8k")
+                raise reader.error(entry, f"rw={entry.value}: write a distance after the colon, such as read:8k")
             given["gap"] = -by if modifier.startswith("-") else by
     elif colon:
         if not re.fullmatch(r"\d{1,9}", modifier) or not int(modifier):
-            raise reader.error(entry, f"rw={entry.value}: a random order takes a number of operations, randread:8")
+            raise reader.error(
+                entry, f"rw={entry.value}: a random order needs a number of operations, such as randread:8"
+            )
         if int(modifier) > 1:
             given["random_every"] = int(modifier)
     kind = reader.options.pop("rw_sequencer", None)
@@ -61,7 +63,7 @@ def read(reader: Reader, given: Parameters) -> None:
     ways = directions(rw)
     for key, way in (("blockalign", ways[0]), ("blockalign_write", ways[-1])):
         if align is not None and (length := reader.bytes_of(align[way].value)) is None:
-            raise reader.error(align[way], f"blockalign={align[way].value} is no length such as 4k")
+            raise reader.error(align[way], f"blockalign={align[way].value} is not a size such as 4k")
         if align is not None and length:
             given[key] = length
             given["norandommap"] = True  # as in fio
@@ -69,7 +71,7 @@ def read(reader: Reader, given: Parameters) -> None:
         if shares is None:
             break
         if not re.fullmatch(r"\d{1,3}", shares[way].value) or int(shares[way].value) > 100:
-            raise reader.error(shares[way], f"percentage_random={shares[way].value} is no share from 0 to 100")
+            raise reader.error(shares[way], f"percentage_random={shares[way].value} is not a share from 0 to 100")
         if int(shares[way].value) < 100:
             given[key] = 100 - int(shares[way].value)
 
@@ -77,7 +79,7 @@ def read(reader: Reader, given: Parameters) -> None:
 def _zones(reader: Reader, given: Parameters) -> None:
     mode = reader.options.pop("zonemode", None)
     if mode is not None and mode.value == "zbd":
-        raise reader.error(mode, "zonemode=zbd needs a zoned block device, which is not supported; strided zones are")
+        raise reader.error(mode, "zonemode=zbd needs a zoned block device, which is not supported; use strided")
     if mode is not None and mode.value not in {"none", "strided"}:
         raise reader.error(mode, f"zonemode={mode.value} is neither none nor strided")
     size, length, skip = (reader.size(key) for key in ("zonesize", "zonerange", "zoneskip"))
@@ -94,15 +96,15 @@ def _spread(reader: Reader, entry: Entry) -> str:
     spread = entry.value
     if spread.startswith("sequence:"):
         raise reader.error(
-            entry, "random_distribution=sequence lists its blocks; write them into an iolog and read_iolog it"
+            entry, "random_distribution=sequence lists its blocks; write them to an iolog and use read_iolog"
         )
     if "," in spread or spread.startswith("zoned_abs"):
-        raise reader.error(entry, f"random_distribution={spread}: one for reads and writes, relative")
+        raise reader.error(entry, f"random_distribution={spread}: use one for reads and writes, relative")
     if not spread.startswith("zoned:"):
         kind, _, value = spread.partition(":")
         if kind not in {"random", "zipf", "pareto", "normal"} or (value and not re.fullmatch(r"\d+(\.\d+)?", value)):
             raise reader.error(
-                entry, f"random_distribution={spread}: take random, zipf:N, pareto:N, normal:N or zoned:A/B:C/D"
+                entry, f"random_distribution={spread}: use random, zipf:N, pareto:N, normal:N or zoned:A/B:C/D"
             )
         return spread
     columns: list[list[float | None]] = [[], []]
@@ -115,6 +117,6 @@ def _spread(reader: Reader, entry: Entry) -> str:
     for column in columns:
         left, open_ = 100 - sum(part or 0 for part in column), column.count(None)
         if left < -1e-9 or (not open_ and left > 1e-9):
-            raise reader.error(entry, f"random_distribution={spread}: shares and sizes must each be 100% in all")
+            raise reader.error(entry, f"random_distribution={spread}: shares and sizes must each add up to 100%")
         column[:] = [left / open_ if part is None else part for part in column]
     return "zoned:" + ":".join(f"{visits:.12g}/{size:.12g}" for visits, size in zip(*columns, strict=True))

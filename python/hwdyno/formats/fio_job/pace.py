@@ -26,13 +26,13 @@ def _rates(reader: Reader, given: Parameters) -> None:
     rw = str(given["rw"])
     found = {key: reader.limits(key) for key in ("rate", "rate_iops")}
     if all(limits is not None and any(limits) for limits in found.values()):
-        raise UserError(f"{reader.file}: rate and rate_iops in one job exclude each other, as in fio; give one of them")
+        raise UserError(f"{reader.file}: rate and rate_iops in one job exclude each other, as in fio; use one of them")
     for key, limits in found.items():
         if limits is None:
             continue
         used = directions(rw)
         if {"trims", "writes"} <= traits(rw):
-            raise UserError(f"{reader.file}: {key} of {rw} is not supported: a trim and its write go together")
+            raise UserError(f"{reader.file}: {key} with {rw} is not supported: a trim and its write belong together")
         if {"reads", "writes"} <= traits(rw):
             names = ("rate_read", "rate_write") if key == "rate" else ("rate_iops_read", "rate_iops_write")
             given.update({name: limit for name, limit in zip(names, limits, strict=False) if limit})
@@ -66,7 +66,7 @@ def _pauses(reader: Reader, given: Parameters) -> None:
     if kind not in {None, "complete", "issue"}:
         raise UserError(f"{reader.file}: thinktime_blocks_type={kind} is neither complete nor issue")
     if kind == "issue" and int(given.get("iodepth") or 1) > 1:
-        reader.notes["thinktime_blocks_type"] = "before each pause what is in flight comes home, as with complete"
+        reader.notes["thinktime_blocks_type"] = "operations in flight complete before each pause, as with complete"
     if think:
         given["thinktime"], given["thinktime_blocks"] = think, blocks or 1
         if spin:
@@ -81,7 +81,7 @@ def _target(reader: Reader, given: Parameters) -> None:
     target, window = reader.seconds("latency_target", "us"), reader.seconds("latency_window", "us")
     share, run = reader.number("latency_percentile"), reader.flag("latency_run")
     if share is not None and not 0 < share <= 100:
-        raise UserError(f"{reader.file}: latency_percentile={share:g} is no share above 0 and up to 100")
+        raise UserError(f"{reader.file}: latency_percentile={share:g} is not a share above 0 and up to 100")
     if target:
         given["latency_target"], given["latency_window"] = target, window or 0.0
         given["latency_percentile"], given["latency_run"] = share or 100.0, bool(run)

@@ -34,7 +34,7 @@ class Entry:
 
 
 class Reader:
-    """The keys of one job; a key that nobody has read at the end is not supported."""
+    """The keys of one job; a key that was not read at the end is not supported."""
 
     def __init__(self, file: str, options: dict[str, Entry], ignore: frozenset[str]) -> None:
         self.file, self.options, self.ignore = file, dict(options), ignore
@@ -43,7 +43,7 @@ class Reader:
         self.kb_base = 1000 if kb_base == "1000" else 1024
         for key in ignore & set(self.options):
             self.options.pop(key)
-            self.notes[f"ignored_{key}"] = f"{key} was left out because --ignore said so"
+            self.notes[f"ignored_{key}"] = f"{key} is ignored, as --ignore requests"
 
     def error(self, at: int | Entry, says: str) -> UserError:
         """An error whose one line begins with file and line number."""
@@ -148,7 +148,7 @@ class Reader:
         if any(amount is None for amount in found):
             such = "2000" if "iops" in key else "10m"
             raise self.error(
-                entry, f"{key}={entry.value} is no rate, such as {such}, or {such},{such} of reads and writes"
+                entry, f"{key}={entry.value} is not a rate, such as {such}, or {such},{such} for reads and writes"
             )
         read, write, trim = (amount or 0 for amount in found)
         return read, write, trim

@@ -41,7 +41,7 @@ def sections(
         if line.startswith("["):
             title, closed, rest = line[1:].partition("]")
             if not closed or not title.strip() or rest.strip():
-                raise UserError(f"{where}:{number}: '{line}' is no section; write [name]")
+                raise UserError(f"{where}:{number}: '{line}' is not a section; write [name]")
             if title.strip().lower() == "global":
                 current = shared
             else:
@@ -49,7 +49,7 @@ def sections(
                 found.append((title.strip(), number, current))
             continue
         if current is None:
-            raise UserError(f"{where}:{number}: '{line}' stands before the first section; write [global] above it")
+            raise UserError(f"{where}:{number}: '{line}' is before the first section; write [global] above it")
         key, _, value = line.partition("=")
         key = key.strip().lower()
         entry = Entry(_expanded(value.strip(), where, number, environment), number, "" if where == name else where)
@@ -64,7 +64,7 @@ def _lines(
     found: list[tuple[str, str, int]] = []
     opened = [] if opened is None else opened
     if "\0" in text:
-        raise UserError(f"{name} is no job file: it has a NUL in its text")
+        raise UserError(f"{name} is not a job file: it has a NUL byte")
     for number, raw in enumerate(text.splitlines(), 1):
         line = re.split("[#;]", raw, maxsplit=1)[0].strip()
         if not line.startswith("include "):
@@ -85,7 +85,7 @@ def _lines(
             why = getattr(error, "strerror", None) or str(error)
             raise UserError(f"{name}:{number}: include {other}: {str(why).lower()}") from None
         if len(inner) > LARGEST_BYTES:
-            raise UserError(f"{name}:{number}: include {other}: it is larger than any job file")
+            raise UserError(f"{name}:{number}: include {other}: it is too large for a job file")
         found += _lines(inner, other, included, opened, depth + 1)
     return found
 
@@ -94,7 +94,9 @@ def _expanded(value: str, name: str, line: int, environment: Mapping[str, str]) 
     def look_up(match: re.Match[str]) -> str:
         found = environment.get(match[1])
         if found is None:
-            raise UserError(f"{name}:{line}: the environment has no {match[1]}; set it, or write the value")
+            raise UserError(
+                f"{name}:{line}: the environment variable {match[1]} is not set; set it, or write the value"
+            )
         return found
 
     value = re.sub(r"\$\{(\w+)\}", look_up, value).strip("\"'")

@@ -30,7 +30,7 @@ def read_times(reader: Reader, given: Parameters) -> None:
     given["ramp_time"] = reader.seconds("ramp_time") or 0.0
     delay = reader.options.get("startdelay")
     if delay is not None and "-" in delay.value:
-        raise reader.error(delay, f"startdelay={delay.value}: a range is drawn by chance; write one time")
+        raise reader.error(delay, f"startdelay={delay.value}: a range is random; write one time")
     given["startdelay"] = reader.seconds("startdelay") or 0.0
     _steady(reader, given)
     for key in ("seed", "randseed"):
@@ -43,7 +43,7 @@ def _steady(reader: Reader, given: Parameters) -> None:
     ramp, interval = reader.seconds("steadystate_ramp_time"), reader.seconds("steadystate_check_interval")
     if criterion is not None and window:
         if not re.fullmatch(r"(iops|bw|lat)(_slope)?:\d+(\.\d+)?%?", criterion.value):
-            raise reader.error(criterion, f"steadystate={criterion.value} is no criterion such as iops_slope:0.3%")
+            raise reader.error(criterion, f"steadystate={criterion.value} is not a criterion such as iops_slope:0.3%")
         given["steadystate"] = criterion.value
         given["steadystate_duration"], given["steadystate_ramp_time"] = window, ramp or 0.0
         given["steadystate_interval"] = interval or 1.0
@@ -52,7 +52,7 @@ def _steady(reader: Reader, given: Parameters) -> None:
                 criterion, f"steadystate_duration={window:g} must hold two intervals of {interval or 1:g} s"
             )
     elif criterion is not None:
-        reader.notes["steadystate"] = "steadystate without steadystate_duration is off, as in fio"
+        reader.notes["steadystate"] = "steadystate needs steadystate_duration, as in fio; it is off"
 
 
 def read_lengths(reader: Reader, given: Parameters) -> None:

@@ -3,4 +3,4 @@
 from hwdyno.report.tables import csv_text
 from hwdyno.report.texts import Text
 
-TEXT = Text("one line a point as CSV, in base units", csv_text)
+TEXT = Text("CSV, one line per point, in base units", csv_text)

@@ -1,6 +1,6 @@
 //! Writes data files: whole, incompressible, without unwritten extents or holes, and nothing of anybody else's.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::clock::Clock;
 use crate::cpu_time;
+use crate::door::{self, Made};
 use crate::kernel::{Error, Stop};
 use crate::reading::{Note, Reading, Samples, Stream};
 use crate::storage::results::metrics::Metrics;
@@ -32,12 +33,12 @@ const WINDOW: u64 = 32 << 20;
 /// # Errors
 /// [`Error::Usage`] for a file that is not ours and too short; [`Error::Machine`] for what the system refused.
 pub fn lay_out(path: &Path, size: u64, seed: u64, stop: &Stop) -> Result<Reading, Error> {
-    let (file, created) = open(path, size)?;
+    let (file, made) = open(path, size)?;
     let before = file.metadata().map_err(|e| Error::machine(format!("stat {}", path.display()), &e))?.len();
     let result = fill(path, &file, before, size, seed, stop);
     if result.is_err() {
-        if created {
-            let _ = fs::remove_file(path); // it was not there before
+        if let Some(made) = made {
+            made.remove(); // it was not there before
         } else if file.metadata().is_ok_and(|now| now.len() > before) {
             let _ = file.set_len(before); // gives back the room that was not enough
         }
@@ -45,22 +46,20 @@ pub fn lay_out(path: &Path, size: u64, seed: u64, stop: &Stop) -> Result<Reading
     result
 }
 
-fn open(path: &Path, size: u64) -> Result<(File, bool), Error> {
+fn open(path: &Path, size: u64) -> Result<(File, Option<Made>), Error> {
     if crate::storage::raw::claim::is_block_device(path) {
-        return Err(Error::usage(format!("{} is a raw device; a layout is made of files only", path.display())));
+        return Err(Error::usage(format!("{} is a raw device; only files can be laid out", path.display())));
     }
-    match OpenOptions::new().read(true).write(true).open(path) {
-        Ok(file) => return Ok((file, false)),
+    match door::open_to_write(path, 0) {
+        Ok(file) => return Ok((file, None)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(Error::machine(format!("open {} for writing", path.display()), &error)),
     }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     enough_room(path, parent, size)?;
-    match OpenOptions::new().read(true).write(true).create_new(true).open(path) {
-        Ok(file) => Ok((file, true)),
-        Err(error) => {
-            Err(Error::machine(format!("create {}; choose a path that you may write to", path.display()), &error))
-        }
+    match door::create(path) {
+        Ok((file, made)) => Ok((file, Some(made))),
+        Err(error) => Err(Error::machine(format!("create {}; use a writable path", path.display()), &error)),
     }
 }
 
@@ -74,7 +73,7 @@ fn enough_room(path: &Path, on: &Path, needed: u64) -> Result<(), Error> {
 fn no_room(path: &Path, needed: u64, free: u64) -> Error {
     Error::Machine(
         format!(
-            "{} needs {} MiB more and its filesystem has {} MiB free: use a smaller size, or another path",
+            "{} needs {} MiB more but its filesystem has {} MiB free: use a smaller size or another path",
             path.display(),
             needed.div_ceil(1 << 20),
             free >> 20
@@ -86,14 +85,14 @@ fn no_room(path: &Path, needed: u64, free: u64) -> Error {
 fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop) -> Result<Reading, Error> {
     let failed = |doing: &str, error: &io::Error| Error::machine(format!("{doing} {}", path.display()), error);
     if !file.metadata().map_err(|e| failed("stat", &e))?.is_file() {
-        return Err(Error::usage(format!("{} is no regular file", path.display())));
+        return Err(Error::usage(format!("{} is not a regular file", path.display())));
     }
     let clock = Clock::best();
     let mut reading = Reading { concurrency_asked: 1.0, ..Reading::default() };
     let ours = before == 0 || first_mark(file).map_err(|e| failed("read", &e))? == Some(mark(0));
     if !ours && before < size {
         return Err(Error::usage(format!(
-            "{} is there with {before} B and is not a data file of this tool: choose another path, or a size up to that",
+            "{} exists with {before} B and is not a hwdyno data file: use another path, or a size up to that",
             path.display()
         )));
     }
@@ -106,7 +105,7 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
     } else {
         reading.notes.push(Note {
             code: "kept_existing".into(),
-            says: format!("{} was there and is long enough; nothing was written to it", path.display()),
+            says: format!("{} already exists and is long enough; nothing was written", path.display()),
         });
     }
     let needed: u64 = gaps.iter().map(|(from, to)| to - from).sum();
@@ -115,6 +114,7 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
     buffers.fill_random(seed);
 
     let mut metrics = Metrics::new(100_000_000);
+    crate::start::hold_once();
     let cpu = cpu_time::of_this_thread();
     let mut now = clock.now();
     metrics.begin(now);
@@ -129,7 +129,10 @@ fn fill(path: &Path, file: &File, before: u64, size: u64, seed: u64, stop: &Stop
             }
             let length = CHUNK.min(to - at);
             writer.write(at, length).map_err(|error| match error.raw_os_error() {
-                Some(libc::ENOSPC | libc::EDQUOT) => no_room(path, needed - written, free_bytes(path).unwrap_or(0)),
+                Some(libc::ENOSPC | libc::EDQUOT) => match free_bytes(path) {
+                    Ok(free) if free < needed - written => no_room(path, needed - written, free),
+                    _ => failed("write", &error), // a quota, or what else keeps the room from this file
+                },
                 _ => failed("write", &error),
             })?;
             at += length;
@@ -218,8 +221,11 @@ impl Writer<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::storage::scratch::Scratch;
+    use std::fs::OpenOptions;
     use std::os::unix::fs::FileExt;
 
     fn go(path: &Path, size: u64) -> Result<Reading, Error> {

@@ -115,6 +115,7 @@ impl Check {
         let journal = Journal::open(&self.journal)?;
         let path = self.path.clone().unwrap_or_else(|| journal.file());
         let clock = Clock::best();
+        crate::start::hold_once();
         let (began, cpu) = (clock.now(), cpu_time::of_this_thread());
         let mut counts = BlockCounts::default();
         let mut direct = true;
@@ -181,10 +182,7 @@ impl Check {
         details.insert("path".into(), json!(path.to_string_lossy()));
         let notes = (counts.later > 0).then(|| Note {
             code: "journal_older".into(),
-            says: format!(
-                "{} blocks hold later writes than the journal knows: it is older than the file",
-                counts.later
-            ),
+            says: format!("{} blocks have later writes than the journal: it is older than the file", counts.later),
         });
         let operations = counts.found.checked;
         let stream =
@@ -203,13 +201,19 @@ fn check_part(
 ) -> Result<bool, Error> {
     let failed = |e: &std::io::Error| Error::machine(format!("read {}", path.display()), e);
     let probe = Region::new(span.block as usize).map_err(|e| failed(&e))?;
-    let past_the_cache = files::open(path, false, true)
-        .ok()
-        .filter(|file| files::read_at(file, &probe, 0, span.block as usize, span.offset) >= 0);
+    // EINVAL alone means that there is no way past the cache here.
+    let past_the_cache = match files::open(path, true) {
+        Ok(file) => {
+            let answer = files::read_at(&file, &probe, 0, span.block as usize, span.offset);
+            (answer != -i64::from(libc::EINVAL)).then_some(file)
+        }
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => None,
+        Err(error) => return Err(failed(&error)),
+    };
     let direct = past_the_cache.is_some();
     let file = match past_the_cache {
         Some(file) => file,
-        None => files::open(path, false, false).map_err(|e| failed(&e))?,
+        None => files::open(path, false).map_err(|e| failed(&e))?,
     };
     let was_written = |number: usize| ledger.entry(number).begun > 0;
     each_block(FileSet::one(&file), span, was_written, &|| stop.is_set(), see).map_err(|e| failed(&e))?;

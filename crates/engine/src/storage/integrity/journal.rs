@@ -14,14 +14,17 @@
 //! ```
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use super::ledger::Ledger;
+use super::verify::MIN_BLOCK;
+use crate::door;
 use crate::kernel::Error;
 use crate::storage::order::blocks::Span;
 use crate::sys::filesystem::free_bytes;
@@ -42,6 +45,10 @@ const BLOCKS: usize = 1;
 const SYNCS: usize = 2;
 const LONGEST_PATH: usize = (PARTS - PATH) * 8;
 const MAX_JOBS: u64 = 1 << 20;
+/// Lengths of a block that a run of ours verifies.
+const BLOCK_BYTES: RangeInclusive<u64> = MIN_BLOCK..=1 << 30;
+/// No file is longer: offsets are signed.
+const LONGEST_FILE: u64 = i64::MAX as u64;
 /// The file is written so much at a time.
 const CHUNK: usize = 1 << 20;
 
@@ -59,11 +66,11 @@ impl Journal {
     /// # Errors
     /// Which file is in the way, or what the system refused.
     pub fn create(path: &Path, file: &Path, nonce: u32, parts: &[Span]) -> Result<Self, Error> {
-        let failed = |e: &std::io::Error| Error::machine(format!("make the journal {}", path.display()), e);
+        let failed = |e: &std::io::Error| Error::machine(format!("create the journal {}", path.display()), e);
         let name = fs::canonicalize(file).map_err(|e| failed(&e))?;
         let name = name.as_os_str().as_bytes();
         if name.len() > LONGEST_PATH {
-            return Err(Error::usage(format!("{} is too long a path for a journal", file.display())));
+            return Err(Error::usage(format!("{} is too long for a journal path", file.display())));
         }
         make_way(path)?;
         let blocks: u64 = parts.iter().map(|part| part.blocks).sum();
@@ -72,19 +79,18 @@ impl Journal {
         let needed = total as u64 * 8;
         if free_bytes(parent).is_ok_and(|free| free < needed) {
             return Err(Error::Machine(
-                format!("the journal {} needs {} MiB: there is no room", path.display(), needed.div_ceil(1 << 20)),
+                format!("the journal {} needs {} MiB, which are not free", path.display(), needed.div_ceil(1 << 20)),
                 Some(libc::ENOSPC),
             ));
         }
-        let mut journal =
-            OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(|e| failed(&e))?;
+        let (mut journal, made) = door::create(path).map_err(|e| failed(&e))?;
         // Written, not only lengthened: a page that finds no room when it is touched would end the process.
         let zeroes = vec![0_u8; CHUNK];
         let mut left = total * 8;
         while left > 0 {
             let length = left.min(CHUNK);
             journal.write_all(&zeroes[..length]).map_err(|e| {
-                let _ = fs::remove_file(path); // it was not there before
+                made.remove(); // it was not there before
                 failed(&e)
             })?;
             left -= length;
@@ -121,7 +127,7 @@ impl Journal {
         let failed = |e: &std::io::Error| Error::machine(format!("read the journal {}", path.display()), e);
         let file = File::open(path).map_err(|e| failed(&e))?;
         let about = file.metadata().map_err(|e| failed(&e))?;
-        let none = || Error::usage(format!("{} is no journal of acknowledged writes", path.display()));
+        let none = || Error::usage(format!("{} is not a journal of acknowledged writes", path.display()));
         let total = about.len() as usize / 8;
         if !about.is_file() || total < PARTS {
             return Err(none());
@@ -130,10 +136,13 @@ impl Journal {
         let fits = journal.at(0) == MAGIC
             && journal.at(TOTAL) == total as u64
             && journal.at(JOBS) <= MAX_JOBS
-            && journal.at(BLOCK) > 0
+            && BLOCK_BYTES.contains(&journal.at(BLOCK))
             && journal.at(PATH_LENGTH) as usize <= LONGEST_PATH
             && PARTS + A_PART * journal.jobs() <= total;
         let blocks = || (0..journal.jobs()).try_fold(0_u64, |sum, job| sum.checked_add(journal.part(job).blocks));
+        let reach = |part: Span| part.blocks.checked_mul(part.block)?.checked_add(part.offset);
+        let fits =
+            fits && (0..journal.jobs()).all(|job| reach(journal.part(job)).is_some_and(|end| end <= LONGEST_FILE));
         let fits = fits && blocks().and_then(|all| all.checked_mul(2)) == Some((total - journal.first_entry()) as u64);
         if fits {
             Ok(journal)
@@ -208,21 +217,23 @@ impl Journal {
 
 /// Takes away the journal of a run that has ended; anything else is not ours to remove.
 fn make_way(path: &Path) -> Result<(), Error> {
-    if fs::symlink_metadata(path).is_err() {
-        return Ok(());
-    }
+    let found = match door::found(path) {
+        Ok(found) => found,
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            return Err(Error::usage(format!("{} is a symbolic link: name a file that is free", path.display())))
+        }
+        Err(_) => return Ok(()), // what keeps it from being made is found out there
+    };
     match Journal::open(path) {
         Ok(journal) if journal.has_ended() => {
-            fs::remove_file(path).map_err(|e| Error::machine(format!("replace the journal {}", path.display()), &e))
+            found.remove();
+            Ok(())
         }
         Ok(_) => Err(Error::usage(format!(
-            "{0} is the journal of a run that did not end, or has not yet: hwdyno storage check {0}, then remove it",
+            "{0} is the journal of an unfinished run: run `hwdyno storage check {0}`, then remove it",
             path.display()
         ))),
-        Err(_) => Err(Error::usage(format!(
-            "{} is there already and is no journal: choose a name that is free",
-            path.display()
-        ))),
+        Err(_) => Err(Error::usage(format!("{} already exists and is not a journal: use a new name", path.display()))),
     }
 }
 
@@ -292,7 +303,7 @@ mod tests {
                 bad[8 * word..8 * word + 8].copy_from_slice(&value.to_ne_bytes());
                 fs::write(&other, &bad).unwrap();
                 let fits = Journal::open(&other).is_ok();
-                assert!(!fits || matches!(word, BLOCK | PATH_LENGTH), "word {word} is {value}");
+                assert!(!fits || word == PATH_LENGTH, "word {word} is {value}");
             }
         }
     }

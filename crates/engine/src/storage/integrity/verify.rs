@@ -292,11 +292,19 @@ pub fn each_block(
         if (from..to).any(&wanted) {
             let offset = span.offset + from as u64 * span.block;
             let (file, place) = file_set.place(offset);
-            let moved = files::read_at(&file_set.files()[file], &region, 0, (to - from) * block, place);
+            let length = (to - from) * block;
+            let mut moved = 0;
+            while moved < length {
+                let rest = length - moved;
+                match files::read_at(&file_set.files()[file], &region, moved, rest, place + moved as u64) {
+                    more if more > 0 => moved += more as usize,
+                    _ => break,
+                }
+            }
             for number in (from..to).filter(|&number| wanted(number)) {
                 let at = (number - from) * block;
                 let place = offset + at as u64;
-                if moved < (at + block) as i64 {
+                if moved < at + block {
                     see(number, place, None);
                 } else {
                     region.lend(at, block, |bytes| see(number, place, Some(bytes)));

@@ -154,8 +154,8 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
             controls.settle(access, clock, next_event, metrics);
             now = clock.now().max(now);
         }
-        if access.submit().is_err() {
-            metrics.fault(writing, libc::EIO);
+        if let Err(error) = access.submit() {
+            metrics.fault(writing, error.raw_os_error().unwrap_or(libc::EIO));
             break Ending::Faults;
         }
         let submitted = if A::SYNCHRONOUS { now } else { clock.now() };
@@ -165,8 +165,8 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
         // At a rate, waiting for completions must not make the next beginning late.
         let at_least =
             if CONTROLLED && controls.is_paced() { usize::from(free.is_empty()) } else { schedule.reap_at_least };
-        if access.wait(at_least.min(in_flight)).is_err() {
-            metrics.fault(writing, libc::EIO);
+        if let Err(error) = access.wait(at_least.min(in_flight)) {
+            metrics.fault(writing, error.raw_os_error().unwrap_or(libc::EIO));
             break Ending::Faults;
         }
         now = clock.now().max(now);

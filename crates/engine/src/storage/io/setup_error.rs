@@ -10,7 +10,8 @@ pub fn uring_refused(error: &io::Error) -> Error {
     let remedy = match error.raw_os_error() {
         Some(libc::ENOSYS) => "this kernel has no io_uring: use ioengine libaio or psync",
         Some(libc::EPERM | libc::EACCES) => {
-            "io_uring is forbidden here (sysctl kernel.io_uring_disabled, or a container's filter): use ioengine libaio or psync"
+            "io_uring is forbidden here (sysctl kernel.io_uring_disabled, or a container's filter): use ioengine \
+            libaio or psync"
         }
         Some(libc::ENOMEM) => "the limit on locked memory is too low for this iodepth (ulimit -l)",
         _ => "set up io_uring",
@@ -22,7 +23,7 @@ pub fn uring_refused(error: &io::Error) -> Error {
 #[must_use]
 pub fn aio_refused(error: &io::Error) -> Error {
     let remedy = match error.raw_os_error() {
-        Some(libc::EAGAIN) => "iodepth x numjobs is more than /proc/sys/fs/aio-max-nr allows: raise it or lower them",
+        Some(libc::EAGAIN) => "iodepth x numjobs exceeds /proc/sys/fs/aio-max-nr: raise that limit or lower iodepth",
         Some(libc::ENOSYS) => "this kernel has no libaio calls: use ioengine io_uring or psync",
         _ => "set up libaio",
     };

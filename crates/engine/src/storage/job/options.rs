@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::parameters::{
     JobFileParameters, LoadParameters, MultiFileParameters, RateProcess, RwSequencer, SequenceDirection, Verification,
 };
+use crate::door::output;
 use crate::histogram::Histogram;
 use crate::kernel::Error;
 use crate::rng::mix;
@@ -123,6 +124,8 @@ pub struct JobOptions {
     pub replay: Option<(Arc<Iolog>, f64)>,
     /// Where operations are written down.
     pub trace: Option<PathBuf>,
+    /// Whether that file may be another's than this tool's.
+    pub overwrite: bool,
     /// Blocks identify themselves, and are checked.
     pub verify: bool,
     /// Of what is written first.
@@ -174,6 +177,7 @@ impl Default for JobOptions {
             pre_read: false,
             replay: None,
             trace: None,
+            overwrite: false,
             verify: false,
             generation: 1,
             verify_seed: 1,
@@ -192,10 +196,10 @@ impl JobOptions {
     /// What is wrong with one of them.
     pub fn of(load: &LoadParameters, multi: &MultiFileParameters, job: &JobFileParameters) -> Result<Self, Error> {
         if load.fsync > 0 && load.fdatasync > 0 {
-            return Err(Error::usage("fsync and fdatasync exclude each other: give one of them"));
+            return Err(Error::usage("fsync and fdatasync exclude each other: use one of them"));
         }
         if load.rate > 0.0 && load.rate_bytes > 0 {
-            return Err(Error::usage("rate and rate_bytes exclude each other: give one of them"));
+            return Err(Error::usage("rate and rate_bytes exclude each other: use one of them"));
         }
         let rates = [(job.rate_iops_read, job.rate_read), (job.rate_iops_write, job.rate_write)];
         Ok(Self {
@@ -247,6 +251,7 @@ impl JobOptions {
                 Some(path) => Some((Arc::new(Iolog::read(path, &job.replay_skip)?), job.replay_time_scale)),
             },
             trace: job.write_iolog.clone(),
+            overwrite: job.overwrite,
             verify: load.verify == Verification::Crc32c,
             generation: load.generation,
             verify_seed: load.verify_seed,
@@ -297,37 +302,42 @@ impl JobOptions {
     /// # Errors
     /// Which, and the remedy.
     pub fn check(&self, random: bool, shared: bool, block: u64) -> Result<(), Error> {
+        if let Some(path) = &self.trace {
+            output::check(path, self.overwrite)?;
+        }
         if self.verify && self.variable_length() {
-            return Err(Error::usage("verify needs blocks of one length: leave bssplit out"));
+            return Err(Error::usage("verify needs blocks of one size: remove bssplit"));
         }
         let gap = if let Traversal::Gap { by } = self.pattern.traversal { by.unsigned_abs() } else { 0 };
         if self.verify && (self.stride % block != 0 || gap % block != 0) {
-            return Err(Error::usage("verify needs whole blocks: take a stride that is a multiple of bs"));
+            return Err(Error::usage("verify needs whole blocks: use a stride that is a multiple of bs"));
         }
         if self.verify && block < MIN_BLOCK {
-            return Err(Error::usage(format!("verify needs blocks of {MIN_BLOCK} B or more: their header is as long")));
+            return Err(Error::usage(format!(
+                "verify needs blocks of {MIN_BLOCK} B or more, the size of their header"
+            )));
         }
         if self.verify && shared {
-            return Err(Error::usage("verify needs blocks of one job's own: use share=partition, or numjobs 1"));
+            return Err(Error::usage("verify needs separate blocks for each job: use share=partition, or numjobs 1"));
         }
         if self.keeps_journal() && !self.verify {
-            return Err(Error::usage("a journal tells of blocks that say what they are: add verify crc32c"));
+            return Err(Error::usage("a journal needs verified blocks: add verify crc32c"));
         }
         if self.verify && (self.trims || self.replay.is_some() || !self.content.is_unique()) {
             return Err(Error::usage(
-                "verify needs blocks that are written and stay: leave out trims, read_iolog and zero_buffers",
+                "verify needs blocks that are written and stay: remove trims, read_iolog and zero_buffers",
             ));
         }
         if self.pattern.zone.is_some_and(|zone| zone.range < self.longest(block)) {
             return Err(Error::usage(
-                "a zone must hold the longest operation: take a larger zonerange, or a smaller bs",
+                "a zone must hold the largest operation: use a larger zonerange, or a smaller bs",
             ));
         }
         if !random && self.pattern.distribution != Distribution::Even {
             return Err(Error::usage("random_distribution needs a random order: use rw randread, randwrite or randrw"));
         }
         if random && (self.stride > 0 || self.backward || self.pattern.traversal != Traversal::Random) {
-            return Err(Error::usage("pattern and stride need an order in sequence: use rw read, write or rw"));
+            return Err(Error::usage("pattern and stride need sequential order: use rw read, write or rw"));
         }
         Ok(())
     }
@@ -348,7 +358,7 @@ impl JobOptions {
             }
             _ => return Ok(()),
         };
-        Err(Error::usage(format!("hipri needs {missing}: mend that, or leave hipri out")))
+        Err(Error::usage(format!("hipri needs {missing}: fix that, or remove hipri")))
     }
 
     /// What one of the threads does of it.
@@ -468,5 +478,5 @@ fn pattern(load: &LoadParameters, job: &JobFileParameters) -> Result<AccessPatte
 fn hexadecimal(text: &str) -> Result<Vec<u8>, Error> {
     let byte = |at: usize| text.get(at..at + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
     let bytes = (0..text.len()).step_by(2).map(byte).collect::<Option<Vec<u8>>>();
-    bytes.ok_or_else(|| Error::usage(format!("buffer_pattern {text}: write bytes of two hexadecimal digits each")))
+    bytes.ok_or_else(|| Error::usage(format!("buffer_pattern {text}: write bytes as two hexadecimal digits each")))
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{json, Map, Value};
 
 use super::spec::{Engine, Job};
+use crate::door::{self, Made};
 use crate::kernel::Error;
 use crate::reading::Note;
 use crate::storage::order::blocks::Span;
@@ -38,13 +39,11 @@ pub(super) struct Prepared {
 
 /// Files created for this run, removed after it.
 #[derive(Default)]
-struct TemporaryFiles(Vec<PathBuf>);
+struct TemporaryFiles(Vec<Made>);
 
 impl Drop for TemporaryFiles {
     fn drop(&mut self) {
-        for path in &self.0 {
-            let _ = fs::remove_file(path); // gone is gone
-        }
+        self.0.iter().for_each(Made::remove);
     }
 }
 
@@ -72,7 +71,7 @@ impl Job {
             if self.files.is_empty() { vec![&self.path] } else { self.files.iter().map(PathBuf::as_path).collect() };
         let claim = match paths.iter().find(|path| self.changes() && claim::is_block_device(path)) {
             Some(_) if paths.len() > 1 => {
-                return Err(Error::usage("a raw device is written alone: name no other file"))
+                return Err(Error::usage("a raw device is written by itself: name no other file"))
             }
             Some(device) => Some(claim::claim(device, &self.consent)?),
             None => None,
@@ -94,7 +93,8 @@ impl Job {
         let least = if self.share_whole || count > 1 { 1 } else { self.jobs as u64 };
         if file_blocks < least {
             return Err(Error::usage(format!(
-                "a region of {size} B holds {file_blocks} blocks of {} B, and {least} are needed: use a larger size or a smaller bs{}",
+                "a region of {size} B holds {file_blocks} blocks of {} B, but {least} are needed: use a larger size \
+                or a smaller bs{}",
                 self.block,
                 if self.share_whole { "" } else { ", or share=whole" }
             )));
@@ -103,7 +103,7 @@ impl Job {
             notes.push(Note::new(
                 "block_split",
                 format!(
-                    "a block of {} B goes in {} system calls: one carries {} B at most",
+                    "a block of {} B needs {} system calls of at most {} B",
                     self.block,
                     self.block.div_ceil(files::LARGEST_CALL),
                     files::LARGEST_CALL
@@ -114,7 +114,7 @@ impl Job {
         if let Some((iolog, _)) = &self.options.replay {
             iolog.check(paths.len(), if count > 1 { covered } else { self.offset + size }, self.block)?;
             if self.engine == Engine::Mmap || self.jobs > 1 {
-                return Err(Error::usage("a trace is run by one job, through another engine than mmap"));
+                return Err(Error::usage("a trace runs with one job, and not with mmap"));
             }
         }
         let mut direct = self.direct;
@@ -122,10 +122,7 @@ impl Job {
             let first = self.open(paths[0], claim.as_ref(), false)?;
             if let Some(why) = self.direct_refused(paths[0], &first, claim.as_ref(), span) {
                 direct = false;
-                notes.push(Note::new(
-                    "direct_refused",
-                    format!("{why}; the page cache is in the way of every figure here"),
-                ));
+                notes.push(Note::new("direct_refused", format!("{why}; every figure includes the page cache")));
             }
         }
         details.insert("direct_used".into(), json!(direct));
@@ -190,7 +187,7 @@ impl Job {
         let kind = metadata.file_type();
         let is_device = kind.is_block_device();
         if !is_device && !kind.is_file() {
-            return Err(Error::usage(format!("{} is no regular file and no block device", path.display())));
+            return Err(Error::usage(format!("{} is neither a regular file nor a block device", path.display())));
         }
         if self.fresh {
             return Ok((self.size, metadata, false));
@@ -199,7 +196,7 @@ impl Job {
         let size = if self.size == 0 { length.saturating_sub(self.offset) } else { self.size };
         if self.offset.checked_add(size).is_none_or(|end| end > length) || size == 0 {
             return Err(Error::usage(format!(
-                "{} has {length} B, but offset {} + size {size} needs more: lay the file out first, or ask for less",
+                "{} has {length} B, but offset {} + size {size} needs more: lay the file out first, or use less",
                 path.display(),
                 self.offset
             )));
@@ -213,8 +210,9 @@ impl Job {
             return claim.open(path, direct, self.options.durable);
         }
         let file = open_as(path, self.changes(), direct, self.options.durable)?;
-        // The path may lead elsewhere than a moment ago.
-        if self.changes() && file.metadata().is_ok_and(|now| now.file_type().is_block_device()) {
+        // The path may lead elsewhere than a moment ago; what cannot be looked at is not written to.
+        let now = || file.metadata().map_err(|e| Error::machine(format!("stat {}", path.display()), &e));
+        if self.changes() && now()?.file_type().is_block_device() {
             return Err(Error::usage(format!("{} became a block device while it was opened", path.display())));
         }
         Ok(file)
@@ -241,7 +239,7 @@ impl Job {
         // The node of a device lies in a filesystem in memory (devtmpfs), and the device does not.
         let is_device = buffered.metadata().is_ok_and(|about| about.file_type().is_block_device());
         if !is_device && filesystem::in_memory_only(buffered) {
-            return Some("this filesystem lives in memory and has no device to go to".into());
+            return Some("this filesystem is in memory and has no device".into());
         }
         let direct = match self.open(path, claim, true) {
             Ok(file) => file,
@@ -253,7 +251,7 @@ impl Job {
         let probe = Region::new(length).ok()?;
         if self.fresh {
             let whole = block % 512 == 0 && span.offset % 512 == 0;
-            return (!whole).then(|| format!("blocks of {block} B at offset {} are no whole sectors", span.offset));
+            return (!whole).then(|| format!("blocks of {block} B at offset {} are not whole sectors", span.offset));
         }
         let answer = files::read_at(&direct, &probe, 0, length, span.offset);
         (answer == -i64::from(libc::EINVAL))
@@ -266,9 +264,11 @@ fn purged(claim: Option<&Claim>) -> Note {
     match claim.map(Claim::purge) {
         Some(Ok(())) => Note::new("purged", "the whole device was discarded (BLKDISCARD)"),
         Some(Err(error)) => Note::new("not_purged", format!("the device cannot be purged by a discard ({error})")),
-        None => {
-            Note::new("not_purged", "a file cannot be purged: its drive keeps what it holds; give the raw device away")
-        }
+        None => Note::new(
+            "not_purged",
+            "a file cannot be purged: its drive keeps the old data; use the raw device with \
+                --destroy",
+        ),
     }
 }
 
@@ -276,10 +276,9 @@ fn purged(claim: Option<&Claim>) -> Note {
 fn make(paths: &[&Path]) -> Result<TemporaryFiles, Error> {
     let mut made = TemporaryFiles::default();
     for path in paths {
-        fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| {
-            Error::machine(format!("create {}; choose a path that you may write to", path.display()), &error)
-        })?;
-        made.0.push(path.to_path_buf());
+        let (_, file) = door::create(path)
+            .map_err(|error| Error::machine(format!("create {}; use a writable path", path.display()), &error))?;
+        made.0.push(file);
     }
     Ok(made)
 }
@@ -289,10 +288,12 @@ fn open(path: &Path, write: bool, direct: bool) -> Result<File, Error> {
 }
 
 fn open_as(path: &Path, write: bool, direct: bool, durable: Durable) -> Result<File, Error> {
-    files::open_durable(path, write, direct, durable).map_err(|error| {
+    let flags = files::flags(direct, durable);
+    let opened = if write { door::open_to_write(path, flags) } else { files::open_to_read(path, flags) };
+    opened.map_err(|error| {
         let remedy = match error.kind() {
             io::ErrorKind::NotFound => ": lay the file out first",
-            io::ErrorKind::PermissionDenied => ": choose a path that you may use",
+            io::ErrorKind::PermissionDenied => ": use a path that you may access",
             _ => "",
         };
         Error::machine(format!("open {}{}{remedy}", path.display(), if write { " for writing" } else { "" }), &error)

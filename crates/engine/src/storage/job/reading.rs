@@ -52,7 +52,7 @@ impl JobOptions {
         (reached < RATE_MISSED && operations > MIN_OPERATIONS).then(|| Note {
             code: "rate_not_reached".into(),
             says: format!(
-                "{:.0}% of the rate asked for was reached, so operations queued up and their latency grows with the runtime",
+                "{:.0}% of the requested rate was reached, so operations queue up and latency grows with the runtime",
                 reached * 100.0
             ),
         })
@@ -161,8 +161,8 @@ impl Job {
             (thread * of_each + (at / length) as usize, span.offset + at % length)
         };
         let dropped: u64 = traces.iter().map(|trace| trace.dropped).sum();
-        match iolog::write_iolog(path, traces, self.other_way(), &names, place) {
-            Err(error) => Some(Note::new("trace_not_written", format!("write_iolog {}: {error}", path.display()))),
+        match iolog::write_iolog(path, traces, self.other_way(), &names, self.options.overwrite, place) {
+            Err(error) => Some(Note::new("trace_not_written", format!("write_iolog: {error}"))),
             Ok(()) if dropped > 0 => Some(Note::new(
                 "trace_cut",
                 format!(
@@ -195,10 +195,8 @@ impl Job {
             }
             details.extend(result.facts);
             if result.ending == Ending::Faults && !notes.iter().any(|note| note.code == "faults_ended_run") {
-                notes.push(Note::new(
-                    "faults_ended_run",
-                    "so many operations failed in a row that the run was ended early",
-                ));
+                notes
+                    .push(Note::new("faults_ended_run", "too many operations failed in a row, so the run ended early"));
             }
             threads.add(&result.metrics, self.block, variable_length);
             if self.options.log {
@@ -242,7 +240,7 @@ impl Job {
                 operation: if fault.write { "write" } else { self.other_way() }.into(),
                 errno: fault.errno,
                 says: if fault.errno == 0 {
-                    "the transfer was cut short".into()
+                    "the transfer was incomplete".into()
                 } else {
                     io::Error::from_raw_os_error(fault.errno).to_string()
                 },

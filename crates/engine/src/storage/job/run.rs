@@ -66,7 +66,7 @@ impl Job {
             prepared.notes.push(Note::new(
                 "clock_disagrees",
                 format!(
-                    "the processor's counter ran {:+.2}% against the system's clock, which is used from now on",
+                    "the CPU's counter differs by {:+.2}% from the system clock, which is used from now on",
                     share * 100.0
                 ),
             ));
@@ -97,7 +97,7 @@ impl Job {
             return Ok(None);
         }
         if !self.writes() || self.files.len() > 1 {
-            return Err(Error::usage("a journal tells of writes to one file: take an rw that writes, and no files"));
+            return Err(Error::usage("a journal needs writes to one file: use an rw that writes, and no files"));
         }
         let parts: Vec<Span> = (0..self.jobs).map(|number| self.span_of(number, prepared)).collect();
         // No other run's blocks may pass for this one's.

@@ -9,7 +9,7 @@ use crate::parameter::Trait;
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::io::fault_injection::PlannedFault;
 use crate::storage::raw::claim::Consent;
-use crate::sys::filesystem::available_memory;
+use crate::survey::platform::available_bytes;
 use crate::words;
 
 words! {
@@ -228,7 +228,8 @@ impl Job {
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.engine.synchronous() && self.depth > 1 {
             return Err(Error::usage(format!(
-                "this engine is synchronous and keeps 1 operation in flight, not iodepth {}: use io_uring (or libaio), or numjobs {}",
+                "this engine is synchronous and keeps 1 operation in flight, not iodepth {}: use io_uring (or \
+                libaio), or numjobs {}",
                 self.depth, self.depth
             )));
         }
@@ -238,20 +239,20 @@ impl Job {
         self.options.check(self.random, self.share_whole && self.jobs > 1, self.block)?;
         if self.files.len() > 1 && !self.share_whole && self.files.len() % self.jobs != 0 {
             return Err(Error::usage(format!(
-                "{} files cannot be shared out among {} jobs: give each as many, or use share=whole",
+                "{} files cannot be shared among {} jobs: use a multiple, or share=whole",
                 self.files.len(),
                 self.jobs
             )));
         }
         if self.fresh && (self.engine == Engine::Mmap || self.reads() || self.size == 0) {
-            return Err(Error::usage("a fresh file is written only, not by mmap, and needs a size"));
+            return Err(Error::usage("a new file can only be written, not by mmap, and needs a size"));
         }
         let needed =
             BufferPool::bytes(self.depth, self.block as usize, self.writes(), self.jobs) as u128 * self.jobs as u128;
-        let limit = available_memory().map_or(u128::MAX, |bytes| u128::from(bytes) * 4 / 5);
+        let limit = available_bytes().map_or(u128::MAX, |bytes| u128::from(bytes) * 4 / 5);
         if needed > limit {
             return Err(Error::usage(format!(
-                "bs x iodepth x numjobs needs {} MiB of buffers and {} MiB of memory may be used: lower one of them",
+                "bs x iodepth x numjobs needs {} MiB of buffers but {} MiB of memory are available: lower one of them",
                 needed >> 20,
                 limit >> 20
             )));

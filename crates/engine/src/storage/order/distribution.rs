@@ -29,7 +29,7 @@ impl Distribution {
             ("", Some(default)) => Ok(default),
             _ => match value.parse::<f64>() {
                 Ok(number) if number >= least && number <= most => Ok(number),
-                _ => Err(format!("random_distribution {text}: {name} takes a number from {least} to {most}")),
+                _ => Err(format!("random_distribution {text}: {name} needs a number from {least} to {most}")),
             },
         };
         match name {
@@ -38,13 +38,18 @@ impl Distribution {
             "pareto" => Ok(Self::Pareto(number(0.001, 0.999, Some(0.2))?)),
             "normal" | "gauss" => Ok(Self::Normal(number(0.01, 100.0, Some(10.0))? / 100.0)),
             "zoned" => zones(text, value),
-            _ => Err(format!("random_distribution {text}: take random, zipf:N, pareto:N, normal:N or zoned:A/B:C/D")),
+            _ => Err(format!("random_distribution {text}: use random, zipf:N, pareto:N, normal:N or zoned:A/B:C/D")),
         }
     }
 }
 
 fn zones(text: &str, value: &str) -> Result<Distribution, String> {
-    let wrong = || format!("random_distribution {text}: zones are SHARE/SIZE:SHARE/SIZE…, each in percent, 100 in all");
+    let wrong = || {
+        format!(
+            "random_distribution {text}: zones are SHARE/SIZE:SHARE/SIZE…, each in percent, 100 in \
+        total"
+        )
+    };
     let mut found = Vec::new();
     for zone in value.split(':') {
         let (visits, size) = zone.split_once('/').ok_or_else(wrong)?;

@@ -24,7 +24,10 @@ impl FileService {
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<(Self, u32), String> {
         let wrong = || {
-            format!("file_service_type {text}: take roundrobin, sequential, random, zipf:N, pareto:N or normal:N, with :COUNT behind it")
+            format!(
+                "file_service_type {text}: use roundrobin, sequential, random, zipf:N, pareto:N or normal:N, \
+                followed by :COUNT"
+            )
         };
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or("");

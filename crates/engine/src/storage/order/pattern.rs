@@ -9,7 +9,7 @@ use crate::rng::{mix, Rng};
 /// # Errors
 /// What is wrong with it.
 pub fn lengths(text: &str) -> Result<Vec<(f64, u64)>, String> {
-    let wrong = || format!("bssplit {text}: write BYTES/PERCENT:BYTES/PERCENT…, such as 4k/50:64k/50, 100 in all");
+    let wrong = || format!("bssplit {text}: write BYTES/PERCENT:BYTES/PERCENT…, such as 4k/50:64k/50, 100 in total");
     let mut found: Vec<(Option<f64>, u64)> = Vec::new();
     for part in text.split(':').filter(|_| !text.is_empty()) {
         let (length, share) = part.split_once('/').unwrap_or((part, ""));

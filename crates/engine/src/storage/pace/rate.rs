@@ -201,10 +201,10 @@ impl MinimumRate {
                 let operations_s = (operations - operations_before) as f64 / took_s;
                 let bytes_s = (bytes - bytes_before) as f64 / took_s;
                 if least_bytes > 0 && bytes_s < least_bytes as f64 {
-                    self.missed = Some(format!("{bytes_s:.0} B/s in one cycle, and rate_min asks for {least_bytes}"));
+                    self.missed = Some(format!("{bytes_s:.0} B/s in one cycle, below rate_min {least_bytes}"));
                 } else if operations_s < least_operations {
                     self.missed = Some(format!(
-                        "{operations_s:.0} operations/s in one cycle, and rate_iops_min asks for {least_operations}"
+                        "{operations_s:.0} operations/s in one cycle, below rate_iops_min {least_operations}"
                     ));
                 }
             }

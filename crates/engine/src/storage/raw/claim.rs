@@ -15,7 +15,7 @@ use crate::kernel::Error;
 use crate::survey::block;
 use crate::survey::mounts;
 use crate::survey::tree::{base, parent, Tree};
-use crate::sys::files::{device_size, discard, open_durable, Durable};
+use crate::sys::files::{device_size, discard, flags, Durable};
 use crate::sys::filesystem::major_minor;
 
 /// The user's consent to overwrite a device.
@@ -41,10 +41,10 @@ impl Claim {
     /// # Errors
     /// What the system refused, or that the path is another device by now.
     pub fn open(&self, path: &Path, direct: bool, durable: Durable) -> Result<File, Error> {
-        let file = open_durable(path, true, direct, durable)
-            .map_err(|e| Error::machine(format!("open {} for writing", path.display()), &e))?;
+        let opened = OpenOptions::new().read(true).write(true).custom_flags(flags(direct, durable)).open(path);
+        let file = opened.map_err(|e| Error::machine(format!("open {} for writing", path.display()), &e))?;
         let same = file.metadata().is_ok_and(|now| now.file_type().is_block_device() && now.rdev() == self.number);
-        same.then_some(file).ok_or_else(|| refused(path, "it is another device than the one that was checked"))
+        same.then_some(file).ok_or_else(|| refused(path, "it is not the device that was checked"))
     }
 
     /// Purges the device: all of it is discarded, so that a drive begins like a new one.
@@ -71,7 +71,7 @@ pub fn claim(path: &Path, consent: &Consent) -> Result<Claim, Error> {
     if consent.destroy.is_empty() {
         return Err(refused(
             path,
-            &format!("everything on it would be lost; if that is meant, give --destroy {shown} and its --serial"),
+            &format!("all its data would be lost; to overwrite it, use --destroy {shown} and its --serial"),
         ));
     }
     let real = fs::canonicalize(path).map_err(|e| Error::machine(format!("open {shown}"), &e))?;
@@ -81,7 +81,7 @@ pub fn claim(path: &Path, consent: &Consent) -> Result<Claim, Error> {
     }
     let before = fs::metadata(&real).map_err(|e| Error::machine(format!("stat {shown}"), &e))?;
     let tree = Tree::open(Path::new("/"));
-    let device = DeviceFacts::of(&tree, before.rdev()).ok_or_else(|| refused(path, "/sys does not tell what it is"))?;
+    let device = DeviceFacts::of(&tree, before.rdev()).ok_or_else(|| refused(path, "/sys does not describe it"))?;
     let judge = |why: Option<String>| why.map_or(Ok(()), |why| Err(refused(path, &why)));
     judge(device.unfit())?;
     judge(device.used().or_else(|| written_by_others(&real, before.rdev())))?;
@@ -90,7 +90,7 @@ pub fn claim(path: &Path, consent: &Consent) -> Result<Claim, Error> {
         |error| match error.raw_os_error() {
             Some(libc::EBUSY) => refused(
                 path,
-                &format!("somebody holds it exclusively (a mount, swap, RAID, or another run); see lsblk {shown}"),
+                &format!("it is in exclusive use (a mount, swap, RAID, or another run); see lsblk {shown}"),
             ),
             Some(libc::EROFS | libc::EACCES | libc::EPERM) => refused(
                 path,
@@ -111,9 +111,7 @@ pub fn claim(path: &Path, consent: &Consent) -> Result<Claim, Error> {
     let found = signatures::find(claim.size(), |buffer, at| claim.exclusive.read_exact_at(buffer, at))
         .map_err(|e| refused(path, &format!("what is on it cannot be read ({e})")))?;
     judge(found.map(|what| {
-        format!(
-            "it bears {what}; if that is not needed any more, wipe it yourself (wipefs --all {shown}) and try again"
-        )
+        format!("it has {what}; if that is no longer needed, wipe it (wipefs --all {shown}) and try again")
     }))?;
     Ok(claim)
 }
@@ -125,7 +123,7 @@ pub fn is_block_device(path: &Path) -> bool {
 }
 
 fn refused(path: &Path, why: &str) -> Error {
-    Error::usage(format!("{} is a raw device and is not written: {why}", path.display()))
+    Error::usage(format!("{} is a raw device and was not written: {why}", path.display()))
 }
 
 /// A block device as `/sys` and `/proc` of a tree describe it.
@@ -161,7 +159,7 @@ impl<'a> DeviceFacts<'a> {
         let Self { tree, path, .. } = self;
         if tree.exists(&format!("{path}/partition")) {
             let whole = parent(path).map_or("", base);
-            return Some(format!("it is a partition of {whole}; only a whole device that nobody uses is"));
+            return Some(format!("it is a partition of {whole}; only a whole unused device is written"));
         }
         (tree.text(&format!("{path}/ro")).as_deref() == Some("1")).then(|| "it is set read-only".into())
     }
@@ -187,14 +185,14 @@ impl<'a> DeviceFacts<'a> {
                     (None, true) => format!("the RAID {holder}"),
                     (None, false) => holder.clone(),
                 };
-                return Some(format!("{it} is held by {words}"));
+                return Some(format!("{it} is used by {words}"));
             }
             let behind = tree
                 .list("/sys/block")
                 .into_iter()
                 .find(|other| tree.text(&format!("/sys/block/{other}/loop/backing_file")).as_deref() == Some(&file));
             if let Some(other) = behind {
-                return Some(format!("{it} is what {other} lies on (losetup --detach /dev/{other})"));
+                return Some(format!("{it} backs {other} (losetup --detach /dev/{other})"));
             }
         }
         let partitions: Vec<_> = self.parts[1..].iter().map(|(name, ..)| name.as_str()).collect();
@@ -212,7 +210,7 @@ impl<'a> DeviceFacts<'a> {
             (None, None) => Some(typed) == size.as_deref(),
         };
         let where_to_read = match (&serial, &backing) {
-            (Some(_), _) => format!("type the serial number that stands on its label (lsblk -dno SERIAL {file})"),
+            (Some(_), _) => format!("type the serial number on its label (lsblk -dno SERIAL {file})"),
             (None, Some(_)) => {
                 format!(
                     "it has no serial number; type the path of its backing file, or its size in bytes (losetup {file})"
@@ -282,7 +280,7 @@ mod tests {
             /sys/block/dm-0/dm/name: vg0-root\n";
         assert!(used(mapped).unwrap().contains("vg0-root"), "{:?}", used(mapped));
         let raid = "/sys/devices/pci0/ata2/block/sdb/sdb1/holders/md0 -> ../../../../../../virtual/block/md0\n";
-        assert_eq!(part(raid), "its partition sdb1 is held by the RAID md0");
+        assert_eq!(part(raid), "its partition sdb1 is used by the RAID md0");
         let behind = "/sys/block/loop3/loop/backing_file: /dev/sdb\n";
         assert!(used(behind).unwrap().contains("loop3"), "{:?}", used(behind));
     }

@@ -3,12 +3,13 @@
 //! Version 3 has a line `MICROSECONDS FILE read|write|trim OFFSET LENGTH`, or `MICROSECONDS FILE add|open|close`;
 //! version 2 is the same without times, and has `FILE wait MICROSECONDS`.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::door::output;
 use crate::kernel::Error;
 
 /// Operations recorded for each thread at most; the rest are only counted.
@@ -74,8 +75,9 @@ pub fn write_iolog(
     traces: &[TraceRecorder],
     other: &str,
     names: &[String],
+    overwrite: bool,
     place: impl Fn(usize, u64) -> (usize, u64),
-) -> io::Result<()> {
+) -> Result<(), Error> {
     let mut text = String::from("fio version 3 iolog\n");
     let none = String::new();
     for name in names {
@@ -98,7 +100,7 @@ pub fn write_iolog(
     for name in names {
         let _ = writeln!(text, "{last_us} {name} close");
     }
-    fs::write(path, text)
+    output::write(path, text.as_bytes(), overwrite)
 }
 
 /// What one line of a trace requests.
@@ -159,7 +161,7 @@ impl Iolog {
             Some((_, "fio version 3 iolog")) => true,
             _ => return Err("it does not begin with 'fio version 2 iolog' or 3".into()),
         };
-        let mut names: Vec<&str> = Vec::new();
+        let mut names: HashMap<&str, usize> = HashMap::new();
         let mut steps: Vec<(u64, Step)> = Vec::new();
         let (mut first, mut waited_us) = (None, 0_u64);
         for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
@@ -177,9 +179,8 @@ impl Iolog {
             let mut amount = || words.next().and_then(|word| word.parse::<u64>().ok());
             let step = match action {
                 "add" => {
-                    if !names.contains(&name) {
-                        names.push(name);
-                    }
+                    let next = names.len();
+                    names.entry(name).or_insert(next);
                     continue;
                 }
                 "open" | "close" => continue,
@@ -190,7 +191,7 @@ impl Iolog {
                 "sync" => Step::Sync(true),
                 "datasync" => Step::Sync(false),
                 "read" | "write" => {
-                    let file = names.iter().position(|&known| known == name);
+                    let file = names.get(name).copied();
                     let file = file.ok_or_else(|| format!("line {number}: {name} was never added"))?;
                     let (offset, length) = (amount().ok_or_else(wrong)?, amount().ok_or_else(wrong)?);
                     if length == 0 {
@@ -295,7 +296,7 @@ mod tests {
         trace.add(9500, 8192, true, 512);
         let scratch = crate::storage::scratch::Scratch::new("trace");
         let path = scratch.path("log");
-        write_iolog(&path, &[trace], "read", &["a b".replace(' ', "_")], |_, offset| (0, offset)).unwrap();
+        write_iolog(&path, &[trace], "read", &["a b".replace(' ', "_")], false, |_, offset| (0, offset)).unwrap();
         let iolog = Iolog::read(&path, "").unwrap();
         let transfer = |offset, length, write| Step::Transfer { file: 0, offset, length, write };
         assert_eq!(iolog.0, [(5000, transfer(0, 4096, false)), (8000, transfer(8192, 512, true))]);

@@ -37,6 +37,8 @@ pub struct Npz {
     entry: usize,
     gather: Gather,
     crc: crc32fast::Hasher,
+    /// What kept its directory from being read; 0 for nothing.
+    pub errno: i32,
 }
 
 impl Default for Npz {
@@ -49,6 +51,7 @@ impl Default for Npz {
             entry: 0,
             gather: Gather::default(),
             crc: crc32fast::Hasher::new(),
+            errno: 0,
         }
     }
 }
@@ -60,6 +63,7 @@ impl Npz {
         self.entry = 0;
         self.gather.clear();
         self.entries.clear();
+        self.errno = 0;
         self.directory(piece)?;
         self.entries.sort_unstable_by_key(|entry| entry.offset);
         Ok(())
@@ -121,7 +125,10 @@ impl Npz {
     fn fill(&mut self, piece: &Piece<'_>, offset: u64, size: u64) -> Result<(), String> {
         self.tail.clear();
         self.tail.resize(size as usize, 0);
-        piece.file.read_exact_at(&mut self.tail, offset).map_err(|error| error.to_string())
+        piece.file.read_exact_at(&mut self.tail, offset).map_err(|error| {
+            self.errno = error.raw_os_error().unwrap_or(0);
+            error.to_string()
+        })
     }
 
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), String> {

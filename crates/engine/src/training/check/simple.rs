@@ -216,8 +216,10 @@ impl Npy {
         let width = width.and_then(|kind| kind.get(2..)).and_then(|digits| digits.parse::<u64>().ok());
         let shape = text.split("'shape': (").nth(1).and_then(|rest| rest.split(')').next());
         let (Some(width), Some(shape)) = (width, shape) else { return Err("its npy header is damaged".into()) };
-        let values: u64 = shape.split(',').filter_map(|side| side.trim().parse::<u64>().ok()).product();
-        let expected = 10 + self.wants as u64 + values * width;
+        let sides = shape.split(',').filter_map(|side| side.trim().parse::<u64>().ok());
+        let bytes = sides.into_iter().try_fold(width, u64::checked_mul);
+        let expected = bytes.and_then(|bytes| bytes.checked_add(10 + self.wants as u64));
+        let expected = expected.ok_or("its npy header asks for more bytes than any file has: corrupt")?;
         if self.length == expected {
             return Ok(());
         }

@@ -203,17 +203,21 @@ pub fn sections(path: &Path, from: u64, count: usize) -> Result<Vec<Vec<u8>>, St
     let mut file = File::open(path).map_err(|error| error.to_string())?;
     let length = file.metadata().map_err(|error| error.to_string())?.len();
     file.seek(SeekFrom::Start(from)).map_err(|error| error.to_string())?;
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => "it is cut short: build it again".to_string(),
+        _ => error.to_string(),
+    };
     let mut found = Vec::with_capacity(count);
     for _ in 0..count {
         let mut head = [0_u8; 12];
-        file.read_exact(&mut head).map_err(|_| "it is cut short: build it again".to_string())?;
+        file.read_exact(&mut head).map_err(failed)?;
         let size = head[..8].try_into().map_or(0, u64::from_le_bytes);
         let sum = head[8..].try_into().map_or(0, u32::from_le_bytes);
         if size > length {
             return Err("a section is longer than itself: corrupt".into());
         }
         let mut bytes = vec![0; size as usize];
-        file.read_exact(&mut bytes).map_err(|_| "it is cut short: build it again".to_string())?;
+        file.read_exact(&mut bytes).map_err(failed)?;
         if crc32c::crc32c(&bytes) != sum {
             return Err("the CRC-32C of a section is wrong: corrupt".into());
         }

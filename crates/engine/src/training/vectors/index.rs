@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::data::{Code, Set};
+use super::data::{Code, Set, TRUTH};
 use super::file::{from_words, sections, Header, Layout, SECTOR};
 use super::layers::Upper;
 
@@ -35,9 +35,13 @@ impl Index {
     pub fn open(path: &Path) -> Result<Self, String> {
         let file = File::open(path).map_err(|error| error.to_string())?;
         let header = Header::read(&file)?;
-        let layout = Layout::of(header.number("entry_bytes").max(1));
-        let dim = header.number("dim").max(1);
-        let from = SECTOR + header.number("blocks") * layout.block;
+        let length = file.metadata().map_err(|error| error.to_string())?.len() as usize;
+        let contradiction = || "its header contradicts what follows it: corrupt, build it again".to_string();
+        let (dim, entry, blocks) = (header.number("dim"), header.number("entry_bytes"), header.number("blocks"));
+        let layout = Some(entry).filter(|&entry| dim > 0 && entry / 4 > dim && entry <= length).map(Layout::of);
+        let layout = layout.ok_or_else(contradiction)?;
+        let from = blocks.checked_mul(layout.block).and_then(|bytes| bytes.checked_add(SECTOR));
+        let from = from.filter(|&from| from <= length).ok_or_else(contradiction)?;
         let found = sections(path, from as u64, 4)?;
         let [memory, lists, queries, truth]: [Vec<u8>; 4] =
             found.try_into().map_err(|_| "it lacks a section: corrupt".to_string())?;
@@ -55,13 +59,30 @@ impl Index {
                 lists: words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
             },
         };
-        Ok(Self {
+        let index = Self {
             layout,
             kept,
             queries: Set { dim, values: from_words(&queries, f32::from_le_bytes) },
             truth: from_words(&truth, u32::from_le_bytes),
             header,
-        })
+        };
+        index.agrees(blocks).then_some(index).ok_or_else(contradiction)
+    }
+
+    /// Whether what a search keeps in memory belongs to the vectors in the file's `blocks`.
+    fn agrees(&self, blocks: usize) -> bool {
+        let (count, dim, entries) = (self.count(), self.dim(), blocks.saturating_mul(self.layout.entries));
+        let kept = match &self.kept {
+            Kept::Codes { entry, codes, .. } => {
+                Some(codes.len()) == count.checked_mul(dim) && (*entry as usize) < count
+            }
+            Kept::Upper(upper) => upper.is_within(count),
+            Kept::Lists { centres, lists } => {
+                centres.count() == lists.len()
+                    && lists.iter().all(|&(first, of)| first as usize + self.layout.blocks(of as usize) <= blocks)
+            }
+        };
+        kept && count <= entries && Some(self.truth.len()) == self.queries.count().checked_mul(TRUTH.min(count))
     }
 
     pub(super) fn dim(&self) -> usize {

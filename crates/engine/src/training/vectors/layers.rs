@@ -94,7 +94,11 @@ impl Upper {
             }
             levels.push(level);
         }
-        (count > 0 && values.len() == count * dim).then_some(Self { ids, vectors: Set { dim, values }, levels })
+        (count > 0 && Some(values.len()) == count.checked_mul(dim)).then_some(Self {
+            ids,
+            vectors: Set { dim, values },
+            levels,
+        })
     }
 
     /// The vector to begin with on the lowest level: on every other one the nearest that greedy steps reach.
@@ -113,6 +117,12 @@ impl Upper {
             }
         }
         self.ids[at]
+    }
+
+    /// Whether all of its vectors are among the first `count`.
+    #[must_use]
+    pub fn is_within(&self, count: usize) -> bool {
+        self.ids.iter().all(|&id| (id as usize) < count)
     }
 
     /// Bytes that it takes in memory.

@@ -237,8 +237,12 @@ impl<'a, A: Access> Searcher<'a, A> {
             let entry = &bytes[from..from + layout.entry];
             decode(entry, values);
             let words = &entry[4 * values.len()..];
-            let word = |at: usize| words[4 * at..4 * at + 4].try_into().map_or(0, u32::from_le_bytes);
-            fresh.extend((1..=word(0) as usize).map(word));
+            let mut words = words.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_le_bytes));
+            let links = words.next().unwrap_or(0) as usize;
+            if links > words.len() {
+                return Err(format!("corrupt: a vector has {links} neighbours where {} have room", words.len()));
+            }
+            fresh.extend(words.take(links));
             Ok::<(), String>(())
         });
         if let Err(what) = found {

@@ -1,0 +1,122 @@
+//! Ends this process soon after a signal that asks it to leave, whatever its threads do meanwhile.
+//!
+//! A signal handler may do little, and an interpreter's thread may wait long for its lock. So the handler writes the
+//! signal's number into a pipe, and a thread here reads it: the first signal of a process that has something to keep
+//! is a request, and any other one sets a limit, after which the process ends as it is.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::pipe::{pipe_with, PipeFlags};
+
+use crate::sys::exit;
+
+/// A shell's status of a program that a signal ended is this plus the signal's number.
+const STATUS_OF_SIGNAL: u8 = 128;
+
+/// One signal, and what it asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signal {
+    /// Its number.
+    pub number: u8,
+    /// Whether the process ends now; otherwise its work ends early and is kept.
+    pub leaves: bool,
+}
+
+/// The watch over a process's signals.
+pub struct Guard {
+    handlers_end: OwnedFd,
+    is_keeping: Arc<AtomicBool>,
+    sender: Arc<Mutex<Option<Sender<Signal>>>>,
+    signals: Mutex<Receiver<Signal>>,
+}
+
+impl Guard {
+    /// Begins to watch; the process ends `limit` after a signal that asks it to leave.
+    ///
+    /// # Errors
+    /// Where the system refuses a pipe or a thread.
+    pub fn new(limit: Duration) -> io::Result<Self> {
+        let (ours, handlers_end) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        rustix::io::ioctl_fionbio(&ours, false)?;
+        let is_keeping = Arc::new(AtomicBool::new(false));
+        let (sender, signals) = channel();
+        let sender = Arc::new(Mutex::new(Some(sender)));
+        let (keeps, sends) = (is_keeping.clone(), sender.clone());
+        thread::Builder::new().name("hwdyno-guard".into()).spawn(move || {
+            let mut first = None;
+            for number in BufReader::new(File::from(ours)).bytes().map_while(Result::ok) {
+                let leaves = first.is_some() || !keeps.load(Ordering::SeqCst);
+                let status = STATUS_OF_SIGNAL + *first.get_or_insert(number);
+                // After the end, its limit is all that counts.
+                if let Some(sender) = &*sends.lock().unwrap_or_else(PoisonError::into_inner) {
+                    let _ = sender.send(Signal { number, leaves });
+                }
+                if leaves {
+                    thread::sleep(limit);
+                    exit::at_once(status.into());
+                }
+            }
+        })?;
+        Ok(Self { handlers_end, is_keeping, sender, signals: Mutex::new(signals) })
+    }
+
+    /// Where signal handlers write the number of their signal as one byte.
+    #[must_use]
+    pub fn descriptor(&self) -> RawFd {
+        self.handlers_end.as_raw_fd()
+    }
+
+    /// Whether there is something to keep, so that the first signal is a request.
+    pub fn keep(&self, is_keeping: bool) {
+        self.is_keeping.store(is_keeping, Ordering::SeqCst);
+    }
+
+    /// Gives no more signals, because the process ends by itself.
+    pub fn end(&self) {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Waits for the next signal; none after the end.
+    #[must_use]
+    pub fn next_signal(&self) -> Option<Signal> {
+        self.signals.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrives(guard: &Guard, number: u8) {
+        rustix::io::write(&guard.handlers_end, &[number]).unwrap();
+    }
+
+    #[test]
+    fn the_first_signal_is_a_request_while_something_is_kept_and_the_second_leaves() {
+        // The limit is longer than any test: that it ends a process is tested from outside of one.
+        let guard = Guard::new(Duration::from_secs(86_400)).unwrap();
+        guard.keep(true);
+        arrives(&guard, 2);
+        assert_eq!(guard.next_signal(), Some(Signal { number: 2, leaves: false }));
+        arrives(&guard, 15);
+        assert_eq!(guard.next_signal(), Some(Signal { number: 15, leaves: true }));
+    }
+
+    #[test]
+    fn the_first_signal_leaves_where_nothing_is_kept_and_none_comes_after_the_end() {
+        let guard = Guard::new(Duration::from_secs(86_400)).unwrap();
+        guard.keep(true);
+        guard.keep(false);
+        arrives(&guard, 1);
+        assert_eq!(guard.next_signal(), Some(Signal { number: 1, leaves: true }));
+        guard.end();
+        assert_eq!(guard.next_signal(), None);
+    }
+}

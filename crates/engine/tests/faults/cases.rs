@@ -1,0 +1,181 @@
+//! A short run of every kernel, and what has to be there before it.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use serde_json::{json, Value};
+
+/// A kernel and its parameters, for files below a folder.
+type Step = (&'static str, fn(&Path) -> Value);
+
+/// A run to be disturbed.
+pub struct Case {
+    /// In the table of counts; the kernel's name is its first word.
+    pub name: &'static str,
+    /// The parameters, for files below the folder.
+    pub parameters: fn(&Path) -> Value,
+    /// Kernels that run undisturbed before, in this order.
+    pub before: &'static [Step],
+}
+
+const fn case(name: &'static str, parameters: fn(&Path) -> Value) -> Case {
+    Case { name, parameters, before: &[] }
+}
+
+const fn after(name: &'static str, parameters: fn(&Path) -> Value, before: &'static [Step]) -> Case {
+    Case { name, parameters, before }
+}
+
+impl Case {
+    /// Which kernel it runs; `survey` is a verb of its own.
+    pub fn kernel(&self) -> &'static str {
+        self.name.split(' ').next().unwrap_or(self.name)
+    }
+}
+
+const BLOCK_BYTES: u64 = 32 * 4096;
+
+fn layout(folder: &Path) -> Value {
+    json!({"path": folder.join("data"), "size": BLOCK_BYTES})
+}
+
+fn blocks(folder: &Path, rw: &str, ioengine: &str) -> Value {
+    json!({"path": folder.join("data"), "rw": rw, "ioengine": ioengine, "time_based": false})
+}
+
+fn deep(folder: &Path, rw: &str, ioengine: &str) -> Value {
+    let mut asked = blocks(folder, rw, ioengine);
+    asked["iodepth"] = json!(4);
+    asked["direct"] = json!(true);
+    asked["end_fsync"] = json!(rw.contains("write"));
+    asked
+}
+
+fn journaled(folder: &Path) -> Value {
+    let mut asked = blocks(folder, "randwrite", "psync");
+    asked["verify"] = json!("crc32c");
+    asked["journal"] = json!(folder.join("journal"));
+    asked["end_fsync"] = json!(true);
+    asked
+}
+
+fn metadata(folder: &Path, operation: &str) -> Value {
+    json!({"path": folder, "operation": operation, "nrfiles": 6, "runtime": 0.0, "fsync": "file"})
+}
+
+fn set(folder: &Path, format: &str) -> Value {
+    json!({"path": folder.join("set"), "files": 2, "record_bytes": 5000.0, "threads": 1, "format": format})
+}
+
+fn loader(folder: &Path, format: &str) -> Value {
+    json!({"path": folder.join("set"), "files": 2, "record_bytes": 5000.0, "read_threads": 1, "format": format,
+           "batch_size": 1, "epochs": 1, "compute": 0.0})
+}
+
+fn vectors(folder: &Path, index: &str) -> Value {
+    json!({"path": folder.join("vs"), "index": index, "vectors": 200, "dim": 16, "degree": 8, "queries": 5,
+           "threads": 1})
+}
+
+fn searched(folder: &Path, index: &str, ioengine: &str) -> Value {
+    let mut asked = vectors(folder, index);
+    asked["runtime"] = json!(0.02);
+    asked["ioengine"] = json!(ioengine);
+    asked["direct"] = json!(false);
+    asked
+}
+
+fn cache(folder: &Path) -> Value {
+    json!({"path": folder.join("kv"), "users": 1, "scale": 0.0001, "think": 0.0, "runtime": 0.02,
+           "capacity": 1 << 24, "memory": 1 << 18, "direct": false})
+}
+
+/// Where an error may go unsaid: the case, the call, which of its uses on files of the test, and why.
+pub const WITHOUT_WEIGHT: &[(&str, &str, RangeInclusive<u64>, &str)] = &[
+    ("storage_blocks io_uring", "pread64", 1..=1, "it only shows whether the blocks are aligned; they are read again"),
+    ("storage_blocks libaio", "pread64", 1..=1, "likewise"),
+    ("storage_group", "pread64", 1..=1, "likewise"),
+    ("storage_check", "pread64", 1..=1, "likewise"),
+    ("network_", "connect", 1..=9, "it is tried again, as for a server that just begins to listen"),
+    ("network_server", "recvfrom", 1..=4, "a connection that breaks before it names its test belongs to none"),
+    ("training_", "unlink", 1..=99, "a file is removed at the second try"),
+    ("training_kv_cache", "getdents64", 1..=9, "the folder is listed a second time"),
+    ("training_vector_index", "openat", 1..=1, "an index that cannot be opened is built anew"),
+    ("storage_patterns freread", "read", 1..=2, "the C library's seek fills its buffer; the bytes are read again"),
+    ("storage_patterns freread", "lseek", 1..=1, "the C library looks where it is, and seeks again"),
+    ("storage_patterns write", "unlink", 1..=1, "a file is removed at the second try"),
+    ("storage_metadata create", "getdents64", 1..=9, "a tree is removed at the second try"),
+    ("storage_metadata rename", "getdents64", 1..=9, "likewise"),
+    ("storage_metadata unlink", "getdents64", 1..=9, "likewise"),
+    ("storage_metadata readdir", "getdents64", 3..=9, "the tree is removed at the second try"),
+];
+
+const LAYOUT: &[Step] = &[("storage_layout", layout)];
+
+/// Every kernel at least once, and those of storage with each of their engines.
+pub const CASES: &[Case] = &[
+    case("survey", |_| Value::Null),
+    case("idle", |_| json!({"runtime": 0.01})),
+    case("compute_clock", |_| json!({"runtime": 0.01})),
+    case("compute_flops", |_| json!({"runtime": 0.01, "threads": 2})),
+    case("memory_bandwidth", |_| json!({"working_set": 300_000, "runtime": 0.01, "threads": 2})),
+    case("memory_core_to_core", |_| json!({"runtime": 0.01})),
+    case("memory_latency", |_| json!({"working_set": 1 << 17, "runtime": 0.01})),
+    case("memory_loaded_latency", |_| json!({"chase_set": 1 << 17, "runtime": 0.01, "threads": 1})),
+    case("storage_layout", layout),
+    after("storage_blocks io_uring randread", |at| deep(at, "randread", "io_uring"), LAYOUT),
+    after("storage_blocks io_uring randwrite", |at| deep(at, "randwrite", "io_uring"), LAYOUT),
+    after("storage_blocks libaio randread", |at| deep(at, "randread", "libaio"), LAYOUT),
+    after("storage_blocks libaio randwrite", |at| deep(at, "randwrite", "libaio"), LAYOUT),
+    after("storage_blocks psync read", |at| blocks(at, "read", "psync"), LAYOUT),
+    after("storage_blocks psync randwrite", |at| blocks(at, "randwrite", "psync"), LAYOUT),
+    after("storage_blocks psync trim", |at| blocks(at, "trim", "psync"), LAYOUT),
+    after("storage_blocks stdio rw", |at| blocks(at, "rw", "stdio"), LAYOUT),
+    after("storage_blocks mmap randrw", |at| blocks(at, "randrw", "mmap"), LAYOUT),
+    after("storage_blocks with a journal", journaled, LAYOUT),
+    after(
+        "storage_check",
+        |at| json!({"journal": at.join("journal")}),
+        &[("storage_layout", layout), ("storage_blocks", journaled)],
+    ),
+    after(
+        "storage_group",
+        |at| json!({"jobs": json!([blocks(at, "randread", "psync"), deep(at, "randread", "io_uring")]).to_string()}),
+        LAYOUT,
+    ),
+    after("storage_patterns write", |at| json!({"path": at.join("data"), "pattern": "write", "bs": 7777}), LAYOUT),
+    after("storage_patterns freread", |at| json!({"path": at.join("data"), "pattern": "freread"}), LAYOUT),
+    case("storage_metadata create", |at| metadata(at, "create")),
+    case("storage_metadata readdir", |at| metadata(at, "readdir")),
+    case("storage_metadata rename", |at| metadata(at, "rename")),
+    case("storage_metadata unlink", |at| metadata(at, "unlink")),
+    case("training_generate npz", |at| set(at, "npz")),
+    case("training_generate hdf5", |at| set(at, "hdf5")),
+    after("training_loader npz", |at| loader(at, "npz"), &[("training_generate", |at| set(at, "npz"))]),
+    after("training_loader tfrecord", |at| loader(at, "tfrecord"), &[("training_generate", |at| set(at, "tfrecord"))]),
+    after("training_loader parquet", |at| loader(at, "parquet"), &[("training_generate", |at| set(at, "parquet"))]),
+    case("training_checkpoint", |at| {
+        json!({"path": at.join("ck"), "checkpoint_bytes": 100_000, "ranks": 2, "writes": 2, "reads": 2,
+               "transfer_size": 16384})
+    }),
+    case("training_kv_cache", cache),
+    case("training_vector_index", |at| vectors(at, "diskann")),
+    after(
+        "training_vector_search diskann",
+        |at| searched(at, "diskann", "io_uring"),
+        &[("training_vector_index", |at| vectors(at, "diskann"))],
+    ),
+    after(
+        "training_vector_search ivf",
+        |at| searched(at, "ivf", "psync"),
+        &[("training_vector_index", |at| vectors(at, "ivf"))],
+    ),
+    case("network_throughput tcp", |_| json!({"bytes": 1 << 20, "interval_s": 0.02})),
+    case("network_throughput tcp both", |_| json!({"direction": "both", "bytes": 1 << 20, "zero_copy": true})),
+    case("network_throughput udp", |_| json!({"protocol": "udp", "rate": 20_000_000, "runtime": 0.05})),
+    case("network_latency echo", |_| json!({"runtime": 0.02, "load_streams": 1, "waiting": "sleep"})),
+    case("network_latency connect", |_| json!({"runtime": 0.02, "exchange": "connect"})),
+    case("network_latency udp", |_| json!({"runtime": 0.02, "protocol": "udp"})),
+    case("network_ping", |_| json!({"runtime": 0.02, "rate": 500.0})),
+    case("network_server", |at| json!({"runtime": 3.0, "once": true, "log": at.join("log")})),
+];

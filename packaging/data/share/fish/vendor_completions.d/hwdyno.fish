@@ -1,0 +1,387 @@
+# fish completion of hwdyno
+# Printed by: hwdyno completion fish
+complete -c hwdyno -f -n __fish_use_subcommand -a run -d 'characterize this machine and write a report (the main job)'
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l only -d 'resources or experiments, e.g. storage or storage.iodepth' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l path -d 'directory or device to measure' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l peers -d 'also run the reference tools'
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l seed -d 'seed of the order of points and of random offsets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l budget -d 'finish within this time, e.g. 10m' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l out -d 'folder of the report' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l overwrite -d 'replace files that hwdyno did not write, but no link'
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l no-page -d 'write no HTML page'
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l quiet -d 'no progress on stderr'
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a machine -d 'show this machine and the ceilings of its parts'
+complete -c hwdyno -n '__fish_seen_subcommand_from machine' -l json -d 'print the Machine and its ceilings as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from machine' -l path -d 'directory whose storage is described' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from machine' -l root -d 'read a recorded /proc and /sys instead of this machine’s' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from machine' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from machine' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a storage -d 'measure storage: --rw --bs --iodepth --numjobs …'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -f -a 'grid iodepth blocksize mix jobs rate patterns threads metadata names job snia check'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l after-power-cut -d 'with `check JOURNAL'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rw -d 'direction and order' -x -a 'read write randread randwrite rw randrw trim randtrim trimwrite randtrimwrite'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rwmixread -d 'share of reads in a mix' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l bs -d 'block size' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l iodepth -d 'queue depth per job' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l iodepth-batch-submit -d 'operations per io_uring submission' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l iodepth-batch-complete-min -d 'completions per wait' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l numjobs -d 'jobs: threads, each with its own queue' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l ioengine -d 'I/O engine' -x -a 'io_uring libaio psync mmap stdio null'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l hipri -d 'poll for completions instead of interrupts' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l direct -d 'bypass the page cache' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l size -d 'size of the region' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l offset -d 'start of the region' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l runtime -d 'length of the timed region' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l time-based -d 'repeat passes for the whole runtime instead of ending after one' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l ramp-time -d 'warm-up time before counting' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l startdelay -d 'delay before the first operation' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l interval-s -d 'length of a sampling interval' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l share -d 'jobs split the region, or each covers all of it' -x -a 'partition whole'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l log -d 'log each job’s throughput and latency by interval' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l load -d 'axis of the curves' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate -d 'start this many operations/s, all jobs together, without waiting for completions' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate-bytes -d 'the same in B/s' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate-process -d 'spacing of the starts of a rate: even, or random' -x -a 'linear poisson'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l thinktime -d 'pause after every thinktime_blocks operations' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l thinktime-blocks -d 'operations before each thinktime' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l thinktime-iotime -d 'time of operations before each thinktime' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l thinktime-spin -d 'part of each thinktime that spins instead of sleeping' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate-iops-read -d 'start this many reads/s, all jobs together, instead of rate' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate-iops-write -d 'the same for writes/s' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate-read -d 'the same for B/s read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate-write -d 'the same for B/s written' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate-iops-min-read -d 'end the run as failed below this many reads/s, all jobs together' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate-iops-min-write -d 'the same for writes/s' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate-min-read -d 'the same for B/s read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate-min-write -d 'the same for B/s written' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate-cycle -d 'interval between checks of these minimum rates, the first after 2 s' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rate-ignore-thinktime -d 'do not catch up on a rate after thinktime' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l flow -d 'each thread’s share of the operations of its flow' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l flow-id -d 'flow of this job, among the jobs that run in parallel' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l flow-sleep -d 'sleep of a thread that is ahead of its share' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l random-distribution -d 'distribution of random blocks: random, zipf:N, pareto:N, normal:N, zoned:A/B:C/D' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l pattern -d 'direction of sequential order' -x -a 'forward backward write rewrite read reread randread randwrite backward_read record_rewrite stride fwrite frewrite fread freread randrw'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l stride -d 'distance between sequential operations' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l zonesize -d 'bytes transferred in one zone before the next' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l zonerange -d 'size of a zone' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l zoneskip -d 'gap between zones' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l sequential-read -d 'share of random reads that continue where the last one ended' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l sequential-write -d 'the same for writes' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l random-every -d 'in random order, only every n-th operation is random' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rw-sequencer -d 'the operations between: sequential, or a repeat of the last' -x -a 'sequential identical'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l positions-apart -d 'sequential reads and writes have separate positions' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l gap -d 'gap between sequential operations, backward if negative' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l norandommap -d 'random order may repeat a block in a pass and skip others' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l write-iolog -d 'record the operations in this file, as fio’s iolog version 3' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l read-iolog -d 'replay the operations of this iolog, version 2 or 3' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l replay-skip -d 'operations of the iolog to skip: read, write, sync, trim' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l replay-time-scale -d 'factor on the times between its operations' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l bssplit -d 'block sizes with their shares in percent, such as 4k/50:64k/50' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l bssplit-write -d 'the same for writes' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l blockalign -d 'alignment of random offsets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l blockalign-write -d 'the same for writes' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l bs-unaligned -d 'block sizes of any number of bytes between the smallest and largest of bssplit' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l bs-is-seq-rand -d 'bssplit applies to sequential operations, bssplit_write to random ones' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l mem -d 'buffer pages: a large direct block is one segment in a huge page, hundreds in small pages as with fio’s malloc' -x -a 'huge small'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l end-fsync -d 'sync written data at the end, inside the timed region' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l drop-cache -d 'drop the region from the page cache first' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l fsync -d 'sync the file after this many writes of a job' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l fdatasync -d 'sync the file’s data after this many writes' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l verify -d 'verify blocks: written ones are read back after the timed region, read ones are checked' -x -a 'none crc32c'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l verify-seed -d 'identifies the blocks of this run' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l generation -d 'number of the first write of a block' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l journal -d 'with verify: new file that records acknowledged and synced writes for `storage check`, even after a kill' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l buffer-compress-percentage -d 'share of zeroes in written data' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l buffer-compress-chunk -d 'chunk size of these zeroes' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l dedupe-percentage -d 'share of writes that repeat the previous block' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l buffer-pattern -d 'pattern to write, as bytes of two hexadecimal digits each' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l sync -d 'writes return when the data' -x -a 'none sync dsync'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l pre-read -d 'read the region into the page cache first' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l io-size -d 'bytes per pass, all jobs together' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l loops -d 'passes, unless time ends the run' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l steadystate -d 'end when the rate is steady: iops:2%' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l steadystate-duration -d 'length of the steady window' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l steadystate-ramp-time -d 'time before the first window' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l steadystate-interval -d 'sampling interval of the window' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l number-ios -d 'most operations of one pass, all jobs together' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l latency-target -d 'search for the largest depth, up to iodepth, within this latency' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l latency-window -d 'time at each depth' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l latency-percentile -d 'share of operations that must meet latency_target' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l latency-run -d 'continue searching until the run ends' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l file-service-type -d 'order of files: roundrobin, sequential, random, zipf:N, pareto:N, normal:N' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l openfiles -d 'files of a job in use at a time' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l operation -d 'timed operation' -x -a 'create stat open readdir rename unlink'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l nrfiles -d 'files per thread' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l filesize -d 'size of each file' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l depth -d 'levels of directories, four per level' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l directories -d 'separate directories for each thread, or shared ones' -x -a 'unique shared'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l destroy -d 'overwrite this device, the same as --path: all its data is lost' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l serial -d 'its serial number from the label' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l ignore -d 'run the job file without this key' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l keys -d 'list the keys of job files and how each is handled'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l fio-dir -d 'also write fio’s JSON and logs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l output-format -d 'format of stdout' -x -a 'report json fio-json fio-json+'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l path -d 'directory or device to measure' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l peers -d 'also run the reference tools'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l seed -d 'seed of the order of points and of random offsets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l budget -d 'finish within this time, e.g. 10m' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l out -d 'folder of the report' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l overwrite -d 'replace files that hwdyno did not write, but no link'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l no-page -d 'write no HTML page'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l quiet -d 'no progress on stderr'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a memory -d 'measure memory bandwidth and latency'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -f -a 'grid threads stream levels latency latency_matrix bandwidth_matrix caches loaded mix block pages cores'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l operation -d 'operation, as STREAM names them' -x -a 'read write nt_write copy scale add triad nt_copy nt_scale nt_add nt_triad mix cas clean modified'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l mix -d 'lines read : lines written on the bus, for operation mix' -x -a '1:0 4:1 3:1 2:1 3:2 1:1 0:1 1:1-nt 2:1-nt 3:1-nt 0:1-nt'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l pattern -d 'order of accesses' -x -a 'sequential random'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l stride -d 'distance between blocks' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l block -d 'contiguous bytes per access: 8, 16, 32 or a multiple of 64' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l isa -d 'instruction set' -x -a 'auto scalar sse avx2 avx512 neon sve'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l working-set -d 'size of all arrays of one thread' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l threads -d 'number of threads, each with its own memory' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l runtime -d 'length of the timed region' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l interval-s -d 'length of a sampling interval' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l pages -d 'page size: the base pages of the system, 2 MiB' -x -a '4k 2m 1g'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l node -d 'NUMA node of the memory' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l cpu-node -d 'NUMA node of the CPUs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l locality -d 'order of accesses: random over the whole set, random within neighbourhoods, or sequential' -x -a 'random local sequential'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l local-size -d 'size of a neighbourhood, for locality local' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l batch -d 'loads per timing' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l delay -d 'pause of a traffic thread after each block, in cycles' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l chase-set -d 'size of the memory that is read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l lines -d 'cache lines per handover, for clean and modified' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l load -d 'axis of the curves' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l path -d 'directory or device to measure' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l peers -d 'also run the reference tools'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l seed -d 'seed of the order of points and of random offsets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l budget -d 'finish within this time, e.g. 10m' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l out -d 'folder of the report' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l overwrite -d 'replace files that hwdyno did not write, but no link'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l no-page -d 'write no HTML page'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l quiet -d 'no progress on stderr'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a compute -d 'measure CPU arithmetic, and LINPACK'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -f -a 'grid threads clock linpack'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l operation -d 'operation' -x -a 'fma add multiply dot lu gemm'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l precision -d 'data type of the operands' -x -a 'double single half bfloat16 int8 int16 int32 int64'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l isa -d 'instruction set' -x -a 'auto scalar sse avx2 avx512 amx neon sve'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l operands -d 'operand values' -x -a 'nonzero zero'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l threads -d 'number of threads' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l runtime -d 'length of the timed region' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l interval-s -d 'length of a sampling interval' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l n -d 'equations, or rows of the matrices' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l blas -d 'the library that does it' -x -a 'auto mkl openblas blis accelerate'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l load -d 'axis of the curves' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l path -d 'directory or device to measure' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l peers -d 'also run the reference tools'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l seed -d 'seed of the order of points and of random offsets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l budget -d 'finish within this time, e.g. 10m' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l out -d 'folder of the report' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l overwrite -d 'replace files that hwdyno did not write, but no link'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l no-page -d 'write no HTML page'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l quiet -d 'no progress on stderr'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a network -d 'measure the network, or serve a measurement'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -f -a 'streams block copies congestion udp lossless latency waiting ping connections loaded_latency server'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l output-format -d 'print the last point' -x -a 'iperf3-json'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l protocol -d 'protocol of the streams' -x -a 'tcp udp'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l streams -d 'streams per direction' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l block -d 'bytes per call, or per datagram with UDP' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l direction -d 'from here' -x -a 'up down both'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l rate -d 'rate of each stream' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l burst -d 'blocks sent in a burst within the rate' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l window -d 'socket buffers at both ends' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l congestion -d 'TCP congestion control' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l nodelay -d 'send small blocks immediately' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l mss -d 'TCP maximum segment size' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l zero-copy -d 'the sender copies nothing' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l skip-rx-copy -d 'the receiver copies nothing' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l handing -d 'datagrams: many per call, one per call, or split by the kernel' -x -a 'batched plain segmented'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l search -d 'UDP: find the highest rate without loss, then measure at it' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l bytes -d 'end after this many bytes instead of runtime' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l blocks -d 'end after this many blocks instead of runtime' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l server -d 'address of the server' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l port -d 'port of the server' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l runtime -d 'length of the timed region' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l ramp-time -d 'warm-up time before counting' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l exchange -d 'one connection for all round trips, or one for each' -x -a 'echo connect'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l message -d 'message size, each way' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l in-flight -d 'round trips in flight' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l waiting -d 'sleep until a message arrives, as most programs do, or spin for 50 µs first' -x -a 'sleep spin'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l load-streams -d 'TCP streams that load the path meanwhile' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l load -d 'axis of the curves' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l bind -d 'address to listen on' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l once -d 'exit after one test'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l parallel-clients -d 'serve several clients at once'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l path -d 'directory or device to measure' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l peers -d 'also run the reference tools'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l seed -d 'seed of the order of points and of random offsets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l budget -d 'finish within this time, e.g. 10m' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l out -d 'folder of the report' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l overwrite -d 'replace files that hwdyno did not write, but no link'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l no-page -d 'write no HTML page'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l quiet -d 'no progress on stderr'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a training -d 'measure storage for AI training and inference'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l workload -d 'bert, cosmoflow, dlrm, flux, resnet50, retinanet, unet3d, or a DLIO YAML file' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l accelerator -d 'v100, a100, h100, b200 …' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l samples -d 'samples of the data set' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l keep -d 'keep generated data for the next run'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l generate -d 'generate the data, keep it, and measure nothing'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l no-client -d 'skip the loader alone'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l no-plain -d 'skip the comparison with plain reads'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l checkpoint -d 'llama3-8b, llama3-70b, llama3-405b or llama3-1t' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l scale -d 'share of its size' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l ranks -d 'ranks that save in parallel' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l kv-cache -d 'the model whose KV cache is stored: llama3.1-8b, llama3.1-70b …' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l vector-search -d 'build and search a diskann, hnsw or ivf index of --vectors' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l summary -d 'write DLIO’s summary.json of each point to DIR' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l accelerators -d 'emulated accelerators, one rank each' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l batch-size -d 'samples per batch' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l read-threads -d 'reader threads per accelerator' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l prefetch -d 'batches that each reader prefetches' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l epochs -d 'number of passes over the data set' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l steps -d 'most steps per epoch' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l compute -d 'compute time of an accelerator per batch' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l runtime -d 'time limit, at the end of a step' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l order -d 'files in sorted order, or a new random order each epoch' -x -a 'dlio shuffled'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l parse -d 'verify each format’s checksums, or only read' -x -a 'full raw'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l transfer-size -d 'size of one read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l read-columns -d 'parquet: number of columns read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l direct -d 'bypass the page cache' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l cache -d 'page cache: leave as it is, drop the files first, or fill it' -x -a 'keep drop warm'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l barrier -d 'synchronise accelerators after each step' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l load -d 'axis of the curves' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l users -d 'concurrent users, each waiting for an answer' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l user-kind -d 'kind of users: tokens per turn and think time' -x -a 'mixed chatbot coding document'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l turns -d 'most turns of a conversation' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l decode-batch -d 'tokens generated per read of the turn’s entry' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l token-time -d 'compute time per generated token' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l think -d 'factor on the users’ think time' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l memory -d 'size of the memory tier above the storage' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l capacity -d 'size of the storage tier' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l drop-cache -d 'without direct: drop an entry from the page cache before reading it' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l fsync -d 'sync at the end of a write' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l verify -d 'verify every block read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l vectors -d 'number of vectors' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l dim -d 'dimensions of a vector, 4 bytes each' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l distribution -d 'distribution of the vectors: low-dimensional as embeddings are, or uniform' -x -a 'clustered uniform'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l degree -d 'diskann, hnsw: most neighbours of a vector' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l build-list -d 'diskann, hnsw: candidates kept during the build' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l lists -d 'ivf: lists' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l queries -d 'number of queries with exact answers' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l threads -d 'query threads, one query at a time each' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l search-list -d 'diskann, hnsw: candidates per query' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l beam -d 'reads in flight per query' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l probes -d 'ivf: lists read per query' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l k -d 'neighbours per query' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l ioengine -d 'I/O engine' -x -a 'io_uring psync'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l path -d 'storage to measure' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l peers -d 'also run the reference tools'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l seed -d 'seed of the order of points and of random offsets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l budget -d 'finish within this time, e.g. 10m' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l out -d 'folder of the report' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l overwrite -d 'replace files that hwdyno did not write, but no link'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l no-page -d 'write no HTML page'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l quiet -d 'no progress on stderr'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a study -d 'reproduce a published study on this machine'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -f -a 'cloud-vm-suite jetson-sequential-read kubernetes-ai-storage laptop-memory-and-flash sata-ssd-queue'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l only -d 'only these resources of the study, e.g. memory,cpu,disk' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l server -d 'address of a second node that runs `hwdyno network server`' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l samples -d 'samples of the data sets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l no-inference -d 'skip the KV cache and the vector index'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l manifests -d 'print Kubernetes manifests instead of measuring: NAME=CLASS,NAME=emptyDir' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l image -d 'container image with hwdyno' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l path -d 'storage to measure' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l peers -d 'also run the reference tools'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l seed -d 'seed of the order of points and of random offsets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l budget -d 'finish within this time, e.g. 10m' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l out -d 'folder of the report' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l overwrite -d 'replace files that hwdyno did not write, but no link'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l no-page -d 'write no HTML page'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l quiet -d 'no progress on stderr'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a report -d 'show a run again; write its page, images and tables'
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l html -d 'write the page: one self-contained file' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l png -d 'write every chart as PNG into DIR' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l svg -d 'write every chart as SVG into DIR' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l pdf -d 'write every chart as PDF into DIR' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l overwrite -d 'replace files that hwdyno did not write'
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l csv -d 'print CSV, one line per point, in base units'
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l markdown -d 'print the tables as Markdown'
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a compare -d 'compare two runs'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l force -d 'compare runs of different machines'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l json -d 'print the changes as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a history -d 'list the stored runs'
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l rebuild -d 'rebuild the index from the stored documents'
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l json -d 'print the list as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l limit -d 'only the newest N' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a export -d 'write runs as CSV or Parquet'
+complete -c hwdyno -n '__fish_seen_subcommand_from export' -l csv -d 'write CSV' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from export' -l parquet -d 'write Parquet' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from export' -l overwrite -d 'replace files that hwdyno did not write'
+complete -c hwdyno -n '__fish_seen_subcommand_from export' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from export' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a explain -d 'explain a finding: law, drawing, example, limits'
+complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share peer_ratio rolls_over off_the_curve repeats_disagree two_modes'
+complete -c hwdyno -n '__fish_seen_subcommand_from explain' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a schema -d 'print the JSON Schema of the Run document'
+complete -c hwdyno -n '__fish_seen_subcommand_from schema' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a completion -d 'print shell completion for bash, zsh or fish'
+complete -c hwdyno -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'
+complete -c hwdyno -n '__fish_seen_subcommand_from completion' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a man -d 'print the manual page'
+complete -c hwdyno -n '__fish_seen_subcommand_from man' -l write -d 'write page and completions below DIR instead' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from man' -l overwrite -d 'replace files that hwdyno did not write'
+complete -c hwdyno -n '__fish_seen_subcommand_from man' -l help -d 'show this help'

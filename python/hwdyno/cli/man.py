@@ -1,0 +1,97 @@
+"""``hwdyno man``: the manual page, made from the parsers of all commands; and all files that the wheel installs so."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from hwdyno import __version__, door
+from hwdyno.cli.help import Help, groups_of, invocation, text_of, usage
+from hwdyno.cli.main import COMMANDS, OK, parser_of
+
+HELP = Help(examples=("hwdyno man", "hwdyno man > hwdyno.1", "hwdyno man | man -l -"))
+
+STATUSES = (
+    ("0", "Valid."),
+    ("1", "A figure is below --fail-under, or compare found a regression."),
+    ("2", "Wrong usage, or an error."),
+    ("3", "The Run is degraded or partial; its findings explain why."),
+    ("130", "Interrupted; the results so far are saved."),
+)
+VARIABLES = (
+    ("HWDYNO_HOME", "Folder of the stored Runs."),
+    ("HWDYNO_AGENTS", "Commands that start the agents of several hosts, separated by semicolons."),
+    ("HWDYNO_TRACEBACK", "If set, an internal error shows its traceback."),
+    ("HWDYNO_FIO, HWDYNO_STREAM, HWDYNO_DLIO …", "Paths of reference tools that are not in PATH."),
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``hwdyno man``."""
+    parser.add_argument("--write", type=Path, metavar="DIR", help="write page and completions below DIR instead")
+    parser.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the page, or write all files that are made from the parsers."""
+    if args.write is None:
+        sys.stdout.write(page())
+        return OK
+    for path, text in installed().items():
+        target = args.write / path
+        door.output_folder(target.parent)
+        door.write_output(target, text.encode(), overwrite=args.overwrite)
+    return OK
+
+
+def installed() -> dict[str, str]:
+    """The files of the wheel's ``share`` that are made from the parsers, by path."""
+    from hwdyno.cli.completion import script
+
+    return {
+        "share/man/man1/hwdyno.1": page(),
+        "share/bash-completion/completions/hwdyno": script("bash"),
+        "share/zsh/site-functions/_hwdyno": script("zsh"),
+        "share/fish/vendor_completions.d/hwdyno.fish": script("fish"),
+    }
+
+
+def page() -> str:
+    """The manual page in the macros of man(7)."""
+    lines = [
+        f'.TH HWDYNO 1 "" "hwdyno {__version__}" "User Commands"',
+        ".SH NAME",
+        "hwdyno \\- measure what a machine delivers, and explain what limits it",
+        ".SH SYNOPSIS",
+        ".B hwdyno",
+        ".I COMMAND",
+        "[options]",
+        ".SH DESCRIPTION",
+        "hwdyno measures storage, memory, CPU, network and storage for AI. It compares each result with a ceiling and,",
+        "with \\-\\-peers, with a reference tool, and explains the difference.",
+        ".SH COMMANDS",
+    ]
+    for command in COMMANDS:
+        parser = parser_of(command.name)
+        lines += [f".SS {command.name}", _plain(parser.description or ""), ".PP", _plain(usage(parser, parser.guide))]
+        if parser.guide.rows is not None:
+            lines += [".PP", _plain(parser.guide.title) + ":"]
+            lines += [line for name, text in parser.guide.rows() for line in _item(name, text)]
+        for title, note, options in groups_of(parser):
+            lines += [".PP", _plain(f"{title} ({note}):" if note else f"{title}:")]
+            lines += [line for option in options for line in _item(invocation(option), text_of(option))]
+        lines += [".PP", "Examples:", ".nf", *(_plain(one) for one in parser.guide.examples), ".fi"]
+    lines += [".SH EXIT STATUS", *(line for name, text in STATUSES for line in _item(name, text))]
+    lines += [".SH ENVIRONMENT", *(line for name, text in VARIABLES for line in _item(name, text))]
+    return "\n".join(lines) + "\n"
+
+
+def _item(name: str, text: str) -> list[str]:
+    return [".TP", f".B {_plain(name)}", _plain(text)]
+
+
+def _plain(text: str) -> str:
+    """A text without meaning for troff."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{text}" if text.startswith((".", "'")) else text

@@ -1,0 +1,187 @@
+"""What the samples within readings show of a mean: how slowly it wanders, whether it has two modes, what repeats share.
+
+An interval from a few repeats is often too narrow by luck, and a rule that repeats until it is narrow picks those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from hwdyno import statistics
+from hwdyno.words import Value
+
+MODES_NOTE = "two_modes"
+"""Code of the note that throughput switches between two levels."""
+LEAST_EACH = 8
+"""Samples of a reading from which they show a course."""
+PERSISTENT = 0.35
+"""Autocorrelation from which samples are no independent draws; white ones reach it in one of a thousand points."""
+MODES_EXPLAIN = 0.85
+"""Share of the variance that two levels explain, where there are two: normal noise gives 0.64, even noise 0.75."""
+MODES_APART = 0.10
+LEAST_MINOR, STALL = 0.03, 0.5
+LEAST_EFFECTIVE, LEAST_DISTINCT = 2.5, 10
+FEW_REPEATS = 5
+"""Up to so many, an interval reaches from the least repeat to the greatest where samples are no plain noise."""
+BATCHES = 5
+
+
+@dataclass(frozen=True)
+class Modes:
+    """Two levels between which throughput switches."""
+
+    low: float
+    high: float
+    share: float
+    """Of the samples that are at the low level."""
+    visits: int
+    """How often a level was entered, readings included: the most independent looks at the share that there can be."""
+    rare: int
+    """How often the rarer level was entered."""
+
+    def shares(self) -> tuple[float, float]:
+        """The 95% interval of the share at the low level.
+
+        Wilson's score of the looks (JASA 22, 1927), or, where that is narrower, the visits to the rarer level as a
+        Poisson count (Garwood, Biometrika 28, 1936) of stays whose lengths vary as much as their mean.
+        """
+        from scipy.special import gammaincinv
+
+        least, most = share_interval(self.share, self.visits)
+        rare, count = min(self.share, 1 - self.share), max(0.5, self.rare / 2)
+        low, high = (
+            min(1.0, rare * float(limit) / count)
+            for limit in (gammaincinv(count, 0.025), gammaincinv(count + 1, 0.975))
+        )
+        return (max(least, low), min(most, high)) if rare == self.share else (max(least, 1 - high), min(most, 1 - low))
+
+
+def two_modes(repeats: Sequence[Sequence[float]]) -> Modes | None:
+    """The two levels of the samples; none where one level and noise explain them as well.
+
+    The split is Otsu's (IEEE Trans. SMC 9, 1979): the one that explains most of the variance.
+    """
+    values = sorted(value for one in repeats for value in one)
+    count = len(values)
+    # Few distinct values are counts of a few operations a sample, whose steps are no modes.
+    if count < 2 * LEAST_EACH or len(set(values)) < LEAST_DISTINCT:
+        return None
+    total = math.fsum(values)
+    centre = total / count
+    squares = math.fsum((value - centre) ** 2 for value in values)
+    if squares <= 0 or centre <= 0:
+        return None
+    best, at, below = 0.0, 0, 0.0
+    for place, value in enumerate(values[:-1], 1):
+        below += value
+        between = (below - place * centre) ** 2 * count / (place * (count - place))
+        if between > best:
+            best, at = between, place
+    low = math.fsum(values[:at]) / at
+    high = (total - low * at) / (count - at)
+    # A stall is a mode at its first sight.
+    seen = 1 if low < STALL * high else max(2, math.ceil(LEAST_MINOR * count))
+    if best < MODES_EXPLAIN * squares or high - low < MODES_APART * centre or min(at, count - at) < seen:
+        return None
+    cut = (values[at - 1] + values[at]) / 2
+    levels = [[value < cut for value in one] for one in repeats]
+    entered = [one[0] for one in levels] + [b for one in levels for a, b in pairwise(one) if a != b]
+    rarer = at <= count - at
+    return Modes(low, high, at / count, len(entered), entered.count(rarer))
+
+
+def persistence(repeats: Sequence[Sequence[float]]) -> float:
+    """Autocorrelation from one sample to the next within readings, 0 to 1.
+
+    Around each reading's own mean, with the bias of short series taken out (Kendall, Biometrika 41, 1954): a level
+    that differs between readings is no persistence.
+    """
+    both = squares = 0.0
+    for one in repeats:
+        centre = statistics.mean(one)
+        both += math.fsum((a - centre) * (b - centre) for a, b in pairwise(one))
+        squares += math.fsum((value - centre) ** 2 for value in one)
+    if squares <= 0:
+        return 0.0
+    each = statistics.mean([len(one) for one in repeats])
+    found = both / squares * each / (each - 1)
+    return min(0.99, max(0.0, (found + 1 / each) / (1 - 3 / each)))
+
+
+def wandering(repeats: Sequence[Sequence[float]]) -> float | None:
+    """Half of the 95% interval of the samples' mean where they wander; none where they are independent draws.
+
+    The variance of the mean of an AR(1) series (Priestley, Spectral Analysis and Time Series, 1981, section 5.3), and
+    Student's t for its effective number of samples.
+    """
+    ratio, count = persistence(repeats), sum(map(len, repeats))
+    if ratio < PERSISTENT:
+        return None
+    inflation = (1 + ratio) / (1 - ratio) - 2 * ratio * (1 - ratio**count) / (count * (1 - ratio) ** 2)
+    effective = max(LEAST_EFFECTIVE, count / inflation)
+    values = [value for one in repeats for value in one]
+    deviation = statistics.standard_deviation(values) * math.sqrt(effective / (effective - 1))
+    return statistics.t_quantile(max(1, round(effective) - 1)) * deviation / math.sqrt(effective)
+
+
+def share_interval(share: float, looks: float) -> tuple[float, float]:
+    """The 95% interval of a share by Wilson's score (JASA 22, 1927)."""
+    z = 1.96
+    centre = (share + z * z / (2 * looks)) / (1 + z * z / looks)
+    half = z / (1 + z * z / looks) * math.sqrt(share * (1 - share) / looks + z * z / (4 * looks * looks))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def with_samples(
+    value: Value, repeats: Sequence[Sequence[float]], rates: Sequence[float]
+) -> tuple[Value, Modes | None]:
+    """A value with an interval that also holds what its samples show, and its two modes if it has them."""
+    if value.low is None or value.high is None or not repeats or min(map(len, repeats)) < LEAST_EACH:
+        return value, None
+    low, high = value.low, value.high
+    half, modes = wandering(repeats), two_modes(repeats)
+    centre = statistics.mean([sample for one in repeats for sample in one])
+    if half is not None:
+        low, high = min(low, centre - half), max(high, centre + half)
+    if modes is not None:
+        least, most = modes.shares()
+        apart = modes.high - modes.low
+        low, high = min(low, modes.high - most * apart), max(high, modes.high - least * apart)
+    if (modes is not None or half is not None) and len(rates) <= FEW_REPEATS:
+        low, high = min(low, *rates), max(high, *rates)
+    return replace(value, low=max(0.0, low), high=high), modes
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """How far repeats disagree, against what the samples within each leave open."""
+
+    chance: float
+    """Probability of such a spread among repeats of one mean."""
+    spread: float
+    """Maximum minus minimum as a share of the mean."""
+
+
+def disagreement(repeats: Sequence[Sequence[float]]) -> Disagreement | None:
+    """Cochran's Q of the repeats, each weighted by the variance of its batch means; none for too few samples.
+
+    Q (Biometrics 10, 1954) over its degrees of freedom, with one variance for all repeats, is the F of an analysis of
+    variance; batches take the samples' autocorrelation into that variance (Schmeiser, Operations Research 30, 1982).
+    """
+    if len(repeats) < 2 or min(map(len, repeats)) < LEAST_EACH:
+        return None
+    from scipy.special import fdtrc
+
+    batches = [statistics.fold(one, BATCHES) for one in repeats]
+    means = [statistics.mean(one) for one in batches]
+    centre = statistics.mean(means)
+    within = math.fsum(statistics.standard_deviation(one) ** 2 for one in batches) / len(batches)
+    between = BATCHES * statistics.standard_deviation(means) ** 2
+    if centre <= 0:
+        return None
+    ratio = between / within if within > 0 else math.inf if between > 0 else 0.0
+    chance = float(fdtrc(len(means) - 1, len(means) * (BATCHES - 1), min(ratio, 1e12)))
+    return Disagreement(chance, (max(means) - min(means)) / centre)

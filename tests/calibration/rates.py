@@ -1,0 +1,102 @@
+"""Open loops by discrete events: requests that arrive whatever is served, at servers of known capacity."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from hwdyno.axes import with_field_axes
+from hwdyno.curves import curves_of
+from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, Value
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Rates that are tried, as shares of the capacity."""
+REQUESTS = 20_000
+"""A point's; a second at 20,000 requests a second."""
+WITHIN = 0.10
+SERVICES: dict[str, Callable[[Generator, int], NDArray[np.float64]]] = {
+    "exponential": lambda draw, count: draw.exponential(1.0, count),
+    "constant": lambda draw, count: np.ones(count),
+    # Two phases with balanced means: a squared coefficient of variation of 4.
+    "bursty": lambda draw, count: draw.exponential(1.0, count) * np.where(draw.random(count) < 0.8873, 0.5635, 4.4365),
+}
+"""Service times with mean 1."""
+
+
+@dataclass
+class RateScore:
+    """How the capacity of one kind of server was read."""
+
+    loops: int = 0
+    within: int = 0
+    open: int = 0
+    """Loops of which the data were said to leave it open."""
+    off: list[float] = field(default_factory=list)
+
+
+def mean_latency(share: float, servers: int, service: str, random_arrivals: bool, draw: Generator) -> float:
+    """Mean latency, in mean service times, of requests that are served in the order of their arrival."""
+    count = REQUESTS
+    gaps = draw.exponential(1.0, count) if random_arrivals else np.ones(count)
+    arrivals = np.cumsum(gaps) / (share * servers)
+    times = SERVICES[service](draw, count)
+    free = [0.0] * servers
+    waited = 0.0
+    for arrival, time in zip(arrivals.tolist(), times.tolist(), strict=True):
+        begins = max(arrival, free[0])
+        heapq.heapreplace(free, begins + time)
+        waited += begins + time - arrival
+    return waited / count
+
+
+def curve_of(most: float, service: str, draw: Generator, random_arrivals: bool) -> tuple[Curve, float]:
+    """The curve of an open loop tried up to a share of its capacity, and that capacity, operations/s."""
+    servers = round(math.exp(draw.uniform(0, math.log(32))))
+    service_s = math.exp(draw.uniform(math.log(1e-5), math.log(1e-3)))
+    capacity = servers / service_s
+    points = []
+    for share in [one for one in SHARES if one <= most + 1e-9]:
+        latency = mean_latency(share, servers, service, random_arrivals, draw) * service_s * 1e9
+        latency *= math.exp(0.01 * draw.standard_normal())
+        points.append(_point(share * capacity, latency, random_arrivals))
+    made = with_field_axes(ExperimentResult("storage.rate", "storage", "", "rate", "", tuple(points)))
+    return curves_of(made)[0], capacity
+
+
+def _point(rate: float, latency: float, random_arrivals: bool) -> Measurement:
+    return Measurement(
+        parameters={"rate": rate, "rate_process": "poisson" if random_arrivals else "linear"},
+        throughput=Value(rate, "operations/s", 0.99 * rate, 1.01 * rate),
+        rate=None,
+        latency_ns=Latency(latency, latency, latency, latency, None, latency, latency, REQUESTS),
+        streams=(),
+        samples=None,
+        concurrency=None,
+        cpu_user_s=None,
+        cpu_system_s=None,
+        elapsed_s=1.0,
+        operations=REQUESTS,
+        bytes=0,
+        repeats=3,
+    )
+
+
+def score(service: str, most: float, loops: int, *, random_arrivals: bool = True, seed: int = 0) -> RateScore:
+    """Reads so many open loops with one kind of service, tried up to a share of their capacity."""
+    found = RateScore()
+    for number in range(loops):
+        draw = np.random.default_rng((seed, sum(service.encode()), round(100 * most), number))
+        curve, capacity = curve_of(most, service, draw, random_arrivals)
+        found.loops += 1
+        if curve.ceiling is None:
+            found.open += 1
+            continue
+        off = curve.ceiling.value / capacity - 1
+        found.off.append(off)
+        found.within += abs(off) <= WITHIN
+    return found

@@ -1,0 +1,159 @@
+"""Processes that a reading samples, and how often the interval by the tool's own stopping rule holds their mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from hwdyno.plan import PROFILES, Timing
+from hwdyno.runner.point import PointInWork
+from hwdyno.words import Measurement
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+SAMPLES = 20
+"""A reading's."""
+Series = NDArray[np.float64]
+
+
+def _steady(draw: Generator) -> Iterator[Series]:
+    while True:
+        yield np.exp(0.02 * draw.standard_normal()) * (1 + 0.05 * draw.standard_normal(SAMPLES))
+
+
+def _skewed(draw: Generator) -> Iterator[Series]:
+    while True:
+        level = math.exp(0.1 * draw.standard_normal())
+        yield level * np.exp(0.4 * draw.standard_normal(SAMPLES))
+
+
+def _two_modes(draw: Generator, dwell: float) -> Iterator[Series]:
+    """80% of the time at 1 and 20% at 0.6; ``dwell`` is how many readings a stay in the slow mode takes on average."""
+    leave_slow, leave_fast = 1 / (dwell * SAMPLES), 1 / (4 * dwell * SAMPLES)
+    slow = bool(draw.random() < 0.2)
+    while True:
+        modes = np.empty(SAMPLES)
+        for at in range(SAMPLES):
+            modes[at] = 0.6 if slow else 1.0
+            if draw.random() < (leave_slow if slow else leave_fast):
+                slow = not slow
+        yield modes * (1 + 0.02 * draw.standard_normal(SAMPLES))
+
+
+def _mode_by_repeat(draw: Generator) -> Iterator[Series]:
+    while True:
+        yield (0.6 if draw.random() < 0.2 else 1.0) * (1 + 0.02 * draw.standard_normal(SAMPLES))
+
+
+def _autoregressive(draw: Generator, by_sample: float) -> Iterator[Series]:
+    """An AR(1) process that goes on from one reading to the next."""
+    state, noise = draw.standard_normal(), math.sqrt(1 - by_sample**2)
+    while True:
+        values = np.empty(SAMPLES)
+        for at in range(SAMPLES):
+            state = by_sample * state + noise * draw.standard_normal()
+            values[at] = state
+        yield 1 + 0.15 * values
+
+
+def _stalls(draw: Generator) -> Iterator[Series]:
+    """Nothing moves for a while, now and then: the whiles follow a Pareto law with a tail of 1.5, cut at 40 samples."""
+    working = draw.exponential(30.0)
+    stalled = 0.0
+    while True:
+        values = np.empty(SAMPLES)
+        for at in range(SAMPLES):
+            left, moved = 1.0, 0.0
+            while left > 0:
+                if working > 0:
+                    part = min(left, working)
+                    working, moved = working - part, moved + part
+                    if working <= 0:
+                        stalled = min(40.0, (1 - draw.random()) ** (-1 / 1.5))
+                else:
+                    part = min(left, stalled)
+                    stalled -= part
+                    if stalled <= 0:
+                        working = draw.exponential(30.0)
+                left -= part
+            values[at] = moved * (1 + 0.03 * draw.standard_normal())
+        yield np.maximum(values, 0.0)
+
+
+_STALL_MEAN = 3 - 2 / math.sqrt(40)
+"""Of a Pareto law with tail 1.5 from 1, cut at 40."""
+AR_BY_REPEAT = 0.7 ** (1 / SAMPLES)
+PROCESSES: dict[str, tuple[Callable[[Generator], Iterator[Series]], float]] = {
+    "normal": (_steady, math.exp(0.02**2 / 2)),
+    "lognormal": (_skewed, math.exp(0.1**2 / 2 + 0.4**2 / 2)),
+    "two modes, within a reading": (lambda draw: _two_modes(draw, 0.2), 0.92),
+    "two modes, about a reading": (lambda draw: _two_modes(draw, 1.0), 0.92),
+    "two modes, one a repeat": (_mode_by_repeat, 0.92),
+    "AR(1) 0.7 by sample": (lambda draw: _autoregressive(draw, 0.7), 1.0),
+    "AR(1) 0.7 by repeat": (lambda draw: _autoregressive(draw, AR_BY_REPEAT), 1.0),
+    "heavy stalls": (_stalls, 30 / (30 + _STALL_MEAN)),
+}
+"""By name: the process, and its mean in the long run."""
+
+
+@dataclass
+class IntervalScore:
+    """How often intervals held the mean, how wide they were, and what they took."""
+
+    trials: int = 0
+    covered: int = 0
+    halves: float = 0.0
+    """Sum of the half widths, as shares."""
+    repeats: int = 0
+    unremarked: int = 0
+    """Points with a repeat outside of the interval, and no note on it."""
+    noted: int = 0
+    """Points whose note says that there are two modes."""
+
+    @property
+    def half(self) -> float:
+        """The mean half width."""
+        return self.halves / max(1, self.trials)
+
+
+def reading(values: Series) -> dict[str, object]:
+    """One Reading of a second whose samples are these, in thousands of operations."""
+    counts = [max(0, round(1000 * value)) for value in values.tolist()]
+    return {
+        "elapsed_s": 1.0,
+        "streams": [{"name": "read", "operations": sum(counts), "bytes": 0, "latency_ns": {}}],
+        "samples": {"interval_s": 1.0 / SAMPLES, "operations": [counts]},
+        "parameters": {},
+    }
+
+
+def measured(process: str, profile: str, draw: Generator) -> Measurement:
+    """A point as the runner measures it: repeated until it is precise, or its repeats are spent."""
+    chosen = PROFILES[profile]
+    timing = Timing(chosen.runtime_s, chosen.ramp_s, chosen.repeats_min, chosen.repeats_max)
+    point = PointInWork(0, {})
+    readings = PROCESSES[process][0](draw)
+    while not (ended := point.ends(timing, chosen.target)):
+        point.readings.append(reading(next(readings)))
+    return point.measured(chosen, ended)
+
+
+def score(process: str, profile: str, trials: int, seed: int = 0) -> IntervalScore:
+    """So many points of a process."""
+    found, truth = IntervalScore(), PROCESSES[process][1] * 1000 * SAMPLES
+    for number in range(trials):
+        made = measured(process, profile, np.random.default_rng((seed, sum(process.encode()), number)))
+        value = made.throughput
+        found.trials += 1
+        found.repeats += made.repeats
+        codes = {note.code for note in made.notes}
+        found.noted += "two_modes" in codes
+        if value.low is None or value.high is None:
+            continue
+        found.halves += (value.high - value.low) / 2 / value.value if value.value else 0.0
+        found.covered += value.low <= truth <= value.high
+        outside = any(not value.low <= one <= value.high for one in made.repeat_values)
+        found.unremarked += outside and not codes & {"two_modes", "repeats_outside", "median_of_repeats"}
+    return found

@@ -1,0 +1,255 @@
+"""One moment: a command is started, ended by a signal at some time, and what it leaves is judged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+from hwdyno.store import Store, from_json
+
+from signals.commands import HWDYNO, ROOT, Command, Place, environment
+
+LIMIT_S = 1.0
+"""From the signal that leaves to the end of the process; besides, what the shortest command takes on a busy machine."""
+ORDERLY_S = 120.0
+"""For an end that keeps everything, on a busy machine."""
+STARTUP_S = 0.12
+"""``hwdyno --help`` on an idle machine: how much slower it is here stretches every moment."""
+HOWS = ("INT", "INT INT", "TERM", "HUP", "KILL", "INT TERM")
+RECOVERY = ("storage", "--rw", "read", "--size", "1M", "--runtime", "10ms", "--ramp-time", "0", "--no-page", "--quiet")
+_RESULT = re.compile(r"^[a-z_0-9]+\.\S+  .*:  ", re.MULTILINE)
+_WHOLE = {".html": b"</html>", ".png": b"IEND\xaeB`\x82", ".parquet": b"PAR1"}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When and how a command is ended."""
+
+    command: Command
+    how: str
+    at: float
+    """Of its length, 0 to 1."""
+    gap_s: float = 0.1
+    """Between two signals."""
+
+
+@dataclass
+class Verdict:
+    """What one moment came to."""
+
+    moment: Moment
+    outcome: str = ""
+    problems: list[str] = field(default_factory=list)
+    took_s: float = 0.0
+    """From the last signal to the end."""
+    details: str = ""
+
+
+def sample(commands: Sequence[Command], count: int, seed: int) -> Iterator[Moment]:
+    """Moments spread evenly over commands and signals, at random times."""
+    dice = random.Random(seed)
+    pairs = [(command, how) for command in commands for how in HOWS]
+    for number in range(count):
+        if number % len(pairs) == 0:
+            dice.shuffle(pairs)
+        command, how = pairs[number % len(pairs)]
+        yield Moment(command, how, dice.random(), dice.choice([0.01, 0.05, 0.2, 0.5, 1.0]))
+
+
+def startup_s() -> float:
+    """The time of the shortest command here and now."""
+    began = time.monotonic()
+    path = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    subprocess.run([*HWDYNO, "--help"], env=path, stdout=subprocess.DEVNULL, check=True)
+    return time.monotonic() - began
+
+
+def perform(moment: Moment, directory: Path, number: int = 0) -> Verdict:
+    """End the command at that moment in an empty directory, and judge what it leaves."""
+    place, home = Place(directory / "data", directory / "out", 20_000 + number % 10_000), directory / "home"
+    startup = startup_s()
+    for path in (place.data, place.out, home):
+        path.mkdir(parents=True)
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    verdict = Verdict(moment)
+    where = environment(place, home, mark) | dict(moment.command.environment)
+    with (directory / "stdout").open("wb") as out, (directory / "stderr").open("wb") as err:
+        line = moment.command.line(place)
+        began = time.monotonic()
+        process = subprocess.Popen(line, env=where, cwd=place.out, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+    after_s = moment.at * moment.command.seconds * max(1.0, startup / STARTUP_S)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(after_s)
+        verdict.outcome = "ended before"
+    seen = len(_RESULT.findall((directory / "stderr").read_text(errors="replace")))
+    if not verdict.outcome:
+        _end(process, verdict, began, startup, directory, seen)
+    try:
+        if moment.how == "KILL":
+            _recover(moment, place, where, verdict)
+        _judge_files(moment, place, home, verdict)
+        _judge_processes(mark, verdict, 15.0 if moment.how == "KILL" else 2.0)
+    finally:
+        for pid in _marked(mark):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    if verdict.problems:
+        text = (directory / "stderr").read_text(errors="replace")
+        verdict.details = f"at {after_s:.2f} s, {verdict.took_s:.2f} s: {text[-1500:]}"
+    shutil.rmtree(directory)
+    return verdict
+
+
+def _end(
+    process: subprocess.Popen[bytes], verdict: Verdict, began: float, startup: float, directory: Path, seen: int
+) -> None:
+    """Send the signals, wait for the end, and judge status, time and Runs."""
+    moment = verdict.moment
+    first, *rest = [getattr(signal, f"SIG{word}") for word in moment.how.split()]
+    sent_at, sent_wall = time.monotonic(), time.time()
+    is_early = sent_at - began < 1.5 * startup * moment.command.begins
+    process.send_signal(first)
+    leaves = not moment.command.keeps
+    for number in rest:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(moment.gap_s)
+            break
+        while _is_pending(process.pid, first):
+            time.sleep(0.002)  # A second one of the same kind would be merged with it.
+        sent_at, leaves = time.monotonic(), True
+        process.send_signal(number)
+    try:
+        status = process.wait(ORDERLY_S)
+    except subprocess.TimeoutExpired:
+        verdict.problems.append("does not end")
+        process.kill()
+        process.wait()
+        return
+    verdict.took_s = time.monotonic() - sent_at
+    runs = _runs(directory / "home", verdict, moment.how == "KILL")
+    says = (directory / "stderr").read_text(errors="replace")
+    if moment.how == "KILL":
+        verdict.outcome = "killed"
+        return
+    # Two signals that arrive while the process waits for a processor are taken in any order.
+    numbers = {int(number) for number in (first, *rest)}
+    if -status in numbers and is_early:
+        verdict.outcome = "at its start"
+        return
+    if "Traceback" in says:
+        verdict.problems.append("traceback")
+    if status - 128 not in numbers:
+        # All was done, and the interpreter was ending: as slowly as it starts on a busy machine.
+        verdict.outcome = "finished"
+        if verdict.took_s > LIMIT_S + startup or status not in {0, 1, 2, 3}:
+            verdict.problems.append(f"status {status}")
+        return
+    verdict.outcome = "kept" if runs else "left"
+    if leaves and verdict.took_s > LIMIT_S + startup:
+        verdict.problems.append("takes over 1 s")
+    for path, run in runs:
+        if not run.interrupted and path.stat().st_mtime > sent_wall:
+            verdict.problems.append("interrupted: false")
+        if run.interrupted and not run.finished:
+            verdict.problems.append("finished: null")
+        if sum(len(one.points) for one in run.experiments) < seen:
+            verdict.problems.append("points lost")
+    if seen and not runs:
+        verdict.problems.append("no Run")
+
+
+def _is_pending(pid: int, number: int) -> bool:
+    """Whether a signal was sent but not taken yet (proc(5): ShdPnd)."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"^ShdPnd:\s*([0-9a-f]+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+        return found is not None and bool(int(found[1], 16) >> number - 1 & 1)
+    return False
+
+
+@cache
+def _schema() -> Any:
+    schema = json.loads((ROOT / "docs" / "hwdyno.run-2.schema.json").read_text())
+    return jsonschema.validators.validator_for(schema)(schema)
+
+
+def _runs(home: Path, verdict: Verdict, is_killed: bool) -> list[tuple[Path, Any]]:
+    """The Runs of a store; whatever else lies there is a problem, but for the journal of a killed process."""
+    found = []
+    for path in sorted((home / "runs").glob("*")) if (home / "runs").exists() else []:
+        if path.suffix == ".json" and not path.name.startswith("."):
+            text = path.read_text()
+            found.append((path, from_json(text)))
+            if next(_schema().iter_errors(json.loads(text)), None) is not None:
+                verdict.problems.append("Run not valid")
+        elif path.suffix == ".journal" and is_killed:
+            run = Store(home).load(path.stem)
+            if not run.interrupted:
+                verdict.problems.append("journal not interrupted")
+        elif not is_killed:
+            verdict.problems.append("journal left" if path.suffix == ".journal" else "temporary file in the store")
+    return found
+
+
+def _recover(moment: Moment, place: Place, where: dict[str, str], verdict: Verdict) -> None:
+    """The next run in the same place."""
+    where = {name: value for name, value in where.items() if name not in {"HWDYNO_AGENTS"}}
+    done = subprocess.run(
+        [*HWDYNO, *RECOVERY, "--path", str(place.data)], env=where, cwd=place.out, capture_output=True, text=True
+    )
+    if done.returncode not in {0, 3}:
+        verdict.problems.append("the next run fails")
+        verdict.details = done.stderr
+    for pattern in moment.command.stays_when_killed:
+        for path in place.data.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _judge_files(moment: Moment, place: Place, home: Path, verdict: Verdict) -> None:
+    stay = moment.command.stays_when_generating if verdict.outcome == "left" else ()
+    left = sorted(path.name for path in place.data.iterdir() if not any(path.match(pattern) for pattern in stay))
+    if left:
+        verdict.problems.append(f"left in the measured place: {re.sub('[0-9a-f]{6,}', 'X', left[0])}")
+    if moment.how == "KILL":
+        return
+    if any((place.out / "tmp").iterdir()):
+        verdict.problems.append("temporary files left")
+    for path in place.out.rglob("*"):
+        if path.name.startswith("."):
+            verdict.problems.append("hidden file left beside the report")
+        elif path.suffix in _WHOLE and not path.read_bytes().rstrip().endswith(_WHOLE[path.suffix]):
+            verdict.problems.append(f"half a {path.suffix[1:]}")
+
+
+def _judge_processes(mark: str, verdict: Verdict, patience_s: float) -> None:
+    until = time.monotonic() + patience_s
+    while left := _marked(mark):
+        if time.monotonic() > until:
+            name = Path(f"/proc/{left[0]}/comm").read_text().strip()
+            verdict.problems.append(f"process left: {name}")
+            return
+        time.sleep(0.02)
+
+
+def _marked(mark: str) -> list[int]:
+    """Processes that have this mark in their environment."""
+    found = []
+    wanted = f"HWDYNO_MOMENT={mark}".encode()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if wanted in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+    return found

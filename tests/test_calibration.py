@@ -1,0 +1,127 @@
+"""Curves, capacities and intervals hold as often as they claim, on simulators that share no code with them.
+
+Each limit is a share that must hold, less what chance takes from a sample of this size: a right product fails such a
+test once in a thousand seeds. docs/calibration.md has the whole tables.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from calibration import curves, rates, repeats
+from hwdyno.curves.open_loop import fit_open_loop
+from hwdyno.samples import disagreement, two_modes
+from scipy.stats import binom
+
+MACHINES = 40
+CHANCE = 1e-3
+
+
+def at_least(count: int, total: int, share: float) -> bool:
+    """Whether so many of a total may come from a share that holds."""
+    return bool(binom.cdf(count, total, share) > CHANCE)
+
+
+def at_most(count: int, total: int, share: float) -> bool:
+    """Whether so many of a total may come from a share that is not exceeded."""
+    return bool(binom.sf(count - 1, total, share) > CHANCE)
+
+
+KNEES = (
+    "one queue",
+    "queue behind a delay",
+    "dies at random",
+    "dies behind a controller",
+    "failing servers",
+    "rolls over",
+    "shared noise",
+    "quiet",
+    "odd load",
+)
+
+
+@pytest.mark.parametrize("family", KNEES)
+def test_a_knee_and_its_ceiling_are_covered(family: str) -> None:
+    found = curves.score(family, MACHINES, seed=1)
+    assert at_least(found.right_state, MACHINES, 0.99)
+    assert at_least(found.knee_covered, MACHINES, 0.93 if family != "dies behind a controller" else 0.9)
+    assert at_least(found.ceiling_covered, MACHINES, 0.93 if family != "failing servers" else 0.9)
+    assert found.below_best == 0, "a ceiling lies below a measured point"
+    assert abs(found.bias) < 0.05
+    if family == "odd load":
+        assert at_least(found.named["off_the_curve"], MACHINES, 0.93)
+    elif family == "rolls over":
+        assert at_least(found.rolled_named, found.rolled, 0.9)
+    else:
+        assert at_most(sum(found.named.values()), MACHINES, 0.01)
+
+
+@pytest.mark.parametrize("family", ["rising", "saturated", "flat"])
+def test_what_has_no_knee_is_not_read_as_one(family: str) -> None:
+    found = curves.score(family, MACHINES, seed=1)
+    assert at_most(found.knees, MACHINES, 0.02)
+    assert at_most(sum(found.named.values()), MACHINES, 0.01)
+
+
+@pytest.mark.parametrize("service", list(rates.SERVICES))
+def test_a_capacity_is_right_or_left_open(service: str) -> None:
+    found = rates.score(service, 0.9, 12, seed=1)
+    assert at_least(found.within, found.loops - found.open, 0.9)
+    few = rates.score(service, 0.5, 6, seed=1)
+    assert at_least(few.within, few.loops - few.open, 0.9)
+    assert few.open >= 3, "half of the capacity cannot tell where the wait has no end"
+
+
+def test_variability_is_found_again() -> None:
+    shares = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+    # One server with random arrivals and constant service: R = S (1 + r / 2 / (1 - r)) (Pollaczek 1930).
+    found = fit_open_loop([1e4 * r for r in shares], [1e5 * (1 + r / 2 / (1 - r)) for r in shares])
+    assert found is not None and not found.left_open
+    assert found.servers == 1 and found.variability == pytest.approx(0.5, rel=0.05)
+    assert found.capacity_s == pytest.approx(1e4, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("process", "share"),
+    [
+        ("normal", 0.92),
+        ("lognormal", 0.90),
+        ("two modes, within a reading", 0.90),
+        ("AR(1) 0.7 by sample", 0.93),
+        ("AR(1) 0.7 by repeat", 0.82),
+    ],
+)
+@pytest.mark.parametrize("profile", ["quick", "standard"])
+def test_an_interval_holds_the_mean(process: str, share: float, profile: str) -> None:
+    found = repeats.score(process, profile, 150, seed=1)
+    assert at_least(found.covered, found.trials, share)
+    assert found.unremarked == 0
+    if process == "normal":
+        assert at_most(found.noted, found.trials, 0.01) and found.half < 0.055, "an interval is wide for nothing"
+
+
+def test_two_modes_are_named_and_one_is_not() -> None:
+    draw = np.random.default_rng(5)
+    one = [list(1 + 0.1 * draw.standard_normal(20)) for _ in range(3)]
+    assert two_modes(one) is None
+    levels = [[1.0, 0.6, 1.0, 1.0, 0.6] * 4, [1.0] * 20]
+    found = two_modes([[level * (1 + 0.02 * draw.standard_normal()) for level in one] for one in levels])
+    assert found is not None
+    assert (found.low, found.high, found.share) == pytest.approx((0.6, 1.0, 0.2), rel=0.02)
+    assert two_modes(levels) is None, "two values are steps of a small count"
+
+
+def test_repeats_that_disagree_are_found_and_clean_ones_are_not() -> None:
+    draw = np.random.default_rng(6)
+
+    def point(levels: list[float]) -> list[list[float]]:
+        return [list(level * (1 + 0.05 * draw.standard_normal(20))) for level in levels]
+
+    def chance(levels: list[float]) -> float:
+        found = disagreement(point(levels))
+        assert found is not None
+        return found.chance if found.spread > 0.08 else 1.0
+
+    assert min(chance([1.0] * 3) for _ in range(400)) > 1e-4
+    assert sum(chance([1.0, 0.8, 0.8]) < 1e-4 for _ in range(100)) >= 99
+    assert sum(chance([1.0, 1.0, 0.6]) < 1e-4 for _ in range(100)) >= 99

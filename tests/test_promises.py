@@ -1,0 +1,137 @@
+"""The promises of ``docs/promises.md``: each names tests that there are, and its counts are those of their sources."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from fuzz.targets import TARGETS
+from hwdyno import engine
+from test_fuzz import INPUTS
+from tidy import rust
+from tidy.sources import read_tree
+
+ROOT = Path(__file__).parents[1]
+CRATE = ROOT / "crates" / "engine"
+PAGE = (ROOT / "docs" / "promises.md").read_text()
+_TEST = re.compile(r"`([\w/]+\.(?:py|rs))(?:::(\w+))?`")
+_RUST_TEST = re.compile(r"#\[test\]\s+(?:#\[[^\n]*\]\s+)*fn \$?(\w+)")
+
+
+def promises() -> dict[str, str]:
+    """The text of each promise by its heading."""
+    listed = PAGE.partition("## What is promised")[2].partition("\n## ")[0]
+    parts = re.split(r"^### (.+)$", listed, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+PROMISES = promises()
+
+
+def names_in(file: str) -> set[str | None]:
+    """The tests in a file, and None if there are any: of ``tests`` in Python, of the engine's crate in Rust."""
+    path = (ROOT / "tests" if file.endswith(".py") else CRATE) / file
+    assert path.is_file(), f"docs/promises.md names {file}, which is not there"
+    text = path.read_text()
+    if file.endswith(".rs"):
+        names = set(_RUST_TEST.findall(text))
+    else:
+        functions = {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+        names = {name for name in functions if name.startswith("test_")}
+    return names | {None} if names else set()
+
+
+def test_there_are_promises() -> None:
+    assert len(PROMISES) >= 15
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+def test_a_promise_names_tests_that_there_are(promise: str) -> None:
+    named = _TEST.findall(PROMISES[promise].partition("\n- Tests:")[2].partition("\n- Cases:")[0])
+    assert named
+    missing = [f"{file}::{name}" for file, name in named if (name or None) not in names_in(file)]
+    assert not missing, f"docs/promises.md, {promise}: no such test: {', '.join(missing)}"
+
+
+def count(row: str) -> int:
+    """The number in the row of the page's table of counts that begins so."""
+    (line,) = (line for line in PAGE.splitlines() if line.startswith(f"| {row} |"))
+    return int(line.split("|")[2].replace(",", ""))
+
+
+def test_the_counts_of_faults_are_those_of_their_table() -> None:
+    table = (ROOT / "docs" / "faults.md").read_text().partition("<!-- counts -->")[2].partition("<!-- end")[0]
+    rows = {cells[1].strip(): cells[2:-1] for line in table.splitlines() if len(cells := line.split("|")) > 9}
+    faults, survived, counted, refused, not_reached, wrong = (int(cell) for cell in rows.pop("all")[2:])
+    assert count("faults of system calls") == faults == survived + counted + refused + not_reached + wrong
+    assert count("of these, not reached") == not_reached
+    assert count("of these, wrong") == wrong
+    assert count("runs in which calls fail") == len(rows) - 2  # the head and the line below it
+
+
+def test_the_counts_of_readers_are_those_of_the_fuzzers() -> None:
+    text = (CRATE / "src" / "fuzzing" / "targets.rs").read_text()
+    listed = text.rpartition("\ntargets! {")[2].partition("\n}")[0]
+    usual = re.search(r"mutants: (\d+)", text)
+    assert usual
+    readers = re.findall(r"^    \w+::\w+.*$", listed, flags=re.MULTILINE)
+    mutants = [int(found[1]) if (found := re.search(r"mutants\((\d+)\)", one)) else int(usual[1]) for one in readers]
+    assert count("readers in Python") == len(TARGETS)
+    assert count("their mutants") == len(TARGETS) * INPUTS
+    assert count("readers of the engine") == len(readers)
+    assert count("the engine's mutants") == sum(mutants)
+
+
+def test_the_count_of_deceptions_is_that_of_their_table() -> None:
+    rows = re.findall(r"^\| .*::test_", (ROOT / "docs" / "never-fooled.md").read_text(), flags=re.MULTILINE)
+    assert count("ways to be fooled") == len(rows)
+
+
+# --- what no other test holds
+
+
+NETWORK = {
+    *("socket", "ssl", "http", "urllib", "asyncio", "socketserver", "ftplib", "smtplib", "xmlrpc", "webbrowser"),
+    *("requests", "urllib3", "httpx", "aiohttp"),
+}
+MAY_CONNECT = {
+    "hwdyno.measuring": "holds the name of a Run that measures, to which nobody can connect",
+    "hwdyno.peers.network": "finds a free port of the loopback for a peer's server",
+    "hwdyno.scenarios.two_nodes": "tries the address that is to be served",
+}
+"""Python modules that may open a socket, each with its reason."""
+
+SOCKETS = re.compile(r"\b(?:TcpStream|TcpListener|UdpSocket|socket2|AF_INET6?|ToSocketAddrs)\b")
+NETWORK_OF_THE_ENGINE = (
+    *("crate::network", "crate::fuzzing"),
+    *("crate::sys::net", "crate::sys::datagrams", "crate::sys::icmp", "crate::sys::pipe"),
+)
+CLIENTS = {"reqwest", "hyper", "ureq", "curl", "isahc", "rustls", "openssl", "native-tls", "tokio", "sentry"}
+
+
+def test_nothing_but_the_network_opens_a_socket() -> None:
+    modules = read_tree(ROOT / "python" / "hwdyno", "hwdyno").modules.values()
+    names = {
+        module.name: {one.name for node in module.nodes(ast.Import) for one in node.names}
+        | {node.module or "" for node in module.nodes(ast.ImportFrom)}
+        for module in modules
+    }
+    tops = {name: {one.partition(".")[0] for one in found} for name, found in names.items()}
+    assert {name for name, found in tops.items() if NETWORK & found} == set(MAY_CONNECT)
+    engine_files = rust.read_crate(CRATE / "src")
+    connecting = {name for name, source in engine_files.items() if SOCKETS.search(source.code)}
+    assert connecting
+    assert {name for name in connecting if not name.startswith(NETWORK_OF_THE_ENGINE)} == set()
+
+
+def test_no_library_of_the_engine_speaks_to_the_network() -> None:
+    locked = set(re.findall(r'^name = "(.+)"$', (ROOT / "Cargo.lock").read_text(), flags=re.MULTILINE))
+    assert "socket2" in locked
+    assert not locked & CLIENTS
+
+
+def test_a_server_is_on_the_loopback_unless_the_user_says_otherwise() -> None:
+    defaults = {axis.name: axis.default for axis in engine.kernels()["network_server"].axes}
+    assert defaults["bind"] == "127.0.0.1"

@@ -1,0 +1,307 @@
+"""Signals at any moment: the first keeps what was measured, the next leaves within a second, and nothing stays."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hwdyno.processes import end_orphans, stat_of
+from hwdyno.store import Store
+from signals.commands import COMMANDS, ROOT, here
+from signals.moments import LIMIT_S, perform, sample
+
+MOMENTS = 40
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "python"), str(ROOT)]))
+    (tmp_path / "data").mkdir()
+    return tmp_path / "home"
+
+
+@contextlib.contextmanager
+def started(*line: str, ignored: tuple[signal.Signals, ...] = ()) -> Iterator[subprocess.Popen[str]]:
+    """A program that inherits that some signals are ignored, as a background job or one of ``nohup`` does."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
+    try:
+        process = subprocess.Popen(
+            [sys.executable, *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def until(process: subprocess.Popen[str], is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not is_so():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.slow  # 40 commands, each until its signal; on a busy machine all the longer
+@pytest.mark.timeout(1800)
+@pytest.mark.machine
+def test_a_signal_at_any_moment_leaves_a_valid_run_and_nothing_else(tmp_path: Path) -> None:
+    bad = []
+    for number, moment in enumerate(sample(here(), MOMENTS, seed=11)):
+        verdict = perform(moment, tmp_path / str(number), number)
+        if verdict.problems:
+            bad.append(f"{moment.command.name}, {moment.how} at {moment.at:.2f}: {verdict.problems} {verdict.details}")
+    assert not bad, "\n".join(bad)
+
+
+def test_the_sample_reaches_every_command_and_signal() -> None:
+    made = list(sample(COMMANDS, len(COMMANDS) * 6, seed=1))
+    assert len({(one.command.name, one.how) for one in made}) == len(made)
+
+
+# --- what once ended badly
+
+
+GIL = """
+from hwdyno import signals
+from hwdyno._engine import Guard
+signals.take_over("gil", Guard)
+print("go", flush=True)
+sum(range(10**12))  # native code with the interpreter's lock, as a picture is drawn
+"""
+
+
+def test_code_that_holds_the_interpreters_lock_does_not_outlive_a_signal(home: Path) -> None:
+    with started("-c", GIL) as process:
+        assert process.stdout is not None and process.stdout.readline() == "go\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 143
+
+
+SHUTDOWN = """
+import time
+from hwdyno import signals
+from hwdyno._engine import Guard
+signals.take_over("shutdown", Guard)
+
+class Late:
+    def __del__(self):
+        print("go", flush=True)
+        time.sleep(0.3)
+
+late = Late()
+"""
+
+
+def test_a_signal_while_the_interpreter_ends_changes_nothing(home: Path) -> None:
+    with started("-c", SHUTDOWN) as process:
+        assert process.stdout is not None and process.stdout.readline() == "go\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=60)[1] == "" and process.returncode == 0
+
+
+IMPORTS = """
+import importlib, sys
+from hwdyno import signals
+from hwdyno._engine import Guard
+signals.take_over("imports", Guard)
+print("go", flush=True)
+with signals.keeping():
+    try:
+        while not signals.requested():
+            for name in [one for one in sys.modules if one.startswith(("json", "email", "xml"))]:
+                del sys.modules[name]
+            for name in ("json", "email.message", "xml.dom.minidom"):
+                importlib.import_module(name)
+    except KeyboardInterrupt:
+        sys.exit("an import was cut")
+sys.exit(signals.status(0))
+"""
+
+
+def test_no_import_is_cut(home: Path) -> None:
+    with started("-c", IMPORTS) as process:
+        assert process.stdout is not None and process.stdout.readline() == "go\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (130, "", "")
+
+
+UNDIVIDED = """
+import sys, time
+from pathlib import Path
+from hwdyno import signals
+from hwdyno._engine import Guard
+signals.take_over("writer", Guard)
+print("go", flush=True)
+with signals.undivided(), Path(sys.argv[1]).open("w") as file:
+    file.write("begun ")
+    time.sleep(0.3)
+    file.write("ended")
+time.sleep(60)
+"""
+
+
+def test_a_process_that_leaves_ends_the_write_that_it_is_in(home: Path, tmp_path: Path) -> None:
+    with started("-c", UNDIVIDED, str(tmp_path / "file")) as process:
+        assert process.stdout is not None and process.stdout.readline() == "go\n"
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(30) == 129
+    assert (tmp_path / "file").read_text() == "begun ended"
+
+
+ORPHANS = """
+import os, signal, subprocess
+from hwdyno import signals
+from hwdyno._engine import Guard
+signals.take_over("parent", Guard)
+print(subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, start_new_session=True).pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_next_run_ends_the_children_of_a_killed_one_and_of_no_other(home: Path) -> None:
+    lives = ORPHANS.replace("os.kill(os.getpid(), signal.SIGKILL)", "signal.pause()")
+    with started("-c", ORPHANS) as killed, started("-c", lives) as living:
+        assert killed.stdout is not None and living.stdout is not None
+        orphan, child = int(killed.stdout.readline()), int(living.stdout.readline())
+        killed.wait(60)
+        try:
+            end_orphans()
+            until(living, lambda: stat_of(orphan)[:1] in ([], ["Z"]))
+            assert stat_of(child)[0] == "S"
+        finally:
+            for pid in (orphan, child):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+BEGINS = """
+import time
+import hwdyno.store.journal as journals
+from hwdyno import signals
+from hwdyno._engine import Guard
+from hwdyno.store import Store
+from made_run import empty_run
+signals.take_over("begins", Guard)
+publish = journals.Folder.publish
+
+def slowly(*paths):
+    publish(*paths)
+    print("go", flush=True)
+    time.sleep(0.15)  # as a sync of a busy disk
+
+journals.Folder.publish = slowly
+Store().begin(empty_run())
+time.sleep(60)
+"""
+
+
+def test_a_journal_that_just_begins_becomes_a_run(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "python"), str(ROOT / "tests")]))
+    with started("-c", BEGINS) as process:
+        assert process.stdout is not None and process.stdout.readline() == "go\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 143
+    assert [path.name for path in (home / "runs").iterdir()] == ["empty.json"]
+
+
+LONG = ("-m", "hwdyno", "storage", "--rw", "randread", "--size", "4M", "--runtime", "60s", "--no-page")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_background_job_whose_ctrl_c_is_ignored_ends_cleanly(
+    home: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    data = tmp_path / "data"
+    with started(*LONG, "--path", str(data), ignored=(signal.SIGINT,)) as process:
+        until(process, lambda: any((home / "runs").glob("*.journal")) and any(data.glob("*/data")))
+        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+    (entry,) = Store(home).history()
+    assert Store(home).load(entry.id).interrupted and not any(data.iterdir())
+
+
+def test_nohup_is_obeyed(home: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with started(*LONG, "--path", str(data), ignored=(signal.SIGHUP,)) as process:
+        until(process, lambda: any(data.glob("*/data")))
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+
+
+def test_a_run_whose_terminal_is_closed_is_kept(home: Path, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    # A session of its own, whose terminal this becomes: then its end is a hangup.
+    script = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(*eval(sys.argv[1]))"
+    line = [sys.executable, *LONG, "--path", str(tmp_path / "data")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, repr((sys.executable, line))],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    try:
+        end = time.monotonic() + 60
+        while not any((home / "runs").glob("*.journal")):
+            assert process.poll() is None and time.monotonic() < end
+            os.set_blocking(ours, False)
+            with contextlib.suppress(BlockingIOError):
+                os.read(ours, 1 << 16)
+            time.sleep(0.01)
+        os.close(ours)
+        assert process.wait(60) == 129
+    finally:
+        process.kill()
+        process.wait()
+    (entry,) = Store(home).history()
+    run = Store(home).load(entry.id)
+    assert run.interrupted and run.finished and not any((tmp_path / "data").iterdir())
+
+
+@pytest.mark.parametrize("ignored", [(), (signal.SIGINT,)], ids=["", "background"])
+def test_benchmarks_that_are_ended_leave_no_folder(
+    home: Path, tmp_path: Path, ignored: tuple[signal.Signals, ...]
+) -> None:
+    words = ("-m", "benchmarks", "--path", str(tmp_path / "data"), "--pairs", "1", "--only", "storage")
+    with started(*words, ignored=ignored) as process:
+        until(process, lambda: any((tmp_path / "data").iterdir()))
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(60) in {143, 129}
+        assert "Traceback" not in process.communicate()[1]
+    assert not any((tmp_path / "data").iterdir())
+
+
+def test_a_second_signal_ends_a_long_solve_of_linpack(home: Path, tmp_path: Path) -> None:
+    words = ("compute", "--operation", "lu", "--n", "9000", "--blas", "auto", "--no-page", "--path", str(tmp_path))
+    with started("-m", "hwdyno", *words) as process:
+        until(process, lambda: any((home / "runs").glob("*.journal")))
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert time.monotonic() - began < LIMIT_S
+    (entry,) = Store(home).history()
+    run = Store(home).load(entry.id)
+    assert run.interrupted and run.finished and not list((home / "runs").glob("*.journal"))

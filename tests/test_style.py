@@ -1,0 +1,199 @@
+"""Every text that a finding prints is plain technical English; ``conftest.py`` checks those of all other tests."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hwdyno.findings import explain, why_not_double
+from hwdyno.findings.rule import contrast, quantity
+from hwdyno.machine import Machine
+from hwdyno.resources import all_resources
+from hwdyno.statistics import interval
+from hwdyno.words import ExperimentResult, Measurement, Note, Run, Value
+from made_experiment import made_experiment
+from made_run import ALL
+from made_run import measured as made_point
+from simulated_runs import at, experiment, run_of, the
+from simulation.host import SimulatedMachine
+from style import faults_of
+from test_findings_memory import flops, octaves, result
+from test_findings_memory import point as bare_point
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("The storage hands back 3.1 GB/s.", "hands back"),
+        ("the storage is full.", "neither a capital"),
+        ("Only 1 operations failed.", "plural"),
+        ("Only 3 operation failed.", "plural"),
+        ("It moved 1.5 GB/s, which is 1500 MB/s.", "two units"),
+        ("It reached 327 MB/s (299 MB/s to 355 MB/s).", "unit three times"),
+        ("The  device is full.", "space"),
+        (f"The device {'is very ' * 13}full.", "words"),
+        ("The device is full. it waits.", "small letter"),
+    ],
+)
+def test_a_text_out_of_style_is_found(text: str, fault: str) -> None:
+    assert any(fault in one for one in faults_of(text)), faults_of(text)
+
+
+def _texts(run: Run) -> list[str]:
+    explained = explain(run)
+    texts = [text for found in explained.findings for text in (found.says, found.advice)]
+    for one in explained.experiments:
+        texts += [why_not_double(point, run=explained, experiment=one) for point in one.points]
+    return texts
+
+
+@pytest.mark.parametrize("name", sorted(set(ALL) - {"hostile"}))
+def test_texts_of_made_runs_are_in_style(name: str) -> None:
+    wrong = {text: faults for text in _texts(ALL[name]()) if (faults := faults_of(text))}
+    assert not wrong
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_texts_of_simulated_machines_are_in_style(seed: int) -> None:
+    draw = random.Random(seed)
+    machine = SimulatedMachine.random(seed, steal=draw.choice([0.0, 0.2]), noise=draw.choice([0.005, 0.4]))
+    run = run_of(
+        machine,
+        experiment(machine, "iodepth", [at(iodepth=2**n) for n in range(7)]),
+        experiment(machine, "bs", [at(rw="read", bs=4096 << n, iodepth=8) for n in range(6)]),
+        experiment(machine, "numjobs", [at(rw="randwrite", numjobs=2**n) for n in range(4)]),
+    )
+    wrong = {text: faults for text in _texts(run) if (faults := faults_of(text))}
+    assert not wrong
+
+
+def test_the_words_of_every_resource_are_in_style() -> None:
+    for one in all_resources().values():
+        lines = [
+            f"Possible causes: {one.above_ceiling.cause}.",
+            f"{one.above_ceiling.test}: hwdyno {one.name}",
+            f"Possible causes: {one.steps_down[0]}. Watch {one.steps_down[1]}.",
+            f"{one.on_faults}, then repeat.",
+            f"Not measured: {', '.join(one.limits)}.",
+        ]
+        wrong = {line: faults for line in lines if (faults := faults_of(line))}
+        assert not wrong, one.name
+
+
+def test_numbers_carry_one_unit_and_the_digits_that_tell_them_apart() -> None:
+    assert contrast("49.3 µs", "13.1 µs") == "49 → 13 µs"
+    assert contrast("1.10 ns", "167 ns") == "1.1 → 167 ns"
+    assert contrast("122 GFLOP/s", "241 GFLOP/s", "vs") == "122 vs 241 GFLOP/s"
+    assert contrast("3.70 GHz", "3.55 GHz") == "3.70 → 3.55 GHz"
+    assert contrast("637 µs", "1.01 ms") == "637 µs → 1.0 ms"
+    assert quantity(Value(327e6, "bytes/s", 299e6, 355e6)) == "327 MB/s ±8.6%"
+
+
+# --- The examples of the style: the text of each
+
+
+def _run(*results: ExperimentResult, machine: Machine | None = None) -> Run:
+    return Run("x", "", None, (machine or Machine(),), "quick", "hwdyno run", results)
+
+
+def _gemm(n: int, *values: float, **more: Any) -> Measurement:
+    made = made_point({"operation": "gemm", "n": n}, 1.0, 1, n)
+    return replace(
+        made, throughput=interval(list(values), "FLOP/s"), rate=None, latency_ns=None, streams=(), samples=None,
+        concurrency=None, repeats=len(values), repeat_values=tuple(values), counters={}, conditions={}, **more,
+    )  # fmt: skip
+
+
+def _linpack(*points: Measurement) -> Run:
+    return _run(made_experiment("compute.linpack", "compute", "?", "n", "linpack", points))
+
+
+def _varying() -> Run:
+    wide = replace(_gemm(2000, 87.8e9, 87.8e9), throughput=Value(87.8e9, "FLOP/s", 56.2e9, 119.4e9))
+    rest = (
+        replace(_gemm(1000 * n, 80e9, 80e9), throughput=Value(80e9, "FLOP/s", 70e9, 90e9)) for n in (1, 3, 4, 5, 6, 7)
+    )
+    return _linpack(wide, *rest)
+
+
+def _halved() -> Run:
+    note = Note("median_of_repeats", "the median")
+    return _linpack(_gemm(2000, 122e9, 241e9, 241.5e9, 240.5e9, 241e9, notes=(note,)), _gemm(3000, 241e9, 241e9))
+
+
+def _awake() -> Run:
+    made = made_point({"load_streams": 1}, 50_000, 1, 1)
+    assert made.latency_ns is not None
+    point = replace(
+        made, latency_ns=replace(made.latency_ns, p50=13.1e3), throughput=Value(1e5, "operations/s"),
+        details={"idle_p50_ns": 49.3e3, "load_bytes_s": 5.93e9},
+    )  # fmt: skip
+    return _run(made_experiment("network.loaded", "network", "?", "load_streams", "network_latency", (point,)))
+
+
+def _rising() -> Run:
+    machine = SimulatedMachine(latency_one_s=50e-6, operations_s=1e6, p=8)
+    return run_of(machine, experiment(machine, "numjobs", [at(numjobs=n) for n in (1, 2, 4)]))
+
+
+def _small_cache() -> Run:
+    def ns(size: float) -> float:
+        return math.exp(math.log(1.1) + math.log(167 / 1.1) / (1 + (5.2 * (1 << 20) / size) ** 4))
+
+    points = [
+        bare_point(1e9 / ns(size), "operations/s", ns(size), working_set=size, pages="2m", locality="random")
+        for size in octaves(64 << 10, 256 << 20, 8)
+    ]
+    cpu = {"threads": 2, "cores": 2, "caches": [{"level": 3, "type": "unified", "size_bytes": 32 << 20}]}
+    machine = Machine.of_survey({"cpu": cpu, "hypervisor": "kvm"})
+    return _run(result("memory_latency", "working_set", *points), machine=machine)
+
+
+EXAMPLES: list[tuple[Callable[[], Run], str, str]] = [
+    (_varying, "interval_not_reached", r"7 compute results vary by more than ±10% \(worst: gemm n=2000, ±36%\)\."),
+    (
+        _halved,
+        "outlying_repeats",
+        r"One of 5 repeats was half the others \(gemm n=2000: 122 vs 241 GFLOP/s\); the median is reported\.",
+    ),
+    (
+        _awake,
+        "network_bufferbloat",
+        r"Latency falls under load \(49 → 13 µs\): idle CPUs sleep and must be woken for each message\..*",
+    ),
+    (_rising, "still_rising", r"Not saturated at 4 jobs \(randread 4 KiB: [\d.]+ [MG]B/s and rising\); try more\..*"),
+    (
+        _small_cache,
+        "claimed_cache",
+        r"L3 reads as 32 MiB, but this guest behaves as if it had about [345][\d.]* MiB \(latency 1\.\d → 1\d\d ns\)\.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("made", "rule", "expected"), EXAMPLES, ids=lambda one: one if isinstance(one, str) else "")
+def test_a_finding_speaks_as_the_styles_example(made: Callable[[], Run], rule: str, expected: str) -> None:
+    says = the(explain(made()), rule).says
+    assert re.fullmatch(expected, says), says
+
+
+def test_a_limit_is_named_with_its_share_and_an_unknown_one_with_the_next_test() -> None:
+    full = explain(_run(result("compute_flops", "threads", flops(112.5e9, "avx512"))))
+    (experiment_,) = full.experiments
+    why = why_not_double(experiment_.points[0], run=full, experiment=experiment_)
+    assert why == "At 95% of the AVX-512 FP64 peak."
+    half = explain(_run(result("compute_flops", "threads", flops(60e9, "avx512"))))
+    why = why_not_double(half.experiments[0].points[0], run=half, experiment=half.experiments[0])
+    assert why.startswith(
+        "Limit not identified: nothing measured was above 90% (AVX-512 FP64 peak 51%). Not measured: "
+    )
+    machine = SimulatedMachine()
+    idle = explain(run_of(machine, experiment(machine, "bs", [at(bs=65536)])))
+    point = replace(idle.experiments[0].points[0], counters={}, latency_ns=None)
+    idle = replace(idle, experiments=(replace(idle.experiments[0], points=(point,), curves=()),))
+    why = why_not_double(point, run=idle, experiment=idle.experiments[0])
+    assert "Limit not identified" in why and " Next test: hwdyno storage " in why
