@@ -6,27 +6,30 @@ import base64
 import hashlib
 import json
 import re
-from functools import cache
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from hwdyno import door, units
 from hwdyno.axes import is_mixed, splits
 from hwdyno.printable import printable
-from hwdyno.report import distributions, figures, study, tables, theme
+from hwdyno.report import distributions, figures, study, svg, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.machine import machines_of
-from hwdyno.report.overview import overview_of, ranked
+from hwdyno.report.overview import overview_of, ranked, reached
 from hwdyno.report.rows import Row, parameters_of, rows_of
-from hwdyno.resources import rate_word_of
+from hwdyno.report.story import Figure, story_of
+from hwdyno.resources import find, rate_word_of
 from hwdyno.statistics import half_width
-from hwdyno.words import ExperimentResult, Run, Value
+from hwdyno.words import ExperimentResult, Finding, Run, Value
 
-CHARTS_IN_SIGHT = 6
-"""Charts of one experiment that stand open; the others wait in folds, one a part of the sweep."""
+CHARTS_IN_SIGHT = 4
+"""Charts of one experiment that stand open; the others wait in a fold."""
 MOST_EVIDENCE = 400
 """Characters of one piece of evidence: whole histograms and lists stay in the raw data."""
+FIRST_FINDINGS = 3
+"""Findings beside the scorecard; the resources have all of theirs."""
 
 _WEB = Path(__file__).parent / "web"
 
@@ -53,22 +56,27 @@ def html(run: Run) -> str:
 
 def _context(whole: Run) -> dict[str, Any]:
     run = printable(whole)
-    charts = charts_of(run)
-    rows = rows_of(run)
     text = run_json(whole)
-    experiments = [
-        _experiment(experiment, at, charts) for at, experiment in enumerate(run.experiments) if experiment.points
-    ]
+    findings = ranked(run.findings)
+    story = [_figure(figure) for figure in story_of(run)]
+    resources = _resources(run, findings)
     machine = machines_of(run.machines)
-    scripts = [vega(), (_WEB / "page.js").read_text()]
+    scripts = [(_WEB / "page.js").read_text()]
     studied = study.page(run)
-    links = [
-        ("figures", "Figures", rows),
-        ("findings", "Findings", run.findings),
+    named = {part["name"] for part in resources}
+    others = [_finding(finding) for finding in findings if finding.resource not in named]
+    contents = [
+        ("top", "Summary", True),
+        ("findings", "Findings", findings),
+        ("charts", "Charts", story),
         ("study", "Study", studied),
-        *_experiment_links(experiments),
+        *((part["id"], part["title"], True) for part in resources),
+        ("others", "Other findings", others),
+        ("machine", "Machine", machine),
+        ("method", "Method", True),
+        ("commands", "Commands", True),
+        ("data", "Data", True),
     ]
-    links += [("machine", "Machine", machine), ("method", "Method", True), ("data", "Data", True)]
     stem = "".join(letter for letter in run.id if letter.isascii() and (letter.isalnum() or letter in "-_"))[:60]
     host = run.machine.hostname or (f"from {run.imported_from}" if run.imported_from else "this machine")
     host += f" and {len(run.machines) - 1} more" if len(run.machines) > 1 else ""
@@ -80,23 +88,64 @@ def _context(whole: Run) -> dict[str, Any]:
         "css": theme.css() + (_WEB / "page.css").read_text(),
         "scripts": scripts,
         "policy": policy(scripts),
-        "links": [{"id": name, "says": says} for name, says, there in links if there],
+        "contents": [{"id": name, "says": says} for name, says, there in contents if there],
         "overview": overview_of(run),
         "heading": _heading(run, host),
-        "grid": _grid(run, rows),
-        "grid_note": _grid_note(rows),
-        "findings": [_finding(finding) for finding in ranked(run.findings)],
+        "findings": [_finding(finding) for finding in findings[:FIRST_FINDINGS]],
+        "more_findings": max(0, len(findings) - FIRST_FINDINGS),
+        "story": story,
         "study": studied,
-        "experiments": experiments,
+        "resources": resources,
+        "others": others,
         "machine": machine,
         "rules": audit(run),
         "commands": _commands(run),
         "run_json": embedded(text),
         "raw_size": units.format_bytes(len(text)),
         "file_name": f"hwdyno-{stem or 'run'}.json",
-        "specs_json": embedded(json.dumps([_spec(chart) for chart in charts], separators=(",", ":"))),
-        "themes_json": embedded(json.dumps({"page": theme.config(page=True), "paper": theme.config()})),
     }
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    paint = theme.paint(page=True)
+    return {
+        "name": figure.name,
+        "title": figure.title,
+        "caption": figure.caption,
+        "drawings": [svg.draw(picture, paint) for picture in figure.pictures],
+    }
+
+
+def _resources(run: Run, findings: list[Finding]) -> list[dict[str, Any]]:
+    """A section a resource, in the order in which they were measured."""
+    charts, rows = charts_of(run), rows_of(run)
+    made = []
+    for number, name in enumerate(dict.fromkeys(experiment.resource for experiment in run.experiments), start=1):
+        some = [
+            (at, experiment)
+            for at, experiment in enumerate(run.experiments)
+            if experiment.resource == name and experiment.points
+        ]
+        if not some:
+            continue
+        theirs = [_finding(finding) for finding in findings if finding.resource == name]
+        figures_ = [row for row in rows if row.experiment.resource == name]
+        points = sum(len(experiment.points) for _, experiment in some)
+        tally = [units.plural(len(some), "experiment"), units.plural(points, "point")]
+        made.append(
+            {
+                "id": f"resource-{number}",
+                "name": name,
+                "title": find(name).title,
+                "says": reached(run, find(name)),
+                "tally": ", ".join([*tally, units.plural(len(theirs), "finding")]),
+                "grid": _grid(run, figures_),
+                "grid_note": _grid_note(figures_),
+                "findings": theirs,
+                "experiments": [_experiment(experiment, at, charts) for at, experiment in some],
+            }
+        )
+    return made
 
 
 def _tight(text: str) -> str:
@@ -109,13 +158,6 @@ def run_json(run: Run) -> str:
     from hwdyno.store import to_json
 
     return to_json(run)
-
-
-def _spec(chart: Chart) -> dict[str, Any]:
-    spec = chart.spec()
-    # An address that nothing follows; without it the page holds none of its own.
-    spec.pop("$schema", None)
-    return spec
 
 
 def embedded(text: str) -> str:
@@ -131,15 +173,6 @@ def policy(scripts: list[str]) -> str:
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-
-
-@cache
-def vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script of 0.9 MB; vl-convert carries them."""
-    import vl_convert
-
-    script = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
-    return script.replace("</script", "<\\/script")
 
 
 def _heading(run: Run, host: str) -> list[str]:
@@ -236,7 +269,7 @@ def _grid_note(rows: list[Row]) -> str:
     return f"{' and '.join(peers)} ran in turn with hwdyno on the same points." if peers else ""
 
 
-def _finding(finding: Any) -> dict[str, Any]:
+def _finding(finding: Finding) -> dict[str, Any]:
     evidence = [(str(name), _evidence(value)) for name, value in finding.evidence.items()]
     return {
         "severity": finding.severity,
@@ -255,20 +288,14 @@ def _evidence(value: Any) -> str:
     return text if len(text) <= MOST_EVIDENCE else text[:MOST_EVIDENCE] + " …"
 
 
-def _experiment_links(experiments: list[dict[str, Any]]) -> list[tuple[str, str, Any]]:
-    if len(experiments) > 5:
-        return [(experiments[0]["id"], "Experiments", True)]
-    return [(part["id"], part["name"].rpartition(".")[2][:24], True) for part in experiments]
-
-
 def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> dict[str, Any]:
     curves = tables.curves_table(experiment)
     chosen = distributions.chosen_points(experiment)
     shown = [tables.distribution_table(experiment, chosen)] if len(experiment.points) > 1 else []
     whole = tables.points_table(experiment)
     drawn = [
-        {"index": index, "name": chart.name, "title": chart.title, "caption": chart.caption}
-        for index, chart in enumerate(charts)
+        _figure(Figure(chart.name, chart.title, chart.caption, (chart.picture,)))
+        for chart in charts
         if chart.experiment == at
     ]
     return {
@@ -331,10 +358,19 @@ def _remarks(experiment: ExperimentResult) -> list[str]:
 
 
 def _commands(run: Run) -> list[dict[str, Any]]:
-    groups = [("This run", [run.command])]
-    for experiment in run.experiments:
-        groups.append((experiment.name, list(experiment.commands)))
-        for tool in dict.fromkeys(peer.tool for peer in experiment.peers):
-            lines = dict.fromkeys(peer.command for peer in experiment.peers if peer.tool == tool)
-            groups.append((f"{experiment.name}, {tool}", list(lines)))
-    return [{"title": title, "lines": kept} for title, lines in groups if (kept := [line for line in lines if line])]
+    """What to type, each line once: the whole run, then what measures a part of it, then the reference tools."""
+    seen: set[str] = set()
+
+    def new(lines: Iterable[str]) -> list[str]:
+        kept = [line for line in dict.fromkeys(lines) if line and line not in seen]
+        seen.update(kept)
+        return kept
+
+    groups = [("This run", new([run.command]), False)]
+    for name in dict.fromkeys(experiment.resource for experiment in run.experiments):
+        lines = (line for one in run.experiments if one.resource == name for line in one.commands)
+        groups.append((find(name).title, new(lines), False))
+    peers = [peer for experiment in run.experiments for peer in experiment.peers]
+    for tool in dict.fromkeys(peer.tool for peer in peers):
+        groups.append((tool, new(peer.command for peer in peers if peer.tool == tool), True))
+    return [{"title": title, "lines": lines, "fold": fold} for title, lines, fold in groups if lines]
