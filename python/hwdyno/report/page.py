@@ -7,6 +7,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import fields
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,9 @@ from hwdyno.report import distributions, figures, study, svg, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.machine import machines_of
-from hwdyno.report.overview import overview_of, ranked, reached
+from hwdyno.report.overview import ranked, reached
 from hwdyno.report.rows import Row, parameters_of, rows_of
+from hwdyno.report.scorecard import Headline, Scorecard, scorecard
 from hwdyno.report.story import Figure, story_of
 from hwdyno.resources import find, rate_word_of
 from hwdyno.statistics import half_width
@@ -28,6 +31,7 @@ CHARTS_IN_SIGHT = 4
 """Charts of one experiment that stand open; the others wait in a fold."""
 MOST_EVIDENCE = 400
 """Characters of one piece of evidence: whole histograms and lists stay in the raw data."""
+UNKNOWN = "unknown"
 FIRST_FINDINGS = 3
 """Findings beside the scorecard; the resources have all of theirs."""
 
@@ -58,6 +62,9 @@ def _context(whole: Run) -> dict[str, Any]:
     run = printable(whole)
     text = run_json(whole)
     findings = ranked(run.findings)
+    # One of each rule: what holds for every resource is read once.
+    first = list({finding.rule: finding for finding in reversed(findings)}.values())[::-1][:FIRST_FINDINGS]
+    card = scorecard(run)
     story = [_figure(figure) for figure in story_of(run)]
     resources = _resources(run, findings)
     machine = machines_of(run.machines)
@@ -89,10 +96,11 @@ def _context(whole: Run) -> dict[str, Any]:
         "scripts": scripts,
         "policy": policy(scripts),
         "contents": [{"id": name, "says": says} for name, says, there in contents if there],
-        "overview": overview_of(run),
-        "heading": _heading(run, host),
-        "findings": [_finding(finding) for finding in findings[:FIRST_FINDINGS]],
-        "more_findings": max(0, len(findings) - FIRST_FINDINGS),
+        "card": card,
+        "score": _score(card),
+        "heading": _heading(run),
+        "findings": [_finding(finding) for finding in first],
+        "more_findings": len(findings) - len(first),
         "story": story,
         "study": studied,
         "resources": resources,
@@ -104,6 +112,20 @@ def _context(whole: Run) -> dict[str, Any]:
         "raw_size": units.format_bytes(len(text)),
         "file_name": f"hwdyno-{stem or 'run'}.json",
     }
+
+
+def _score(card: Scorecard) -> list[dict[str, Any]]:
+    """The scorecard's rows under their resources."""
+    return [
+        {"resource": resource, "rows": [_headline(one) for one in some]}
+        for resource, some in groupby(card.rows, key=lambda one: one.resource)
+    ]
+
+
+def _headline(one: Headline) -> dict[str, Any]:
+    share = one.share.of_ceiling if one.share else 0.0
+    plain = {field.name: getattr(one, field.name) for field in fields(one)}
+    return {**plain, "width": f"{100 * min(1.0, max(0.0, share)):.1f}", "percent": figures.percent(share)}
 
 
 def _figure(figure: Figure) -> dict[str, Any]:
@@ -139,8 +161,9 @@ def _resources(run: Run, findings: list[Finding]) -> list[dict[str, Any]]:
                 "title": find(name).title,
                 "says": reached(run, find(name)),
                 "tally": ", ".join([*tally, units.plural(len(theirs), "finding")]),
-                "grid": _grid(run, figures_),
-                "grid_note": _grid_note(figures_),
+                "grid": (grid := _grid(run, figures_)),
+                "columns": _columns(grid),
+                "grid_note": _grid_note(run, figures_),
                 "findings": theirs,
                 "experiments": [_experiment(experiment, at, charts) for at, experiment in some],
             }
@@ -175,14 +198,12 @@ def policy(scripts: list[str]) -> str:
     )
 
 
-def _heading(run: Run, host: str) -> list[str]:
+def _heading(run: Run) -> list[str]:
     texts = [
-        host,
-        run.machine.cpu.model,
-        run.machine.storage.path,
         run.started[:16].replace("T", " "),
         _took(run),
         f"{run.profile} profile" if run.profile else "",
+        run.machine.storage.path,
     ]
     texts += [
         f"study {run.study}" if run.study else "",
@@ -221,18 +242,27 @@ def _grid(run: Run, rows: list[Row]) -> list[dict[str, Any]]:
     return list(parts.values())
 
 
+def _columns(grid: list[dict[str, Any]]) -> list[str]:
+    """The columns of a resource's figures that have anything to say."""
+    rows = [row for part in grid for row in part["rows"]]
+    known = {"Rate": "rate", "Mean latency": "latency", "Reference": "peer", "Ceiling": "ceiling"}
+    names = [name for name, key in known.items() if any(row[key] for row in rows)]
+    return [*names, "Of ceiling"] if "Ceiling" in names else names
+
+
 def _grid_row(run: Run, row: Row) -> dict[str, Any]:
     point, rate_word = row.measurement, rate_word_of(row.experiment)
-    latency = point.latency_ns
+    latency, unit = point.latency_ns, point.throughput.unit
     made: dict[str, Any] = {
         "label": row.label,
         "validity": point.validity,
         "measured": _quantity(point.throughput, rate_word),
-        "rate": _quantity(point.rate, rate_word, interval=False) if point.rate else None,
+        # Operations a second beside arithmetic say nothing: each has its own count of them.
+        "rate": _quantity(point.rate, rate_word, interval=False) if point.rate and unit == "bytes/s" else None,
         "latency": None,
         "peer": None,
         "ceiling": None,
-        "no_ceiling": _why_no_ceiling(run, row),
+        "no_ceiling": "unknown" if _why_no_ceiling(run, row) else figures.NONE,
         "percent": figures.percent(row.share) if row.share is not None else "",
         "bar": f"{min(1.0, row.share or 0.0) * 100:.1f}",
         "over": row.share is not None and row.share > 1 and row.ceiling is not None and row.ceiling.kind == "physical",
@@ -241,32 +271,37 @@ def _grid_row(run: Run, row: Row) -> dict[str, Any]:
     if latency:
         scale = figures.latency_scale([latency.mean])
         tail = f"p99 {scale.number(latency.p99)}" if latency.count else ""
-        made["latency"] = {"number": scale.number(latency.mean), "unit": scale.unit, "interval": tail}
+        mean = {"number": scale.number(latency.mean), "unit": scale.unit, "interval": tail}
+        # Of a latency test the time is the figure.
+        made["measured" if row.experiment.metric == "latency" else "latency"] = mean
     if row.peer:
         made["peer"] = _quantity(row.peer.value, rate_word, interval=False)
         ratio = f": ours is {tables.ratio_words(row.peer.ratio)}" if row.peer.ratio else ""
         made["peer_says"] = f"{row.peer.named}{ratio}"
     if row.ceiling:
         made["ceiling"] = _quantity(Value(row.ceiling.value, row.ceiling.unit), rate_word)
-        label = f"{row.ceiling.label}: " if row.ceiling.label and row.ceiling.label != row.ceiling.kind else ""
-        formula = row.ceiling.source if row.ceiling.formula in {"", "as rated"} else row.ceiling.formula
-        made["ceiling_says"] = f"{row.ceiling.kind}, {label}{formula}"
-        made["ceiling_source"] = row.ceiling.source
+        label = row.ceiling.label if row.ceiling.label != row.ceiling.kind else ""
+        made["ceiling_says"] = f"{row.ceiling.kind}: {label or row.ceiling.formula or row.ceiling.source}"
+        made["ceiling_source"] = f"{row.ceiling.formula} ({row.ceiling.source})"
     return made
 
 
 def _why_no_ceiling(run: Run, row: Row) -> str:
-    """Why the machine gives no bound, as the survey has it."""
-    if any(ceiling for ceiling in row.experiment.ceilings):
-        return figures.NONE
+    """Why the machine gives no bound, as the survey has it; empty where there is one for other points."""
+    if row.experiment.ceilings:
+        return ""
     reasons = run.machine.unknown.items()
-    found = next((why for path, why in reasons if path.startswith(row.experiment.resource) and "link" in path), "")
-    return f"unknown: {found}" if found else "unknown"
+    return next((why for path, why in reasons if path.startswith(row.experiment.resource) and "link" in path), UNKNOWN)
 
 
-def _grid_note(rows: list[Row]) -> str:
+def _grid_note(run: Run, rows: list[Row]) -> list[str]:
+    notes = []
+    if any(row.measurement.throughput.low is not None for row in rows):
+        notes.append("Below a figure stands its 95% interval, below a latency its 99th percentile.")
     peers = dict.fromkeys(f"{row.peer.named}" for row in rows if row.peer)
-    return f"{' and '.join(peers)} ran in turn with hwdyno on the same points." if peers else ""
+    notes += [f"{' and '.join(peers)} ran in turn with hwdyno on the same points."] if peers else []
+    reasons = dict.fromkeys(_why_no_ceiling(run, row) for row in rows if row.ceiling is None)
+    return notes + [f"Ceiling unknown: {reason}." for reason in reasons if reason not in {"", UNKNOWN}]
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -303,8 +338,7 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
         "name": experiment.name,
         "asks": experiment.asks or experiment.name,
         "fixed": _fixed(experiment),
-        "curve_heads": curves.heads if curves else (),
-        "curves": curves.rows if curves else (),
+        "curves": curves if curves and any(curve.state != "unknown" for curve in experiment.curves) else None,
         "charts": _folds(drawn),
         "tables": [
             *({"caption": table.caption, "heads": table.heads, "rows": table.rows, "fold": ""} for table in shown),
@@ -371,6 +405,6 @@ def _commands(run: Run) -> list[dict[str, Any]]:
         lines = (line for one in run.experiments if one.resource == name for line in one.commands)
         groups.append((find(name).title, new(lines), False))
     peers = [peer for experiment in run.experiments for peer in experiment.peers]
-    for tool in dict.fromkeys(peer.tool for peer in peers):
-        groups.append((tool, new(peer.command for peer in peers if peer.tool == tool), True))
+    tools = dict.fromkeys(peer.tool for peer in peers)
+    groups += [(tool, new(peer.command for peer in peers if peer.tool == tool), True) for tool in tools]
     return [{"title": title, "lines": lines, "fold": fold} for title, lines, fold in groups if lines]

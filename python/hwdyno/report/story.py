@@ -16,6 +16,8 @@ from hwdyno.words import ExperimentResult, Run, Value
 
 MOST, LEAST = 5, 3
 """Figures of a story."""
+LEAST_LOADS = 3
+"""Points of a curve that is worth a story."""
 ENDS = 5
 """Of the shares: so many of the highest and of the lowest."""
 
@@ -74,17 +76,16 @@ def _shares(run: Run) -> Picture | None:
         and row.ceiling.kind != "reference"
         and row.measurement.validity != "invalid"
     ]
-    known.sort(key=lambda row: -(row.share or 0.0))
-    chosen = known if len(known) <= 2 * ENDS else known[:ENDS] + known[-ENDS:]
+    several = len({row.experiment.resource for row in known}) > 1
+    # The better of two tests with one name.
+    best = {str(one["name"]): one for one in sorted((_share(row, several) for row in known), key=lambda one: one["y"])}
+    rows = sorted(best.values(), key=lambda one: -one["y"])
+    chosen = rows if len(rows) <= 2 * ENDS else rows[:ENDS] + rows[-ENDS:]
     if len(chosen) < 2:
         return None
-    several = len({row.experiment.resource for row in chosen}) > 1
-    rows = [_share(row, several) for row in chosen]
-    # Two tests of one name are one bar too few.
-    rows = list({row["name"]: row for row in reversed(rows)}.values())[::-1]
-    which = "" if len(known) == len(chosen) else f"The {ENDS} highest and the {ENDS} lowest of {len(known)} tests. "
+    which = "" if len(rows) == len(chosen) else f"The {ENDS} highest and the {ENDS} lowest of {len(rows)} tests. "
     caption = f"{which}100% is what the link, the data sheet or the instruction set allows."
-    return of_rows("Share of the ceiling reached", caption, "% of the ceiling", rows, ("share",))
+    return of_rows("Share of the ceiling reached", caption, "% of the ceiling", chosen, ("share",))
 
 
 def _share(row: Row, several: bool) -> dict[str, Any]:
@@ -92,17 +93,21 @@ def _share(row: Row, several: bool) -> dict[str, Any]:
     value, percent = row.measurement.throughput, 100 * row.share
     word = rate_word_of(row.experiment)
     marked = " (degraded)" if row.measurement.validity == "degraded" else ""
-    low, high = (None if end is None or not value.value else percent * end / value.value for end in (value.low, value.high))
+    low, high = (
+        None if end is None or not value.value else percent * end / value.value for end in (value.low, value.high)
+    )
+    # One name is enough for a test of a grid; of a sweep's points the axes alone differ.
+    label = row.label if row.experiment.name.endswith(".grid") else f"{row.experiment.name}, {row.label}"
     ceiling = figures.quantity(Value(row.ceiling.value, row.ceiling.unit), word)
     return {
-        "name": (f"{find(row.experiment.resource).title}: " if several else "") + row.label + marked,
+        "name": (f"{find(row.experiment.resource).title}: " if several else "") + label + marked,
         "series": "share",
         "y": percent,
         "low": low,
         "high": high if low is not None else None,
         "text": figures.percent(row.share),
         "tip": (
-            ("test", row.label),
+            ("test", label),
             ("measured", figures.quantity(value, word)),
             ("ceiling", f"{ceiling}, {row.ceiling.kind}: {row.ceiling.label or row.ceiling.formula}"),
         ),
@@ -114,7 +119,9 @@ def _by_depth(run: Run) -> Iterator[Figure]:
     for experiment in sorted(run.experiments, key=lambda one: one.resource != "storage"):
         if experiment.load_axis.role != "concurrency" or not _followed(experiment):
             continue
-        group = parted(experiment)[0][1]
+        group = [series for series in parted(experiment)[0][1] if len(series.points) >= LEAST_LOADS]
+        if not group:
+            continue
         above, below = plots.throughput(experiment, group), plots.tail(experiment, group)
         if above is None or below is None:
             continue
@@ -138,4 +145,8 @@ def _by_size(run: Run) -> Iterator[Figure]:
 def _followed(experiment: ExperimentResult) -> bool:
     """Whether there are three loads or more, all of them quantities, and latencies."""
     loads = {load_of(experiment, at) for at in range(len(experiment.points))}
-    return len(loads) >= 3 and all(map(is_number, loads)) and any(point.latency_ns for point in experiment.points)
+    return (
+        len(loads) >= LEAST_LOADS
+        and all(map(is_number, loads))
+        and any(point.latency_ns for point in experiment.points)
+    )

@@ -234,13 +234,18 @@ class _Sheet:
             caps = f"M{_number(x - 3)} {_number(low)}h6M{_number(x - 3)} {_number(high)}h6"
             return f'<path d="M{_number(x)} {_number(low)}V{_number(high)}{caps}"/>'
         if isinstance(mark, Rule):
-            y = _number(self.upright(mark.y))
-            ends = f"M{_number(self.across(mark.start))} {y}H{_number(self.across(mark.end))}"
+            level, left, right = self.upright(mark.y), self.across(mark.start), self.across(mark.end)
+            self.room.marks.append(Box(left, level - 0.6, right, level + 0.6))
+            y = _number(level)
+            ends = f"M{_number(left)} {y}H{_number(right)}"
             return f'<path class="tipped" d="{ends}" stroke-dasharray="{mark.dash}">{_title(mark.tip)}</path>'
         return ""
 
     def _line(self, mark: Line) -> str:
         places = [self.at(place) for place in mark.places]
+        if len({x for x, _ in mark.places}) == 1:
+            x = self.across(mark.places[0][0])
+            self.room.marks.append(Box(x - 1, self.top, x + 1, self.bottom))
         if mark.stepped:
             corners = [place.split(" ") for place in places]
             path = f"M{places[0]}" + "".join(f"H{x}V{y}" for x, y in corners[1:])
@@ -321,7 +326,9 @@ class _Sheet:
     def _put(self, mark: Rule | Words, anchors: list[Anchor]) -> None:
         anchor = self.room.place(mark.text, anchors, over_marks=isinstance(mark, Rule))
         if anchor is not None:
-            own = f'data-s="{mark.series}"' if mark.series >= 0 else ""
+            own = f'data-s="{mark.series}" ' if mark.series >= 0 else ""
+            # A rim of paper keeps it readable over a line.
+            own += f'stroke="{self.paint.paper}" stroke-width="3" stroke-linejoin="round" paint-order="stroke"'
             self.parts.append(self._text(anchor, mark.text, self.paint.of(mark.series), SMALL, own))
 
     def _legend(self, top: float) -> float:
