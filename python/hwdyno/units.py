@@ -138,6 +138,12 @@ def format_size(size_bytes: float) -> str:
     return f"{_plain(number)} {prefix}"
 
 
+def format_memory(size_bytes: float) -> str:
+    """Memory in binary units, as modules and caches are sold: ``62.7 GiB``; disks are sold in decimal ones."""
+    number, prefix = _scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
+    return f"{_plain(number)} {prefix}"
+
+
 def format_bytes(amount: float) -> str:
     """An amount of bytes in decimal units: ``1.34 GB``."""
     number, prefix = _scaled(amount, 1000, ("", "k", "M", "G", "T", "P", "E"))

@@ -270,6 +270,12 @@ def _brief(number: str) -> str:
     return number if value < 1 else f"{value:.0f}" if value >= 10 else f"{value:.1f}"
 
 
+def first_sentence(text: str) -> str:
+    """The point of a finding: its first sentence."""
+    first, stop, _ = text.partition(". ")
+    return first + stop.strip()
+
+
 def as_flag(value: Scalar) -> bool:
     """Whether a flag is set, in any of its spellings."""
     return str(value).lower() in {"1", "true", "yes", "on"}
