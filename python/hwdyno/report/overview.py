@@ -63,14 +63,14 @@ def overview_of(run: Run) -> Overview:
 
 def _reached(run: Run) -> str:
     """What each resource reached: the figures that everyone compares, or else the fastest point."""
-    names = dict.fromkeys(experiment.resource for experiment in run.experiments)
-    return " ".join(filter(None, (reached(run, find(name)) for name in names)))
-
-
-def reached(run: Run, resource: Resource) -> str:
-    """What one resource reached, in a sentence; empty where nothing of it is valid."""
-    experiments = [one for one in run.experiments if one.resource == resource.name and not is_rounds(one)]
-    return reached_by_figures(resource, experiments) or _by_findings(run, resource) or _fastest(resource, experiments)
+    sentences = []
+    for name in dict.fromkeys(experiment.resource for experiment in run.experiments):
+        experiments = [one for one in run.experiments if one.resource == name and not is_rounds(one)]
+        resource = find(name)
+        sentences.append(
+            reached_by_figures(resource, experiments) or _by_findings(run, resource) or _fastest(resource, experiments)
+        )
+    return " ".join(filter(None, sentences))
 
 
 def reached_by_figures(resource: Resource, experiments: list[ExperimentResult]) -> str:

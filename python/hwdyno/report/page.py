@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hwdyno import door, units
 from hwdyno.axes import is_mixed, splits
@@ -19,13 +19,16 @@ from hwdyno.report import distributions, figures, study, svg, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.machine import machines_of
-from hwdyno.report.overview import ranked, reached
+from hwdyno.report.overview import ranked
 from hwdyno.report.rows import Row, parameters_of, rows_of
-from hwdyno.report.scorecard import Headline, Scorecard, scorecard
+from hwdyno.report.scorecard import Headline, Scorecard, scorecard, urgency
 from hwdyno.report.story import Figure, story_of
 from hwdyno.resources import find, rate_word_of
 from hwdyno.statistics import half_width
 from hwdyno.words import ExperimentResult, Finding, Run, Value
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 CHARTS_IN_SIGHT = 4
 """Charts of one experiment that stand open; the others wait in a fold."""
@@ -55,6 +58,7 @@ def html(run: Run) -> str:
         loader=FileSystemLoader(_WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["tight"] = _tight
+    environment.filters["coded"] = _coded
     return environment.get_template("page.html.j2").render(_context(run))
 
 
@@ -62,11 +66,12 @@ def _context(whole: Run) -> dict[str, Any]:
     run = printable(whole)
     text = run_json(whole)
     findings = ranked(run.findings)
-    # One of each rule: what holds for every resource is read once.
-    first = list({finding.rule: finding for finding in reversed(findings)}.values())[::-1][:FIRST_FINDINGS]
     card = scorecard(run)
     story = [_figure(figure) for figure in story_of(run)]
-    resources = _resources(run, findings)
+    # One of each rule: what holds for every resource is read once.
+    first = list({finding.rule: finding for finding in sorted(findings, key=urgency, reverse=True)}.values())
+    first = first[::-1][:FIRST_FINDINGS]
+    resources = _resources(run, card, findings)
     machine = machines_of(run.machines)
     scripts = [(_WEB / "page.js").read_text()]
     studied = study.page(run)
@@ -138,7 +143,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
     }
 
 
-def _resources(run: Run, findings: list[Finding]) -> list[dict[str, Any]]:
+def _resources(run: Run, card: Scorecard, findings: list[Finding]) -> list[dict[str, Any]]:
     """A section a resource, in the order in which they were measured."""
     charts, rows = charts_of(run), rows_of(run)
     made = []
@@ -159,7 +164,9 @@ def _resources(run: Run, findings: list[Finding]) -> list[dict[str, Any]]:
                 "id": f"resource-{number}",
                 "name": name,
                 "title": find(name).title,
-                "says": reached(run, find(name)),
+                "says": " · ".join(
+                    f"{row.title}: {row.value}" for row in card.rows if run.experiments[row.experiment].resource == name
+                ),
                 "tally": ", ".join([*tally, units.plural(len(theirs), "finding")]),
                 "grid": (grid := _grid(run, figures_)),
                 "columns": _columns(grid),
@@ -174,6 +181,18 @@ def _resources(run: Run, findings: list[Finding]) -> list[dict[str, Any]]:
 def _tight(text: str) -> str:
     """Keeps a number and its unit on one line."""
     return re.sub(r"(?<=\d) (?=[A-Za-zµ%])", "\N{NO-BREAK SPACE}", text)
+
+
+def _coded(text: str) -> Markup:
+    """Text with each ``part`` in single backquotes as code; everything in it is escaped."""
+    from markupsafe import Markup, escape
+
+    parts = _tight(text).split("`")
+    if len(parts) % 2 == 0:
+        return escape(_tight(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(one) if at % 2 else escape(one) for at, one in enumerate(parts)
+    )
 
 
 def run_json(run: Run) -> str:

@@ -160,7 +160,9 @@ def machine_line(run: Run) -> str:
         disk = machine.storage.disk
         parts.append(" on ".join(filter(None, [machine.storage.filesystem, disk.model or disk.kind])))
     parts.append(f"{machine.hypervisor} guest" if machine.hypervisor else "")
-    return f"{machine.hostname or 'This machine'}{more}: " + ("; ".join(filter(None, parts)) or "nothing is known of it")
+    return f"{machine.hostname or 'This machine'}{more}: " + (
+        "; ".join(filter(None, parts)) or "nothing is known of it"
+    )
 
 
 # --- the figures
@@ -213,7 +215,9 @@ def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _F
         return {**parameters_of(run.experiments[at], run.experiments[at].points[index])}
 
     if figure.most:
-        sizes = {(at, index): size for at, index, _ in known if isinstance(size := given(at, index).get(figure.most), int)}
+        sizes = {
+            (at, index): size for at, index, _ in known if isinstance(size := given(at, index).get(figure.most), int)
+        }
         top = max(sizes.values(), default=None)
         known = [one for one in known if sizes.get(one[:2]) == top]
 
@@ -237,7 +241,9 @@ def _fits(figure: Figure, experiment: ExperimentResult, point: Measurement) -> b
     axes = [axis for axis in splits(experiment.declaration.axes) if axis.name in parameters]
     pattern = traits_of(axes, parameters) & ACCESSES
     named = experiment.name.partition("@")[0] not in figure.not_in
-    return named and figure.where.items() <= parameters.items() and (not figure.pattern or pattern == set(figure.pattern))
+    return (
+        named and figure.where.items() <= parameters.items() and (not figure.pattern or pattern == set(figure.pattern))
+    )
 
 
 def _title(template: str, experiment: ExperimentResult, index: int) -> str:
@@ -290,7 +296,9 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
                 for other in found
                 if (other.value.unit, other.resource) == (one.value.unit, one.resource)
             ]
-        scale = figures.latency_scale(alike) if one.value.unit == "ns" else figures.scale_for(alike, one.value.unit, word)
+        scale = (
+            figures.latency_scale(alike) if one.value.unit == "ns" else figures.scale_for(alike, one.value.unit, word)
+        )
         latency = point.latency_ns if one.value.unit == "ns" else None
         rows.append(
             Headline(
@@ -353,7 +361,9 @@ def _share(experiment: ExperimentResult, found: _Found, scale: figures.Scale) ->
 def _verdict(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
     points = [point for experiment in run.experiments for point in experiment.points]
     if not points:
-        return "not to be trusted", _short("Nothing was measured: " + (" ".join(run.degraded) or "the run ended first."))
+        return "not to be trusted", _short(
+            "Nothing was measured: " + (" ".join(run.degraded) or "the run ended first.")
+        )
     invalid = [point for point in points if point.validity == "invalid"]
     wrong = next((one for one in run.findings if one.severity == "invalid"), None)
     why = first_sentence(wrong.says) if wrong else ""
@@ -404,7 +414,7 @@ def _todo(run: Run) -> tuple[Todo, ...]:
     """What is wrong first, then the machine; of what is only about this run, the first; then more of a curve."""
     made: dict[str, Todo] = {}
     noise = False
-    for finding in sorted(run.findings, key=_urgency):
+    for finding in sorted(run.findings, key=urgency):
         command, only_run = command_in(finding.advice), about_this_run(finding) and finding.severity != "invalid"
         if not command or command in made or (only_run and (noise or finding.severity == "info")):
             continue
@@ -414,7 +424,8 @@ def _todo(run: Run) -> tuple[Todo, ...]:
     return tuple([*again, *made.values()][:MOST_TODO])
 
 
-def _urgency(finding: Finding) -> tuple[bool, bool, bool, int]:
+def urgency(finding: Finding) -> tuple[bool, bool, bool, int]:
+    """By what findings are sorted, the most urgent first."""
     only_run = about_this_run(finding)
     more_of_a_curve = finding.severity == "info" and finding.rule in MORE_OF_A_CURVE
     return finding.severity != "invalid", more_of_a_curve, only_run, ORDER[finding.severity]
