@@ -69,8 +69,10 @@ def _context(whole: Run) -> dict[str, Any]:
     card = scorecard(run)
     story = [_figure(figure) for figure in story_of(run)]
     # One of each rule: what holds for every resource is read once.
-    first = list({finding.rule: finding for finding in sorted(findings, key=urgency, reverse=True)}.values())
-    first = first[::-1][:FIRST_FINDINGS]
+    first: dict[str, Finding] = {}
+    for finding in sorted(findings, key=urgency):
+        first.setdefault(finding.rule, finding)
+    shown = list(first.values())[:FIRST_FINDINGS]
     resources = _resources(run, card, findings)
     machine = machines_of(run.machines)
     scripts = [(_WEB / "page.js").read_text()]
@@ -104,8 +106,8 @@ def _context(whole: Run) -> dict[str, Any]:
         "card": card,
         "score": _score(card),
         "heading": _heading(run),
-        "findings": [_finding(finding) for finding in first],
-        "more_findings": len(findings) - len(first),
+        "findings": [_finding(finding) for finding in shown],
+        "more_findings": len(findings) - len(shown),
         "story": story,
         "study": studied,
         "resources": resources,
