@@ -279,11 +279,11 @@ def test_arrow_keys_go_from_point_to_point(browser: Any, tmp_path: Path) -> None
     opened(browser, "whole", tmp_path)
     plot = browser.find_element(By.CSS_SELECTOR, "figure[id$='grid-tests'] svg.plot")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'}); arguments[0].focus()", plot)
-    said = []
+    texts = []
     for _ in range(3):
         browser.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
-        said.append(browser.find_element(By.ID, "tip").text)
-    assert [text.split("\n")[1] for text in said] == ["SEQ1M Q8T1 read", "SEQ1M Q8T1 write", "RND4K Q32T1 read"]
+        texts.append(browser.find_element(By.ID, "tip").text)
+    assert [text.split("\n")[1] for text in texts] == ["SEQ1M Q8T1 read", "SEQ1M Q8T1 write", "RND4K Q32T1 read"]
 
 
 def test_the_contents_follow_the_reader_and_open_what_is_folded(browser: Any, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ class Figure:
 
 def story_of(run: Run) -> list[Figure]:
     """The figures in the order in which they are read; charts of single experiments fill up where there are few."""
-    made = list(_told(run))[:MOST]
+    made = list(_figures(run))[:MOST]
     several = len({experiment.resource for experiment in run.experiments}) > 1
     for chart in charts_of(run):
         if len(made) >= LEAST:
@@ -47,7 +47,7 @@ def story_of(run: Run) -> list[Figure]:
     return made
 
 
-def _told(run: Run) -> Iterator[Figure]:
+def _figures(run: Run) -> Iterator[Figure]:
     shares = _shares(run)
     if shares is not None:
         yield Figure("shares", shares.title, shares.caption, (shares,))

@@ -26,7 +26,6 @@ from hwdyno.report.picture import (
     Words,
 )
 
-SIZE = 12.0
 SMALL = 11.0
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 _ROW = 17.0
@@ -206,7 +205,7 @@ class _Sheet:
 
     def _marks(self, kind: type[Mark], series: int, marks: Sequence[Mark]) -> None:
         colour = self.paint.of(series)
-        own = f' data-s="{series}"' if series >= 0 else ""
+        attributes = f' data-s="{series}"' if series >= 0 else ""
         drawn = "".join(self._mark(mark) for mark in marks)
         if not drawn:
             return
@@ -216,7 +215,7 @@ class _Sheet:
             Whisker: f'fill="none" stroke="{colour}" stroke-width="1.3"',
             Rule: f'fill="none" stroke="{colour}" stroke-width="1.2"',
         }.get(kind, f'fill="{colour}" stroke="{colour}"')
-        self.parts.append(f"<g{own} {look}>{drawn}</g>")
+        self.parts.append(f"<g{attributes} {look}>{drawn}</g>")
 
     def _mark(self, mark: Mark) -> str:
         if isinstance(mark, Line):
@@ -305,8 +304,8 @@ class _Sheet:
         for mark in self.picture.marks:
             if isinstance(mark, Rule) and mark.text:
                 start, end, y = self.across(mark.start), self.across(mark.end), self.upright(mark.y)
-                beside = [(end - 2, "end"), (start + 3, "start"), ((start + end) / 2, "middle")]
-                anchors = [(x, y + drop, side) for x, side in beside for drop in (-4, 12)]
+                level = [(end - 2, "end"), (start + 3, "start"), ((start + end) / 2, "middle")]
+                anchors = [(x, y + drop, side) for x, side in level for drop in (-4, 12)]
                 self._put(mark, anchors)
         for mark in self.picture.marks:
             if isinstance(mark, Words) and mark.text:
@@ -326,10 +325,10 @@ class _Sheet:
     def _put(self, mark: Rule | Words, anchors: list[Anchor]) -> None:
         anchor = self.room.place(mark.text, anchors, over_marks=isinstance(mark, Rule))
         if anchor is not None:
-            own = f'data-s="{mark.series}" ' if mark.series >= 0 else ""
+            attributes = f'data-s="{mark.series}" ' if mark.series >= 0 else ""
             # A rim of paper keeps it readable over a line.
-            own += f'stroke="{self.paint.paper}" stroke-width="3" stroke-linejoin="round" paint-order="stroke"'
-            self.parts.append(self._text(anchor, mark.text, self.paint.of(mark.series), SMALL, own))
+            attributes += f'stroke="{self.paint.paper}" stroke-width="3" stroke-linejoin="round" paint-order="stroke"'
+            self.parts.append(self._text(anchor, mark.text, self.paint.of(mark.series), SMALL, attributes))
 
     def _legend(self, top: float) -> float:
         """The names of the series in rows below the picture; gives where the picture ends."""
@@ -355,8 +354,8 @@ class _Sheet:
 
 def _title(tip: Tip) -> str:
     """What a browser shows over a mark even where no script may run, a line each."""
-    said = "\n".join(f"{name}\t{value}" for name, value in tip if value)
-    return f"<title>{escaped(said)}</title>" if said else ""
+    lines = "\n".join(f"{name}\t{value}" for name, value in tip if value)
+    return f"<title>{escaped(lines)}</title>" if lines else ""
 
 
 def _apart(
