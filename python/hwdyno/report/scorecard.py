@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from hwdyno.axes import splits, traits_of
 from hwdyno.findings import about_this_run
 from hwdyno.findings.rule import Case, first_sentence, load_words
-from hwdyno.findings.snia import is_rounds
+from hwdyno.findings.snia import is_rounds, is_tracked
 from hwdyno.findings.summary import ORDER, effect_of
 from hwdyno.report import figures, typical
 from hwdyno.report.rows import headline_points, in_unit, parameters_of, point_label, tightest, unit_of
 from hwdyno.report.typical import Typical
 from hwdyno.resources import Figure, Resource, find, rate_word_of
 from hwdyno.statistics import half_width
-from hwdyno.units import format_memory, format_percent, plural
+from hwdyno.units import as_number, format_memory, format_percent, plural
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Trait, Validity, Value
 
 Verdict = Literal["sound", "use with care", "not to be trusted"]
@@ -127,6 +128,8 @@ class _Found:
     point: int
     value: Value
     typical: str = ""
+    measured: bool = True
+    """False for a number that a finding has from several points."""
 
 
 def scorecard(run: Run) -> Scorecard:
@@ -160,7 +163,9 @@ def machine_line(run: Run) -> str:
         disk = machine.storage.disk
         parts.append(" on ".join(filter(None, [machine.storage.filesystem, disk.model or disk.kind])))
     parts.append(f"{machine.hypervisor} guest" if machine.hypervisor else "")
-    return f"{machine.hostname or 'This machine'}{more}: " + ("; ".join(filter(None, parts)) or "nothing is known of it")
+    return f"{machine.hostname or 'This machine'}{more}: " + (
+        "; ".join(filter(None, parts)) or "nothing is known of it"
+    )
 
 
 # --- the figures
@@ -176,8 +181,8 @@ def _found(run: Run) -> list[_Found]:
     left, rank = MOST_ROWS, 0
     counts = [0] * len(every)
     while left and any(rank < len(one) for one in every):
-        for group, one in enumerate(every):
-            if rank < len(one) and left:
+        for group, figures_of in enumerate(every):
+            if rank < len(figures_of) and left:
                 counts[group], left = rank + 1, left - 1
         rank += 1
     return [found for one, count in zip(every, counts, strict=True) for found in one[:count]]
@@ -192,9 +197,10 @@ def _of_resource(run: Run, name: str, place: str, which: Sequence[int]) -> Itera
         if found := _picked(run, figure, title, shown):
             # One point is quoted once: what one operation at a time takes, not how many that makes a second.
             chosen[found.experiment, found.point] = found
-    yield from chosen.values()
-    if not chosen:
-        yield from _by_default(run, title, shown)
+    carried = list(_by_findings(run, resource, title, which))
+    yield from (*carried, *chosen.values())
+    if not chosen and not carried:
+        yield from _by_default(run, title, which)
 
 
 def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _Found | None:
@@ -213,7 +219,9 @@ def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _F
         return {**parameters_of(run.experiments[at], run.experiments[at].points[index])}
 
     if figure.most:
-        sizes = {(at, index): size for at, index, _ in known if isinstance(size := given(at, index).get(figure.most), int)}
+        sizes = {
+            (at, index): size for at, index, _ in known if isinstance(size := given(at, index).get(figure.most), int)
+        }
         top = max(sizes.values(), default=None)
         known = [one for one in known if sizes.get(one[:2]) == top]
 
@@ -237,7 +245,9 @@ def _fits(figure: Figure, experiment: ExperimentResult, point: Measurement) -> b
     axes = [axis for axis in splits(experiment.declaration.axes) if axis.name in parameters]
     pattern = traits_of(axes, parameters) & ACCESSES
     named = experiment.name.partition("@")[0] not in figure.not_in
-    return named and figure.where.items() <= parameters.items() and (not figure.pattern or pattern == set(figure.pattern))
+    return (
+        named and figure.where.items() <= parameters.items() and (not figure.pattern or pattern == set(figure.pattern))
+    )
 
 
 def _title(template: str, experiment: ExperimentResult, index: int) -> str:
@@ -262,13 +272,28 @@ def _path(point: Measurement, server: str) -> str:
     return "loopback" if loopback is True else f"to {server}" if server else "to the server"
 
 
+def _by_findings(run: Run, resource: Resource, title: str, which: Sequence[int]) -> Iterator[_Found]:
+    """The load that each storage carries, where findings are the headline."""
+    names = {run.experiments[at].name: at for at in which}
+    for finding in run.findings:
+        says = finding.evidence.get("headline")
+        if finding.rule in resource.headline_rules and finding.experiment in names and isinstance(says, Mapping):
+            at, value = names[finding.experiment], as_number(says.get("value"))
+            points = [index for index in finding.points if index < len(run.experiments[at].points)]
+            if value is not None and points:
+                made = Value(value, str(says.get("unit") or ""))
+                yield _Found(title, str(says.get("title")), at, points[0], made, measured=False)
+
+
 def _by_default(run: Run, title: str, which: Sequence[int]) -> Iterator[_Found]:
-    """The best points of other measurements, the valid ones first."""
+    """The best points of other measurements, the valid ones first; of rounds until steady, the last that decides."""
     known = []
     for at in which:
         experiment = run.experiments[at]
         unit = unit_of(experiment)
-        for index in headline_points(experiment)[:MOST_BY_DEFAULT]:
+        rounds = [index for index, point in enumerate(experiment.points) if is_tracked(point)]
+        best = rounds[-1:] if is_rounds(experiment) else headline_points(experiment)[:MOST_BY_DEFAULT]
+        for index in best:
             point = experiment.points[index]
             if point.validity != "invalid" and (value := in_unit(point, unit)) is not None:
                 known.append(_Found(title, point_label(experiment, index), at, index, value))
@@ -290,13 +315,16 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
                 for other in found
                 if (other.value.unit, other.resource) == (one.value.unit, one.resource)
             ]
-        scale = figures.latency_scale(alike) if one.value.unit == "ns" else figures.scale_for(alike, one.value.unit, word)
-        latency = point.latency_ns if one.value.unit == "ns" else None
+        by_time = one.value.unit == "ns"
+        scale = figures.latency_scale(alike) if by_time else figures.scale_for(alike, one.value.unit, word)
+        latency = point.latency_ns if by_time else None
         rows.append(
             Headline(
                 resource=one.resource,
                 title=one.title,
-                value=scale.quantity(one.value.value),
+                value=scale.quantity(one.value.value)
+                if one.measured
+                else f"{one.value.value:g} {one.value.unit}".rstrip(),
                 interval=_interval(run, experiment, one, scale),
                 share=_share(experiment, one, scale),
                 p99=scale.quantity(latency.p99) if latency and latency.count >= LEAST_FOR_P99 else None,
@@ -313,6 +341,8 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
 def _interval(run: Run, experiment: ExperimentResult, found: _Found, scale: figures.Scale) -> str:
     """The interval as a share of the figure; where it says nothing, the least and the most of the repeats."""
     point = experiment.points[found.point]
+    if not found.measured:
+        return ""
     source: Value | None = found.value
     by_rate = found.value.unit == "ns"
     if by_rate:
@@ -336,7 +366,7 @@ def _interval(run: Run, experiment: ExperimentResult, found: _Found, scale: figu
 
 def _share(experiment: ExperimentResult, found: _Found, scale: figures.Scale) -> Share | None:
     """How much of the tightest ceiling is reached; what a peer or the run itself reached is no ceiling here."""
-    if found.value.unit == "ns":
+    if found.value.unit == "ns" or not found.measured:
         return None
     bounds = [one for one in experiment.ceilings if one.kind != "reference"]
     ceiling, share = tightest(replace(experiment, ceilings=tuple(bounds)), found.point)
@@ -353,7 +383,9 @@ def _share(experiment: ExperimentResult, found: _Found, scale: figures.Scale) ->
 def _verdict(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
     points = [point for experiment in run.experiments for point in experiment.points]
     if not points:
-        return "not to be trusted", _short("Nothing was measured: " + (" ".join(run.degraded) or "the run ended first."))
+        return "not to be trusted", _short(
+            "Nothing was measured: " + (" ".join(run.degraded) or "the run ended first.")
+        )
     invalid = [point for point in points if point.validity == "invalid"]
     wrong = next((one for one in run.findings if one.severity == "invalid"), None)
     why = first_sentence(wrong.says) if wrong else ""
@@ -403,15 +435,16 @@ def _of_points(count: int, total: int) -> str:
 def _todo(run: Run) -> tuple[Todo, ...]:
     """What is wrong first, then the machine; of what is only about this run, the first; then more of a curve."""
     made: dict[str, Todo] = {}
-    noise = False
+    if run.interrupted and _is_plain(run.command):
+        made[run.command] = Todo("Measure the rest.", run.command)
+    rules: set[str] = set()
     for finding in sorted(run.findings, key=_urgency):
         command, only_run = command_in(finding.advice), about_this_run(finding) and finding.severity != "invalid"
-        if not command or command in made or (only_run and (noise or finding.severity == "info")):
-            continue
-        noise = noise or only_run
-        made[command] = Todo(_short(_without_wide(first_sentence(finding.says)), MOST_SENTENCE), command)
-    again = [Todo("Measure the rest.", run.command)] if run.interrupted and run.command.startswith("hwdyno ") else []
-    return tuple([*again, *made.values()][:MOST_TODO])
+        kind = "noise" if only_run else finding.rule
+        if command and command not in made and kind not in rules and not (only_run and finding.severity == "info"):
+            rules.add(kind)
+            made[command] = Todo(_short(_without_wide(first_sentence(finding.says)), MOST_SENTENCE), command)
+    return tuple(made.values())[:MOST_TODO]
 
 
 def _urgency(finding: Finding) -> tuple[bool, bool, bool, int]:
@@ -422,10 +455,16 @@ def _urgency(finding: Finding) -> tuple[bool, bool, bool, int]:
 
 def command_in(advice: str) -> str:
     """The first command in an advice that works as printed; empty where there is none."""
-    for found in _COMMAND.finditer(advice):
-        if not _PLACEHOLDER.search(found[0]):
-            return found[0].strip()
-    return ""
+    found = (one[0].strip() for one in _COMMAND.finditer(advice))
+    return next((one for one in found if not _PLACEHOLDER.search(one) and _is_plain(one)), "")
+
+
+def _is_plain(command: str) -> bool:
+    """Whether a shell takes a line as one command of these very words, whatever a foreign file put into it."""
+    try:
+        return command.startswith("hwdyno ") and shlex.join(shlex.split(command)) == command
+    except ValueError:
+        return False
 
 
 def command_lines(command: str) -> list[str]:

@@ -154,9 +154,11 @@ def _figures(card: Scorecard, width: int, *, ascii_only: bool) -> list[Text]:
         for cells in rows:
             cells[1] = _cut(cells[1], max(8, longest))
     sizes = [max(len(cells[at]) for cells in rows) for at in range(len(kept))]
-    lines = []
+    lines: list[Text] = []
     for cells in rows if card.rows else ():
-        parts = [cell.rjust(size) if at == 2 else cell.ljust(size) for at, cell, size in zip(kept, cells, sizes, strict=True)]
+        parts = [
+            cell.rjust(size) if at == 2 else cell.ljust(size) for at, cell, size in zip(kept, cells, sizes, strict=True)
+        ]
         lines.append(Text(_cut("  ".join(parts).rstrip(), width), style="" if lines else "dim"))
     if below or card.todo:
         lines.append(Text(_cut(f"typical of {below}", width) if below else "", style="dim"))

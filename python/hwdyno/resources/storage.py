@@ -7,7 +7,6 @@ from hwdyno.resources.description import Doubt, Figure, Resource
 from hwdyno.words import Parameters, Trait
 
 
-
 def _sequential(way: Trait, typical: str) -> Figure:
     return Figure(unit="bytes/s", pattern=(way,), where={"bs": 1 << 20}, typical=typical)
 
