@@ -11,7 +11,7 @@ from typing import Literal
 
 from hwdyno.axes import splits, traits_of
 from hwdyno.findings import about_this_run
-from hwdyno.findings.rule import Case, first_sentence, load_words
+from hwdyno.findings.rule import USELESS, Case, first_sentence, load_words
 from hwdyno.findings.snia import is_rounds, is_tracked
 from hwdyno.findings.summary import ORDER, effect_of
 from hwdyno.report import figures, typical
@@ -35,8 +35,6 @@ MOST_REASON = 130
 """Characters of a thing to do and of the verdict's reason."""
 COMMAND_COLUMNS = 76
 """Columns of a command before it goes on in the next line."""
-USELESS = 0.5
-"""Half an interval beyond this share of its figure says nothing that the repeats do not say better."""
 LEAST_REPEATS = 3
 LEAST_FOR_P99 = 1000
 """Operations that leave ten beyond the 99th percentile."""
@@ -52,6 +50,7 @@ MORE_OF_A_CURVE = {"knee", "saturated", "load_without_effect", "best_block_size"
 ACCESSES: frozenset[Trait] = frozenset({"reads", "writes", "random", "trims"})
 """What points do, whatever their engine."""
 _COMMAND = re.compile(r"(?:(?<=: )|(?<=`)|(?<=, then ))hwdyno [a-z][^`;]*?(?=`|;|\. |\.?$)")
+_UNQUOTED = re.compile(r"[\w@%+=:,./-]+")
 _HALF = re.compile(r" ±([\d.]+)%")
 _PLACEHOLDER = re.compile(r"(?<![\w./-])[A-Z]{3,}(?![\w./-])|\.\.\.|…")
 
@@ -225,12 +224,11 @@ def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _F
         top = max(sizes.values(), default=None)
         known = [one for one in known if sizes.get(one[:2]) == top]
 
-    def rank(one: tuple[int, int, Value]) -> tuple[bool, int, float]:
+    def rank(one: tuple[int, int, Value]) -> tuple[int, int, float]:
         at, index, value = one
         parameters = given(at, index)
         unlike = sum(parameters.get(name) != wanted for name, wanted in figure.prefer.items())
-        valid = run.experiments[at].points[index].validity == "valid"
-        return not valid, unlike, value.value if figure.lowest else -value.value
+        return _doubt(run.experiments[at].points[index]), unlike, value.value if figure.lowest else -value.value
 
     at, index, value = min(known, key=rank)
     experiment = run.experiments[at]
@@ -297,9 +295,14 @@ def _by_default(run: Run, title: str, which: Sequence[int]) -> Iterator[_Found]:
             point = experiment.points[index]
             if point.validity != "invalid" and (value := in_unit(point, unit)) is not None:
                 known.append(_Found(title, point_label(experiment, index), at, index, value))
-    valid = [run.experiments[one.experiment].points[one.point].validity == "valid" for one in known]
-    order = sorted(range(len(known)), key=lambda at: not valid[at])[:MOST_BY_DEFAULT]
-    yield from (known[at] for at in order)
+    yield from sorted(known, key=lambda one: _doubt(run.experiments[one.experiment].points[one.point]))[
+        :MOST_BY_DEFAULT
+    ]
+
+
+def _doubt(point: Measurement) -> int:
+    """How little a point can be trusted: a valid one before one that nothing verified, that before a degraded one."""
+    return 0 if point.validity == "valid" else 2 if point.validity == "degraded" else 1
 
 
 def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
@@ -317,6 +320,8 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
             ]
         by_time = one.value.unit == "ns"
         scale = figures.latency_scale(alike) if by_time else figures.scale_for(alike, one.value.unit, word)
+        if one.value.unit == "operations/s":
+            scale = figures.count_scale(alike, word)
         latency = point.latency_ns if by_time else None
         rows.append(
             Headline(
@@ -392,7 +397,7 @@ def _verdict(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
     lost = any(_all_invalid(figure, experiment) for experiment in run.experiments for figure in _figures(experiment))
     if not rows or lost or len(invalid) >= CONDEMNED * len(points) or (wrong and not invalid):
         return "not to be trusted", _short(why or f"{_of_points(len(invalid), len(points))} invalid.")
-    bad = [row for row in rows if row.state != "valid"]
+    bad = [row for row in rows if row.state == "degraded"]
     if bad:
         cause = Counter(row.why for row in bad).most_common(1)[0][0] or "see the findings"
         verb = "is" if len(bad) == 1 else "are"
@@ -462,9 +467,11 @@ def command_in(advice: str) -> str:
 def _is_plain(command: str) -> bool:
     """Whether a shell takes a line as one command of these very words, whatever a foreign file put into it."""
     try:
-        return command.startswith("hwdyno ") and shlex.join(shlex.split(command)) == command
+        words = shlex.split(command)
     except ValueError:
         return False
+    again = " ".join(word if _UNQUOTED.fullmatch(word) else shlex.quote(word) for word in words)
+    return command.startswith("hwdyno ") and again == command
 
 
 def command_lines(command: str) -> list[str]:
