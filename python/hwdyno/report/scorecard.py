@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from hwdyno.axes import splits, traits_of
 from hwdyno.findings import about_this_run
-from hwdyno.findings.rule import Case, first_sentence, load_words
-from hwdyno.findings.snia import is_rounds
+from hwdyno.findings.rule import USELESS, Case, first_sentence, load_words
+from hwdyno.findings.snia import is_rounds, is_tracked
 from hwdyno.findings.summary import ORDER, effect_of
 from hwdyno.report import figures, typical
 from hwdyno.report.rows import headline_points, in_unit, parameters_of, point_label, tightest, unit_of
 from hwdyno.report.typical import Typical
 from hwdyno.resources import Figure, Resource, find, rate_word_of
 from hwdyno.statistics import half_width
-from hwdyno.units import format_memory, format_percent, plural
+from hwdyno.units import as_number, format_memory, format_percent, plural
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Trait, Validity, Value
 
 Verdict = Literal["sound", "use with care", "not to be trusted"]
@@ -34,8 +35,6 @@ MOST_REASON = 130
 """Characters of a thing to do and of the verdict's reason."""
 COMMAND_COLUMNS = 76
 """Columns of a command before it goes on in the next line."""
-USELESS = 0.5
-"""Half an interval beyond this share of its figure says nothing that the repeats do not say better."""
 LEAST_REPEATS = 3
 LEAST_FOR_P99 = 1000
 """Operations that leave ten beyond the 99th percentile."""
@@ -51,6 +50,7 @@ MORE_OF_A_CURVE = {"knee", "saturated", "load_without_effect", "best_block_size"
 ACCESSES: frozenset[Trait] = frozenset({"reads", "writes", "random", "trims"})
 """What points do, whatever their engine."""
 _COMMAND = re.compile(r"(?:(?<=: )|(?<=`)|(?<=, then ))hwdyno [a-z][^`;]*?(?=`|;|\. |\.?$)")
+_UNQUOTED = re.compile(r"[\w@%+=:,./-]+")
 _HALF = re.compile(r" ±([\d.]+)%")
 _PLACEHOLDER = re.compile(r"(?<![\w./-])[A-Z]{3,}(?![\w./-])|\.\.\.|…")
 
@@ -127,6 +127,8 @@ class _Found:
     point: int
     value: Value
     typical: str = ""
+    measured: bool = True
+    """False for a number that a finding has from several points."""
 
 
 def scorecard(run: Run) -> Scorecard:
@@ -178,8 +180,8 @@ def _found(run: Run) -> list[_Found]:
     left, rank = MOST_ROWS, 0
     counts = [0] * len(every)
     while left and any(rank < len(one) for one in every):
-        for group, one in enumerate(every):
-            if rank < len(one) and left:
+        for group, figures_of in enumerate(every):
+            if rank < len(figures_of) and left:
                 counts[group], left = rank + 1, left - 1
         rank += 1
     return [found for one, count in zip(every, counts, strict=True) for found in one[:count]]
@@ -194,9 +196,10 @@ def _of_resource(run: Run, name: str, place: str, which: Sequence[int]) -> Itera
         if found := _picked(run, figure, title, shown):
             # One point is quoted once: what one operation at a time takes, not how many that makes a second.
             chosen[found.experiment, found.point] = found
-    yield from chosen.values()
-    if not chosen:
-        yield from _by_default(run, title, shown)
+    carried = list(_by_findings(run, resource, title, which))
+    yield from (*carried, *chosen.values())
+    if not chosen and not carried:
+        yield from _by_default(run, title, which)
 
 
 def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _Found | None:
@@ -221,12 +224,11 @@ def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _F
         top = max(sizes.values(), default=None)
         known = [one for one in known if sizes.get(one[:2]) == top]
 
-    def rank(one: tuple[int, int, Value]) -> tuple[bool, int, float]:
+    def rank(one: tuple[int, int, Value]) -> tuple[int, int, float]:
         at, index, value = one
         parameters = given(at, index)
         unlike = sum(parameters.get(name) != wanted for name, wanted in figure.prefer.items())
-        valid = run.experiments[at].points[index].validity == "valid"
-        return not valid, unlike, value.value if figure.lowest else -value.value
+        return _doubt(run.experiments[at].points[index]), unlike, value.value if figure.lowest else -value.value
 
     at, index, value = min(known, key=rank)
     experiment = run.experiments[at]
@@ -268,19 +270,39 @@ def _path(point: Measurement, server: str) -> str:
     return "loopback" if loopback is True else f"to {server}" if server else "to the server"
 
 
+def _by_findings(run: Run, resource: Resource, title: str, which: Sequence[int]) -> Iterator[_Found]:
+    """The load that each storage carries, where findings are the headline."""
+    names = {run.experiments[at].name: at for at in which}
+    for finding in run.findings:
+        says = finding.evidence.get("headline")
+        if finding.rule in resource.headline_rules and finding.experiment in names and isinstance(says, Mapping):
+            at, value = names[finding.experiment], as_number(says.get("value"))
+            points = [index for index in finding.points if index < len(run.experiments[at].points)]
+            if value is not None and points:
+                made = Value(value, str(says.get("unit") or ""))
+                yield _Found(title, str(says.get("title")), at, points[0], made, measured=False)
+
+
 def _by_default(run: Run, title: str, which: Sequence[int]) -> Iterator[_Found]:
-    """The best points of other measurements, the valid ones first."""
+    """The best points of other measurements, the valid ones first; of rounds until steady, the last that decides."""
     known = []
     for at in which:
         experiment = run.experiments[at]
         unit = unit_of(experiment)
-        for index in headline_points(experiment)[:MOST_BY_DEFAULT]:
+        rounds = [index for index, point in enumerate(experiment.points) if is_tracked(point)]
+        best = rounds[-1:] if is_rounds(experiment) else headline_points(experiment)[:MOST_BY_DEFAULT]
+        for index in best:
             point = experiment.points[index]
             if point.validity != "invalid" and (value := in_unit(point, unit)) is not None:
                 known.append(_Found(title, point_label(experiment, index), at, index, value))
-    valid = [run.experiments[one.experiment].points[one.point].validity == "valid" for one in known]
-    order = sorted(range(len(known)), key=lambda at: not valid[at])[:MOST_BY_DEFAULT]
-    yield from (known[at] for at in order)
+    yield from sorted(known, key=lambda one: _doubt(run.experiments[one.experiment].points[one.point]))[
+        :MOST_BY_DEFAULT
+    ]
+
+
+def _doubt(point: Measurement) -> int:
+    """How little a point can be trusted: a valid one before one that nothing verified, that before a degraded one."""
+    return 0 if point.validity == "valid" else 2 if point.validity == "degraded" else 1
 
 
 def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
@@ -296,15 +318,18 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
                 for other in found
                 if (other.value.unit, other.resource) == (one.value.unit, one.resource)
             ]
-        scale = (
-            figures.latency_scale(alike) if one.value.unit == "ns" else figures.scale_for(alike, one.value.unit, word)
-        )
-        latency = point.latency_ns if one.value.unit == "ns" else None
+        by_time = one.value.unit == "ns"
+        scale = figures.latency_scale(alike) if by_time else figures.scale_for(alike, one.value.unit, word)
+        if one.value.unit == "operations/s":
+            scale = figures.count_scale(alike, word)
+        latency = point.latency_ns if by_time else None
         rows.append(
             Headline(
                 resource=one.resource,
                 title=one.title,
-                value=scale.quantity(one.value.value),
+                value=scale.quantity(one.value.value)
+                if one.measured
+                else f"{one.value.value:g} {one.value.unit}".rstrip(),
                 interval=_interval(run, experiment, one, scale),
                 share=_share(experiment, one, scale),
                 p99=scale.quantity(latency.p99) if latency and latency.count >= LEAST_FOR_P99 else None,
@@ -321,6 +346,8 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
 def _interval(run: Run, experiment: ExperimentResult, found: _Found, scale: figures.Scale) -> str:
     """The interval as a share of the figure; where it says nothing, the least and the most of the repeats."""
     point = experiment.points[found.point]
+    if not found.measured:
+        return ""
     source: Value | None = found.value
     by_rate = found.value.unit == "ns"
     if by_rate:
@@ -344,7 +371,7 @@ def _interval(run: Run, experiment: ExperimentResult, found: _Found, scale: figu
 
 def _share(experiment: ExperimentResult, found: _Found, scale: figures.Scale) -> Share | None:
     """How much of the tightest ceiling is reached; what a peer or the run itself reached is no ceiling here."""
-    if found.value.unit == "ns":
+    if found.value.unit == "ns" or not found.measured:
         return None
     bounds = [one for one in experiment.ceilings if one.kind != "reference"]
     ceiling, share = tightest(replace(experiment, ceilings=tuple(bounds)), found.point)
@@ -370,7 +397,7 @@ def _verdict(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
     lost = any(_all_invalid(figure, experiment) for experiment in run.experiments for figure in _figures(experiment))
     if not rows or lost or len(invalid) >= CONDEMNED * len(points) or (wrong and not invalid):
         return "not to be trusted", _short(why or f"{_of_points(len(invalid), len(points))} invalid.")
-    bad = [row for row in rows if row.state != "valid"]
+    bad = [row for row in rows if row.state == "degraded"]
     if bad:
         cause = Counter(row.why for row in bad).most_common(1)[0][0] or "see the findings"
         verb = "is" if len(bad) == 1 else "are"
@@ -413,15 +440,16 @@ def _of_points(count: int, total: int) -> str:
 def _todo(run: Run) -> tuple[Todo, ...]:
     """What is wrong first, then the machine; of what is only about this run, the first; then more of a curve."""
     made: dict[str, Todo] = {}
-    noise = False
+    if run.interrupted and _is_plain(run.command):
+        made[run.command] = Todo("Measure the rest.", run.command)
+    rules: set[str] = set()
     for finding in sorted(run.findings, key=urgency):
         command, only_run = command_in(finding.advice), about_this_run(finding) and finding.severity != "invalid"
-        if not command or command in made or (only_run and (noise or finding.severity == "info")):
-            continue
-        noise = noise or only_run
-        made[command] = Todo(_short(_without_wide(first_sentence(finding.says)), MOST_SENTENCE), command)
-    again = [Todo("Measure the rest.", run.command)] if run.interrupted and run.command.startswith("hwdyno ") else []
-    return tuple([*again, *made.values()][:MOST_TODO])
+        kind = "noise" if only_run else finding.rule
+        if command and command not in made and kind not in rules and not (only_run and finding.severity == "info"):
+            rules.add(kind)
+            made[command] = Todo(_short(_without_wide(first_sentence(finding.says)), MOST_SENTENCE), command)
+    return tuple(made.values())[:MOST_TODO]
 
 
 def urgency(finding: Finding) -> tuple[bool, bool, bool, int]:
@@ -433,10 +461,18 @@ def urgency(finding: Finding) -> tuple[bool, bool, bool, int]:
 
 def command_in(advice: str) -> str:
     """The first command in an advice that works as printed; empty where there is none."""
-    for found in _COMMAND.finditer(advice):
-        if not _PLACEHOLDER.search(found[0]):
-            return found[0].strip()
-    return ""
+    found = (one[0].strip() for one in _COMMAND.finditer(advice))
+    return next((one for one in found if not _PLACEHOLDER.search(one) and _is_plain(one)), "")
+
+
+def _is_plain(command: str) -> bool:
+    """Whether a shell takes a line as one command of these very words, whatever a foreign file put into it."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    again = " ".join(word if _UNQUOTED.fullmatch(word) else shlex.quote(word) for word in words)
+    return command.startswith("hwdyno ") and again == command
 
 
 def command_lines(command: str) -> list[str]:

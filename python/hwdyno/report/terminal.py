@@ -138,7 +138,7 @@ def _figures(card: Scorecard, width: int, *, ascii_only: bool) -> list[Text]:
 
     rows, before = [["", "", "", "95%", "of ceiling, p99", "typical"]], ""
     for row in card.rows:
-        mark = "" if row.state == "valid" else " !"
+        mark = {"valid": "", "degraded": " !"}.get(row.state, " ?")
         of = _bar(row.share, ascii_only=ascii_only) if row.share else f"p99 {row.p99}" if row.p99 else ""
         usual = row.typical.says if row.typical else ""
         rows.append([row.resource * (row.resource != before), row.title, row.value + mark, row.interval, of, usual])
@@ -154,7 +154,7 @@ def _figures(card: Scorecard, width: int, *, ascii_only: bool) -> list[Text]:
         for cells in rows:
             cells[1] = _cut(cells[1], max(8, longest))
     sizes = [max(len(cells[at]) for cells in rows) for at in range(len(kept))]
-    lines = []
+    lines: list[Text] = []
     for cells in rows if card.rows else ():
         parts = [
             cell.rjust(size) if at == 2 else cell.ljust(size) for at, cell, size in zip(kept, cells, sizes, strict=True)
@@ -251,11 +251,16 @@ def _flagged(text: str, point: Measurement) -> str:
     return text if point.validity == "valid" else f"{text} {'✗' if point.validity == 'invalid' else '!'}"
 
 
+def _scale_of(experiment: ExperimentResult, unit: str) -> figures.Scale:
+    values = [value.value for point in experiment.points if (value := in_unit(point, unit))]
+    return figures.latency_scale(values) if unit == "ns" else figures.scale_for(values, unit, rate_word_of(experiment))
+
+
 def _points(experiment: ExperimentResult, series: list[Series], console: Console) -> RenderableType:
     """A row a point, with the knee and the best operating point named."""
     unit = unit_of(experiment)
     values = [in_unit(point, unit) for point in experiment.points]
-    scale = figures.scale_for((value.value for value in values if value), unit, rate_word_of(experiment))
+    scale = _scale_of(experiment, unit)
     latency = figures.latency_scale(p.latency_ns.mean if p.latency_ns else None for p in experiment.points)
     timed = any(point.latency_ns for point in experiment.points)
     wide = console.width >= NARROW
@@ -267,7 +272,9 @@ def _points(experiment: ExperimentResult, series: list[Series], console: Console
     wide = wide and any(value and value.low is not None for value in values)
     if wide:
         table.add_column("95% interval", justify="right")
-    for head in ("mean", "p99") if timed else ():
+    # Where latency is what is measured, its mean is there already.
+    means = timed and unit != "ns"
+    for head in ("mean", "p99") if means else ("p99",) if timed else ():
         table.add_column(f"{head} {latency.unit}", justify="right")
     table.add_column("")
     for one in series:
@@ -280,7 +287,8 @@ def _points(experiment: ExperimentResult, series: list[Series], console: Console
                 row.append(scale.interval(value) if value else "")
             if timed:
                 known = point.latency_ns
-                row += [latency.number(known.mean if known else None), latency.number(known.p99 if known else None)]
+                row += [latency.number(known.mean if known else None)] if means else []
+                row.append(latency.number(known.p99 if known else None))
             best = one.curve.best if one.curve else None
             row.append("best" if best is not None and best.load == load_of(experiment, at) else "")
             table.add_row(*row)
@@ -294,7 +302,7 @@ def _curves(experiment: ExperimentResult, series: list[Series], console: Console
     """A row a series: its shape as a sparkline, what it reaches, where its knee is."""
     unit = unit_of(experiment)
     values = [in_unit(point, unit) for point in experiment.points]
-    scale = figures.scale_for((value.value for value in values if value), unit, rate_word_of(experiment))
+    scale = _scale_of(experiment, unit)
     wide = console.width >= NARROW
     table = _table(console)
     longest = max(len(one.label) for one in series)

@@ -96,6 +96,8 @@ class Resource:
     ``measured``, or the resource's rules judge them (``by_rule``)."""
     fills_processors: bool = False
     """Whether a measurement keeps every processor busy by design."""
+    latency_kernels: tuple[str, ...] = ()
+    """Kernels that time one thing at a time, and are judged by that time alone."""
     two_ended: bool = False
     """Whether its other end may be another process on this machine, whose work is part of the measurement."""
     bursty: bool = False

@@ -40,6 +40,7 @@ RESOURCE = Resource(
     derived=dict.fromkeys(memory.BANDWIDTH, memory.practical),
     limits=("the lines that a core keeps in flight", "the memory's channels", "the TLB", "the link between sockets"),
     client="measured",
+    latency_kernels=("memory_latency", "memory_core_to_core"),
     above_ceiling=Doubt(
         cause="a working set that fits a cache, a wrong number of channels, or a wrong ceiling",
         test="Measure again, longer",

@@ -28,6 +28,7 @@ RESOURCE = Resource(
     derived={"network_throughput": network.of_path},
     limits=("the path between the ends", "a policer or shaper on it", "the other end's processors"),
     client="by_rule",
+    latency_kernels=("network_latency", "network_ping"),
     two_ended=True,
     steps_down=("a spent burst budget, a policer, or a lower clock", "both ends' processors"),
     on_faults="Check errors and drops at both ends (ip -s link, nstat -az) and the server's log",
