@@ -174,7 +174,7 @@ def decades(title: str, values: Iterable[float | None]) -> Side:
     known = [value for value in values if value is not None and value > 0] or [1.0]
     low, high = min(known) * 0.85, max(known) * 1.15
     places = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps: Sequence[int] = (1, 2, 5) if high / low < 300 else (1,)
+    steps: Sequence[int] = (1, 2, 5) if high / low < 1500 else (1,)
     ticks = [step * 10.0**power for power in places for step in steps if low <= step * 10.0**power <= high]
     return Side(title, low, high, "log", tuple((tick, f"{tick:,.10g}") for tick in ticks))
 
