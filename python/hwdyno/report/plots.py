@@ -17,6 +17,7 @@ from hwdyno.report.picture import CEILING, Band, Dot, Line, Mark, Picture, Rule,
 from hwdyno.report.rows import Series, unit_of
 from hwdyno.words import ExperimentResult
 
+RATIO = "ours ÷ theirs"
 MOST_BANDS = 3
 """Series whose bands of latency can lie over each other and still be read."""
 
@@ -43,7 +44,12 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Picture | N
     ]
     marks += [Words(at[row["series"]], row["load"], row["text_y"], row["text"]) for row in places]
     marks += [Whisker(at[row["series"]], row["load"], row["low"], row["high"]) for row in spread]
-    peer_fields = (("series", "series"), ("tip_load", experiment.load), ("tip_peer", "peer"), ("tip_ratio", "ours ÷ theirs"))
+    peer_fields = (
+        ("series", "series"),
+        ("tip_load", experiment.load),
+        ("tip_peer", "peer"),
+        ("tip_ratio", "ours ÷ theirs"),
+    )
     marks += [
         Dot(at[row["series"]], row["load"], row["y"], "peer", tip_of(row, *peer_fields))
         for row in peers
