@@ -41,7 +41,7 @@ def of(figure: str, machine: Machine, scale: Scale) -> Typical | None:
     if len(drives) >= LEAST_DRIVES:
         source = f"median of {len(drives)} drives with this interface, by their makers' figures"
         return Typical(scale.quantity(statistics.median(drives)), _kind(interface), source)
-    row = next((one for one in _rows() if one["figure"] == figure and one["interface"] in {"", interface}), None)
+    row = next((one for one in rows() if one["figure"] == figure and one["interface"] in {"", interface}), None)
     return None if row is None else Typical(scale.quantity(float(row["value"])), row["what"], row["source"])
 
 
@@ -60,6 +60,7 @@ def _kind(interface: str) -> str:
 
 
 @cache
-def _rows() -> tuple[Mapping[str, str], ...]:
+def rows() -> tuple[Mapping[str, str], ...]:
+    """The catalogue's rows, those without an interface for any machine."""
     with CATALOGUE.open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file))
