@@ -27,6 +27,7 @@ from hwdyno.report.picture import (
     named,
     nice_step,
     plain,
+    with_ends,
 )
 from hwdyno.words import ExperimentResult
 from made_experiment import made_experiment
@@ -164,6 +165,15 @@ def test_a_bar_is_as_long_as_its_value_and_its_whisker_spans_the_interval() -> N
     start = float(next(node.iter(f"{SPACE}rect")).attrib["x"])
     assert (left - start, right - start) == pytest.approx((0.9 * long, 1.1 * long), abs=0.2)
     assert of_rows("Title", "Caption.", "MB/s", [], ()) is None
+
+
+def test_an_interval_that_dwarfs_its_value_has_no_end_on_the_picture() -> None:
+    row = {"name": "read", "series": "one", "y": 100.0, "low": 0.0, "high": 900.0, "text": "100", "tip": ()}
+    picture = of_rows("Title", "Caption.", "MB/s", [row], ("one",))
+    assert picture is not None and 160 <= picture.x.high <= 200
+    (whisker,) = [str(path.get("d")) for path in drawn(picture).iter(f"{SPACE}path") if "v6" in str(path.get("d"))]
+    assert whisker.count("v6") == 1
+    assert with_ends([1.0, 2.0], [2.5, 99.0, None]) == [1.0, 2.0, 2.5, 3.2]
 
 
 def test_a_tooltip_is_a_title_with_a_line_for_each_field() -> None:

@@ -16,6 +16,8 @@ CEILING, NEUTRAL = -1, -2
 
 WIDTH = 460.0
 """Units of every picture's width: text of 12 units is read in two columns on a desk, and alone on a phone."""
+WIDEST = 1.6
+"""Times the greatest value, an interval may lengthen an axis: past that its end is outside."""
 HEIGHT = 210.0
 """Units of the space between the axes, unless a picture says otherwise."""
 
@@ -37,6 +39,10 @@ class Side:
         """How far along the axis a value lies: 0 at its low end, 1 at its high end; never beyond."""
         low, high, at = (self._plain(one) for one in (self.low, self.high, value))
         return min(1.0, max(0.0, (at - low) / (high - low))) if high > low else 0.5
+
+    def spans(self, value: float) -> bool:
+        """Whether a value lies between the axis's ends."""
+        return self.low <= value <= self.high
 
     def _plain(self, value: float) -> float:
         if self.kind == "log":
@@ -156,6 +162,13 @@ def even(title: str, values: Iterable[float | None], *, steps: int = 5) -> Side:
     high = math.ceil(top / step - 1e-9) * step
     ticks = (count * step for count in range(round(high / step) + 1))
     return Side(title, 0.0, high, ticks=tuple((tick, plain(tick, step)) for tick in ticks))
+
+
+def with_ends(values: Iterable[float], ends: Iterable[float | None]) -> list[float]:
+    """Values with the ends of their intervals, as far as they do not press the values flat."""
+    known = list(values)
+    most = WIDEST * max(known, default=0.0)
+    return known + [min(end, most) for end in ends if end is not None]
 
 
 def nice_step(least: float) -> float:

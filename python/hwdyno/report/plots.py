@@ -13,7 +13,7 @@ from hwdyno.report.drawing import (
     tip_of,
     y_axis,
 )
-from hwdyno.report.picture import CEILING, Band, Dot, Line, Mark, Picture, Rule, Whisker, Words, even
+from hwdyno.report.picture import CEILING, Band, Dot, Line, Mark, Picture, Rule, Whisker, Words, even, with_ends
 from hwdyno.report.rows import Series, unit_of
 from hwdyno.words import ExperimentResult
 
@@ -35,7 +35,8 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Picture | N
     places = plotdata.marks(group, rows, scale)
     peers = plotdata.peers(experiment, group, unit, scale)
     spread = [row for row in rows if row["interval"]]
-    y = even(scale.unit, [*(row["high"] for row in rows), *(row["y"] for row in [*near, *lines, *peers])])
+    levels = [row["y"] for row in [*rows, *near, *lines, *peers]]
+    y = even(scale.unit, with_ends(levels, (row["high"] for row in rows)))
     about = (("text", "ceiling"), ("tip_class", "class"), ("tip_formula", "formula"), ("tip_source", "source"))
     marks: list[Mark] = [Rule(CEILING, row["y"], x.low, x.high, row["text"], tip_of(row, *about)) for row in near]
     marks += joined(lines, at)
