@@ -475,11 +475,11 @@ def _is_plain(command: str) -> bool:
     return command.startswith("hwdyno ") and again == command
 
 
-def command_lines(command: str) -> list[str]:
-    """A command in lines of ``COMMAND_COLUMNS`` that a shell takes as one, each but the last with a backslash."""
+def command_lines(command: str, columns: int = COMMAND_COLUMNS) -> list[str]:
+    """A command in lines that a shell takes as one, each but the last with a backslash."""
     lines = [""]
     for word in re.split(r" (?=--)", command):
-        if lines[-1] and len(lines[-1]) + len(word) + 3 > COMMAND_COLUMNS:
+        if lines[-1] and len(lines[-1]) + len(word) + 3 > columns:
             lines.append("  " + word)
         else:
             lines[-1] += f" {word}" if lines[-1] else word

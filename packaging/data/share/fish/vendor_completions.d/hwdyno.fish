@@ -10,6 +10,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from run' -l budget -d 'finish wit
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l store -d 'folder of the stored Runs' -r
@@ -136,6 +137,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l budget -d 'finish
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l store -d 'folder of the stored Runs' -r
@@ -173,6 +175,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l budget -d 'finish 
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l store -d 'folder of the stored Runs' -r
@@ -200,6 +203,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l budget -d 'finish
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l store -d 'folder of the stored Runs' -r
@@ -247,6 +251,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from network' -l budget -d 'finish
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l store -d 'folder of the stored Runs' -r
@@ -316,6 +321,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l budget -d 'finis
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l store -d 'folder of the stored Runs' -r
@@ -339,6 +345,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from study' -l budget -d 'finish w
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l store -d 'folder of the stored Runs' -r
@@ -351,6 +358,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from report' -l html -d 'write the
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l png -d 'write every chart as PNG into DIR' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l svg -d 'write every chart as SVG into DIR' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l pdf -d 'write every chart as PDF into DIR' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l overwrite -d 'replace files that hwdyno did not write'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l csv -d 'print CSV, one line per point, in base units'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l markdown -d 'print the tables as Markdown'
