@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -29,9 +30,12 @@ from hwdyno.report.picture import (
     plain,
     with_ends,
 )
+from hwdyno.report.rows import rows_of
+from hwdyno.report.story import story_of
 from hwdyno.words import ExperimentResult
 from made_experiment import made_experiment
-from made_run import iodepth, measured
+from made_run import empty_run, iodepth, measured, plain_sweep_run, whole_run
+from test_report_page import machine_run
 
 SPACE = "{http://www.w3.org/2000/svg}"
 
@@ -215,3 +219,48 @@ def test_a_load_of_one_value_and_equal_values_can_be_drawn() -> None:
     assert side.low < 8 < side.high
     node = drawn(of(Dot(0, 8, 0), x=side, y=even("", [0, 0])))
     assert all(math.isfinite(float(dot.attrib["cx"])) for dot in node.iter(f"{SPACE}circle"))
+
+
+# --- the story
+
+
+def test_the_story_of_a_storage_is_its_shares_and_its_throughput_above_its_p99() -> None:
+    shares, depth, *rest = story_of(whole_run())
+    assert (shares.name, depth.name) == ("shares", "depth") and 1 <= len(rest) <= 3
+    (picture,) = shares.pictures
+    bars = [mark for mark in picture.marks if isinstance(mark, Bar)]
+    assert [bar.value for bar in bars] == sorted((bar.value for bar in bars), reverse=True)
+    assert picture.x.high >= 100, "the axis has room for what the hardware allows"
+    known = {row.label: row.share for row in rows_of(whole_run()) if row.experiment.name == "storage.grid"}
+    for bar, (_, name) in zip(bars, picture.y.ticks, strict=True):
+        assert name not in known or bar.value == pytest.approx(100 * (known[name] or 0))
+    above, below = depth.pictures
+    assert (above.y.title, below.y.title) == ("IOPS", "p99 latency, µs")
+    assert next(mark.y for mark in below.marks if isinstance(mark, Dot)) == pytest.approx(latency_of(iodepth(), 0) / 1e3)
+    assert "p99" in depth.title and "queue depth" in depth.title
+
+
+def latency_of(experiment: ExperimentResult, at: int) -> float:
+    latency = experiment.points[at].latency_ns
+    assert latency is not None
+    return latency.p99
+
+
+def test_a_latency_by_working_set_and_a_roofline_are_told_where_they_were_measured() -> None:
+    assert [figure.name for figure in story_of(machine_run())] == ["shares", "depth", "working-set", "roofline"]
+
+
+def test_a_run_without_any_of_them_shows_its_first_charts_and_an_empty_one_none() -> None:
+    run = plain_sweep_run()
+    assert [figure.pictures[0].title for figure in story_of(run)] == ["Throughput by threads", "Throughput by device"]
+    assert story_of(empty_run()) == []
+
+
+def test_shares_of_reference_tools_and_invalid_points_are_no_shares_of_the_hardware() -> None:
+    run = whole_run()
+    invalid = [replace(point, validity="invalid") for point in run.experiments[0].points]
+    grid = replace(run.experiments[0], points=tuple(invalid))
+    assert not [figure for figure in story_of(replace(run, experiments=(grid,))) if figure.name == "shares"]
+    only = tuple(replace(ceiling, kind="reference") for ceiling in run.experiments[0].ceilings)
+    with_peers = replace(run, experiments=(replace(run.experiments[0], ceilings=only),))
+    assert not [figure for figure in story_of(with_peers) if figure.name == "shares"]

@@ -16,8 +16,13 @@ ROW = 20.0
 """Units of height that a bar and its gap take."""
 
 
-def of_rows(title: str, caption: str, unit: str, rows: Rows, series: tuple[str, ...]) -> Picture | None:
-    """Bars from rows of ``name``, ``series``, ``y``, ``text``, ``tip`` and, where known, ``low`` and ``high``."""
+def of_rows(
+    title: str, caption: str, unit: str, rows: Rows, series: tuple[str, ...], *, reach: float = 0.0
+) -> Picture | None:
+    """Bars from rows of ``name``, ``series``, ``y``, ``text``, ``tip`` and, where known, ``low`` and ``high``.
+
+    Their axis goes to ``reach`` at least.
+    """
     if not rows:
         return None
     names = list(dict.fromkeys(row["name"] for row in rows))
@@ -36,7 +41,7 @@ def of_rows(title: str, caption: str, unit: str, rows: Rows, series: tuple[str, 
         )
         for row in rows
     )
-    x = even(unit, with_ends((row["y"] for row in rows), (row.get("high") for row in rows)), steps=4)
+    x = even(unit, with_ends((reach, *(row["y"] for row in rows)), (row.get("high") for row in rows)), steps=4)
     longest = max(map(len, names))
     # A long name has a line of its own above its bars.
     height = len(names) * (ROW * count * 0.8 + (18.0 if longest > 20 else 8.0))

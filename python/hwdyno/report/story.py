@@ -85,7 +85,7 @@ def _shares(run: Run) -> Picture | None:
         return None
     which = "" if len(rows) == len(chosen) else f"The {ENDS} highest and the {ENDS} lowest of {len(rows)} tests. "
     caption = f"{which}100% is what the link, the data sheet or the instruction set allows."
-    return of_rows("Share of the ceiling reached", caption, "% of the ceiling", chosen, ("share",))
+    return of_rows("Share of the ceiling reached", caption, "% of the ceiling", chosen, ("share",), reach=100.0)
 
 
 def _share(row: Row, several: bool) -> dict[str, Any]:
