@@ -22,6 +22,7 @@ FAMILIES = (
     "laws",
     # Did it measure what it claims?
     "truth",
+    "hidden_caches",
     "imports",
     "open_loop",
     "coverage",
