@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from hwdyno import statistics
-from hwdyno.words import Value
+from hwdyno.words import Measurement, Value
 
 MODES_NOTE = "two_modes"
 """Code of the note that throughput switches between two levels."""
@@ -27,7 +27,6 @@ LEAST_EFFECTIVE, LEAST_DISTINCT = 2.5, 10
 FEW_REPEATS = 5
 """Up to so many, an interval reaches from the least repeat to the greatest where samples are no plain noise, and such
 a point is not sure before."""
-BATCHES = 5
 
 
 @dataclass(frozen=True)
@@ -96,6 +95,17 @@ def two_modes(repeats: Sequence[Sequence[float]]) -> Modes | None:
     return Modes(low, high, at / count, len(entered), entered.count(rarer), min(at, count - at) >= seen)
 
 
+def each_over_time(point: Measurement) -> list[list[float]]:
+    """The samples of each repeat, as many as the shortest has; none where they are too few to show a course."""
+    values = list(point.samples.values) if point.samples is not None else []
+    repeats = max(1, point.repeats)
+    each = len(values) // repeats
+    if each < LEAST_EACH:
+        return []
+    starts = [round(at * len(values) / repeats) for at in range(repeats)]
+    return [values[start : start + each] for start in starts]
+
+
 def persistence(repeats: Sequence[Sequence[float]]) -> float:
     """Autocorrelation from one sample to the next within readings, 0 to 1.
 
@@ -127,10 +137,14 @@ def wandering(repeats: Sequence[Sequence[float]]) -> float:
         ratio = 0.0
     else:
         ratio = max(ratio, persistence([values]))
-    inflation = (1 + ratio) / (1 - ratio) - 2 * ratio * (1 - ratio**count) / (count * (1 - ratio) ** 2)
-    effective = max(LEAST_EFFECTIVE, count / inflation)
+    effective = max(LEAST_EFFECTIVE, count / _inflation(ratio, count))
     deviation = statistics.standard_deviation(values) * math.sqrt(effective / (effective - 1))
     return statistics.t_quantile(effective - 1) * deviation / math.sqrt(effective)
+
+
+def _inflation(ratio: float, count: int) -> float:
+    """By how much autocorrelation raises the variance of the mean of so many samples."""
+    return (1 + ratio) / (1 - ratio) - 2 * ratio * (1 - ratio**count) / (count * (1 - ratio) ** 2)
 
 
 def plain_noise(repeats: Sequence[Sequence[float]]) -> bool:
@@ -177,22 +191,24 @@ class Disagreement:
 
 
 def disagreement(repeats: Sequence[Sequence[float]]) -> Disagreement | None:
-    """Cochran's Q of the repeats, each weighted by the variance of its batch means; none for too few samples.
+    """Cochran's Q of the repeats, each weighted by what its samples leave open of its mean; none for too few samples.
 
     Q (Biometrics 10, 1954) over its degrees of freedom, with one variance for all repeats, is the F of an analysis of
-    variance; batches take the samples' autocorrelation into that variance (Schmeiser, Operations Research 30, 1982).
+    variance. Where samples persist, their autocorrelation raises that variance and lowers its degrees of freedom.
     """
     if len(repeats) < 2 or min(map(len, repeats)) < LEAST_EACH:
         return None
     from scipy.special import fdtrc
 
-    batches = [statistics.fold(one, BATCHES) for one in repeats]
-    means = [statistics.mean(one) for one in batches]
+    each = min(map(len, repeats))
+    means = [statistics.mean(one) for one in repeats]
     centre = statistics.mean(means)
-    within = math.fsum(statistics.standard_deviation(one) ** 2 for one in batches) / len(batches)
-    between = BATCHES * statistics.standard_deviation(means) ** 2
     if centre <= 0:
         return None
+    ratio = persistence(repeats)
+    inflation = _inflation(ratio, each) if ratio >= PERSISTENT else 1.0
+    within = math.fsum(statistics.standard_deviation(one) ** 2 for one in repeats) / len(repeats) * inflation / each
+    between = statistics.standard_deviation(means) ** 2
     ratio = between / within if within > 0 else math.inf if between > 0 else 0.0
-    chance = float(fdtrc(len(means) - 1, len(means) * (BATCHES - 1), min(ratio, 1e12)))
+    chance = float(fdtrc(len(means) - 1, max(1.0, len(means) * (each - 1) / inflation), min(ratio, 1e12)))
     return Disagreement(chance, (max(means) - min(means)) / centre)

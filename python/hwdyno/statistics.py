@@ -19,6 +19,8 @@ from typing import Any, Literal
 from hwdyno.words import Latency, Value
 
 CONFIDENCE = 0.95
+POOLED_FREEDOM = 4
+"""Degrees of freedom that other points' repeats count for beside those of a point that was read only twice."""
 OUTLIER_MADS = 14.8
 """Ten standard deviations of normal noise, in units of the MAD (10 / 0.6745)."""
 OUTLIER_LEAST_COUNT = 5

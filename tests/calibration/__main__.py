@@ -44,7 +44,9 @@ def _curves(count: int, seed: int) -> None:
 
 def _rates(count: int, seed: int) -> None:
     print(f"\n## Capacity from an open loop ({count:,} loops a cell)\n")
-    print("| service | arrivals | rates up to | within 10% | left open | within 10% of the rest | best fit within 10% |")
+    print(
+        "| service | arrivals | rates up to | within 10% | left open | within 10% of the rest | best fit within 10% |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for service in rates.SERVICES:
         for random_arrivals in (True, False):

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mutants.changes import Change, changes, files
-from mutants.equal import why_equal
 from mutants.covered import Covered, covered
+from mutants.equal import why_equal
 from mutants.trial import killed, warm
 
 FEW = 40

@@ -61,7 +61,9 @@ class _Edit:
 def files() -> list[str]:
     """The files that are changed, from the root of the project."""
     source = ROOT / "python/hwdyno"
-    found = [path for room in ROOMS for path in ([source / room] if room.endswith(".py") else (source / room).glob("*.py"))]
+    found = [
+        path for room in ROOMS for path in ([source / room] if room.endswith(".py") else (source / room).glob("*.py"))
+    ]
     return sorted(str(path.relative_to(ROOT)) for path in found)
 
 

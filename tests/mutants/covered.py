@@ -59,7 +59,9 @@ def _users(path: str, line: int) -> set[int]:
         # Of a table, the row.
         row = next((one for one in top.value.elts if one.lineno <= line <= (one.end_lineno or line)), None)  # type: ignore[union-attr]
         names = {one.id for one in ast.walk(row) if isinstance(one, ast.Name)} if row is not None else names
-    users = [one for one in whole if one.name in names or names & {n.id for n in ast.walk(one) if isinstance(n, ast.Name)}]
+    users = [
+        one for one in whole if one.name in names or names & {n.id for n in ast.walk(one) if isinstance(n, ast.Name)}
+    ]
     return {at for one in users or whole for at in range(one.lineno, (one.end_lineno or one.lineno) + 1)}
 
 

@@ -13,7 +13,7 @@ from hwdyno.axes import series_of
 from hwdyno.curves.knee import Knee, fit_knee
 from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Scalability, fit_scalability
 from hwdyno.curves.open_loop import Spread, fit_open_loop
-from hwdyno.statistics import Histogram, t_quantile
+from hwdyno.statistics import POOLED_FREEDOM, Histogram, t_quantile
 from hwdyno.units import format_load, format_ratio
 from hwdyno.words import Axis, Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Parameters, Scalar, Value
 
@@ -102,7 +102,9 @@ def _error(value: Value, repeats: int) -> float | None:
     """The standard error as a share, from the 95% interval of so many repeats."""
     if value.low is None or value.high is None or value.value <= 0:
         return None
-    return (value.high - value.low) / 2 / t_quantile(repeats - 1 if repeats > 1 else 30) / value.value
+    # Of two repeats the interval comes from other points' repeats too.
+    degrees = POOLED_FREEDOM + 1 if repeats == 2 else repeats - 1 if repeats > 1 else 30
+    return (value.high - value.low) / 2 / t_quantile(degrees) / value.value
 
 
 @dataclass(frozen=True)

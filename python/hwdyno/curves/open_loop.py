@@ -178,9 +178,7 @@ def fit_open_loop(
     return OpenLoop(best[1], best[2], rms, best[3], least * (1 - MODEL_ERROR), most * (1 + MODEL_ERROR))
 
 
-def _spread_off(
-    m: int, shares: Array, wait: Array, v: Array, least: Spread, spreads: Sequence[Spread | None]
-) -> Array:
+def _spread_off(m: int, shares: Array, wait: Array, v: Array, least: Spread, spreads: Sequence[Spread | None]) -> Array:
     """How far latencies spread otherwise than the model has it: the sum of squares in standard errors, by capacity."""
     import numpy as np
 

@@ -19,6 +19,8 @@ _EXPLAINED_AS = {
     "depth_not_reached": "too few operations in flight",
     "interval_not_reached": "a wide interval",
     "repeats_disagree": "repeats that disagree",
+    "stalls": "stalls",
+    "two_modes": "two levels of throughput",
 }
 """By rule: the effect that another finding explains."""
 
