@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 ENGINE := $(VENV)/.engine
 
-.PHONY: run test bench fuzz fuzz-engine calibration setup lint share lock clean
+.PHONY: run test bench fuzz fuzz-engine calibration mutants setup lint share lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
@@ -30,6 +30,11 @@ fuzz: setup $(FUZZ)/.atheris
 # How often curves, capacities and intervals hold on simulated machines; docs/calibration.md keeps the tables.
 calibration: setup
 	PYTHONPATH="$(CURDIR)/tests" $(BIN)/python -m calibration
+
+# Which single-line changes of findings, curves, statistics and ceilings the tests notice: hours for all of them.
+# MUTANTS="--sample 300" tries some.
+mutants: setup
+	PYTHONPATH="$(CURDIR)/tests:$(CURDIR)/python" $(BIN)/python -m mutants $(MUTANTS)
 
 # The fuzzer stands apart from the locked environment: it has no wheel for every Python that hwdyno runs on.
 $(FUZZ)/.atheris: $(VENV)/.python

@@ -13,6 +13,7 @@ from hwdyno.findings.applies import Rule
 from hwdyno.findings.limits import why_not_double
 from hwdyno.findings.rule import Case, Scope, Verdict
 from hwdyno.findings.summary import ORDER, Hit, finding_of, hedged, summarized
+from hwdyno.repeatability import with_pooled_repeats
 from hwdyno.resources import with_derived
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Validity
 
@@ -75,7 +76,7 @@ def explain(run: Run) -> Run:
     Points are judged first, because curve models leave invalid points out. Explaining a Run twice changes
     nothing. Rules whose figures are missing, as in an imported Run, return no finding.
     """
-    run = with_derived(run)
+    run = with_pooled_repeats(with_derived(run))
     judged: list[ExperimentResult] = []
     hits: dict[tuple[str, str], list[Hit]] = defaultdict(list)
     for result in run.experiments:

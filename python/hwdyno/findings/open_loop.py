@@ -21,6 +21,8 @@ MISSED = 0.98
 """Below this share of the requested rate requests queued up, unless it was chance."""
 CHANCE = 4.0
 """Standard errors of a count of random arrivals (1 / sqrt n each) that may be chance."""
+CLOSE = 0.1
+"""A capacity whose interval is within this share is printed without it."""
 ROOM = 0.7
 """This share of the rate that was reached is a rate with headroom."""
 
@@ -86,7 +88,10 @@ def users_wait(case: Case) -> Verdict | None:
         if known := curve.parameters.get(CAPACITY):
             per = known.value / OpenLoop.of(curve.parameters).capacity_s
             least, most = (format_count((bound or 0.0) / per) for bound in (known.low, known.high))
-            why = f"The capacity is open: {least} to {most} {counted} fit these points alike."
+            why = (
+                f"The capacity is open: {least} to {most} {counted} fit these points alike (best fit: "
+                f"{format_count(known.value / per)})."
+            )
         return _as_measured(case, counted, case.result.points[least_at], case.result.points[most_at], edge, why)
     model = OpenLoop.of(curve.parameters)
     waits = [f"{format_ns(model.latency_ns(share * model.capacity_s))} at {percent(share)}" for share in SHARES]
@@ -101,7 +106,7 @@ def users_wait(case: Case) -> Verdict | None:
     )
     return Verdict(
         "info",
-        f"Capacity: {format_count(model.capacity_s)} {counted} ({case.label}; model G/G/{model.servers}, variability "
+        f"Capacity: {format_count(model.capacity_s)} {counted}{_range(case, model)} ({case.label}; model G/G/{model.servers}, variability "
         f"{model.variability:.2g}). "
         f"Users wait {', '.join(waits)} load, and {format_ns(model.service_ns)} without a queue.{tail}{edge}",
         {
@@ -113,6 +118,16 @@ def users_wait(case: Case) -> Verdict | None:
         },
         f"Plan for less than {percent(SHARES[1])} of the capacity. Compare with the closed loop: {_closed_loop(case)}",
     )
+
+
+def _range(case: Case, model: OpenLoop) -> str:
+    """The interval of a capacity that is not known within ``CLOSE``, in parentheses."""
+    ceiling = case.curve.ceiling if case.curve is not None else None
+    if ceiling is None or ceiling.low is None or ceiling.high is None:
+        return ""
+    per = ceiling.value / model.capacity_s
+    close = max(ceiling.high / ceiling.value - 1, 1 - ceiling.low / ceiling.value) <= CLOSE
+    return "" if close else f", {format_count(ceiling.low / per)} to {format_count(ceiling.high / per)}"
 
 
 def _kept_up(point: Measurement, rate: float) -> bool:

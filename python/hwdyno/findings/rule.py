@@ -39,6 +39,8 @@ OTHERS_USER = 0.1
 Scope = Literal["point", "curve", "experiment", "run"]
 
 
+UNSURE = 1.0
+"""An interval wider than its value is printed by its ends: ±212% tells nobody anything."""
 CLOSE = 0.1
 """Two quantities that differ by less keep all their digits beside each other."""
 PACING_ROLES = {"rate", "delay"}
@@ -262,7 +264,11 @@ def quantity(value: Value | float, unit: str = "", rate_word: str = "") -> str:
     alone = format_quantity(value.value, value.unit, rate_word)
     if value.low is None or value.high is None or value.value <= 0:
         return alone
-    return f"{alone} ±{percent(max(value.value - value.low, value.high - value.value) / value.value)}"
+    half = max(value.value - value.low, value.high - value.value) / value.value
+    if half < UNSURE:
+        return f"{alone} ±{percent(half)}"
+    low, high = (format_quantity(edge, value.unit, rate_word) for edge in (value.low, value.high))
+    return f"{alone} ({contrast(low, high, 'to')})" if value.low > 0 else f"{alone} (up to {high})"
 
 
 def contrast(first: str, second: str, between: str = "→") -> str:

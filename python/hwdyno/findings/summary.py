@@ -20,6 +20,8 @@ _EXPLAINED_AS = {
     "interval_not_reached": "a wide interval",
     "repeats_disagree": "repeats that disagree",
     "rate_times_size": "a bandwidth that is not rate x block size",
+    "stalls": "stalls",
+    "two_modes": "two levels of throughput",
 }
 """By rule: the effect that another finding explains."""
 
