@@ -52,6 +52,7 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
         "--dry-run", action="store_true", help="list the points with their time and bytes; measure nothing"
     )
     what.add_argument("--json", action="store_true", help="print the Run as JSON instead of the report")
+    what.add_argument("--verbose", action="store_true", help="print every table and finding below the scorecard")
     what.add_argument("--out", type=_folder, metavar="DIR", help="folder of the report (default ./hwdyno-runs/ID)")
     what.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write, but no link")
     what.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
@@ -294,7 +295,7 @@ def show(run: Run, args: argparse.Namespace) -> None:
     else:
         from hwdyno.report.terminal import print_run
 
-        print_run(run)
+        print_run(run, verbose=args.verbose)
     sys.stdout.flush()
     if args.no_page:
         return

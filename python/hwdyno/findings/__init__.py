@@ -17,7 +17,7 @@ from hwdyno.repeatability import with_pooled_repeats
 from hwdyno.resources import with_derived
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Validity
 
-__all__ = ["RULES", "explain", "why_not_double"]
+__all__ = ["RULES", "about_this_run", "explain", "why_not_double"]
 
 FAMILIES = (
     "laws",
@@ -64,6 +64,21 @@ def declared_rules() -> tuple[Rule, ...]:
     names = dict.fromkeys([*FAMILIES, *(module.name for module in pkgutil.iter_modules(__path__))])
     modules = [import_module(f"{__name__}.{name}") for name in names]
     return tuple(rule for module in modules for rule in vars(module).get("RULES", ()))
+
+
+ABOUT_THE_RUN = frozenset(
+    {
+        *("interval_not_reached", "outlying_repeats", "repeats_disagree", "two_modes", "not_steady", "off_the_curve"),
+        *("others_at_work", "another_run", "load_before", "steal", "noisy_neighbour", "between_runs", "hosts_apart"),
+        *("too_short", "small_region", "host_missing"),
+    }
+)
+"""Rules whose findings are about how this run went, and say nothing of what the machine can do."""
+
+
+def about_this_run(finding: Finding) -> bool:
+    """Whether a finding is about this run's conditions and noise, not about the machine."""
+    return finding.rule in ABOUT_THE_RUN
 
 
 RULES = declared_rules()

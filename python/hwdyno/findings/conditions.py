@@ -245,9 +245,12 @@ def outlying_repeats(case: Case) -> Verdict | None:
         return None
     unit, centre = case.point.throughput.unit, median(values)
     worst = max(far or range(len(values)), key=lambda at: abs(values[at] - centre))
+    ratio = values[worst] / centre if centre else 0.0
+    if case.timed and ratio:
+        ratio = 1 / ratio  # As times, which is what the sentence has.
     which = (
         f"{'One' if len(far) == 1 else len(far)} of {format_count(len(values))} repeats "
-        f"{_ratio_words(values[worst] / centre) if len(far) == 1 and centre else 'were far from the others'}"
+        f"{_ratio_words(ratio) if len(far) == 1 and ratio else 'were far from the others'}"
         if far
         else f"The {format_count(len(values))} repeats are skewed"
     )

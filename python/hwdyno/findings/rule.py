@@ -39,10 +39,10 @@ OTHERS_USER = 0.1
 Scope = Literal["point", "curve", "experiment", "run"]
 
 
-UNSURE = 1.0
-"""An interval wider than its value is printed by its ends: ±212% tells nobody anything."""
 CLOSE = 0.1
 """Two quantities that differ by less keep all their digits beside each other."""
+USELESS = 0.5
+"""Half an interval beyond this share of its figure is printed by its ends: ±212% says nothing."""
 PACING_ROLES = {"rate", "delay"}
 PACING = ("latency_target", "flow", "read_iolog")
 """Besides axes of these roles, the parameters that set the number of operations in flight instead of the depth."""
@@ -252,23 +252,46 @@ class Case:
         changes = {name: value for name, value in changes.items() if self.imported or takes(self.result, name)}
         return command_of(self.result.resource, {**named, **changes}, self.result.declaration)
 
+    @property
+    def timed(self) -> bool:
+        """Whether the point is a latency test: one thing at a time, whose rate is its time upside down."""
+        by_time = self.result.metric == "latency" or self.result.kernel in self.resource.latency_kernels
+        asked = self.point.concurrency.asked if self.at >= 0 and self.point.concurrency else None
+        return by_time and asked == 1
+
     def quantity(self, value: Value | float, unit: str = "") -> str:
-        """A quantity with its interval; operations in the field's word for what is measured: IOPS for storage."""
+        """A quantity with its interval; operations in the field's word for what is measured: IOPS for storage.
+
+        The rate of a latency test is said as the time of one operation.
+        """
+        if self.timed and (value.unit if isinstance(value, Value) else unit) == "operations/s":
+            value, unit = _as_time(value), "ns"
         return quantity(value, unit, rate_word_of(self.result))
 
 
+def _as_time(rate: Value | float) -> Value | float:
+    """The time of one operation, ns, where one is in flight."""
+    if not isinstance(rate, Value):
+        return 1e9 / rate if rate > 0 else rate
+    low, high = (1e9 / end if end and end > 0 else None for end in (rate.high, rate.low))
+    return Value(1e9 / rate.value if rate.value > 0 else 0.0, "ns", low, high)
+
+
 def quantity(value: Value | float, unit: str = "", rate_word: str = "") -> str:
-    """A quantity with its unit once, and the half-width of its interval as a percentage: ``1.34 GB/s ±3.0%``."""
+    """A quantity with its unit once, and the half-width of its interval as a percentage: ``13.4 GB/s ±3.0%``.
+
+    An interval so wide that it says nothing is called so.
+    """
     if not isinstance(value, Value):
         return format_quantity(value, unit, rate_word)
     alone = format_quantity(value.value, value.unit, rate_word)
     if value.low is None or value.high is None or value.value <= 0:
         return alone
     half = max(value.value - value.low, value.high - value.value) / value.value
-    if half < UNSURE:
+    if half <= USELESS:
         return f"{alone} ±{percent(half)}"
     low, high = (format_quantity(edge, value.unit, rate_word) for edge in (value.low, value.high))
-    return f"{alone} ({contrast(low, high, 'to')})" if value.low > 0 else f"{alone} (up to {high})"
+    return f"{alone} ({contrast(low, high, 'to')})" if value.low > 0 else f"{alone} (few repeats)"
 
 
 def contrast(first: str, second: str, between: str = "→") -> str:
@@ -277,16 +300,26 @@ def contrast(first: str, second: str, between: str = "→") -> str:
         (number, rest) for number, _, rest in (first.partition(" "), second.partition(" "))
     )
     brief = [_brief(number) for number in (one, other)]
-    ratio = as_number(float(other)) and float(one) / float(other)
+    ratio = as_number(_value(other)) and _value(one) / _value(other)
     if one_unit != unit or not ratio or abs(ratio - 1) >= CLOSE:
         one, other = brief
     return f"{one} {between} {other} {unit}" if one_unit == unit else f"{one} {one_unit} {between} {other} {unit}"
 
 
+def _value(number: str) -> float:
+    return float(number.replace(",", ""))
+
+
 def _brief(number: str) -> str:
     """At most one decimal below 10 and none above."""
-    value = float(number)
-    return number if value < 1 else f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+    value = _value(number)
+    return number if value < 1 else f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def first_sentence(text: str) -> str:
+    """The point of a finding: its first sentence."""
+    first, stop, _ = text.partition(". ")
+    return first + stop.strip()
 
 
 def as_flag(value: Scalar) -> bool:

@@ -26,6 +26,11 @@ _EXPLAINED_AS = {
 """By rule: the effect that another finding explains."""
 
 
+def effect_of(rule: str) -> str:
+    """What a rule that degrades a point found there, as a noun: ``a wide interval``."""
+    return _EXPLAINED_AS.get(rule, rule.replace("_", " "))
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A rule's verdict on one point, with the names of the other rules whose findings it explains there."""
