@@ -39,6 +39,7 @@ COMMANDS = (
     Command("compute", "measure CPU arithmetic, and LINPACK"),
     Command("network", "measure the network, or serve a measurement"),
     Command("training", "measure storage for AI training and inference"),
+    Command("together", "measure what resources cost each other when they run together"),
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
     Command("compare", "compare two runs"),

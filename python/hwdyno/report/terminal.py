@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.printable import console_on, printable
-from hwdyno.report import figures, study
+from hwdyno.report import contention, figures, study
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.rows import (
     Series,
@@ -57,9 +57,9 @@ def print_run(run: Run, reports: Sequence[Path] = (), *, file: TextIO | None = N
             console.print(_body(experiment, console))
             if experiment.run_to_run:
                 console.print(Text(figures.run_to_run(experiment.run_to_run), style="dim"))
-    if study_text := study.text(run):
+    for more in filter(None, (study.text(run), contention.text(run))):
         console.print()
-        console.print(Text(study_text), end="", overflow="fold")
+        console.print(Text(more), end="", overflow="fold")
     overview = overview_of(run)
     console.print()
     console.print(Text(overview.says, style="bold"))
