@@ -224,7 +224,7 @@ def test_an_interrupt_leaves_a_valid_partial_run(last: int, tmp_path: Path) -> N
 
 def test_a_budget_ends_it_early_and_says_so(tmp_path: Path) -> None:
     host = CoupledHost(52_200)
-    made = scenario.make(replace(request(tmp_path, at=AT), budget_s=0.2), host)
+    made = scenario.make(replace(request(tmp_path, at=AT), budget_s=0.001), host)
     store = Store(tmp_path / "store")
     run = runner.run(made.plan, host, store, "x", explain=explain)
     assert any("raise it with --budget" in why for why in run.degraded)

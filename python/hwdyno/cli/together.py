@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from hwdyno import scenarios
 from hwdyno.cli import common
 from hwdyno.cli.help import Help
+
+if TYPE_CHECKING:
+    from hwdyno.hosts import Host
+    from hwdyno.scenarios import Scenario
 
 COMMAND = "together"
 
@@ -27,8 +32,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     common.add_options(parser)
 
 
+def planned(args: argparse.Namespace, host: Host) -> Scenario:
+    """What the options ask for."""
+    (kind,) = scenarios.of_command(COMMAND)
+    return kind.make(common.request_of(args, f"hwdyno {COMMAND}"), host)
+
+
 def run(args: argparse.Namespace) -> int:
     """Measure the resources that the options name."""
     host = common.this_machine()
-    (kind,) = scenarios.of_command(COMMAND)
-    return common.perform(kind.make(common.request_of(args, f"hwdyno {COMMAND}"), host), args, host)
+    return common.perform(planned(args, host), args, host)

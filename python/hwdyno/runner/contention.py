@@ -44,7 +44,7 @@ LEAST_ROUNDS = 3
 WANTED_ROUNDS = 5
 """For which a budget is shared out."""
 RAMP_S = 0.1
-SETTLE_S = 0.2
+SETTLE_S = 0.1
 """A load's time to begin, beyond the set-up that was measured for it."""
 SETTLE_FACTOR = 1.5
 OVERHEAD_S = 0.3
@@ -75,8 +75,13 @@ class Side:
     """None where its load is given."""
     pairs: Planned
     knee: Parameters = field(default_factory=dict)
-    setup_s: float = 0.0
-    """The longest time of a reading outside its timed region, so far."""
+    setups_s: list[float] = field(default_factory=list)
+    """By reading without a load: its time outside the timed region."""
+
+    @property
+    def setup_s(self) -> float:
+        """What its readings usually take outside the timed region."""
+        return statistics.median(self.setups_s) if self.setups_s else OVERHEAD_S
 
 
 def experiments_of(knees: Sequence[Planned], given: dict[str, Scalar]) -> tuple[Planned, ...]:
@@ -314,7 +319,7 @@ class _Rounds(Session):
             if isinstance(error, ValueError) and not self.readings:
                 raise
             raise StopError(f"{side.resource} is left out: {message_of(error)}") from None
-        side.setup_s = max(side.setup_s, time.monotonic() - began - float(reading["elapsed_s"]))
+        side.setups_s.append(max(0.0, time.monotonic() - began - float(reading["elapsed_s"])))
         self.interrupted = bool(reading.get("interrupted"))
         if self.interrupted and (point.readings or operations_of(reading) < LEAST_OPERATIONS):
             return None

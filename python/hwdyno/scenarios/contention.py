@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hwdyno.runner.progress import Keeper, Progress
 
 COMMAND = "together"
+LEAST_SET = 64 << 20
+"""Bytes a thread of memory traffic, where no cache is known."""
 USUAL = "storage,memory,compute,network"
 
 
@@ -84,7 +86,20 @@ def make(request: Request, host: Host) -> ContentionScenario:
     asked = replace(request, axes={}, load=None, budget_s=budget_s)
     plan = asked.plan([(one, {}) for one in chosen], host)
     given = loads_of(request.options.get("at") or "", plan.experiments)
+    plan = _with_small_sets(plan, host)
     return ContentionScenario(plan=replace(plan, experiments=runner.experiments_of(plan.experiments, given)))
+
+
+def _with_small_sets(plan: Plan, host: Host) -> Plan:
+    """The plan with a working set a thread that is just beyond the caches: it is filled anew for each reading."""
+    from hwdyno.runner.sizing import TIMES_IN_QUICK, claimed_cache
+
+    size = max(LEAST_SET, TIMES_IN_QUICK * claimed_cache(host.survey()))
+    every = tuple(
+        replace(one, fixed={**one.fixed, "working_set": size}) if "main_memory" in one.experiment.needs else one
+        for one in plan.experiments
+    )
+    return replace(plan, experiments=every, given=plan.given | {"working_set"})
 
 
 def names_of(text: str) -> list[str]:
