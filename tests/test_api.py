@@ -42,10 +42,8 @@ def test_import_is_light() -> None:
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.startswith("[] (")
     assert set(hwdyno.API) <= set(dir(hwdyno)) and set(hwdyno.API) == set(api.__all__)
-    stub = (Path(hwdyno.__file__).with_suffix(".pyi")).read_text()
-    assert all(f"import {name} as {name}\n" in stub for name in hwdyno.API)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        hwdyno.nothing  # type: ignore[attr-defined]  # noqa: B018
+        hwdyno.nothing  # noqa: B018
 
 
 def test_run_has_the_names_of_the_command_line() -> None:

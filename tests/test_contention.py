@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hwdyno.axes import ALONE, BESIDE
+from hwdyno.axes import ALONE, BACKGROUND
 from hwdyno.cli import common
 from hwdyno.cli.main import DEGRADED, INTERRUPTED, OK, main
 from hwdyno.findings import explain
 from hwdyno.findings.contention import cause_of, cells_of
-from hwdyno.hosts import Beside, LoadError, Work
+from hwdyno.hosts import UnderLoad, LoadError, Work
 from hwdyno.hosts.local import Local
 from hwdyno.report import contention as report
 from hwdyno.report.page import html
@@ -151,13 +151,13 @@ def test_a_load_is_driven_at_its_knee(tmp_path: Path) -> None:
     driven: dict[str, dict[str, Any]] = {}
 
     class Watched(CoupledHost):
-        def run_beside(self, load: Work, work: Work, settle_s: float) -> Beside:
+        def run_under_load(self, load: Work, work: Work, settle_s: float) -> UnderLoad:
             driven[load.kernel] = load.parameters
-            return super().run_beside(load, work, settle_s)
+            return super().run_under_load(load, work, settle_s)
 
     host = Watched(51_700)
     run = measured(host, tmp_path, 2)
-    knees = {one.resource: one for one in run.experiments if one.load != BESIDE.name}
+    knees = {one.resource: one for one in run.experiments if one.load != BACKGROUND.name}
     for resource, kernel in (
         ("storage", "storage_blocks"),
         ("memory", "memory_bandwidth"),
@@ -169,7 +169,7 @@ def test_a_load_is_driven_at_its_knee(tmp_path: Path) -> None:
         assert rates[chosen] >= 0.85 * max(rates.values())
         assert all(rate < 0.95 * max(rates.values()) for load, rate in rates.items() if load < chosen)
         assert result.curves, "the sweep keeps its curve"
-    pairs = [one for one in run.experiments if one.load == BESIDE.name]
+    pairs = [one for one in run.experiments if one.load == BACKGROUND.name]
     assert [one.resource for one in pairs] == ["storage", "memory", "compute", "network"]
     assert all(one.fixed["seed"] == 1 and not one.curves for one in pairs)
     assert pairs[0].fixed["iodepth"] == driven["storage_blocks"]["iodepth"]
@@ -272,7 +272,7 @@ def test_a_dry_run_lists_every_point_and_writes_nothing(
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
     assert main(["together", "--dry-run"]) == OK
     out = capsys.readouterr().out
-    assert "storage.knee" in out and "storage.together" in out and f"beside {ALONE}" in out
+    assert "storage.knee" in out and "storage.together" in out and f"background {ALONE}" in out
     assert "data file: " in out and out.splitlines()[-1].startswith("total: ")
     assert not list(tmp_path.iterdir())
 
@@ -282,7 +282,7 @@ def test_a_load_covers_what_is_measured_beside_it() -> None:
     host = Local()
     load = Work("compute_flops", {"operation": "fma", "precision": "double", "isa": "auto", "threads": 1})
     work = Work("memory_bandwidth", {"operation": "read", "threads": 1, "working_set": 64 << 20, "runtime": 0.2})
-    taken = host.run_beside(load, work, 0.3)
+    taken = host.run_under_load(load, work, 0.3)
     assert taken.covered and taken.load["interrupted"] and not taken.reading["interrupted"]
     assert taken.load["elapsed_s"] > taken.reading["elapsed_s"]
     assert runner.load_rate(taken, "flops") > 0
@@ -293,9 +293,9 @@ def test_a_load_covers_what_is_measured_beside_it() -> None:
 def test_a_load_that_cannot_run_is_an_error_of_the_load() -> None:
     work = Work("compute_flops", {"threads": 1, "runtime": 0.05})
     with pytest.raises(LoadError, match="threads"):
-        Local().run_beside(Work("compute_flops", {"threads": 0}), work, 5.0)
+        Local().run_under_load(Work("compute_flops", {"threads": 0}), work, 5.0)
     with pytest.raises(ValueError, match="threads"):
-        Local().run_beside(work, Work("compute_flops", {"threads": 0}), 0.05)
+        Local().run_under_load(work, Work("compute_flops", {"threads": 0}), 0.05)
 
 
 @pytest.mark.machine

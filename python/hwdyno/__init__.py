@@ -4,6 +4,7 @@
 """
 
 from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -14,7 +15,7 @@ API = (
 """Names of ``hwdyno.api`` that this package has, too."""
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     """A name of the API, imported now."""
     if name in API:
         return getattr(import_module("hwdyno.api"), name)

@@ -84,11 +84,11 @@ _SETTLED = {"size"}
 FIELD_AXES = tuple(FIELD.values())
 
 
-BESIDE = Axis(
-    "beside", title="load meanwhile", kind="choice", means="the resource that is driven at its knee meanwhile"
+BACKGROUND = Axis(
+    "background", title="load meanwhile", kind="choice", means="the resource that is driven at its knee meanwhile"
 )
 """The load axis of experiments that measure what resources cost each other."""
-ALONE = "nothing"
+ALONE = "none"
 """Its value without a load."""
 
 

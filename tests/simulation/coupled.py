@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno.hosts import Beside, LoadError, Work
+from hwdyno.hosts import UnderLoad, LoadError, Work
 from hwdyno.machine import Machine
 
 from simulation.core import Core
@@ -63,7 +63,7 @@ class CoupledHost(SimulatedNetwork):
         """A Reading, with the drift of the moment."""
         return _slower(super().run(kernel, parameters), 1 + self.drift * self.now_s, keeps_cores=True)
 
-    def run_beside(self, load: Work, work: Work, settle_s: float) -> Beside:
+    def run_under_load(self, load: Work, work: Work, settle_s: float) -> UnderLoad:
         """Both Readings, each slower by what is planted."""
         resource, other = RESOURCE[work.kernel], RESOURCE[load.kernel]
         if self.fails == other:
@@ -81,7 +81,7 @@ class CoupledHost(SimulatedNetwork):
         after = self.snapshot()
         if planted.cause == "CPU":
             after["cpu_idle_s"] = before["cpu_idle_s"]
-        return Beside(reading, {**driven, "interrupted": True}, self.uncovered != other, before, after)
+        return UnderLoad(reading, {**driven, "interrupted": True}, self.uncovered != other, before, after)
 
     def snapshot(self) -> dict[str, float]:
         """Counters with time for interrupts."""

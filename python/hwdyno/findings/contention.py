@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hwdyno.axes import BESIDE
+from hwdyno.axes import BACKGROUND
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.resources import find
@@ -74,14 +74,14 @@ def cells_of(run: Run) -> list[Cell]:
     found = []
     for result in run.experiments:
         for at, point in enumerate(result.points):
-            load = point.parameters.get(BESIDE.name)
-            beside, alone = (_numbers(point.details, f"{name}_by_round") for name in ("beside", "alone"))
-            if result.load == BESIDE.name and len(beside) == len(alone) > 1 and min(*beside, *alone) > 0:
-                found.append((result, at, str(load), beside, alone))
+            load = point.parameters.get(BACKGROUND.name)
+            loaded, alone = (_numbers(point.details, f"{name}_by_round") for name in ("loaded", "alone"))
+            if result.load == BACKGROUND.name and len(loaded) == len(alone) > 1 and min(*loaded, *alone) > 0:
+                found.append((result, at, str(load), loaded, alone))
     together = 1 - (1 - CONFIDENCE) / max(1, len(found))
     return [
-        Cell(result, at, load, ratio_interval(beside, alone), ratio_interval(beside, alone, together))
-        for result, at, load, beside, alone in found
+        Cell(result, at, load, ratio_interval(loaded, alone), ratio_interval(loaded, alone, together))
+        for result, at, load, loaded, alone in found
     ]
 
 
@@ -220,7 +220,7 @@ def cost_words(kept: Value) -> str:
     return f"{percent(1 - kept.value)} ({percent(1 - kept.high).removesuffix('%')} to {percent(1 - kept.low)})"
 
 
-_PAIRS = Applies(beside=True)
+_PAIRS = Applies(under_load=True)
 RULES = (
     Rule("contention", "run", contention, _PAIRS),
     Rule("no_contention", "run", no_contention, _PAIRS, about="system"),

@@ -55,7 +55,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class UnderLoad:
     """A Reading that was taken while another kernel loaded the machine, and that load's Reading."""
 
     reading: dict[str, Any]
@@ -72,7 +72,7 @@ class Beside:
 class Loadable(Protocol):
     """A host that can run one kernel while another one loads it."""
 
-    def run_beside(self, load: Work, work: Work, settle_s: float) -> Beside:
+    def run_under_load(self, load: Work, work: Work, settle_s: float) -> UnderLoad:
         """Start ``load``, run ``work`` ``settle_s`` later, and stop ``load`` after it.
 
         Raises as ``run`` does for ``work``, and ``LoadError`` for what stopped the load.

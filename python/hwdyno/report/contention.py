@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hwdyno.axes import ALONE, BESIDE
+from hwdyno.axes import ALONE, BACKGROUND
 from hwdyno.findings.contention import Cell, cause_of, cells_of, cost_words
 from hwdyno.resources import rate_word_of
 from hwdyno.units import format_percent, format_quantity
@@ -19,7 +19,7 @@ def text(run: Run) -> str:
     cells = {(cell.resource, cell.load): cell for cell in cells_of(run)}
     if not cells:
         return ""
-    results = [one for one in run.experiments if one.load == BESIDE.name]
+    results = [one for one in run.experiments if one.load == BACKGROUND.name]
     worst = max(cells.values(), key=lambda cell: cell.cost)
     parts = [
         _table("Cost beside a load, with its 95% interval", results, cells, _cost),
@@ -52,7 +52,7 @@ def _table(
 
 
 def _alone(result: ExperimentResult) -> str:
-    point = next((one for one in result.points if one.parameters.get(BESIDE.name) == ALONE), None)
+    point = next((one for one in result.points if one.parameters.get(BACKGROUND.name) == ALONE), None)
     if point is None:
         return NOT_MEASURED
     value = point.rate if rate_word_of(result) == "IOPS" and point.rate else point.throughput

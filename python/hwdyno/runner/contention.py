@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hwdyno import experiments, resources, signals, statistics
-from hwdyno.axes import ALONE, BESIDE
+from hwdyno.axes import ALONE, BACKGROUND
 from hwdyno.curves import curves_of
 from hwdyno.experiments import Experiment
-from hwdyno.hosts import Beside, Host, Loadable, LoadError, Work
+from hwdyno.hosts import UnderLoad, Host, Loadable, LoadError, Work
 from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, course_of, operations_of, throughput_of, unit_of
 from hwdyno.plan import Plan, Planned
@@ -62,7 +62,7 @@ class Turn:
     resource: str
     load: str
     before: Reading
-    taken: Beside
+    taken: UnderLoad
     after: Reading | None = None
 
 
@@ -97,14 +97,14 @@ def experiments_of(knees: Sequence[Planned], given: dict[str, Scalar]) -> tuple[
         first = {name: value for name, value in planned.points[0].items() if name != planned.load}
         loads = [one for one in planned.points if {k: v for k, v in one.items() if k != planned.load} == first]
         sweep = replace(base, name=f"{resource}.{SWEEP}", asks=f"Load that saturates: {base.asks.lower()}")
-        axes = (*planned.declaration.axes, BESIDE)
-        beside: tuple[Parameters, ...] = tuple({BESIDE.name: one} for one in (ALONE, *names) if one != resource)
+        axes = (*planned.declaration.axes, BACKGROUND)
+        points: tuple[Parameters, ...] = tuple({BACKGROUND.name: one} for one in (ALONE, *names) if one != resource)
         pairs = Experiment(
             name=f"{resource}.{PAIRS}",
             asks=f"{resource.capitalize()} beside other resources",
             kernel=base.kernel,
-            load=BESIDE.name,
-            sweep=Sweep(beside=tuple(one[BESIDE.name] for one in beside)),
+            load=BACKGROUND.name,
+            sweep=Sweep(background=tuple(one[BACKGROUND.name] for one in points)),
             fixed=base.fixed,
             settled=base.settled,
             needs=base.needs,
@@ -116,7 +116,7 @@ def experiments_of(knees: Sequence[Planned], given: dict[str, Scalar]) -> tuple[
             first[planned.load] = given[resource]
         else:
             made.append(replace(planned, experiment=sweep, points=tuple(loads)))
-        made.append(Planned(pairs, beside, {**planned.fixed, **first}, BESIDE.name, declaration))
+        made.append(Planned(pairs, points, {**planned.fixed, **first}, BACKGROUND.name, declaration))
     return tuple(made)
 
 
@@ -158,7 +158,7 @@ class _Rounds(Session):
         sides = [
             Side(one.experiment.resource, by_name.get(f"{one.experiment.resource}.{SWEEP}"), one)
             for one in self.plan.experiments
-            if one.load == BESIDE.name
+            if one.load == BACKGROUND.name
         ]
         sweeps = SWEEP_TIMES * sum(len(side.sweep.points) for side in sides if side.sweep)
         self.total = sweeps + self.rounds * turns_of(len(sides))
@@ -253,18 +253,18 @@ class _Rounds(Session):
 
     def _round(self, side: Side, sides: Sequence[Side]) -> None:
         """Read a resource alone, and between that and the next time alone beside each load."""
-        points = {point.parameters[BESIDE.name]: point for point in self.points[side.pairs.experiment.name]}
+        points = {point.parameters[BACKGROUND.name]: point for point in self.points[side.pairs.experiment.name]}
         before = self._take(side, side.pairs, points[ALONE], self.runtime_s)
         for load in self.random.sample(sides, len(sides)):
             if load is side or not load.knee or before is None:
                 continue
-            turn = self._beside(side, load, points[load.resource], before)
+            turn = self._under_load(side, load, points[load.resource], before)
             before = self._take(side, side.pairs, points[ALONE], self.runtime_s) if not self.interrupted else None
             if turn is not None and before is not None:
                 turn.after = before
                 self.turns.append(turn)
 
-    def _beside(self, side: Side, load: Side, point: PointInWork, before: Reading) -> Turn | None:
+    def _under_load(self, side: Side, load: Side, point: PointInWork, before: Reading) -> Turn | None:
         """Read a resource beside a load that covers the reading; none where it is not covered at the second try."""
         signals.check()
         self.progress.begins(self._next(side.pairs, point))
@@ -275,7 +275,7 @@ class _Rounds(Session):
             driven["interval_s"] = INTERVAL_S
         for tries in (1, 3):
             try:
-                taken = self.loadable.run_beside(
+                taken = self.loadable.run_under_load(
                     Work(load.pairs.experiment.kernel, driven), work, tries * settle_s(load)
                 )
             except LoadError as error:
@@ -301,7 +301,7 @@ class _Rounds(Session):
 
     def _timed(self, planned: Planned, point: PointInWork, runtime_s: float) -> dict[str, Any]:
         parameters = self._parameters(planned, point.parameters, repeat=len(point.readings))
-        parameters.pop(BESIDE.name, None)
+        parameters.pop(BACKGROUND.name, None)
         parameters["runtime"] = runtime_s
         if "ramp_time" in planned.declaration.names:
             parameters["ramp_time"] = RAMP_S
@@ -336,9 +336,9 @@ class _Rounds(Session):
 
     def _made(self, planned: Planned, point: PointInWork, ended_by: str) -> Measurement:
         made = super()._made(planned, point, ended_by)
-        resource, load = planned.experiment.resource, point.parameters.get(BESIDE.name)
+        resource, load = planned.experiment.resource, point.parameters.get(BACKGROUND.name)
         turns = [one for one in self.turns if (one.resource, one.load) == (resource, load)]
-        if planned.load != BESIDE.name or not turns:
+        if planned.load != BACKGROUND.name or not turns:
             return made
         driven = next(one for one in self.plan.experiments if one.experiment.name == f"{load}.{PAIRS}")
         alone = self.points[driven.experiment.name][0].readings
@@ -387,16 +387,16 @@ def details_of(turns: Sequence[Turn], planned: Planned, driven: Planned, alone: 
     counted, _ = unit_of(planned.declaration, [one.before for one in turns])
     load_counted, _ = unit_of(driven.declaration, alone)
     without = [reading for one in turns for reading in (one.before, one.after) if reading is not None]
-    beside = [one.taken.reading for one in turns]
+    loaded = [one.taken.reading for one in turns]
     loads = [one.taken.load for one in turns]
     load_alone = statistics.mean([throughput_of(one, load_counted) for one in alone]) if alone else 0.0
     found: dict[str, Any] = {
-        "beside_by_round": [throughput_of(one, counted) for one in beside],
+        "loaded_by_round": [throughput_of(one, counted) for one in loaded],
         "alone_by_round": [
             math.sqrt(throughput_of(one.before, counted) * throughput_of(one.after or one.before, counted))
             for one in turns
         ],
-        "cores": statistics.mean(list(map(cores_of, beside))),
+        "cores": statistics.mean(list(map(cores_of, loaded))),
         "cores_alone": statistics.mean(list(map(cores_of, without))),
         "load_cores": statistics.mean(list(map(cores_of, loads))),
         "load_cores_alone": statistics.mean(list(map(cores_of, alone))) if alone else 0.0,
@@ -407,12 +407,12 @@ def details_of(turns: Sequence[Turn], planned: Planned, driven: Planned, alone: 
         if load_counted == "bytes":
             found |= {"load_bytes_s": statistics.mean(delivered), "load_bytes_s_alone": load_alone}
     if counted == "bytes":
-        found["bytes_s"] = statistics.mean(found["beside_by_round"])
+        found["bytes_s"] = statistics.mean(found["loaded_by_round"])
         found["bytes_s_alone"] = statistics.mean(found["alone_by_round"])
     return found | dict(_shares([(one.taken.before, one.taken.after) for one in turns]))
 
 
-def load_rate(taken: Beside, counted: str) -> float:
+def load_rate(taken: UnderLoad, counted: str) -> float:
     """The load's throughput while the reading beside it was timed: its last samples, without the stop itself."""
     course, interval_s = course_of(taken.load, counted)
     ran_s, wanted_s = float(taken.load["elapsed_s"]), float(taken.reading["elapsed_s"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hwdyno import experiments, resources
-from hwdyno.axes import ALONE, BESIDE
+from hwdyno.axes import ALONE, BACKGROUND
 from hwdyno.scenarios import Kind, Option
 from hwdyno.scenarios.request import Request
 from hwdyno.scenarios.scenario import Scenario
@@ -46,9 +46,9 @@ class ContentionScenario(Scenario):
         for planned in plan.experiments:
             for point in planned.points:
                 once_s = runner.OVERHEAD_S + plans.setup_s(planned, point)
-                if planned.load != BESIDE.name:
+                if planned.load != BACKGROUND.name:
                     takes_s = runner.SWEEP_TIMES * (runner.SWEEP_S + once_s)
-                elif point[BESIDE.name] == ALONE:
+                elif point[BACKGROUND.name] == ALONE:
                     takes_s = rounds * len(planned.points) * (runtime_s + once_s)
                 else:
                     takes_s = rounds * (runtime_s + 2 * once_s + runner.SETTLE_S)

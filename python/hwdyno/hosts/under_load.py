@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hwdyno import engine
-from hwdyno.hosts import Beside, LoadError, Work
+from hwdyno.hosts import UnderLoad, LoadError, Work
 
 LOOK_S = 0.1
 """Within which a kernel that is stopped ends; it looks at its stop about every 50 ms."""
@@ -21,8 +21,8 @@ LONGEST_S = 3600.0
 """Of a load that is never stopped."""
 
 
-def run(load: Work, work: Work, settle_s: float, snapshot: Callable[[], dict[str, float]]) -> Beside:
-    """See ``Loadable.run_beside``."""
+def run(load: Work, work: Work, settle_s: float, snapshot: Callable[[], dict[str, float]]) -> UnderLoad:
+    """See ``Loadable.run_under_load``."""
     stop, ended = engine.Stop(), threading.Event()
     results: list[dict[str, Any]] = []
     failures: list[ValueError | OSError] = []
@@ -53,7 +53,7 @@ def run(load: Work, work: Work, settle_s: float, snapshot: Callable[[], dict[str
     ran_s = float(results[0].get("elapsed_s", 0.0))
     # It ended at ``finished`` or up to a look later, so it began this long before or later.
     covered = not early and ran_s - LOOK_S >= finished - began
-    return Beside(reading, results[0], covered, before, after)
+    return UnderLoad(reading, results[0], covered, before, after)
 
 
 def _at_the_other_end(load: Work) -> dict[str, Any]:
