@@ -14,7 +14,7 @@ from hwdyno.cli import common
 from hwdyno.cli.main import DEGRADED, INTERRUPTED, OK, main
 from hwdyno.findings import explain
 from hwdyno.findings.contention import cause_of, cells_of
-from hwdyno.hosts import UnderLoad, LoadError, Work
+from hwdyno.hosts import LoadError, UnderLoad, Work
 from hwdyno.hosts.local import Local
 from hwdyno.report import contention as report
 from hwdyno.report.page import html
@@ -95,10 +95,19 @@ def test_a_clean_machine_has_no_contention(tmp_path: Path) -> None:
     assert len(alarms) <= 0.05 * len(SEEDS), alarms
 
 
+def test_readings_that_vary_too_much_find_nothing_and_say_so(tmp_path: Path) -> None:
+    host = CoupledHost(51_350)
+    host.machine = replace(host.machine, noise=0.2)
+    found = the(measured(host, tmp_path, 3, resources="storage,compute", at="storage=32,compute=4"), "no_contention")
+    assert found.says.startswith("Too noisy to find contention: a cost below ") and found.evidence["most"] > 0.1
+
+
 def test_a_clean_machine_gets_a_bound(tmp_path: Path) -> None:
     run = measured(CoupledHost(51_300), tmp_path)
     found = the(run, "no_contention")
     assert found.severity == "info" and "all 12 pairs" in found.says
+    for name in ("storage", "memory", "compute", "network"):
+        assert f"{name}=" in found.advice.partition("--at ")[2]
     assert "contention" not in {one.rule for one in run.findings}
     assert found.evidence["most"] < 0.1
 

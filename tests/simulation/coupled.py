@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hwdyno.hosts import UnderLoad, LoadError, Work
+from hwdyno.hosts import LoadError, UnderLoad, Work
 from hwdyno.machine import Machine
 
 from simulation.core import Core

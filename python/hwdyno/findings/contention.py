@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,38 +178,48 @@ def contention(case: Case) -> Verdict | None:
 
 
 def no_contention(case: Case) -> Verdict | None:
-    """No pair has a certain cost; says how large one may be at most."""
+    """No pair has a certain cost; says how large one may be at most, or that the readings vary too much to tell."""
     cells = cells_of(case.run)
     if not cells or any(cell.is_certain for cell in cells):
         return None
     most = max(1 - (cell.sure.low if cell.sure.low is not None else cell.kept.value) for cell in cells)
+    evidence = {"cells": len(cells), "most": most}
+    if most > HIGH_COST:
+        return Verdict(
+            "info",
+            f"Too noisy to find contention: a cost below {percent(most)} would not be seen.",
+            evidence,
+            f"Measure longer on a quiet machine: {command(cells)} --profile standard",
+        )
     return Verdict(
         "info",
-        f"No contention found: beside each other, no resource loses more than {percent(max(most, 0.001))}. "
-        f"This holds for all {len(cells)} pairs together at 95% confidence.",
-        {"cells": len(cells), "most": most},
-        f"Measure longer for a tighter bound: {command(cells[0], cells[0].resource, cells[0].load)} --profile standard",
+        f"No contention found: together, no resource loses more than {percent(max(most, 0.001))}. "
+        f"This holds for all {plural(len(cells), 'pair')} at once, with 95% confidence.",
+        evidence,
+        f"Measure longer for a tighter bound: {command(cells)} --profile standard",
     )
 
 
 def _advice(cell: Cell, cause: Cause | None) -> str:
-    again = command(cell, cell.resource, cell.load)
+    again = command([cell])
     if cause is None:
         return f"Measure the pair longer: {again} --profile standard"
-    mends = {
+    remedies = {
         "CPU": "Give each side its own processors, or use fewer threads",
         "interrupts": "Keep interrupts off the processors of the threads",
         "steal": "Use a host that does not share its processors",
         "memory bandwidth": "Use fewer memory threads, or run both at different times",
     }
-    return f"{mends[cause.name]}, then compare: {again}"
+    return f"{remedies[cause.name]}, then compare: {again}"
 
 
-def command(cell: Cell, *names: str) -> str:
-    """The command that measures some of the Run's resources beside each other, at the same loads."""
-    loads = [str(cell.point.details[one]) for one in ("at", "load_at") if cell.point.details.get(one)]
+def command(cells: Sequence[Cell]) -> str:
+    """The command that measures the resources of some cells again, at the same loads."""
+    names = dict.fromkeys(name for cell in cells for name in (cell.resource, cell.load))
+    details = [cell.point.details for cell in cells]
+    loads = dict.fromkeys(str(one[key]) for one in details for key in ("at", "load_at") if one.get(key))
     words = ["hwdyno", "together", "--resources", ",".join(names), *(["--at", ",".join(loads)] if loads else [])]
-    path = cell.result.fixed.get("path")
+    path = next(filter(None, (cell.result.fixed.get("path") for cell in cells)), None)
     return " ".join([*map(shlex.quote, words), *(["--path", shlex.quote(str(path))] if path else [])])
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hwdyno import engine
-from hwdyno.hosts import UnderLoad, LoadError, Work
+from hwdyno.hosts import LoadError, UnderLoad, Work
 
 LOOK_S = 0.1
 """Within which a kernel that is stopped ends; it looks at its stop about every 50 ms."""

@@ -18,7 +18,7 @@ from hwdyno import experiments, resources, signals, statistics
 from hwdyno.axes import ALONE, BACKGROUND
 from hwdyno.curves import curves_of
 from hwdyno.experiments import Experiment
-from hwdyno.hosts import UnderLoad, Host, Loadable, LoadError, Work
+from hwdyno.hosts import Host, Loadable, LoadError, UnderLoad, Work
 from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, course_of, operations_of, throughput_of, unit_of
 from hwdyno.plan import Plan, Planned

@@ -83,8 +83,8 @@ def make(request: Request, host: Host) -> ContentionScenario:
         raise UserError("together runs no reference tools; remove --peers")
     chosen = [_knee_experiment(name) for name in names_of(request.options.get("resources") or USUAL)]
     budget_s = budget_of(request.profile, False) if request.budget_s is None else request.budget_s
-    asked = replace(request, axes={}, load=None, budget_s=budget_s)
-    plan = asked.plan([(one, {}) for one in chosen], host)
+    wanted = replace(request, axes={}, load=None, budget_s=budget_s)
+    plan = wanted.plan([(one, {}) for one in chosen], host)
     given = loads_of(request.options.get("at") or "", plan.experiments)
     plan = _with_small_sets(plan, host)
     return ContentionScenario(plan=replace(plan, experiments=runner.experiments_of(plan.experiments, given)))
