@@ -102,7 +102,7 @@ def request_of(args: argparse.Namespace, command: str, **more: Any) -> Request:
         places = ((path.name, path.absolute()),)
     return Request(
         places=places,
-        command=command_line(command),
+        command=command_line(command, getattr(args, "typed", None)),
         profile=args.profile or "quick",
         axes=given_axes(args),
         load=getattr(args, "load", None),

@@ -39,6 +39,7 @@ COMMANDS = (
     Command("compute", "measure CPU arithmetic, and LINPACK"),
     Command("network", "measure the network, or serve a measurement"),
     Command("training", "measure storage for AI training and inference"),
+    Command("together", "measure what resources cost each other when they run together"),
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
     Command("compare", "compare two runs"),
@@ -84,6 +85,8 @@ class Parser(argparse.ArgumentParser):
         super().__init__(add_help=False, **options)
         self.color = False  # Python 3.14 would colour the help.
         self.guide = guide
+        self.raises = False
+        """Whether an error is a ``UserError`` and not the end of the program."""
         self.words: dict[str, tuple[str, ...]] = {}
         """Words that the values of an option may have, by its ``dest``, where argparse does not check them."""
         self.add_argument("-h", "--help", action=_Show, nargs=0, help="show this help")
@@ -92,6 +95,7 @@ class Parser(argparse.ArgumentParser):
     def read(self, arguments: list[str]) -> argparse.Namespace:
         """The parsed arguments; an unknown option ends the program with status 2."""
         args, rest = self.parse_known_args(arguments)
+        args.typed = arguments
         for word in rest[:1]:
             if not word.startswith("--"):
                 self.error(f"unexpected argument '{word}'")
@@ -106,6 +110,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> None:  # type: ignore[override]
         """Report the error and where to find help, and exit with status 2."""
+        if self.raises:
+            from hwdyno.words import UserError
+
+            raise UserError(message)
         self.exit(ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 

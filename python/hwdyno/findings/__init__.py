@@ -49,6 +49,8 @@ FAMILIES = (
     "training_loaders",
     "kv_cache",
     "vector_search",
+    # What resources cost each other
+    "contention",
     # Memory and arithmetic
     "memory",
     "tlb",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.printable import console_on, printable
-from hwdyno.report import figures, study
+from hwdyno.report import contention, figures, study
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.rows import (
     Series,
@@ -73,9 +73,9 @@ def print_run(
         console.width = max(console.width, 100)
     for line in card_lines(scorecard(run), console.width, ascii_only=not _unicode(console)):
         console.print(line, soft_wrap=True)
-    if study_text := study.text(run):
+    for more in filter(None, (study.text(run), contention.text(run))):
         console.print()
-        console.print(Text(study_text), end="", overflow="fold")
+        console.print(Text(more), end="", overflow="fold")
     if verbose:
         _print_all(run, console)
     else:

@@ -123,6 +123,14 @@ class Resource:
     both_loops: str = ""
     """The command that measures the same work in an open and a closed loop, where one command does both."""
 
+    # Contention
+    knee: str = ""
+    """The experiment, without the resource's name, whose sweep finds the load at which ``hwdyno together`` drives it;
+    empty where it is not driven beside others."""
+
+    is_memory_traffic: bool = False
+    """Whether the bytes that it counts cross the memory's channels."""
+
     # Its part of a run
     by_default: bool = True
     """Whether ``hwdyno run`` measures it by default."""

@@ -53,4 +53,5 @@ RESOURCE = Resource(
     workers="numjobs",
     both_loops="hwdyno storage rate iodepth",
     larger={"bs": "128k"},
+    knee="iodepth",
 )
