@@ -103,7 +103,7 @@ def perform(moment: Moment, directory: Path, number: int = 0) -> Verdict:
         _judge_files(moment, place, home, verdict)
         _judge_processes(mark, verdict, 15.0 if moment.how == "KILL" else 2.0)
     finally:
-        for pid in _marked(mark):
+        for pid in marked(mark):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     if verdict.problems:
@@ -235,7 +235,7 @@ def _judge_files(moment: Moment, place: Place, home: Path, verdict: Verdict) -> 
 
 def _judge_processes(mark: str, verdict: Verdict, patience_s: float) -> None:
     until = time.monotonic() + patience_s
-    while left := _marked(mark):
+    while left := marked(mark):
         if time.monotonic() > until:
             name = Path(f"/proc/{left[0]}/comm").read_text().strip()
             verdict.problems.append(f"process left: {name}")
@@ -243,7 +243,7 @@ def _judge_processes(mark: str, verdict: Verdict, patience_s: float) -> None:
         time.sleep(0.02)
 
 
-def _marked(mark: str) -> list[int]:
+def marked(mark: str) -> list[int]:
     """Processes that have this mark in their environment."""
     found = []
     wanted = f"HWDYNO_MOMENT={mark}".encode()
