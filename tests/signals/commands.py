@@ -42,8 +42,6 @@ class Command:
     words: tuple[str, ...]
     seconds: float = 1.5
     """Its length on an idle machine, about."""
-    begins: float = 1.0
-    """How many times longer than the shortest command it takes to own its signals; nothing is made before."""
     keeps: bool = True
     """Whether the first signal is a request, because there is something to keep."""
     stays_when_killed: tuple[str, ...] = ()
@@ -109,7 +107,7 @@ COMMANDS = (
     Command("history", ("history",), keeps=False, seconds=0.3),
     Command("machine", ("machine",), keeps=False, seconds=0.3),
     Command("benchmarks", ("--path", "{data}", "--pairs", "1", "--runtime", "0.1", "--only", "storage"),
-            program=(sys.executable, "-m", "benchmarks"), begins=4.0, stays_when_killed=(".hwdyno-bench-*",),
+            program=(sys.executable, "-m", "benchmarks"), stays_when_killed=(".hwdyno-bench-*",),
             is_here=_has("fio")),
 )  # fmt: skip
 
