@@ -50,7 +50,7 @@ def interval_not_reached(case: Case) -> Verdict | None:
         f"{_spread(case, half)}, {plural(case.point.repeats, 'repeat')}).",
         {"half_width": half, "target": target, "repeats": case.point.repeats},
         "Quiet the machine or measure longer: "
-        f"{case.command()} --profile {'full' if case.run.profile == 'standard' else 'standard'}",
+        + case.command_with({"profile": "full" if case.run.profile == "standard" else "standard"}),
         weight=half,
         several=f"{{count}} {case.result.resource} results vary by more than ±{percent(target)} "
         f"(worst: {case.label}, {_spread(case, half)}).",

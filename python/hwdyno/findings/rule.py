@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hwdyno.axes import is_mixed, read_share, splits, traits_of
-from hwdyno.findings.commands import command_of, shared_options, takes, typed
+from hwdyno.findings.commands import command_of, named_command, shared_options, takes, typed, typed_command
 from hwdyno.resources import Resource, find, rate_word_of
 from hwdyno.units import as_number as as_number
 from hwdyno.units import (
@@ -17,6 +17,7 @@ from hwdyno.units import (
     format_quantity,
     format_ratio,
     format_size,
+    parse_size,
     plural,
     printed_error,
 )
@@ -39,6 +40,8 @@ OTHERS_USER = 0.1
 Scope = Literal["point", "curve", "experiment", "run"]
 
 
+ROOM_SHARE = 0.9
+"""Of the free space: a filesystem that is nearly full is slow."""
 CLOSE = 0.1
 """Two quantities that differ by less keep all their digits beside each other."""
 USELESS = 0.5
@@ -250,7 +253,27 @@ class Case:
             if is_mixed(axis, named) and axis.split in self.result.fixed:
                 named.setdefault(axis.split, self.result.fixed[axis.split])
         changes = {name: value for name, value in changes.items() if self.imported or takes(self.result, name)}
-        return command_of(self.result.resource, {**named, **changes}, self.result.declaration)
+        if not self.resource.page_cache:
+            changes.pop("size", None)
+        if "size" in changes and (room := self._room) is not None:
+            changes["size"] = min(parse_size(str(changes["size"])), max(room, int(self.number("size") or 0)))
+        return command_of(self.run, self.result, named, changes)
+
+    @property
+    def _room(self) -> int | None:
+        """Whole GiB of a larger file that the storage had room for; none where that is unknown."""
+        storage = self.run.machine.storage
+        free = storage.size_bytes if storage.free_bytes is None else storage.free_bytes
+        return None if free is None or self.imported else int(free * ROOM_SHARE) >> 30 << 30
+
+    def command_with(self, options: Mapping[str, str | None], **changes: Scalar) -> str:
+        """The same with options of the command, such as ``profile``; a switch has no value."""
+        return typed_command(self.command(**changes)).given(options).line
+
+    def named(self, words: str, **options: str) -> str:
+        """A command of other experiments, such as ``memory caches``, with the place and the settings of this Run."""
+        dashed = {name.replace("_", "-"): value for name, value in options.items()}
+        return named_command(self.run, self.result, words, dashed)
 
     @property
     def timed(self) -> bool:

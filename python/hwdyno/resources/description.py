@@ -112,7 +112,7 @@ class Resource:
     """Why a point can be above a physical ceiling."""
     steps_down: tuple[str, str] = (
         "heat, a power limit, or CPU time taken by others",
-        "the clock (hwdyno compute clock)",
+        "the clock (`hwdyno compute clock`)",
     )
     """Possible causes of a step down in throughput while a point runs, and what to watch."""
     on_faults: str = "Check dmesg"
