@@ -443,7 +443,7 @@ def _todo(run: Run) -> tuple[Todo, ...]:
     if run.interrupted and _is_plain(run.command):
         made[run.command] = Todo("Measure the rest.", run.command)
     rules: set[str] = set()
-    for finding in sorted(run.findings, key=_urgency):
+    for finding in sorted(run.findings, key=urgency):
         command, only_run = command_in(finding.advice), about_this_run(finding) and finding.severity != "invalid"
         kind = "noise" if only_run else finding.rule
         if command and command not in made and kind not in rules and not (only_run and finding.severity == "info"):
@@ -452,7 +452,8 @@ def _todo(run: Run) -> tuple[Todo, ...]:
     return tuple(made.values())[:MOST_TODO]
 
 
-def _urgency(finding: Finding) -> tuple[bool, bool, bool, int]:
+def urgency(finding: Finding) -> tuple[bool, bool, bool, int]:
+    """By what findings are sorted, the most urgent first."""
     only_run = about_this_run(finding)
     more_of_a_curve = finding.severity == "info" and finding.rule in MORE_OF_A_CURVE
     return finding.severity != "invalid", more_of_a_curve, only_run, ORDER[finding.severity]
