@@ -409,6 +409,15 @@ def test_a_command_is_taken_from_an_advice_only_if_it_works_as_printed(advice: s
     assert command_in(advice) == command
 
 
+def test_a_ceiling_that_is_an_example_is_not_offered() -> None:
+    advice = "Read the modules, then: hwdyno memory --ceiling 'physical 51.2 GB/s'"
+    guess = Finding("practical_bandwidth", "info", "memory", "Memory reaches 60 GB/s.", {}, advice)
+    run = replace(made_run.whole_run(), findings=(guess,))
+    assert scorecard(run).todo == ()
+    given = replace(run, command="hwdyno memory --ceiling 'physical 51.2 GB/s'")
+    assert [one.command for one in scorecard(given).todo] == ["hwdyno memory --ceiling 'physical 51.2 GB/s'"]
+
+
 def test_a_foreign_command_is_not_offered() -> None:
     nasty = replace(made_run.partial_run(), command="hwdyno run; reboot")
     assert scorecard(nasty).todo == ()

@@ -115,9 +115,9 @@ def _linpack(*points: Measurement) -> Run:
 
 
 def _varying() -> Run:
-    wide = replace(_gemm(2000, 87.8e9, 87.8e9), throughput=Value(87.8e9, "FLOP/s", 56.2e9, 119.4e9))
+    wide = replace(_gemm(2000, *[87.8e9] * 3), throughput=Value(87.8e9, "FLOP/s", 56.2e9, 119.4e9))
     rest = (
-        replace(_gemm(1000 * n, 80e9, 80e9), throughput=Value(80e9, "FLOP/s", 70e9, 90e9)) for n in (1, 3, 4, 5, 6, 7)
+        replace(_gemm(1000 * n, *[80e9] * 3), throughput=Value(80e9, "FLOP/s", 70e9, 90e9)) for n in (1, 3, 4, 5, 6, 7)
     )
     return _linpack(wide, *rest)
 
@@ -197,4 +197,4 @@ def test_a_limit_is_named_with_its_share_and_an_unknown_one_with_the_next_test()
     point = replace(idle.experiments[0].points[0], counters={}, latency_ns=None)
     idle = replace(idle, experiments=(replace(idle.experiments[0], points=(point,), curves=()),))
     why = limit_of(Case(idle, idle.experiments[0], 0)).says
-    assert "Limit not identified" in why and " Next test: hwdyno storage " in why
+    assert "Limit not identified" in why and " Next test: `hwdyno storage " in why

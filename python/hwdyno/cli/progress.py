@@ -47,7 +47,8 @@ def result_line(experiment: str, measurement: Measurement, rate_word: str, axes:
     if latency is not None:
         mean = f"mean {format_ns(latency.mean)}"
         words = [mean] if timed else [*words, mean]
-        words.append(f"p99 {format_ns(latency.p99)}")
+        if latency.p99 is not None:
+            words.append(f"p99 {format_ns(latency.p99)}")
     if value.low is not None and value.high is not None and value.value:
         words[0] += _known(
             measurement, (value.high - value.low) / 2 / value.value, latency.mean if timed and latency else None

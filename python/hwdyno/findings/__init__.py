@@ -13,6 +13,7 @@ from hwdyno.findings.applies import Rule
 from hwdyno.findings.limits import why_not_double
 from hwdyno.findings.rule import Case, Scope, Verdict
 from hwdyno.findings.summary import ORDER, Hit, finding_of, hedged, summarized
+from hwdyno.repeatability import with_pooled_repeats
 from hwdyno.resources import with_derived
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Validity
 
@@ -22,6 +23,8 @@ FAMILIES = (
     "laws",
     # Did it measure what it claims?
     "truth",
+    "hidden_caches",
+    "imports",
     "open_loop",
     "coverage",
     "children",
@@ -46,6 +49,8 @@ FAMILIES = (
     "training_loaders",
     "kv_cache",
     "vector_search",
+    # What resources cost each other
+    "contention",
     # Memory and arithmetic
     "memory",
     "tlb",
@@ -88,7 +93,7 @@ def explain(run: Run) -> Run:
     Points are judged first, because curve models leave invalid points out. Explaining a Run twice changes
     nothing. Rules whose figures are missing, as in an imported Run, return no finding.
     """
-    run = with_derived(run)
+    run = with_pooled_repeats(with_derived(run))
     judged: list[ExperimentResult] = []
     hits: dict[tuple[str, str], list[Hit]] = defaultdict(list)
     for result in run.experiments:
@@ -157,6 +162,9 @@ def _judged(point: Measurement, verdicts: list[tuple[Rule, Verdict, tuple[str, .
             # A step down that other load explains is unsteadiness, not throttling.
             why = [*why, rule.name, *("not_steady" if name == "throttled" else name for name in dependent)]
             validity = "invalid" if validity == "invalid" else "degraded"
+        elif rule.doubts:
+            why = [*why, rule.name]
+            validity = "unverified" if validity == "valid" else validity
     return replace(point, validity=validity, why=tuple(dict.fromkeys(why)))
 
 

@@ -244,7 +244,7 @@ def _next_test(case: Case) -> str:
         if axis.role != "concurrency" or not load or 2 * load > (axis.most or math.inf):
             continue
         if case.resource.client != "measured" or 2 * load <= (case.threads or 0):
-            return f" Next test: {case.command(**{axis.name: 2 * load})}."
+            return f" Next test: `{case.command(**{axis.name: 2 * load})}`."
     return ""
 
 

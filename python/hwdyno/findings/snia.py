@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from hwdyno.findings.applies import ROUND, Applies, Rule
+from hwdyno.findings.commands import typed_command
 from hwdyno.findings.rule import Case, Verdict, percent
 from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
 from hwdyno.units import plural
@@ -53,8 +52,8 @@ def _value(point: Measurement, by_latency: bool) -> float:
 
 def _longer(run: Run) -> str:
     """The run's command with more time: the next profile, without a budget."""
-    words = re.sub(r" --(budget|profile)[ =]\S+", "", run.command)
-    return f"{words} --profile {'standard' if run.profile == 'quick' else 'full'}"
+    command = typed_command(run.command).without({"budget"})
+    return command.given({"profile": "standard" if run.profile == "quick" else "full"}).line
 
 
 RULES = (Rule("snia_not_steady", "experiment", snia_not_steady, Applies(rounds=True, needs=("notes.snia_tracked",))),)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from hwdyno.report.scorecard import scorecard
 from hwdyno.resources import Resource, find
 from hwdyno.store import Status, status_of
 from hwdyno.units import plural
-from hwdyno.words import Finding, Run
+from hwdyno.words import Finding, Run, Validity
 
 SEVERITIES = {"invalid": 0, "warning": 1, "info": 2}
 """Order of findings, the gravest first."""
 
+_TROUBLE: tuple[Validity, ...] = ("invalid", "degraded", "unverified")
 MOST_CARRIED = 2
 """Loads whose storage is named on top; the findings have all."""
 
@@ -36,8 +38,7 @@ def ranked(findings: tuple[Finding, ...]) -> list[Finding]:
 def overview_of(run: Run) -> Overview:
     """The overview of a Run, from its valid figures and its gravest finding."""
     points = [point for experiment in run.experiments for point in experiment.points]
-    invalid = sum(point.validity == "invalid" for point in points)
-    degraded = sum(point.validity == "degraded" for point in points)
+    counts = Counter(point.validity for point in points)
     planned = sum(max(experiment.planned, len(experiment.points)) for experiment in run.experiments)
     if not points:
         why = " ".join(run.degraded) or "The run ended before its first point."
@@ -47,12 +48,12 @@ def overview_of(run: Run) -> Overview:
     if run.degraded:
         more.append(" ".join(run.degraded))
     tally = f"{len(points)} of {planned} points" if planned > len(points) else plural(len(points), "point")
-    trouble = [f"{count} {word}" for count, word in ((invalid, "invalid"), (degraded, "degraded")) if count]
+    trouble = [f"{counts[word]} {word}" for word in _TROUBLE if counts[word]]
     return Overview(
         status_of(run),
         _reached(run) or "No figure of this run is valid.",
         " ".join(more),
-        f"{tally}, {' and '.join(trouble) or 'all valid'}",
+        f"{tally}, {', '.join(trouble) or 'all valid'}",
     )
 
 

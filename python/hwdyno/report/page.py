@@ -291,7 +291,7 @@ def _grid_row(run: Run, row: Row) -> dict[str, Any]:
     }
     if latency:
         scale = figures.latency_scale([latency.mean])
-        tail = f"p99 {scale.number(latency.p99)}" if latency.count else ""
+        tail = f"p99 {scale.number(latency.p99)}" if latency.p99 is not None else ""
         mean = {"number": scale.number(latency.mean), "unit": scale.unit, "interval": tail}
         # Of a latency test the time is the figure.
         made["measured" if row.experiment.metric == "latency" else "latency"] = mean

@@ -445,6 +445,8 @@ def _todo(run: Run) -> tuple[Todo, ...]:
     rules: set[str] = set()
     for finding in sorted(run.findings, key=urgency):
         command, only_run = command_in(finding.advice), about_this_run(finding) and finding.severity != "invalid"
+        if " --ceiling " in command and " --ceiling " not in run.command:
+            continue  # Its value is an example, and only the user knows the true one.
         kind = "noise" if only_run else finding.rule
         if command and command not in made and kind not in rules and not (only_run and finding.severity == "info"):
             rules.add(kind)
@@ -492,6 +494,7 @@ def _lines(todo: Todo) -> int:
 
 def _without_wide(text: str) -> str:
     """A text without intervals that say nothing."""
+    text = text.replace(" (few repeats)", "")
     return _HALF.sub(lambda half: "" if float(half[1]) > 100 * USELESS else half[0], text)
 
 

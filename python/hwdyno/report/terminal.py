@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.printable import console_on, printable
-from hwdyno.report import figures, study
+from hwdyno.report import contention, figures, study
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.rows import (
     Series,
@@ -27,7 +27,7 @@ from hwdyno.report.rows import (
 from hwdyno.report.scorecard import COMMAND_COLUMNS, Scorecard, Share, command_lines, scorecard
 from hwdyno.resources import rate_word_of
 from hwdyno.units import format_number
-from hwdyno.words import ExperimentResult, Measurement, Run
+from hwdyno.words import ExperimentResult, Measurement, Run, Validity
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -44,8 +44,12 @@ LONGEST_NAME = 200
 BAR = 10
 """Places of a bar that is full at the ceiling."""
 _VERDICTS = {"sound": "bold green", "use with care": "bold yellow", "not to be trusted": "bold red"}
-_STYLES = {"invalid": "bold red", "warning": "yellow", "info": "cyan", "partial": "yellow", "degraded": "yellow"}
+_STYLES = {
+    **{"invalid": "bold red", "warning": "yellow", "info": "cyan", "partial": "yellow", "degraded": "yellow"},
+    "unverified": "cyan",
+}
 _MARKS = {"invalid": "✗", "warning": "!", "info": "·"}
+_FLAGS: dict[Validity, str] = {"valid": "", "unverified": "?", "degraded": "!", "invalid": "✗"}
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = "_.-=+*#@"
 
@@ -72,9 +76,9 @@ def print_run(
     card = scorecard(run)
     for line in card_lines(card, console.width, ascii_only=not _unicode(console)):
         console.print(line, overflow="fold")
-    if study_text := study.text(run):
+    for more in filter(None, (study.text(run), contention.text(run))):
         console.print()
-        console.print(Text(study_text), end="", overflow="fold")
+        console.print(Text(more), end="", overflow="fold")
     if verbose:
         _print_all(run, console)
     else:
@@ -261,7 +265,7 @@ def _grid(experiment: ExperimentResult, console: Console) -> RenderableType:
 
 def _flagged(text: str, point: Measurement) -> str:
     """A figure that cannot be trusted carries a mark: colour alone does not reach everyone."""
-    return text if point.validity == "valid" else f"{text} {'✗' if point.validity == 'invalid' else '!'}"
+    return f"{text} {_FLAGS[point.validity]}".rstrip()
 
 
 def _scale_of(experiment: ExperimentResult, unit: str) -> figures.Scale:

@@ -112,7 +112,7 @@ class Resource:
     """Why a point can be above a physical ceiling."""
     steps_down: tuple[str, str] = (
         "heat, a power limit, or CPU time taken by others",
-        "the clock (hwdyno compute clock)",
+        "the clock (`hwdyno compute clock`)",
     )
     """Possible causes of a step down in throughput while a point runs, and what to watch."""
     on_faults: str = "Check dmesg"
@@ -122,6 +122,14 @@ class Resource:
     """Parameters that make operations larger, for when every processor already issues them."""
     both_loops: str = ""
     """The command that measures the same work in an open and a closed loop, where one command does both."""
+
+    # Contention
+    knee: str = ""
+    """The experiment, without the resource's name, whose sweep finds the load at which ``hwdyno together`` drives it;
+    empty where it is not driven beside others."""
+
+    is_memory_traffic: bool = False
+    """Whether the bytes that it counts cross the memory's channels."""
 
     # Its part of a run
     by_default: bool = True

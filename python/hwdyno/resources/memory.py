@@ -48,4 +48,6 @@ RESOURCE = Resource(
     ),
     on_faults="Check dmesg for machine checks and corrected memory errors",
     runtime_share=0.3,
+    knee="threads",
+    is_memory_traffic=True,
 )

@@ -32,4 +32,5 @@ RESOURCE = Resource(
     two_ended=True,
     steps_down=("a spent burst budget, a policer, or a lower clock", "both ends' processors"),
     on_faults="Check errors and drops at both ends (ip -s link, nstat -az) and the server's log",
+    knee="streams",
 )

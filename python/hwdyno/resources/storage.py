@@ -51,6 +51,7 @@ RESOURCE = Resource(
     ),
     on_faults="Check dmesg and the drive's health (smartctl -a)",
     workers="numjobs",
-    both_loops="hwdyno storage rate iodepth",
+    both_loops="storage rate iodepth",
     larger={"bs": "128k"},
+    knee="iodepth",
 )

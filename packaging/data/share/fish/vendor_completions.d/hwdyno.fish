@@ -329,6 +329,25 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l no-page -d 'writ
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a together -d 'measure what resources cost each other when they run together'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l resources -d 'resources that run beside each other' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l at -d 'loads at which they run, e.g. storage=32,memory=2' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l path -d 'directory or device to measure' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l peers -d 'also run the reference tools'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l seed -d 'seed of the order of points and of random offsets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l budget -d 'finish within this time, e.g. 10m' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l verbose -d 'print every table and finding below the scorecard'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l out -d 'folder of the report' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l overwrite -d 'replace files that hwdyno did not write, but no link'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l no-page -d 'write no HTML page'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l quiet -d 'no progress on stderr'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a study -d 'reproduce a published study on this machine'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -f -a 'cloud-vm-suite jetson-sequential-read kubernetes-ai-storage laptop-memory-and-flash sata-ssd-queue'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l only -d 'only these resources of the study, e.g. memory,cpu,disk' -r
@@ -362,11 +381,13 @@ complete -c hwdyno -n '__fish_seen_subcommand_from report' -l verbose -d 'print 
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l overwrite -d 'replace files that hwdyno did not write'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l csv -d 'print CSV, one line per point, in base units'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l markdown -d 'print the tables as Markdown'
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a compare -d 'compare two runs'
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l force -d 'compare runs of different machines'
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l json -d 'print the changes as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a history -d 'list the stored runs'
@@ -379,10 +400,11 @@ complete -c hwdyno -f -n __fish_use_subcommand -a export -d 'write runs as CSV o
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l csv -d 'write CSV' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l parquet -d 'write Parquet' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l overwrite -d 'replace files that hwdyno did not write'
+complete -c hwdyno -n '__fish_seen_subcommand_from export' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a explain -d 'explain a finding: law, drawing, example, limits'
-complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share peer_ratio rolls_over off_the_curve repeats_disagree two_modes'
+complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share peer_ratio rolls_over off_the_curve repeats_disagree two_modes'
 complete -c hwdyno -n '__fish_seen_subcommand_from explain' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a schema -d 'print the JSON Schema of the Run document'
 complete -c hwdyno -n '__fish_seen_subcommand_from schema' -l help -d 'show this help'
