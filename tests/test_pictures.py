@@ -236,7 +236,9 @@ def test_the_story_of_a_storage_is_its_shares_and_its_throughput_above_its_p99()
         assert name not in known or bar.value == pytest.approx(100 * (known[name] or 0))
     above, below = depth.pictures
     assert (above.y.title, below.y.title) == ("IOPS", "p99 latency, µs")
-    assert next(mark.y for mark in below.marks if isinstance(mark, Dot)) == pytest.approx(latency_of(iodepth(), 0) / 1e3)
+    assert next(mark.y for mark in below.marks if isinstance(mark, Dot)) == pytest.approx(
+        latency_of(iodepth(), 0) / 1e3
+    )
     assert "p99" in depth.title and "queue depth" in depth.title
 
 

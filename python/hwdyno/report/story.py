@@ -92,7 +92,8 @@ def _share(row: Row, several: bool) -> dict[str, Any]:
     assert row.share is not None and row.ceiling is not None
     value, percent = row.measurement.throughput, 100 * row.share
     word = rate_word_of(row.experiment)
-    marked = " (degraded)" if row.measurement.validity == "degraded" else ""
+    validity = row.measurement.validity
+    marked = "" if validity == "valid" else f" ({validity})"
     low, high = (
         None if end is None or not value.value else percent * end / value.value for end in (value.low, value.high)
     )
