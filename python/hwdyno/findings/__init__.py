@@ -52,6 +52,7 @@ FAMILIES = (
     "memory",
     "tlb",
     "compute",
+    "settings",
     # Reference tools
     "peers",
 )
