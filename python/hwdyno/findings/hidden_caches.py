@@ -100,8 +100,8 @@ def _stream(case: Case, name: str) -> Stream | None:
 
 def _durable(case: Case) -> bool:
     """Whether writes are on the device when they count."""
-    asked = [case.parameter(name) for name in ("fsync", "fdatasync", "end_fsync")]
-    return any(asked) or case.parameter("sync", "none") not in {None, "none", "", 0}
+    options = [case.parameter(name) for name in ("fsync", "fdatasync", "end_fsync")]
+    return any(options) or case.parameter("sync", "none") not in {None, "none", "", 0}
 
 
 def host_cache(case: Case) -> Verdict | None:
