@@ -45,7 +45,7 @@ DOCS := target/docs-env
 WITH_HWDYNO = NO_MKDOCS_2_WARNING=1 \
 	PYTHONPATH="$(CURDIR)/python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 docs: setup $(DOCS)/.installed
-	$(WITH_HWDYNO) $(DOCS)/bin/python -m mkdocs build --strict --quiet
+	$(WITH_HWDYNO) $(DOCS)/bin/python -m mkdocs build --strict
 
 # Records docs/session.cast and docs/session.svg from a real run on this machine.
 session: setup $(DOCS)/.installed

@@ -132,7 +132,7 @@ def test_a_session_is_recorded_as_it_was_printed(tmp_path: Path) -> None:
 
 @tools
 def test_the_site_builds_strictly_and_has_every_page(tmp_path: Path) -> None:
-    code = f"from mkdocs.__main__ import cli; cli(['build', '--strict', '--quiet', '--site-dir', {str(tmp_path)!r}])"
+    code = f"from mkdocs.__main__ import cli; cli(['build', '--strict', '--site-dir', {str(tmp_path)!r}])"
     done = in_docs(code)
     assert done.returncode == 0, done.stdout + done.stderr
     wanted = {f"findings/{rule.name}.html" for rule in RULES} | {f"studies/{one.name}.html" for one in studies.all()}
@@ -152,5 +152,5 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     shutil.copy(ROOT / "mkdocs.yml", tmp_path)
     with (tmp_path / "docs" / "tutorial.md").open("a") as page:
         page.write("\n[lost](lost.md)\n")
-    done = in_docs("from mkdocs.__main__ import cli; cli(['build', '--strict', '--quiet'])", cwd=tmp_path)
+    done = in_docs("from mkdocs.__main__ import cli; cli(['build', '--strict'])", cwd=tmp_path)
     assert done.returncode != 0 and "lost.md" in done.stdout + done.stderr
