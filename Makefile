@@ -1,12 +1,13 @@
 # Two commands: `make run` does the main job, `make test` passes every test. `make bench` compares with the peers, and
-# `make fuzz` and `make fuzz-engine` look for input that a reader fails on.
+# `make fuzz` and `make fuzz-engine` look for input that a reader fails on, `make sanitize` for wrong uses of memory and
+# races, and `make soak` for what grows.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 ENGINE := $(VENV)/.engine
 
-.PHONY: run test bench fuzz fuzz-engine calibration docs session setup lint share lock clean
+.PHONY: run test bench fuzz fuzz-engine sanitize soak calibration mutants docs session setup lint share lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
@@ -30,6 +31,11 @@ fuzz: setup $(FUZZ)/.atheris
 # How often curves, capacities and intervals hold on simulated machines; docs/calibration.md keeps the tables.
 calibration: setup
 	PYTHONPATH="$(CURDIR)/tests" $(BIN)/python -m calibration
+
+# Which single-line changes of findings, curves, statistics and ceilings the tests notice: hours for all of them.
+# MUTANTS="--sample 300" tries some.
+mutants: setup
+	PYTHONPATH="$(CURDIR)/tests:$(CURDIR)/python" $(BIN)/python -m mutants $(MUTANTS)
 
 # The fuzzer stands apart from the locked environment: it has no wheel for every Python that hwdyno runs on.
 $(FUZZ)/.atheris: $(VENV)/.python
@@ -56,6 +62,14 @@ $(DOCS)/.installed: $(VENV)/.python pyproject.toml
 	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
 	@touch $@
+
+# Needs the nightly toolchain: rustup toolchain install nightly --component miri,rust-src
+sanitize:
+	tests/sanitizers/run.sh
+
+SOAK_MINUTES ?= 120
+soak: setup
+	PYTHONPATH="$(CURDIR)/tests:$(CURDIR)/python" $(BIN)/python -m soak --minutes $(SOAK_MINUTES)
 
 setup: $(ENGINE)
 

@@ -19,8 +19,16 @@ _EXPLAINED_AS = {
     "depth_not_reached": "too few operations in flight",
     "interval_not_reached": "a wide interval",
     "repeats_disagree": "repeats that disagree",
+    "rate_times_size": "a bandwidth that is not rate x block size",
+    "stalls": "stalls",
+    "two_modes": "two levels of throughput",
 }
 """By rule: the effect that another finding explains."""
+
+
+def effect_of(rule: str) -> str:
+    """What a rule that degrades a point found there, as a noun: ``a wide interval``."""
+    return _EXPLAINED_AS.get(rule, rule.replace("_", " "))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,7 @@ def _explained(hits: Sequence[Hit]) -> str:
 
 def hedged(says: str, result: ExperimentResult, curve: Curve) -> str:
     """A curve's finding, with a caution where most of its points are degraded."""
-    poor = sum(result.points[at].validity != "valid" for at in curve.points)
+    poor = sum(result.points[at].validity in {"degraded", "invalid"} for at in curve.points)
     if poor * 2 <= len(curve.points):
         return says
     return f"{says} Caution: {poor} of {len(curve.points)} points are degraded or invalid."

@@ -18,7 +18,7 @@ from hwdyno.hosts.site import Site, site_of
 from hwdyno.measurement import Reading, operations_of
 from hwdyno.measuring import announced
 from hwdyno.peers import Peer, on_site
-from hwdyno.plan import Plan, Planned
+from hwdyno.plan import WARM_UP_S, Plan, Planned
 from hwdyno.resources import ceilings_of_site, rate_word
 from hwdyno.runner import faults
 from hwdyno.runner.access import reachable
@@ -38,7 +38,6 @@ from hwdyno.units import format_duration
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Note, Parameters, PeerResult, Run, UserError
 from hwdyno.workspace import DataFile, Place
 
-WARM_UP_S = 0.3
 SAMPLES = 20
 LEAST_OPERATIONS = 10
 """An interrupted reading with fewer operations is not a point of a curve."""

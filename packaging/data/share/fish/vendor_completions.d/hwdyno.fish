@@ -10,6 +10,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from run' -l budget -d 'finish wit
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l store -d 'folder of the stored Runs' -r
@@ -136,6 +137,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l budget -d 'finish
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l store -d 'folder of the stored Runs' -r
@@ -173,6 +175,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l budget -d 'finish 
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l store -d 'folder of the stored Runs' -r
@@ -200,6 +203,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l budget -d 'finish
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l store -d 'folder of the stored Runs' -r
@@ -247,6 +251,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from network' -l budget -d 'finish
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l store -d 'folder of the stored Runs' -r
@@ -316,6 +321,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l budget -d 'finis
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l store -d 'folder of the stored Runs' -r
@@ -334,6 +340,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from together' -l budget -d 'finis
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l store -d 'folder of the stored Runs' -r
@@ -357,6 +364,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from study' -l budget -d 'finish w
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l store -d 'folder of the stored Runs' -r
@@ -369,14 +377,17 @@ complete -c hwdyno -n '__fish_seen_subcommand_from report' -l html -d 'write the
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l png -d 'write every chart as PNG into DIR' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l svg -d 'write every chart as SVG into DIR' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l pdf -d 'write every chart as PDF into DIR' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l overwrite -d 'replace files that hwdyno did not write'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l csv -d 'print CSV, one line per point, in base units'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l markdown -d 'print the tables as Markdown'
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a compare -d 'compare two runs'
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l force -d 'compare runs of different machines'
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l json -d 'print the changes as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a history -d 'list the stored runs'
@@ -389,10 +400,11 @@ complete -c hwdyno -f -n __fish_use_subcommand -a export -d 'write runs as CSV o
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l csv -d 'write CSV' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l parquet -d 'write Parquet' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l overwrite -d 'replace files that hwdyno did not write'
+complete -c hwdyno -n '__fish_seen_subcommand_from export' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a explain -d 'explain a finding: law, drawing, example, limits'
-complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share peer_ratio rolls_over off_the_curve repeats_disagree two_modes'
+complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share peer_ratio rolls_over off_the_curve repeats_disagree two_modes'
 complete -c hwdyno -n '__fish_seen_subcommand_from explain' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a schema -d 'print the JSON Schema of the Run document'
 complete -c hwdyno -n '__fish_seen_subcommand_from schema' -l help -d 'show this help'
