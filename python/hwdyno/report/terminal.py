@@ -153,7 +153,9 @@ def _figures(card: Scorecard, width: int, *, ascii_only: bool) -> list[Text]:
     """A line a figure, its columns aligned; what a typical figure is of stands below where there is no room beside."""
     from rich.text import Text
 
-    rows, before = [["", "", "", "95%", "of ceiling, p99", "typical"]], ""
+    shares, tails = any(row.share for row in card.rows), any(row.p99 for row in card.rows)
+    of = ", ".join(["of ceiling"] * shares + ["p99"] * tails)
+    rows, before = [["", "", "", "95%", of, "typical"]], ""
     for row in card.rows:
         mark = {"valid": "", "degraded": " !"}.get(row.state, " ?")
         of = _bar(row.share, ascii_only=ascii_only) if row.share else f"p99 {row.p99}" if row.p99 else ""
