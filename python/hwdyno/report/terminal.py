@@ -24,7 +24,7 @@ from hwdyno.report.rows import (
     tightest,
     unit_of,
 )
-from hwdyno.report.scorecard import Scorecard, Share, command_lines, scorecard
+from hwdyno.report.scorecard import COMMAND_COLUMNS, Scorecard, Share, command_lines, scorecard
 from hwdyno.resources import rate_word_of
 from hwdyno.units import format_number
 from hwdyno.words import ExperimentResult, Measurement, Run, Validity
@@ -39,6 +39,8 @@ NARROW = 78
 MOST_SERIES = 24
 MOST_POINTS = 16
 
+LONGEST_NAME = 200
+"""Characters of a Run's id or path; a longer one is no name to type."""
 BAR = 10
 """Places of a bar that is full at the ceiling."""
 _VERDICTS = {"sound": "bold green", "use with care": "bold yellow", "not to be trusted": "bold red"}
@@ -71,20 +73,30 @@ def print_run(
     console = console_on(file or sys.stdout, width)
     if width is None and not console.is_terminal:
         console.width = max(console.width, 100)
-    for line in card_lines(scorecard(run), console.width, ascii_only=not _unicode(console)):
-        console.print(line, soft_wrap=True)
+    card = scorecard(run)
+    for line in card_lines(card, console.width, ascii_only=not _unicode(console)):
+        console.print(line, overflow="fold")
     for more in filter(None, (study.text(run), contention.text(run))):
         console.print()
         console.print(Text(more), end="", overflow="fold")
     if verbose:
         _print_all(run, console)
     else:
-        rest = f"{scorecard(run).rest}: hwdyno report {shlex.quote(printable(named) or run.id)} --verbose"
-        console.print(Text(rest, style="dim"), soft_wrap=True)
+        for text in _rest_lines(card.rest, printable(named) or run.id, console.width):
+            console.print(Text(text, style="dim"), overflow="fold")
     if reports:
         console.print()
     for path in reports:
         console.print(Text(f"report  {printable(str(path))}", overflow="fold"))
+
+
+def _rest_lines(rest: str, name: str, width: int) -> list[str]:
+    """What else the Run has, and the command that shows it, in one line where there is room."""
+    if len(name) > LONGEST_NAME:
+        return [rest]
+    again = f"hwdyno report {shlex.quote(name)} --verbose"
+    whole = f"{rest}: {again}"
+    return [whole] if len(whole) <= width else [f"{rest}:", *command_lines(again, width)]
 
 
 def _print_all(run: Run, console: Console) -> None:
@@ -132,7 +144,8 @@ def card_lines(card: Scorecard, width: int, *, ascii_only: bool = False) -> list
     lines += _figures(card, width, ascii_only=ascii_only)
     for number, todo in enumerate(card.todo, 1):
         lines.append(Text(_cut(f"{number} {todo.says}", width)))
-        lines += [Text(f"  {line}", style="cyan") for line in command_lines(todo.command)]
+        narrow = min(COMMAND_COLUMNS, width - 2)
+        lines += [Text(f"  {line}", style="cyan") for line in command_lines(todo.command, narrow)]
     return lines
 
 
@@ -140,7 +153,9 @@ def _figures(card: Scorecard, width: int, *, ascii_only: bool) -> list[Text]:
     """A line a figure, its columns aligned; what a typical figure is of stands below where there is no room beside."""
     from rich.text import Text
 
-    rows, before = [["", "", "", "95%", "of ceiling, p99", "typical"]], ""
+    shares, tails = any(row.share for row in card.rows), any(row.p99 for row in card.rows)
+    of = ", ".join(["of ceiling"] * shares + ["p99"] * tails)
+    rows, before = [["", "", "", "95%", of, "typical"]], ""
     for row in card.rows:
         mark = {"valid": "", "degraded": " !"}.get(row.state, " ?")
         of = _bar(row.share, ascii_only=ascii_only) if row.share else f"p99 {row.p99}" if row.p99 else ""
