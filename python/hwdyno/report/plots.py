@@ -6,6 +6,7 @@ from typing import Any
 
 import altair as alt
 
+from hwdyno.curves.loaded import BEARABLE
 from hwdyno.report import plotdata
 from hwdyno.report.drawing import (
     Data,
@@ -164,8 +165,10 @@ def tradeoff(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
     y = y_axis("y", f"mean latency, {y_scale.unit}", [row["y"] for row in rows])
     tips = standard_tips(experiment, legend)
     base = data(rows)
+    fit = plotdata.loaded_lines(group, rows, x_scale, y_scale)
+    line = data(fit) if fit else base
     layers = [
-        base.mark_line(strokeWidth=1.4).encode(x, y, legend.colour, order="load:Q", opacity=legend.opacity),
+        line.mark_line(strokeWidth=1.4).encode(x, y, legend.colour, order="x:Q" if fit else "load:Q", opacity=legend.opacity),
         base.mark_point(filled=True, size=52).encode(
             x, y, legend.colour, legend.shape, tooltip=tips, opacity=legend.opacity
         ),
@@ -191,7 +194,12 @@ def tradeoff(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
     clauses = [
         "lower right is better",
         f"numbers at the marks: {load_title(experiment)}" if named else "",
-        "rings: the knee, and the best operating point (lowest load for 90% of the ceiling)" if places else "",
-        "dashed: the fitted ceiling" if tops else "",
+        "line: the fitted queue" if fit else "",
+        (f"rings: {BEARABLE:g} times idle latency" if fit else "rings: the knee")
+        + ", and the best operating point"
+        + ("" if fit else " (lowest load for 90% of the ceiling)")
+        if places
+        else "",
+        ("dashed: the peak" if fit else "dashed: the fitted ceiling") if tops else "",
     ]
     return Drawn("Latency against throughput", sentences(clauses), layered(layers, legend), data.sets)
