@@ -14,10 +14,11 @@ from hwdyno.report.drawing import (
     tip_of,
     y_axis,
 )
-from hwdyno.report.picture import CEILING, Band, Dot, Line, Mark, Picture, Rule, Whisker, Words, even
+from hwdyno.report.picture import CEILING, Band, Dot, Line, Mark, Picture, Rule, Whisker, Words, even, with_ends
 from hwdyno.report.rows import Series, unit_of
 from hwdyno.words import ExperimentResult
 
+RATIO = "ours ÷ theirs"
 MOST_BANDS = 3
 """Series whose bands of latency can lie over each other and still be read."""
 
@@ -32,10 +33,12 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Picture | N
     x = axis_of_load(experiment, (row["load"] for row in rows))
     near, far = plotdata.ceilings(experiment, group, unit, scale, max(row["high"] for row in rows))
     lines, how = plotdata.lines(group, rows, scale)
-    places = plotdata.marks(group, rows, scale)
+    # Of more curves than can be named, the marks are lines that nobody can tell apart.
+    places = [row for row in plotdata.marks(group, rows, scale) if row["text"]]
     peers = plotdata.peers(experiment, group, unit, scale)
     spread = [row for row in rows if row["interval"]]
-    y = even(scale.unit, [*(row["high"] for row in rows), *(row["y"] for row in [*near, *lines, *peers])])
+    levels = [row["y"] for row in [*rows, *near, *lines, *peers]]
+    y = even(scale.unit, with_ends(levels, (row["high"] for row in rows)))
     about = (("text", "ceiling"), ("tip_class", "class"), ("tip_formula", "formula"), ("tip_source", "source"))
     marks: list[Mark] = [Rule(CEILING, row["y"], x.low, x.high, row["text"], tip_of(row, *about)) for row in near]
     marks += joined(lines, at)
