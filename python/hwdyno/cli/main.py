@@ -41,6 +41,7 @@ COMMANDS = (
     Command("training", "measure storage for AI training and inference"),
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
+    Command("audit", "hold any tool's file or published table against the laws"),
     Command("compare", "compare two runs"),
     Command("history", "list the stored runs"),
     Command("export", "write runs as CSV or Parquet"),

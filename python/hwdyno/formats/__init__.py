@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -13,7 +14,7 @@ from hwdyno.words import Run, UserError
 LARGEST_BYTES = 512 << 20
 """A larger result file is refused rather than read into memory."""
 
-FORMATS = ("fio", "dlio", "mlc", "stream", "linpack", "iperf3")
+FORMATS = ("fio", "dlio", "mlc", "stream", "linpack", "iperf3", "published")
 """Each name is a file ``formats/<name>.py`` that implements ``Format``."""
 
 
@@ -49,11 +50,32 @@ def read_as(form: Format, text: str, name: str) -> Run:
         raise UserError(str(error) if name in str(error) else f"{name}: {error}") from None
 
 
+def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> tuple[list[Run], list[str]]:
+    """The Runs of every format that a text has, such as a report with several tools' outputs; and how tables were read.
+
+    ``maps`` say what a table's columns are. Raises ``UserError`` in one line where no format is known.
+    """
+    forms = known()
+    table = forms.pop("published")
+    runs, readings = [read_as(form, text, name) for form in forms.values() if form.recognizes(text)], list[str]()
+    # A tool's columns are no published table; a report with both marks its tables.
+    if (not runs or "|" in text or "<t" in text.lower()) and (maps or table.recognizes(text)):
+        found = cast(Any, table).read_mapped(text, name, maps or {})
+        runs.append(foreign.checked(declared(found.run), name, foreign.MOST_COUNT))
+        readings += found.readings
+    if runs:
+        return runs, readings
+    raise UserError(f"{name} has no known format and no table with results ({_names()}); name a column: --map 'bw=MB/s'")
+
+
 def read(path: Path) -> Run:
     """Read a result file into a Run. Raises ``UserError`` in one line if its format is not known."""
     text = foreign.text_of(path, LARGEST_BYTES, errors="replace")
     for form in known().values():
         if form.recognizes(text):
             return read_as(form, text, str(path))
-    names = ", ".join(form.NAME for form in known().values())
-    raise UserError(f"{path} has no known format ({names})")
+    raise UserError(f"{path} has no known format ({_names()})")
+
+
+def _names() -> str:
+    return ", ".join(form.NAME for form in known().values())

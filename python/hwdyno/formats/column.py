@@ -138,8 +138,8 @@ def unit_readings(text: str) -> tuple[tuple[Unit, ...], tuple[int, int]]:
     inner = re.search(r"[(\[]([^()\[\]]*)[)\]]", text)
     tail = re.search(r"(?:[,/:]\s*|\bin\s+|[_ ])(?P<u>[A-Za-z-]{1,12}|%)$", text)
     places = [(inner[1], inner.start(1))] if inner else []
-    places += [(tail["u"], tail.start("u"))] if tail else []
-    for part, start in (*places, (text, 0)):
+    places += [(tail["u"], tail.start("u"))] if tail and not tail["u"].lower().startswith("min") else []
+    for part, start in (*places, (text if text.lower() != "min" else "", 0)):
         if (match := _TIME.search(part) if inner and part == inner[1] else _TIME.fullmatch(part)) is not None:
             word = match[1].lower().replace("-", "")
             kind = "min" if word.startswith("min") else word[0] + "s" if word[:2] in {"na", "ns"} else _time_of(word)

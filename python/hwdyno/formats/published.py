@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hwdyno.formats import printed
+from hwdyno.formats import printed, workload
+from hwdyno.formats.row import point_of
 from hwdyno.formats.column import (
     COUNTS,
     FIGURES,
@@ -27,7 +28,6 @@ from hwdyno.formats.column import (
 )
 from hwdyno.formats.grid import Grid, grids_of
 from hwdyno.printable import escaped
-from hwdyno.spelling import hint
 from hwdyno.units import LARGEST, SMALLEST
 from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserError, Value
 
@@ -42,8 +42,12 @@ KERNELS = {
     "training": "training_table",
     "gpu": "gpu_copy",
 }
+_SHARED = ("study", "device", "link")
+"""Labels of rows that make an experiment of their own: what decides their ceilings."""
 LOADS = ("delay", "iodepth", "numjobs", "threads", "streams", "accelerators", "n", "bs", "working_set", "nodes")
 LONGEST_LABEL = 60
+LONGEST_CONTEXT = 200_000
+"""Characters around a table in which its workload may be named."""
 BY_ROW = "unit of each row"
 _BY_KIND = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "lat", "1": "share"}
 _RESOURCES = {"cpu": "compute", "processor": "compute", "disk": "storage", "ssd": "storage", "ram": "memory"}
@@ -144,20 +148,21 @@ def read_mapped(text: str, name: str, maps: Mapping[str, str]) -> Published:
     """The same with columns that the user mapped: by head, its unit, its quantity, or both (``lat us``)."""
     experiments: list[ExperimentResult] = []
     readings: list[str] = []
-    heads: list[str] = []
     for number, grid in enumerate(grids_of(text), start=1):
-        heads += grid.heads
-        table = _Table.of(grid, maps, f"{grid.title} {name}")
+        table = _Table.of(grid, maps, name, text[:LONGEST_CONTEXT])
         if table is None:
             continue
         found = table.experiments(number)
         if any(one.points for one in found):
             experiments += found
             readings.append(table.says())
-    for head in maps:
-        if not any(_same(head, one) for one in heads):
-            raise UserError(f"--map names the column '{head}', which the table lacks; {hint(head, heads)}")
     return Published(printed.run(NAME, "a table", text, name, _numbered(experiments)), tuple(readings))
+
+
+def heads_of(text: str) -> list[str]:
+    """The heads of every table in a text, as a map may name them."""
+    grids = grids_of(text)
+    return [head for grid in grids for head in (*grid.heads, *(row[0] for row in grid.rows)) if head]
 
 
 def _numbered(experiments: Sequence[ExperimentResult]) -> list[ExperimentResult]:
@@ -172,7 +177,8 @@ def _numbered(experiments: Sequence[ExperimentResult]) -> list[ExperimentResult]
     return made
 
 
-def _same(one: str, other: str) -> bool:
+def is_head(one: str, other: str) -> bool:
+    """Whether a name means a head: the same words, or those before its unit."""
     return " ".join(re.findall(r"\w+", one.lower())) == " ".join(re.findall(r"\w+", other.lower())) or (
         one.strip().lower() == re.sub(r"[(\[].*", "", other).strip().lower()
     )
@@ -195,11 +201,12 @@ class _Table:
     rows: tuple[_Row, ...]
     resource: str
     context: str
+    text: str
     notes: tuple[str, ...] = ()
     common: Parameters = field(default_factory=dict)
 
     @classmethod
-    def of(cls, grid: Grid, maps: Mapping[str, str], context: str) -> _Table | None:
+    def of(cls, grid: Grid, maps: Mapping[str, str], context: str, text: str) -> _Table | None:
         """The table with its columns read; none where it has no results. Raises ``UserError`` where two readings fit."""
         if not _has_figures(grid.heads) and not maps:
             if not _has_figures([row[0] for row in grid.rows]):
@@ -212,7 +219,7 @@ class _Table:
         if not rows:
             return None
         bare = _TITLE_ONLY.sub(" ", context)
-        table = cls(grid, columns, rows, _resource(columns, rows, bare, grid.title), bare)
+        table = cls(grid, columns, rows, _resource(columns, rows, bare, grid.title), bare, text)
         return table._defaults()._units()._jobs()
 
     # --- what the table does not say
@@ -287,16 +294,16 @@ class _Table:
 
     def experiments(self, number: int) -> list[ExperimentResult]:
         """The table's rows as points, in one experiment for each kind of result."""
-        groups: dict[str, list[Measurement]] = defaultdict(list)
+        groups: dict[tuple[str, Subject], list[Measurement]] = defaultdict(list)
         claims: list[Measurement] = []
         for row in self.rows:
             if (claim := self._claim(row)) is not None:
                 claims.append(claim)
                 continue
             for point in self._points(row):
-                groups[self._resource_of(row.parameters)].append(point)
+                groups[self._resource_of(row.parameters), _subject(row.parameters)].append(point)
         title = self.grid.title or f"table {number}"
-        made = [self._experiment(resource, title, points) for resource, points in groups.items()]
+        made = [self._experiment(resource, subject, title, points) for (resource, subject), points in groups.items()]
         by_resource: dict[str, list[Measurement]] = defaultdict(list)
         for claim in claims:
             by_resource[self._resource_of(claim.parameters)].append(claim)
@@ -308,7 +315,7 @@ class _Table:
         named = str(parameters.get("resource") or self.resource).lower()
         return _RESOURCES.get(named, named)
 
-    def _experiment(self, resource: str, title: str, points: Sequence[Measurement]) -> ExperimentResult:
+    def _experiment(self, resource: str, subject: Subject, title: str, points: Sequence[Measurement]) -> ExperimentResult:
         values: dict[str, set[str]] = defaultdict(set)
         for point in points:
             for name, value in point.parameters.items():
@@ -318,7 +325,9 @@ class _Table:
         kernel = KERNELS.get(resource, "table")
         if resource == "memory" and "delay" in values:
             kernel = "memory_loaded_latency"
-        return printed.experiment(f"{resource}.table", title[:120], kernel, load, points)
+        words = ", ".join(value for _, value in subject)
+        where, title = (f"@{words}", f"{title}: {words}") if words else ("", title)
+        return printed.experiment(f"{resource}.table{where}", title[:120], kernel, load, points, **dict(subject))
 
     def _claim(self, row: _Row) -> Measurement | None:
         """A row that states a ceiling; none for a result."""
@@ -348,6 +357,10 @@ class _Table:
                 quantity = _BY_KIND.get(number.unit.kind, quantity)
             key = "_".join(filter(None, (quantity, column.meaning.statistic)))
             given = dict(column.meaning.given)
+            twin = _twin(column, figures)
+            if twin is not None and twin.at in row.numbers:
+                shared[f"{key}_again"] = number
+                continue
             if _collides(column, figures):
                 given["series"] = column.meaning.rest or column.head
             if not given:
@@ -366,36 +379,30 @@ class _Table:
             made.append(self._point(row, {}, shared))
         return [one for one in made if one]
 
+    def _need(self, parameters: Parameters) -> dict[str, Any]:
+        """The needs of the accelerators that the row's workload is defined for, bytes/s."""
+        if self.resource != "training":
+            return {}
+        known = workload.catalogue()
+        words = " ".join([str(parameters.get("workload") or ""), self.grid.title, self.text]).lower()
+        named = [name for name in known if re.search(rf"(?<![a-z0-9]){re.escape(name)}", words)]
+        stated = [name for name in named if name in str(parameters.get("workload") or "").lower()]
+        chosen = stated or named
+        if len(chosen) != 1:
+            return {}
+        return {"workload": chosen[0], "needs_bytes_s": {name: one.need_bytes_s for name, one in known[chosen[0]].items()}}
+
     def _is_mixed(self, row: _Row) -> bool:
         given = {**self.common, **row.parameters}
         return str(given.get("rw", "")).endswith("rw") or given.get("rwmixread") not in {None, 0, 100}
 
     def _point(self, row: _Row, given: Parameters, numbers: Mapping[str, Number]) -> Measurement | None:
         parameters = _joined({**self.common, **row.parameters}, given)
-        parameters.pop("resource", None)
-        main = _main(numbers)
-        if main is None:
-            return None
-        (key, unit), latency = main, numbers.get("lat") or numbers.get("lat_mean")
-        value = numbers[key].value if unit != "1/s" else 1 / numbers[key].value
-        alone = unit == "1/s" and parameters.get("iodepth") not in {None, 1}
-        details: dict[str, Any] = {
-            "printed": {name: number.value for name, number in numbers.items()},
-            "rounding": {name: number.rounding for name, number in numbers.items()},
-            "printed_in": {name: number.unit.name for name, number in numbers.items() if number.unit},
-            "row": row.at,
-        }
-        made = printed.point(
-            parameters,
-            value,
-            "operations/s" if unit == "1/s" else unit,
-            None if latency is None or alone or latency.value <= 0 else latency.value * 1e9,
-            **details,
-        )
-        rate = numbers.get("iops") or numbers.get("iops_mean")
-        if rate is not None and unit == "bytes/s" and rate.value > 0:
-            made = replace(made, rate=Value(rate.value, "operations/s"))
-        return made
+        for name in ("resource", *_SHARED):
+            parameters.pop(name, None)
+        if "rwmixread" in parameters:
+            parameters.setdefault("rw", "rw")
+        return point_of(parameters, numbers, row=row.at, **self._need(parameters))
 
     def says(self) -> str:
         """How the columns were read, in one line."""
@@ -408,6 +415,16 @@ class _Table:
 _TITLE_ONLY = re.compile(r"\S*/")
 
 
+def _twin(column: Column, figures: Sequence[Column]) -> Column | None:
+    """An earlier column with the same figure in another unit."""
+    for other in figures:
+        one, two = column.meaning, other.meaning
+        alike = (one.quantity, one.statistic, one.given, one.rest) == (two.quantity, two.statistic, two.given, two.rest)
+        if other.at < column.at and alike and column.unit and other.unit and column.unit.factor != other.unit.factor:
+            return other
+    return None
+
+
 def _collides(column: Column, figures: Sequence[Column]) -> bool:
     one = column.meaning
     alike = [
@@ -416,6 +433,14 @@ def _collides(column: Column, figures: Sequence[Column]) -> bool:
         if (other.meaning.quantity, other.meaning.statistic, other.meaning.given) == (one.quantity, one.statistic, one.given)
     ]
     return len(alike) > 1
+
+
+Subject = tuple[tuple[str, str], ...]
+
+
+def _subject(parameters: Parameters) -> Subject:
+    """What rows with the same ceilings share."""
+    return tuple((name, str(parameters[name])) for name in _SHARED if parameters.get(name))
 
 
 def _summed(parts: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
@@ -432,20 +457,6 @@ def _summed(parts: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
             mean = sum(rate * number.value for rate, number in zip(rates, numbers, strict=True)) / whole
             found[key] = Number(mean, max(number.rounding for number in numbers), numbers[0].unit)
     return found
-
-
-def _main(numbers: Mapping[str, Number]) -> tuple[str, str] | None:
-    """The figure that is a point's throughput, with its unit; ``1/s`` for a time of one operation."""
-    for name, unit in (("bw", "bytes/s"), ("flops", "FLOP/s"), ("iops", "operations/s"), ("lat", "1/s")):
-        for statistic in ("", "_mean", "_max", "_p50", "_min", "_p99", "_p95", "_p90", "_p999", "_p9999"):
-            number = numbers.get(name + statistic)
-            if number is not None and number.value > 0:
-                return name + statistic, unit
-    for name in ("au", "share", "ceiling", "time", "loss", "data"):
-        number = numbers.get(name) or numbers.get(f"{name}_mean")
-        if number is not None and number.value > 0:
-            return (name if name in numbers else f"{name}_mean"), FIGURES[name] or "1"
-    return None
 
 
 def _joined(row: Parameters, given: Parameters) -> Parameters:
@@ -465,7 +476,7 @@ def _joined(row: Parameters, given: Parameters) -> Parameters:
 def _columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
     found = []
     for at, head in enumerate(grid.heads):
-        text = next((value for key, value in maps.items() if _same(key, head)), None)
+        text = next((value for key, value in maps.items() if is_head(key, head)), None)
         meaning = meaning_of(head) if text is None else _mapped(head, text)
         if meaning.quantity == "value" and meaning.unit is not None:
             meaning = replace(meaning_of(meaning.unit.name), given=meaning.given, statistic=meaning.statistic)
