@@ -36,7 +36,7 @@ def point(row: dict[str, str]) -> Measurement:
         parameters=parameters,
         throughput=Value(float(row["bw_avg"]) * SCALE[row["bw_unit"]], "bytes/s"),
         rate=None if rate is None else Value(rate, "operations/s"),
-        latency_ns=None if latency is None else Latency(latency, latency, latency, latency, None, latency, latency, 0),
+        latency_ns=None if latency is None else Latency(latency, None, None, None, None, None, None, 0),
         streams=(),
         samples=None,
         concurrency=None,
@@ -85,8 +85,11 @@ def test_a_bandwidth_that_is_not_rate_times_size_is_named() -> None:
     assert mixed in finding.points
     assert finding.evidence["product_bytes_s"] == pytest.approx(284612 * 4096)
     assert "285 k IOPS x 4 KiB is 1.17 GB/s" in finding.says and "997 MB/s" in finding.says
-    assert finding.points == (at(run, rwmixread=100, bs=4096), mixed), "6.6% and 14.5% off; all others within 5%"
-    assert "rate_times_size" in run.experiments[0].points[mixed].why
+    points = run.experiments[0].points
+    degraded = [k for k, point in enumerate(points) if "rate_times_size" in point.why]
+    # 6.6% and 14.5% off, and 2.4%, which is 1000 MiB/s beside 1024; the digits of all others disagree by less than 5%.
+    assert degraded == [at(run, rwmixread=100, bs=4096), mixed, at(run, rwmixread=0, bs=4096)]
+    assert finding.points == tuple(range(len(points)))
 
 
 def test_eighteen_cannot_be_in_flight_at_depth_sixteen() -> None:

@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "workloads": {"words", "signals"},
     "hosts": {
         *("words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace", "signals"),
-        "measuring",
+        *("measuring", "processes"),
     },
     "peers": {"door", "spelling", "foreign", "words", "axes", "units", "formats", "hosts", "signals", "processes"},
     "samples": {"words", "statistics"},

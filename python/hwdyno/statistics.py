@@ -461,8 +461,8 @@ class Histogram:
         return f"Histogram(count={self.count}, mean={self.mean:.0f}, min={self.min}, max={self.max})"
 
 
-def quantile_of(latency: Latency, share: float) -> float:
-    """A quantile of the distribution, ns; without a histogram p99, an upper bound for quantiles up to 0.99."""
+def quantile_of(latency: Latency, share: float) -> float | None:
+    """A quantile of the distribution, ns; without a histogram p99, if known: a bound of quantiles up to 0.99."""
     return float(Histogram.unpack(latency.histogram).quantile(share)) if latency.histogram else latency.p99
 
 

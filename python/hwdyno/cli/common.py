@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno import door
 from hwdyno.cli.main import BELOW, DEGRADED, INTERRUPTED, OK
+from hwdyno.cli.runs import add_ceiling
 from hwdyno.units import format_bytes, format_duration
 from hwdyno.words import Run, UserError
 
@@ -45,9 +46,7 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
     )
     how.add_argument("--seed", type=_seed, metavar="N", help="seed of the order of points and of random offsets")
     how.add_argument("--budget", metavar="TIME", help="finish within this time, e.g. 10m")
-    how.add_argument(
-        "--ceiling", action="append", default=[], metavar="TEXT", help='a limit that you know: "rated read 400 MB/s"'
-    )
+    add_ceiling(how)
     what = parser.add_argument_group("output")
     what.add_argument(
         "--dry-run", action="store_true", help="list the points with their time and bytes; measure nothing"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.cli.help import Help
+from hwdyno.cli.runs import add_ceiling
 from hwdyno.printable import console_on, printable
 from hwdyno.units import format_bytes, format_size, format_value, plural
 from hwdyno.words import Ceiling, UserError
@@ -47,9 +48,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="TREE",
         help="read a recorded /proc and /sys instead of this machine's",
     )
-    parser.add_argument(
-        "--ceiling", action="append", default=[], metavar="TEXT", help='a limit that you know: "rated read 400 MB/s"'
-    )
+    add_ceiling(parser)
 
 
 def run(args: argparse.Namespace) -> int:

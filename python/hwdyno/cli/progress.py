@@ -47,7 +47,8 @@ def result_line(experiment: str, measurement: Measurement, rate_word: str, axes:
         words.append(f"{format_count(measurement.rate.value)} {rate_word}")
     if measurement.latency_ns is not None:
         words.append(f"mean {format_ns(measurement.latency_ns.mean)}")
-        words.append(f"p99 {format_ns(measurement.latency_ns.p99)}")
+        if measurement.latency_ns.p99 is not None:
+            words.append(f"p99 {format_ns(measurement.latency_ns.p99)}")
     if measurement.validity != "valid":
         words.append(f"{measurement.validity}: {', '.join(measurement.why)}")
     return printable(f"{experiment}  {described(measurement.parameters, axes)}:  " + ", ".join(words))

@@ -22,6 +22,7 @@ FAMILIES = (
     "laws",
     # Did it measure what it claims?
     "truth",
+    "imports",
     "open_loop",
     "coverage",
     "children",
@@ -142,6 +143,9 @@ def _judged(point: Measurement, verdicts: list[tuple[Rule, Verdict, tuple[str, .
             # A step down that other load explains is unsteadiness, not throttling.
             why = [*why, rule.name, *("not_steady" if name == "throttled" else name for name in dependent)]
             validity = "invalid" if validity == "invalid" else "degraded"
+        elif rule.doubts:
+            why = [*why, rule.name]
+            validity = "unverified" if validity == "valid" else validity
     return replace(point, validity=validity, why=tuple(dict.fromkeys(why)))
 
 

@@ -99,6 +99,8 @@ class Rule:
     applies: Applies = Applies()
     degrades: bool = False
     """Whether a warning degrades its points."""
+    doubts: bool = False
+    """Whether its finding leaves its points unverified, unless another rule lowers them further."""
     instead_of: tuple[str, ...] = ()
     """More general rules of the same scope, which are not called where this one applies."""
     about: str = ""

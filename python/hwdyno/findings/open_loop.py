@@ -94,8 +94,8 @@ def users_wait(case: Case) -> Verdict | None:
     busiest = min(kept_up, key=lambda point: abs((operations_per_s(point) or 0.0) / model.capacity_s - 0.8))
     share = (operations_per_s(busiest) or 0.0) / model.capacity_s
     tail = (
-        f" Measured at {percent(share)} load: {format_ns(busiest.latency_ns.mean)} on average, p99 "
-        f"{format_ns(busiest.latency_ns.p99)}."
+        f" Measured at {percent(share)} load: {format_ns(busiest.latency_ns.mean)} on average"
+        + (f", p99 {format_ns(busiest.latency_ns.p99)}." if busiest.latency_ns.p99 is not None else ".")
         if busiest.latency_ns
         else ""
     )

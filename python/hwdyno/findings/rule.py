@@ -10,7 +10,16 @@ from hwdyno.axes import is_mixed, read_share, splits, traits_of
 from hwdyno.findings.commands import command_of, shared_options, takes, typed
 from hwdyno.resources import Resource, find, rate_word_of
 from hwdyno.units import as_number as as_number
-from hwdyno.units import format_load, format_ns, format_percent, format_quantity, format_ratio, format_size, plural
+from hwdyno.units import (
+    format_load,
+    format_ns,
+    format_percent,
+    format_quantity,
+    format_ratio,
+    format_size,
+    plural,
+    printed_error,
+)
 from hwdyno.words import (
     Axis,
     Curve,
@@ -83,10 +92,14 @@ class Case:
         """Whether the Run was imported from another tool's results."""
         return bool(self.run.imported_from)
 
-    @property
-    def tolerance(self) -> float:
-        """The error that rounding may cause, as a share: 1% for our own figures, 5% for a published table."""
-        return 0.05 if self.imported else 0.01
+    def tolerance(self, least: float, *figures: float | None) -> float:
+        """How far two figures may lie apart, as a share: ``least``, and what rounding in print adds to it.
+
+        Our own figures carry all their digits: for them it is ``least``, and at least 1%.
+        """
+        if not self.imported:
+            return max(least, 0.01)
+        return least + sum(printed_error(figure) for figure in figures if figure)
 
     def parameter(self, name: str, default: Scalar = None) -> Scalar:
         """A parameter of the point, or of the whole experiment if the point has none."""
@@ -165,7 +178,7 @@ class Case:
         Each repeat counts whole operations that lie partly outside it, by at most the longest latency.
         """
         point = self.point
-        if point.latency_ns is None or point.elapsed_s <= 0:
+        if point.latency_ns is None or point.latency_ns.max is None or point.elapsed_s <= 0:
             return 0.0
         return point.latency_ns.max / 1e9 * max(1, point.repeats) / point.elapsed_s
 

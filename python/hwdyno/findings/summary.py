@@ -19,6 +19,7 @@ _EXPLAINED_AS = {
     "depth_not_reached": "too few operations in flight",
     "interval_not_reached": "a wide interval",
     "repeats_disagree": "repeats that disagree",
+    "rate_times_size": "a bandwidth that is not rate x block size",
 }
 """By rule: the effect that another finding explains."""
 
@@ -63,7 +64,7 @@ def _explained(hits: Sequence[Hit]) -> str:
 
 def hedged(says: str, result: ExperimentResult, curve: Curve) -> str:
     """A curve's finding, with a caution where most of its points are degraded."""
-    poor = sum(result.points[at].validity != "valid" for at in curve.points)
+    poor = sum(result.points[at].validity in {"degraded", "invalid"} for at in curve.points)
     if poor * 2 <= len(curve.points):
         return says
     return f"{says} Caution: {poor} of {len(curve.points)} points are degraded or invalid."

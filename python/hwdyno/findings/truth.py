@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from hwdyno.findings.applies import Applies, Rule
-from hwdyno.findings.rule import Case, Verdict, as_flag, as_number, percent
+from hwdyno.findings.rule import Case, Verdict, as_flag, as_number, mean_rate, percent
 from hwdyno.units import format_bytes, format_count
 
 CACHED = 0.02
@@ -13,6 +14,7 @@ CACHED = 0.02
 NEVER_WRITTEN = 0.01
 SHORT_OF_DEPTH = 0.03
 DEEPLY_SHORT = 0.10
+LITTLES_LAW = "Little's law"
 GRAVE_FAULTS = 0.01
 
 
@@ -172,15 +174,23 @@ def synchronous_engine(case: Case) -> Verdict | None:
 def depth_not_reached(case: Case) -> Verdict | None:
     """Fewer operations in flight than requested, by Little's law."""
     requested, effective = case.requested, case.effective
-    if not requested or not effective or requested / case.jobs <= 1 or _pretended_depth(case):
+    if not requested or requested / case.jobs <= 1 or _pretended_depth(case):
+        return None
+    most = as_number(case.point.details.get("iodepth_level_most"))
+    counted = most is not None and most * case.jobs < (1 - DEEPLY_SHORT) * requested
+    if most is not None and counted:
+        effective = min(effective or math.inf, most * case.jobs)
+    if not effective:
         return None
     short = 1 - effective / requested
-    if short <= max(SHORT_OF_DEPTH, case.tolerance) + case.edges:
+    latency = case.point.latency_ns
+    tolerance = case.tolerance(SHORT_OF_DEPTH, mean_rate(case.point), latency.mean if latency else None) + case.edges
+    if short <= tolerance:
         return None
     return Verdict(
         "warning" if short > DEEPLY_SHORT else "info",
         f"Queue depth not reached ({case.label}): {effective:.1f} operations were in flight instead of "
-        f"{requested:.0f} (Little's law).",
+        f"{requested:.0f} ({'by the shares of operations at each depth' if counted else LITTLES_LAW}).",
         {"asked": requested, "effective": effective, "short": short, "tolerance": SHORT_OF_DEPTH},
         "Check the queue's nr_requests and the tool's CPU, or spread the depth over more jobs: "
         + case.command(**{workers: max(2, round(case.jobs * 2))})

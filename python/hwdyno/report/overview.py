@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from hwdyno.axes import splits, traits_of
@@ -11,13 +12,14 @@ from hwdyno.report.rows import in_unit, parameters_of, point_label, unit_of
 from hwdyno.resources import Figure, Resource, find, rate_word_of
 from hwdyno.store import Status, status_of
 from hwdyno.units import plural
-from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Trait, Value
+from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Trait, Validity, Value
 
 SEVERITIES = {"invalid": 0, "warning": 1, "info": 2}
 """Order of findings, the gravest first."""
 
 ACCESSES: frozenset[Trait] = frozenset({"reads", "writes", "random", "trims"})
 """What points do, whatever their engine."""
+_TROUBLE: tuple[Validity, ...] = ("invalid", "degraded", "unverified")
 MOST_CARRIED = 2
 """Loads whose storage is named on top; the findings have all."""
 
@@ -41,8 +43,7 @@ def ranked(findings: tuple[Finding, ...]) -> list[Finding]:
 def overview_of(run: Run) -> Overview:
     """The overview of a Run, from its valid figures and its gravest finding."""
     points = [point for experiment in run.experiments for point in experiment.points]
-    invalid = sum(point.validity == "invalid" for point in points)
-    degraded = sum(point.validity == "degraded" for point in points)
+    counts = Counter(point.validity for point in points)
     planned = sum(max(experiment.planned, len(experiment.points)) for experiment in run.experiments)
     if not points:
         why = " ".join(run.degraded) or "The run ended before its first point."
@@ -52,12 +53,12 @@ def overview_of(run: Run) -> Overview:
     if run.degraded:
         more.append(" ".join(run.degraded))
     tally = f"{len(points)} of {planned} points" if planned > len(points) else plural(len(points), "point")
-    trouble = [f"{count} {word}" for count, word in ((invalid, "invalid"), (degraded, "degraded")) if count]
+    trouble = [f"{counts[word]} {word}" for word in _TROUBLE if counts[word]]
     return Overview(
         status_of(run),
         _reached(run) or "No figure of this run is valid.",
         " ".join(more),
-        f"{tally}, {' and '.join(trouble) or 'all valid'}",
+        f"{tally}, {', '.join(trouble) or 'all valid'}",
     )
 
 

@@ -207,7 +207,7 @@ def _grid_row(run: Run, row: Row) -> dict[str, Any]:
     }
     if latency:
         scale = figures.latency_scale([latency.mean])
-        tail = f"p99 {scale.number(latency.p99)}" if latency.count else ""
+        tail = f"p99 {scale.number(latency.p99)}" if latency.p99 is not None else ""
         made["latency"] = {"number": scale.number(latency.mean), "unit": scale.unit, "interval": tail}
     if row.peer:
         made["peer"] = _quantity(row.peer.value, rate_word, interval=False)

@@ -24,7 +24,7 @@ from hwdyno.report.rows import (
 )
 from hwdyno.resources import rate_word_of
 from hwdyno.units import format_number
-from hwdyno.words import ExperimentResult, Measurement, Run
+from hwdyno.words import ExperimentResult, Measurement, Run, Validity
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -35,8 +35,12 @@ NARROW = 78
 MOST_SERIES = 24
 MOST_POINTS = 16
 
-_STYLES = {"invalid": "bold red", "warning": "yellow", "info": "cyan", "partial": "yellow", "degraded": "yellow"}
+_STYLES = {
+    **{"invalid": "bold red", "warning": "yellow", "info": "cyan", "partial": "yellow", "degraded": "yellow"},
+    "unverified": "cyan",
+}
 _MARKS = {"invalid": "✗", "warning": "!", "info": "·"}
+_FLAGS: dict[Validity, str] = {"valid": "", "unverified": "?", "degraded": "!", "invalid": "✗"}
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = "_.-=+*#@"
 
@@ -155,7 +159,7 @@ def _grid(experiment: ExperimentResult, console: Console) -> RenderableType:
 
 def _flagged(text: str, point: Measurement) -> str:
     """A figure that cannot be trusted carries a mark: colour alone does not reach everyone."""
-    return text if point.validity == "valid" else f"{text} {'✗' if point.validity == 'invalid' else '!'}"
+    return f"{text} {_FLAGS[point.validity]}".rstrip()
 
 
 def _points(experiment: ExperimentResult, series: list[Series], console: Console) -> RenderableType:
