@@ -23,6 +23,8 @@ FAMILIES = (
     # Did it measure what it claims?
     "truth",
     "imports",
+    "published",
+    "claims",
     "open_loop",
     "coverage",
     "children",
