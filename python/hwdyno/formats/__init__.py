@@ -14,7 +14,11 @@ from hwdyno.words import Run, UserError
 LARGEST_BYTES = 512 << 20
 """A larger result file is refused rather than read into memory."""
 
-FORMATS = ("fio", "dlio", "mlc", "stream", "linpack", "iperf3", "published")
+FORMATS = (
+    "fio", "dlio", "mlc", "stream", "linpack", "iperf3", "fio_text", "iperf3_text", "iozone", "lmbench", "sysbench",
+    "stress_ng", "sockperf", "netperf", "ping", "mdtest", "ior", "elbencho", "nvbandwidth", "clpeak", "cuda_bandwidth",
+    "phoronix", "geekbench", "published",
+)  # fmt: skip
 """Each name is a file ``formats/<name>.py`` that implements ``Format``."""
 
 
