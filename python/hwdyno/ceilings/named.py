@@ -62,8 +62,20 @@ def parse_link(text: str) -> Rate:
     return rate
 
 
+_LINKS_OF = (
+    ("storage", r"PCIe|SATA|SAS|USB"),
+    ("training", r"PCIe|SATA|SAS|USB"),
+    ("network", r".*Ethernet|InfiniBand"),
+    ("memory", r"DDR"),
+    ("gpu", r"PCIe|NVLink"),
+    ("table", r"PCIe|SATA|SAS|USB|.*Ethernet|InfiniBand"),
+)
+
+
 def link_ceilings(rate: Rate, resource: str) -> tuple[Ceiling, ...]:
-    """The rate as the ceilings of a resource's results."""
+    """The rate as the ceilings of a resource's results; none for a resource that has no such link."""
+    if not any(re.match(kinds, rate.label) for name, kinds in _LINKS_OF if name == resource):
+        return ()
     if resource in {"storage", "training"}:
         return rate.ceilings()
     metric = {"network": LINE, "gpu": HOST_COPY}.get(resource, "total_bytes_s")

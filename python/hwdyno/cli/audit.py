@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
     from hwdyno import findings
     from hwdyno.store import to_json
 
-    sources = sources_of(args.files, _maps(args.map))
-    given = _given(args.ceiling, args.link, args.device)
+    sources = sources_of(args.files, maps_of(args.map))
+    given = ceilings_given(args.ceiling, args.link, args.device)
     document = findings.explain(merged(sources, given))
     if args.html is not None:
         from hwdyno.report import page
@@ -96,8 +96,11 @@ class Source:
 
 
 def faults_of(document: Run) -> list[Finding]:
-    """What is wrong: findings that are more than observations."""
-    return [one for one in document.findings if one.severity != "info"]
+    """What is wrong: findings that are more than observations. How well a curve fits is an observation."""
+    from hwdyno.findings import RULES
+
+    of_curves = {rule.name for rule in RULES if rule.scope == "curve"}
+    return [one for one in document.findings if one.severity != "info" and one.rule not in of_curves]
 
 
 # --- reading
@@ -138,7 +141,8 @@ def _source(name: str, text: str, maps: Mapping[str, str]) -> Source:
     return Source(name, tuple(runs), tuple(readings))
 
 
-def _maps(texts: Iterable[str]) -> dict[str, str]:
+def maps_of(texts: Iterable[str]) -> dict[str, str]:
+    """The columns that ``--map`` names, with what each is. Raises ``UserError``."""
     found = {}
     for text in texts:
         head, mark, unit = text.rpartition("=")
@@ -151,15 +155,13 @@ def _maps(texts: Iterable[str]) -> dict[str, str]:
 # --- ceilings
 
 
-def _given(ceilings: Sequence[str], links: Sequence[str], devices: Sequence[str]) -> Ceilings:
+def ceilings_given(ceilings: Sequence[str], links: Sequence[str], devices: Sequence[str]) -> Ceilings:
     """The ceilings of a resource that the options give. Raises ``UserError``."""
-    from hwdyno.ceilings import parse_given
     from hwdyno.ceilings.named import link_ceilings, parse_device, parse_link
 
     stated = [_stated(text) for text in ceilings]
     rates = [parse_link(text) for text in links]
     makers = [parse_device(text) for text in devices]
-    assert parse_given is not None
 
     def of(resource: str) -> tuple[Ceiling, ...]:
         found = [one for one in stated if _measures(one, resource)]
@@ -233,7 +235,6 @@ def merged(sources: Sequence[Source], given: Ceilings) -> Run:
 
 def _readings(sources: Sequence[Source], document: Run) -> str:
     from hwdyno.printable import printable
-    from hwdyno.units import format_value
 
     lines = []
     for source in sources:
@@ -244,7 +245,6 @@ def _readings(sources: Sequence[Source], document: Run) -> str:
         lines += [f"  {reading}" for reading in source.readings]
     seen = dict.fromkeys((one.kind, one.label, one.formula, one.source) for result in document.experiments for one in result.ceilings)
     lines += [f"ceiling, {kind}: {label or formula} ({formula}; {source})" for kind, label, formula, source in seen]
-    assert format_value is not None
     return "".join(f"{line}\n" for line in printable(lines))
 
 

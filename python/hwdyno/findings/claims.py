@@ -78,7 +78,7 @@ def memory_by_clock(case: Case) -> Verdict | None:
     return Verdict(
         "warning",
         f"The memory's ceiling is computed from a CPU's clock ({text}): {rate:g} is {cause}. "
-        f"Memory carries transfers/s x channels x 8 B, whatever the CPU's clock is, so {format_value(value, unit)} is no ceiling.",
+        f"Memory carries transfers/s x channels x 8 B, so {format_value(value, unit)} is no ceiling.",
         {"rate": rate, "claimed": value, "same_clock": same},
         "Take the transfer rate and the channels from the modules (dmidecode -t memory), or run: hwdyno machine",
         weight=2.0 if same else 1.0,

@@ -44,6 +44,15 @@ _FLOORS = (
     ("disk of any kind", r"", 1.5e3, "a system call and a command to a device"),
 )
 """By class of device: the words for it, the least mean latency of one operation in ns, and what takes it."""
+_FASTEST = (
+    ("hard disk", _FLOORS[0][1], 600e6, "no platter passes its heads faster, and SATA carries 600 MB/s"),
+    ("SATA SSD", r"\bsata\b", 600e6, "SATA 6 Gbit/s carries 600 MB/s"),
+    ("virtual disk", r"\bvirtio\b|virtual disk|\bvda\b|\bebs\b", 4.75e9, "clouds limit one volume to less"),
+)
+"""By class of device: the words for it, the most bytes/s of one device, and why."""
+_MANY = re.compile(r"raid|array|\b\d+ ?x\b|\bx ?\d+\b(?! ?(?:lane|pcie))|ceph|lustre|\bnfs\b|zfs|beegfs|gpfs|weka|cluster|pool|stripe|lvm|distributed|dram|optane|ram ?disk")
+"""Words for storage of several devices, or with memory of its own."""
+SMALL_FILE, FAST_DISK, MOSTLY = 16 << 30, 600e6, 0.5
 _NETWORK_FLOOR_NS, _MEMORY_FLOOR_NS = 500.0, 30.0
 _RUN_LABELS = ("device", "link", "storage", "storage_type", "interface", "study")
 
@@ -248,14 +257,65 @@ def _floor(case: Case) -> tuple[str, float, str] | None:
         return None if is_loopback(path) else ("network", _NETWORK_FLOOR_NS, "a message between two hosts")
     if case.result.resource != "storage" or case.parameter("direct") is False:
         return None
-    words = " ".join([*(str(given.get(name) or "") for name in _RUN_LABELS), case.result.asks, case.result.name]).lower()
-    words += " " + " ".join(ceiling.label.lower() for ceiling in case.result.ceilings)
+    words = _words(case)
+    if _MANY.search(words):
+        return None
     for what, pattern, floor, takes in _FLOORS:
         if re.search(pattern, words):
             if what == "hard disk" and not (case.random and case.read_share == 1):
                 continue
             return what, floor, takes
     return None
+
+
+def _words(case: Case) -> str:
+    """What the point's labels and ceilings say of its device."""
+    given = case.parameters
+    texts = [*(str(given.get(name) or "") for name in _RUN_LABELS), case.result.asks, case.result.name]
+    return " ".join([*texts, *(ceiling.label for ceiling in case.result.ceilings)]).lower()
+
+
+def through_page_cache(case: Case) -> Verdict | None:
+    """Without direct I/O, a file that was just written is read from memory, and writes end there."""
+    point, size = case.point, case.number("size")
+    parent = number_at(point.details, "parent_bytes_s")
+    if case.parameter("direct") is not False or "disk_unseen_s" in point.details or point.throughput.unit != "bytes/s":
+        return None
+    waits = 0 < parent < MOSTLY * point.throughput.value
+    small = size is not None and size <= SMALL_FILE and point.throughput.value > FAST_DISK
+    if not waits and not small:
+        return None
+    seen = f" Its parent, which waits for the file, sees {format_bytes_s(parent)}." if waits else ""
+    file = f", and the file is {format_size(size)}" if size else ""
+    return Verdict(
+        "warning",
+        f"{format_bytes_s(point.throughput.value)} is the page cache's speed, not the disk's ({case.label}). "
+        f"Direct I/O was not requested{file}.{seen}",
+        {"throughput": point.throughput.value, "size": size, "parent_bytes_s": parent or None},
+        f"Measure with direct I/O (IOzone: -I): {case.command(direct=True, size='64G')}",
+        weight=point.throughput.value,
+    )
+
+
+def too_fast_for_class(case: Case) -> Verdict | None:
+    """More bandwidth than one device of its kind has."""
+    point, words = case.point, _words(case)
+    if case.result.resource != "storage" or point.throughput.unit != "bytes/s" or _MANY.search(words):
+        return None
+    found = next((one for one in _FASTEST if re.search(one[1], words)), None)
+    if found is None or any(one.kind == "physical" for one in case.result.ceilings):
+        return None
+    what, _, most, why = found
+    if point.throughput.value <= most * (1 + _rounding(point, "bw")):
+        return None
+    return Verdict(
+        "warning",
+        f"{format_bytes_s(point.throughput.value)} is more than a {what} can do ({case.label}): {why}. "
+        "A cache answered, or the unit is wrong.",
+        {"measured": point.throughput.value, "most": most, "class": what},
+        f"Check the unit, or measure past the cache: {case.command(direct=True, size='64G')}",
+        weight=point.throughput.value / most,
+    )
 
 
 def too_many_lines(case: Case) -> Verdict | None:
@@ -313,12 +373,13 @@ def _is_local(case: Case, at: int) -> bool:
     return bool(point.details.get("loopback")) or is_loopback(str(point.parameters.get("path") or ""))
 
 
-_TABLE = Applies(imported=True, needs=("details.printed",))
 RULES = (
     Rule("mislabelled_accelerator", "experiment", mislabelled_accelerator, Applies(imported=True, kernels=("training_table",))),
     Rule("unit_slip", "experiment", unit_slip, Applies(imported=True, needs=("parameters.bs",))),
     Rule("runs_backwards", "experiment", runs_backwards, Applies(imported=True, kernels=("memory_loaded_latency",))),
     Rule("latency_floor", "point", latency_floor, Applies(imported=True, needs=("latency",)), degrades=True),
+    Rule("through_page_cache", "point", through_page_cache, Applies(imported=True, resources=("storage",)), degrades=True),
+    Rule("too_fast_for_class", "point", too_fast_for_class, Applies(imported=True, resources=("storage",)), degrades=True),
     Rule("too_many_lines", "point", too_many_lines, Applies(imported=True, resources=("memory",), needs=("latency",)), degrades=True),
     Rule("on_loopback", "experiment", on_loopback, Applies(imported=True, resources=("network",))),
 )

@@ -61,15 +61,24 @@ def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> t
     """
     forms = known()
     table = forms.pop("published")
-    runs, readings = [read_as(form, text, name) for form in forms.values() if form.recognizes(text)], list[str]()
+    runs, readings, refused = list[Run](), list[str](), list[UserError]()
+    for form in forms.values():
+        if form.recognizes(text):
+            try:
+                runs.append(read_as(form, text, name))
+            except UserError as error:
+                refused.append(error)  # A report may name a tool without having its output.
     # A tool's columns are no published table; a report with both marks its tables.
-    if (not runs or "|" in text or "<t" in text.lower()) and (maps or table.recognizes(text)):
-        found = cast(Any, table).read_mapped(text, name, maps or {})
+    published = cast(Any, table)
+    if maps or published.recognizes(text, marked=bool(runs)):
+        found = published.read_mapped(text, name, maps or {}, marked=bool(runs))
         runs.append(foreign.checked(declared(found.run), name, foreign.MOST_COUNT))
         readings += found.readings
     if runs:
         return runs, readings
-    raise UserError(f"{name} has no known format and no table with results ({_names()}); name a column: --map 'bw=MB/s'")
+    if refused:
+        raise refused[0]
+    raise UserError(f"{name} has no known tool's output and no table with results; name a column: --map 'bw=MB/s'")
 
 
 def read(path: Path) -> Run:

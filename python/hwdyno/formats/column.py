@@ -109,7 +109,7 @@ _STATISTICS: tuple[tuple[str, str], ...] = (
     ("mean", r"avg|average|mean|typical"),
     ("p50", r"median|med"),
 )
-_AS_STATISTIC = [(name, re.compile(rf"(?<![\w]){pattern}(?![\w])")) for name, pattern in _STATISTICS]
+_AS_STATISTIC = [(name, re.compile(rf"(?<![\w])(?:{pattern})(?![\w])")) for name, pattern in _STATISTICS]
 _PERCENTILE = re.compile(
     r"(?<![\w.])(?:p ?(\d{2,5})(?:\.(\d{1,3}))?|(\d{2})(?:\.(\d{1,3}))? ?(?:th|st|nd|rd)?[ -]?(?:percentile|pctl|pct|tile|%(?:ile)?)|(\d{2})(?:\.(\d{1,3}))?(?:th|st|nd|rd))(?![\w.])"
 )
@@ -207,6 +207,8 @@ def meaning_of(head: str) -> Meaning:
                 return Meaning(name, units)
     if units and units[0].kind == "1" and re.fullmatch(r"reads?|read mix|r", rest):
         return Meaning("read_percent", units)
+    if units and units[0].kind == "FLOP/s" and re.fullmatch(r"(?:cpu |gpu )?peak(?: performance| rate)?", rest):
+        return Meaning("ceiling", units)
     statistic, rest = _statistic(rest)
     given, rest = given_in(rest)
     figure, rest = _figure(rest, units)

@@ -39,15 +39,18 @@ class Grid:
         return Grid(self.title, tuple(turned[0]), tuple(turned[1:]))
 
 
-def grids_of(text: str) -> list[Grid]:
-    """Every table of a text with heads and at least one row. Raises ``UserError`` for one that is too large."""
+def grids_of(text: str, *, marked: bool = False) -> list[Grid]:
+    """Every table of a text with heads and at least one row; only those of HTML and Markdown if ``marked``.
+
+    Raises ``UserError`` for one that is too large.
+    """
     if _HTML.search(text):
         return [grid for title, rows in _html(text) for grid in _grid(title, rows)]
     if any("|" in line for line in text.splitlines()):
         found = [grid for title, rows in _piped(text) for grid in _grid(title, rows)]
         if found:
             return found
-    return [grid for title, rows in _separated(text) for grid in _grid(title, rows)]
+    return [] if marked else [grid for title, rows in _separated(text) for grid in _grid(title, rows)]
 
 
 def is_number(cell: str) -> bool:

@@ -20,7 +20,7 @@ TESTS = (
 _PATTERNS = {"random read": "randread", "random write": "randwrite"}
 _HEADS = re.compile(r"^\s*[kK]B\s+reclen\s+write\s+rewrite", re.M)
 _ROW = re.compile(r"^\s*(\d{1,12})\s+(\d{1,9})((?:\s+\d{1,12}){2,13})\s*$", re.M)
-_SUM = re.compile(r"(Children|Parent) sees throughput for\s+(\d{1,5}) ([\w -]{1,40}?)\s*=\s*([\d.]+) [kK]B/sec")
+_SUM = re.compile(r"(Children|Parent) sees? throughput for\s+(\d{1,5}) ([\w -]{1,40}?)\s*=\s*([\d.]+) [kK]B/sec")
 _FILE = re.compile(r"Each process writes a (\d{1,12}) [kK]byte file in (\d{1,9}) [kK]byte records")
 _COMMAND = re.compile(r"Command line used: ([^\n]{1,400}?)(?=\s+(?:Output|Time)\b|\n|$)")
 _KIB = 1024.0
@@ -59,7 +59,7 @@ def _automatic(text: str) -> Iterator[Measurement]:
                 break
             parameters: Parameters = {
                 "rw": _PATTERNS.get(test, "read" if "read" in test else "write"),
-                "operation": test,
+                "test": test,
                 "bs": block * 1024,
                 "size": size * 1024,
                 **({"direct": is_direct(command[1])} if command else {}),
@@ -81,7 +81,7 @@ def _sums(text: str) -> Iterator[Measurement]:
         test = match[3].strip()
         parameters: Parameters = {
             "rw": ("rand" if "random" in test else "") + ("read" if "read" in test else "write"),
-            "operation": test,
+            "test": test,
             "numjobs": int(match[2]),
             **({"size": int(files[-1][1]) * 1024, "bs": int(files[-1][2]) * 1024} if files else {}),
             **({"direct": is_direct(commands[-1][1])} if commands else {}),

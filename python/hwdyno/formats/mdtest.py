@@ -9,7 +9,7 @@ from hwdyno.formats.row import figures, number, point_of
 from hwdyno.words import Measurement, Parameters, Run
 
 NAME = "mdtest-text"
-_HEAD = re.compile(r"SUMMARY(?: rate)?:? ?\(?(?:in ops/sec)?:?\s*\(of (\d{1,6}) iterations\)")
+_HEAD = re.compile(r"SUMMARY(?: rate)?(?: \(in ops/sec\))?:?\s*\(of (\d{1,6}) iterations\)")
 _ROW = re.compile(r"((?:File|Directory|Tree) (?:creation|stat|removal|read|rename))\s*:?\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)")
 _TASKS = re.compile(r"launched with (\d{1,7}) total task\(s\)")
 _VERSION = re.compile(r"mdtest-([\w.]+)")
@@ -30,7 +30,7 @@ def read(text: str, name: str) -> Run:
         part = part.partition("SUMMARY time")[0]
         tasks = list(_TASKS.finditer(text[: head.start()]))
         for what, most, least, mean, _ in _ROW.findall(part):
-            parameters: Parameters = {"operation": what.lower(), "ranks": int(tasks[-1][1]) if tasks else 1}
+            parameters: Parameters = {"test": what.lower(), "ranks": int(tasks[-1][1]) if tasks else 1}
             made = point_of(parameters, figures(iops=number(mean), iops_max=number(most), iops_min=number(least)))
             points += [made] if made else []
     version = _VERSION.search(text)

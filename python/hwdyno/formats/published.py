@@ -72,6 +72,10 @@ _RESOURCE_WORDS = (
     ("storage", r"storage|disk|\bssd\b|nvme|\bfio\b|\bhdd\b|\bfile ?system|flash|iozone|drive"),
 )
 _RESOURCE_WORDS_COMPILED = tuple((name, re.compile(pattern, re.I)) for name, pattern in _RESOURCE_WORDS)
+_STATISTIC_ALONE = re.compile(
+    r"p ?\d{2,5}(?:\.\d+)?|\d{2}(?:\.\d+)?(?:th|st|nd|rd)?(?: ?(?:%|percentile|pct))?(?:ile)?|min(?:imum)?|max(?:imum)?|avg|average|"
+    r"mean|median|std ?dev"
+)
 _CLAIMS = re.compile(r"theoretical|theory|peak|rated|maker|claim|ceiling|link|\d ?[x×*] ?\d", re.I)
 
 
@@ -122,10 +126,10 @@ class Published:
     readings: tuple[str, ...]
 
 
-def recognizes(text: str) -> bool:
-    """Whether this looks like a table with at least one result."""
+def recognizes(text: str, *, marked: bool = False) -> bool:
+    """Whether this looks like a table with at least one result; of HTML or Markdown if ``marked``."""
     try:
-        found = grids_of(text[:65536])
+        found = grids_of(text[:LONGEST_CONTEXT], marked=marked)
     except UserError:
         return True
     return any(_has_figures(grid.heads) or _has_figures([row[0] for row in grid.rows]) for grid in found)
@@ -144,11 +148,14 @@ def read(text: str, name: str) -> Run:
     return read_mapped(text, name, {}).run
 
 
-def read_mapped(text: str, name: str, maps: Mapping[str, str]) -> Published:
-    """The same with columns that the user mapped: by head, its unit, its quantity, or both (``lat us``)."""
+def read_mapped(text: str, name: str, maps: Mapping[str, str], *, marked: bool = False) -> Published:
+    """The same with columns that the user mapped: by head, its unit, its quantity, or both (``lat us``).
+
+    ``marked`` leaves out all tables but those of HTML and Markdown.
+    """
     experiments: list[ExperimentResult] = []
     readings: list[str] = []
-    for number, grid in enumerate(grids_of(text), start=1):
+    for number, grid in enumerate(grids_of(text, marked=marked), start=1):
         table = _Table.of(grid, maps, name, text[:LONGEST_CONTEXT])
         if table is None:
             continue
@@ -493,6 +500,22 @@ def _columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
             if cells and not any(number_in(cell) for cell in cells) and meaning.quantity not in {"rw", "operation"}:
                 key, meaning = "_".join(re.findall(r"[a-z0-9]+", head.lower())), Meaning("label")
         found.append(Column(at, head, meaning, key, meaning.unit))
+    return _with_statistics(found)
+
+
+def _with_statistics(columns: Sequence[Column]) -> list[Column]:
+    """Heads such as ``p99`` or ``max`` alone belong to the latency, or else to the figure, that stands before them."""
+    found: list[Column] = []
+    for column in columns:
+        alone = _STATISTIC_ALONE.fullmatch(column.head.strip().lower())
+        before = [one for one in found if one.meaning.quantity in {"lat", "bw", "iops"}]
+        latencies = [one for one in before if one.meaning.quantity == "lat"]
+        base = (latencies if latencies else before)[-1:]
+        if alone and column.meaning.quantity == "label" and base:
+            same = meaning_of(f"{base[0].meaning.quantity} {column.head}")
+            meaning = replace(same, quantity=base[0].meaning.quantity, units=base[0].meaning.units, rest="")
+            column = replace(column, meaning=meaning, key="", unit=base[0].unit)
+        found.append(column)
     return found
 
 
@@ -682,7 +705,7 @@ class _Resolver:
         for row in self.table.rows:
             rate, number = self.table.number(row, "iops"), row.numbers.get(self.column.at)
             size = row.parameters.get("bs", self.table.common.get("bs"))
-            if rate is None or number is None or not isinstance(size, int | float) or not rate.value:
+            if rate is None or number is None or not isinstance(size, int | float) or not rate.value or not size:
                 continue
             rows += 1
             for unit in units:
@@ -751,7 +774,7 @@ class _Resolver:
         for row in self.table.rows:
             rate = self.table.number(row, "iops")
             size = row.parameters.get("bs")
-            if rate is None or not isinstance(size, int | float) or not rate.value:
+            if rate is None or not isinstance(size, int | float) or not rate.value or not size:
                 continue
             for column in bandwidths:
                 found = self.table.figure(row, column)
