@@ -1,4 +1,4 @@
-"""`hwdyno audit`: published tables are held against the laws; a planted fault is found, a sound table raises nothing."""
+"""`hwdyno audit`: a planted fault in a published table is found, and a sound table raises nothing."""
 
 from __future__ import annotations
 
@@ -147,9 +147,7 @@ SOUND_MIN_MAX = """Block size,Min BW (MB/s),Avg BW (MB/s),Max BW (MB/s),QD
 4 KiB,310,402,455,16
 1 MiB,3010,3405,3511,16
 """
-SOUND = {
-    name.removeprefix("SOUND_").lower(): text for name, text in globals().items() if name.startswith("SOUND_")
-}
+SOUND = {name.removeprefix("SOUND_").lower(): text for name, text in globals().items() if name.startswith("SOUND_")}
 
 
 @pytest.mark.parametrize("name", SOUND)

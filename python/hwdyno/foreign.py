@@ -1,4 +1,4 @@
-"""Reads JSON, TOML, YAML and XML that others wrote: numbers are finite and in range, texts are whole, or it is refused."""
+"""Reads JSON, TOML, YAML and XML of others: numbers are finite and in range, texts are whole, or it is refused."""
 
 from __future__ import annotations
 

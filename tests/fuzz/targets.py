@@ -246,7 +246,23 @@ _JSON_FIO = ("fio/depths.json", "fio/randrw-json-plus.json")
 _SEEDS = {"fio": _JSON_FIO, "dlio": ("dlio",)}
 # A peer of the same name reads another output of the same tool.
 _SEEDS |= {name: (f"fuzz/format_{name}",) for name in ("sysbench", "sockperf", "netperf", "ping")}
-_TABLE_WORDS = ("|", "---", ",", "\t", "<tr><td>", "IOPS", "MB/s", "lat us", "p99", "bs", "QD", "4k", "1,234", "70/30", "unit")
+_TABLE_WORDS = (
+    "|",
+    "---",
+    ",",
+    "\t",
+    "<tr><td>",
+    "IOPS",
+    "MB/s",
+    "lat us",
+    "p99",
+    "bs",
+    "QD",
+    "4k",
+    "1,234",
+    "70/30",
+    "unit",
+)
 _FMA = {"operation": "fma", "precision": "double"}
 _JOB_WORDS = (*SUPPORTED, *HARMLESS, *WHY, "[global]", "[a]", "zipf:1.1", "zoned:1/1", "4k/50:8k/50", "50%", "${HOME}")
 _PLAN_WORDS = ("profile", "only", "[[experiment]]", "axes", "kernel", "storage_blocks", "iodepth", "storage.grid", "..")

@@ -1,6 +1,6 @@
 """Ceilings of a link or a device that a person or a table names: ``PCIe 3 x4``, ``USB 3.1 Gen 1``, ``10GbE``.
 
-Which rate a network's frames leave: the largest UDP payload of a jumbo frame, 8972 B of 9038 B on the wire (IEEE 802.3).
+Of a network's rate, the largest UDP payload of a jumbo frame is left: 8972 B of 9038 B on the wire (IEEE 802.3).
 Smaller frames leave less, so it bounds every payload.
 """
 
@@ -28,14 +28,31 @@ JUMBO_PAYLOAD, JUMBO_WIRE = 8972, 9038
 _HOW = "write it as 'PCIe 3 x4', 'SATA 3', 'USB 3.1 Gen 1', '10GbE' or 'DDR4-3200 x2'"
 _GIGA = r"(?:g(?:b(?:it)?)?(?:e|ps|/s|ig)?|gige|gb ?e(?:thernet)?|g ?e(?:thernet)?)"
 _WIDTH = r"(?:\s*[x×]\s*(\d{1,2})|\s+(\d{1,2})\s*[x×]|\s+(\d{1,2}) lanes?)"
-_PCIE = re.compile(rf"pci(?:-?e| ?express)\s*(?:gen(?:eration)?\s*)?v?([1-6])(?:\.\d)?(?:{_WIDTH})?|gen ?([1-6])\s*[x×]\s*(\d{{1,2}})|pci-?e\s*[x×](\d{{1,2}})")
-_SATA = re.compile(r"\bsata(?:\s*(?:rev(?:ision)?\.?\s*)?(iii|ii|i|[123])(?:\.\d)?\b)?(?:[^\d]{0,12}(1\.5|3|6)(?:\.0)?\s*g)?")
+_PCIE = re.compile(
+    rf"pci(?:-?e| ?express)\s*(?:gen(?:eration)?\s*)?v?([1-6])(?:\.\d)?(?:{_WIDTH})?|gen "
+    rf"?([1-6])\s*[x×]\s*(\d{{1,2}})|pci-?e\s*[x×](\d{{1,2}})"
+)
+_SATA = re.compile(
+    r"\bsata(?:\s*(?:rev(?:ision)?\.?\s*)?(iii|ii|i|[123])(?:\.\d)?\b)?(?:[^\d]{0,12}(1\.5|3|6)(?:\.0)?\s*g)?"
+)
 _SAS = re.compile(r"\bsas(?:[- ]?([1-4])\b)?(?:[^\d]{0,8}(3|6|12|24)\s*g)?")
-_USB = re.compile(r"\busb\s*(?:type-?c\s*)?(4|[1-3](?:\.\d)?)(?:\s*gen\s*([12])(?:\s*[x×]\s*([12]))?)?(?:[^\d]{0,8}(5|10|20|40|80)\s*g)?")
-_ETHERNET = re.compile(rf"(?:(\d{{1,2}})\s*[x×]\s*)?(\d{{1,3}}(?:\.\d)?)\s*(?:{_GIGA})\b(?:\s*(?:ethernet|link|nic|network|lan))?|(\d{{2,3}})\s*m(?:bit|b|bps)?(?:/s)?\s*ethernet|gigabit ethernet")
-_INFINIBAND = re.compile(r"\b(?:infiniband|ib)\s*(sdr|ddr|qdr|fdr|edr|hdr|ndr|xdr)\b|\b(fdr|edr|hdr|ndr|xdr)\s*infiniband")
+_USB = re.compile(
+    r"\busb\s*(?:type-?c\s*)?(4|[1-3](?:\.\d)?)(?:\s*gen\s*([12])(?:\s*[x×]\s*([12]))?)"
+    r"?(?:[^\d]{0,8}(5|10|20|40|80)\s*g)?"
+)
+_ETHERNET = re.compile(
+    rf"(?:(\d{{1,2}})\s*[x×]\s*)?(\d{{1,3}}(?:\.\d)?)\s*(?:{_GIGA})\b(?:\s*(?:ethernet|"
+    rf"link|nic|network|lan))?|(\d{{2,3}})\s*m(?:bit|b|bps)?(?:/s)?\s*ethernet|gigabit "
+    rf"ethernet"
+)
+_INFINIBAND = re.compile(
+    r"\b(?:infiniband|ib)\s*(sdr|ddr|qdr|fdr|edr|hdr|ndr|xdr)\b|\b(fdr|edr|hdr|ndr|xdr)\s*infiniband"
+)
 _IB_GBIT = {"sdr": 8.0, "ddr": 16.0, "qdr": 32.0, "fdr": 54.54, "edr": 100.0, "hdr": 200.0, "ndr": 400.0, "xdr": 800.0}
-_DDR = re.compile(r"(?:(\d{1,2})\s*(?:channels?|ch|[x×])\s*(?:of\s*)?)?(lp)?ddr(\d)x?[- ]?(\d{3,5})(?:\s*(?:mt/s|mhz))?(?:,?\s*[x×]?\s*(\d{1,2})\s*(?:channels?|ch)?)?")
+_DDR = re.compile(
+    r"(?:(\d{1,2})\s*(?:channels?|ch|[x×])\s*(?:of\s*)?)?(lp)?ddr(\d)x?[- ]?(\d{3,5})(?:\s*(?:mt/s|"
+    r"mhz))?(?:,?\s*[x×]?\s*(\d{1,2})\s*(?:channels?|ch)?)?"
+)
 _NVLINK = re.compile(r"\bnvlink\s*([1-5])?")
 _NVLINK_GB = {1: 80.0, 2: 150.0, 3: 300.0, 4: 450.0, 5: 900.0}
 
@@ -102,7 +119,9 @@ def _pcie_of(words: str, text: str, most: bool) -> Rate | None:
         if most:
             return None
         what = "lanes" if generation in PCIE_GT_S else "a generation"
-        raise UserError(f"the link '{text}' has no {what}; write 'PCIe {generation or 4} x4' or 'PCIe {generation or 4} x16'")
+        raise UserError(
+            f"the link '{text}' has no {what}; write 'PCIe {generation or 4} x4' or 'PCIe {generation or 4} x16'"
+        )
     return pcie(generation, lanes)
 
 
@@ -142,7 +161,10 @@ def _usb_of(words: str, text: str, most: bool) -> Rate | None:
         generation = generation or "1"
     if generation is None:
         if not most:
-            raise UserError(f"the link '{text}' is Gen 1 (500 MB/s) or Gen 2 (1.21 GB/s); write 'USB {version} Gen 1' or 'USB {version} Gen 2'")
+            raise UserError(
+                f"the link '{text}' is Gen 1 (500 MB/s) or Gen 2 (1.21 GB/s); write 'USB {version} "
+                f"Gen 1' or 'USB {version} Gen 2'"
+            )
         generation = "2"
     wide = 2 if lanes == "2" else 1
     return of_link(Link(type="usb", bits_s=(5e9 if generation == "1" else 10e9) * wide, lanes=wide))
@@ -159,8 +181,14 @@ def _ethernet_of(words: str, text: str, most: bool) -> Rate | None:
 
 def _line(bits: float, many: str, each: float) -> Rate:
     bytes_s = bits / 8 * JUMBO_PAYLOAD / JUMBO_WIRE
-    formula = f"{many}{each / 1e9:g} Gbit/s / 8 × {JUMBO_PAYLOAD} B of payload in {JUMBO_WIRE} B on the wire = {format_bytes_s(bytes_s)}"
-    return Rate(bytes_s, formula, "IEEE 802.3: frames of 9000 B, the largest in use; smaller ones carry less", f"{bits / 1e9:g} Gbit/s Ethernet")
+    framed = f"{JUMBO_PAYLOAD} B of payload in {JUMBO_WIRE} B on the wire"
+    formula = f"{many}{each / 1e9:g} Gbit/s / 8 × {framed} = {format_bytes_s(bytes_s)}"
+    return Rate(
+        bytes_s,
+        formula,
+        "IEEE 802.3: frames of 9000 B, the largest in use; smaller ones carry less",
+        f"{bits / 1e9:g} Gbit/s Ethernet",
+    )
 
 
 def _infiniband_of(words: str, text: str, most: bool) -> Rate | None:
@@ -170,7 +198,9 @@ def _infiniband_of(words: str, text: str, most: bool) -> Rate | None:
     name = match[1] or match[2]
     bytes_s = _IB_GBIT[name] * 1e9 / 8
     formula = f"{_IB_GBIT[name]:g} Gbit/s of data on 4 lanes / 8 = {format_bytes_s(bytes_s)}"
-    return Rate(bytes_s, formula, "InfiniBand Architecture Specification, 4 lanes after encoding", f"InfiniBand {name.upper()}")
+    return Rate(
+        bytes_s, formula, "InfiniBand Architecture Specification, 4 lanes after encoding", f"InfiniBand {name.upper()}"
+    )
 
 
 def _ddr_of(words: str, text: str, most: bool) -> Rate | None:
@@ -184,7 +214,9 @@ def _ddr_of(words: str, text: str, most: bool) -> Rate | None:
         return None
     bytes_s = float(match[4]) * 1e6 * 8 * channels
     formula = f"{match[4]} MT/s × 8 B × {channels} channel{'s' if channels > 1 else ''} = {format_bytes_s(bytes_s)}"
-    return Rate(bytes_s, formula, f"JEDEC DDR{match[3]}: 64 data bits a channel", f"DDR{match[3]}-{match[4]} x{channels}")
+    return Rate(
+        bytes_s, formula, f"JEDEC DDR{match[3]}: 64 data bits a channel", f"DDR{match[3]}-{match[4]} x{channels}"
+    )
 
 
 def _nvlink_of(words: str, text: str, most: bool) -> Rate | None:
@@ -193,7 +225,12 @@ def _nvlink_of(words: str, text: str, most: bool) -> Rate | None:
         return None
     generation = int(match[1] or 5)
     bytes_s = _NVLINK_GB[generation] * 1e9
-    return Rate(bytes_s, f"NVLink {generation}: {format_bytes_s(bytes_s)} each way", "NVIDIA, NVLink of one GPU each way", f"NVLink {generation}")
+    return Rate(
+        bytes_s,
+        f"NVLink {generation}: {format_bytes_s(bytes_s)} each way",
+        "NVIDIA, NVLink of one GPU each way",
+        f"NVLink {generation}",
+    )
 
 
 # --- devices
@@ -219,7 +256,17 @@ class Gpu:
         found = []
         if self.memory_bytes_s:
             formula = f"data sheet: {format_bytes_s(self.memory_bytes_s)}"
-            found.append(Ceiling(DEVICE_COPY, "physical", self.memory_bytes_s, "bytes/s", formula, self.source, f"{self.name}'s memory"))
+            found.append(
+                Ceiling(
+                    DEVICE_COPY,
+                    "physical",
+                    self.memory_bytes_s,
+                    "bytes/s",
+                    formula,
+                    self.source,
+                    f"{self.name}'s memory",
+                )
+            )
         rate = link_rate(self.link, most=True) if self.link else None
         if rate is not None:
             found += [replace(one, label=f"{one.label} of {self.name}") for one in link_ceilings(rate, "gpu")]
@@ -264,7 +311,9 @@ def rated_named(text: str, *, asks: bool = False) -> Rated | None:
     have = set(_joined(text).split())
     scored: list[tuple[int, bool, str, Rated]] = []
     for one in catalogue():
-        words = _joined(one.name.partition(" ")[2] if not one.name.startswith(("Western", "SK")) else one.name.split(" ", 2)[2]).split()
+        words = _joined(
+            one.name.partition(" ")[2] if not one.name.startswith(("Western", "SK")) else one.name.split(" ", 2)[2]
+        ).split()
         model = [word for word in words if not re.fullmatch(r"[\d.]+(?:gb|tb)", word) and word not in {"ssd", "hdd"}]
         strong = [word for word in model if any(char.isdigit() for char in word)]
         loose = [word for word in model if word in have]
@@ -281,7 +330,9 @@ def rated_named(text: str, *, asks: bool = False) -> Rated | None:
     names = sorted({model for _, _, model, _ in best})
     if len(names) > 1:
         if asks:
-            raise UserError(f"the device '{text}' can be {best[0][3].name} or {best[-1][3].name}; write one of these names")
+            raise UserError(
+                f"the device '{text}' can be {best[0][3].name} or {best[-1][3].name}; write one of these names"
+            )
         return None
     first = best[0][3]
     if len(best) == 1:
@@ -309,5 +360,7 @@ def parse_device(text: str) -> Callable[[str], tuple[Ceiling, ...]]:
         words = set(_joined(text).split())
         near = max(names, key=lambda name: len(words & set(_joined(name).split())))
         similar = f" (similar: {near})" if words & set(_joined(near).split()) else ""
-        raise UserError(f"the device '{text}' is not in the catalogue{similar}; give its figures: --ceiling 'rated read 7450 MB/s'")
+        raise UserError(
+            f"the device '{text}' is not in the catalogue{similar}; give its figures: --ceiling 'rated read 7450 MB/s'"
+        )
     return lambda resource: device_ceilings(text, resource, asks=True)

@@ -42,13 +42,25 @@ def add(parser: argparse.ArgumentParser) -> None:
         "files", metavar="FILE", nargs="+", help="a tool's output, a table (CSV, Markdown, HTML), or - for pasted cells"
     )
     parser.add_argument(
-        "--map", action="append", default=[], metavar="COL=UNIT", help="what a column is: 'bw=MB/s', 'delay=lat us'; '-' leaves it out"
+        "--map",
+        action="append",
+        default=[],
+        metavar="COL=UNIT",
+        help="what a column is: 'bw=MB/s', 'delay=lat us'; '-' leaves it out",
     )
     from hwdyno.cli.runs import add_ceiling
 
     add_ceiling(parser)
-    parser.add_argument("--link", action="append", default=[], metavar="LINK", help="the link: 'PCIe 3 x4', 'SATA 3', 'USB 3.1 Gen 1', '10GbE'")
-    parser.add_argument("--device", action="append", default=[], metavar="NAME", help="the device: its maker's figures and its link")
+    parser.add_argument(
+        "--link",
+        action="append",
+        default=[],
+        metavar="LINK",
+        help="the link: 'PCIe 3 x4', 'SATA 3', 'USB 3.1 Gen 1', '10GbE'",
+    )
+    parser.add_argument(
+        "--device", action="append", default=[], metavar="NAME", help="the device: its maker's figures and its link"
+    )
     parser.add_argument("--all", action="store_true", help="also print tables, curves and observations")
     parser.add_argument("--json", action="store_true", help="print the audit as a Run document")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write the page: one self-contained file")
@@ -243,7 +255,9 @@ def _readings(sources: Sequence[Source], document: Run) -> str:
             kind = one.imported_from or "a Run of hwdyno"
             lines.append(f"{source.name}: {kind}, {plural(points, 'result')}")
         lines += [f"  {reading}" for reading in source.readings]
-    seen = dict.fromkeys((one.kind, one.label, one.formula, one.source) for result in document.experiments for one in result.ceilings)
+    seen = dict.fromkeys(
+        (one.kind, one.label, one.formula, one.source) for result in document.experiments for one in result.ceilings
+    )
     lines += [f"ceiling, {kind}: {label or formula} ({formula}; {source})" for kind, label, formula, source in seen]
     return "".join(f"{line}\n" for line in printable(lines))
 

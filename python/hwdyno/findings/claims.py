@@ -1,4 +1,4 @@
-"""Whether a claimed ceiling is one: a formula that yields another number, memory by the CPU's clock, FLOP a GPU core cannot do."""
+"""Whether a claimed ceiling is one: its formula, memory by a CPU's clock, FLOP that no GPU core does, bits as bytes."""
 
 from __future__ import annotations
 
@@ -70,11 +70,13 @@ def memory_by_clock(case: Case) -> Verdict | None:
         return None
     rate = rates[0]
     known = rate / 1000 if rate > 100 else rate
-    if min(abs(known / one - 1) for one in TRANSFERS_GT_S) <= NEAR / 4 and "ghz" not in dict((f, w) for f, w in factors)[rate]:
+    if min(abs(known / one - 1) for one in TRANSFERS_GT_S) <= NEAR / 4 and "ghz" not in dict(factors)[rate]:
         return None
     clocks = set(_clocks(case.run, str(case.point.parameters.get("study") or "")))
     same = any(abs(rate / clock - 1) <= NEAR / 4 for clock in clocks)
-    cause = "the clock of the same study's CPU" if same else "no transfer rate of DDR memory, and looks like a CPU's clock"
+    cause = (
+        "the clock of the same study's CPU" if same else "no transfer rate of DDR memory, and looks like a CPU's clock"
+    )
     return Verdict(
         "warning",
         f"The memory's ceiling is computed from a CPU's clock ({text}): {rate:g} is {cause}. "
@@ -108,7 +110,10 @@ def flops_per_core(case: Case) -> Verdict | None:
     if gpu is None and not small:
         return None
     per_core = f"{small[0]:g} FLOP a core and clock" if small else "too many FLOP a core and clock"
-    correct = f" {gpu.cores} cores x {gpu.boost_hz / 1e9:g} GHz x 2 is {format_value(gpu.cores * gpu.boost_hz * PER_CORE, unit)}." if gpu else ""
+    correct = ""
+    if gpu is not None:
+        most = format_value(gpu.cores * gpu.boost_hz * PER_CORE, unit)
+        correct = f" {gpu.cores} cores x {gpu.boost_hz / 1e9:g} GHz x 2 is {most}."
     return Verdict(
         "warning",
         f"The GPU's ceiling counts {per_core} ({text}): {format_value(value, unit)}. "
@@ -137,38 +142,48 @@ def line_rate_in_bytes(case: Case) -> Verdict | None:
     )
 
 
-def claim_exceeded(case: Case) -> Iterator[Verdict]:
+def claim_exceeded(case: Case) -> list[Verdict]:
     """A result of the same study above its claimed ceiling: the claim or the measurement is wrong."""
+    found: list[Verdict] = []
     for at, point in enumerate(case.result.points):
         study, value = str(point.parameters.get("study") or ""), point.throughput.value
         for other in case.run.experiments:
-            if other.kernel == CLAIM or other.resource != case.result.resource or str(other.fixed.get("study") or "") != study:
+            if (
+                other.kernel == CLAIM
+                or other.resource != case.result.resource
+                or str(other.fixed.get("study") or "") != study
+            ):
                 continue
             above = [
                 (result.throughput.value, place)
                 for place, result in enumerate(other.points)
                 if result.throughput.unit == point.throughput.unit
                 and result.throughput.value > value * (1 + NEAR / 2)
-                and _bounds(str(point.parameters.get("claim") or ""), result.parameters.get("rw"), as_number(result.parameters.get("rwmixread")))
+                and _bounds(
+                    str(point.parameters.get("claim") or ""),
+                    result.parameters.get("rw"),
+                    as_number(result.parameters.get("rwmixread")),
+                )
             ]
             if not above:
                 continue
             most, _ = max(above)
             text = str(point.parameters.get("claim") or "")
             cached = case.result.resource == "storage" and most > 1.2 * value
-            cause = (
-                "A cache answered, or the claim is wrong." if cached else "The claim or the measurement is wrong."
+            cause = "A cache answered, or the claim is wrong." if cached else "The claim or the measurement is wrong."
+            found.append(
+                Verdict(
+                    "warning",
+                    f"Measured above the claimed ceiling ({text}): "
+                    f"{format_value(most, point.throughput.unit)} is {percent(most / value - 1)} above "
+                    f"{format_value(value, point.throughput.unit)}. {cause}",
+                    {"claimed": value, "measured": most, "results": len(above), "experiment": other.name},
+                    "Check the ceiling first: instruction sets, measured clock, link state (hwdyno machine).",
+                    weight=most / value,
+                    points=(at,),
+                )
             )
-            yield Verdict(
-                "warning",
-                f"Measured above the claimed ceiling ({text}): "
-                f"{format_value(most, point.throughput.unit)} is {percent(most / value - 1)} above "
-                f"{format_value(value, point.throughput.unit)}. {cause}",
-                {"claimed": value, "measured": most, "results": len(above), "experiment": other.name},
-                "Check the ceiling first: instruction sets, measured clock, link state (hwdyno machine).",
-                weight=most / value,
-                points=(at,),
-            )
+    return found
 
 
 def _bounds(text: str, pattern: object, reads: float | None) -> bool:

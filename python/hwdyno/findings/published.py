@@ -1,10 +1,11 @@
-"""Laws of a whole published table: mislabelled accelerators, slips of a unit, curves that run backwards, floors, loopback."""
+"""Laws of a published table: mislabelled accelerators, slips of a unit, curves that run backwards, floors, loopback."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import pairwise
 from statistics import median
 
 from hwdyno.axes import is_loopback
@@ -50,17 +51,20 @@ _FASTEST = (
     ("virtual disk", r"\bvirtio\b|virtual disk|\bvda\b|\bebs\b", 4.75e9, "clouds limit one volume to less"),
 )
 """By class of device: the words for it, the most bytes/s of one device, and why."""
-_MANY = re.compile(r"raid|array|\b\d+ ?x\b|\bx ?\d+\b(?! ?(?:lane|pcie))|ceph|lustre|\bnfs\b|zfs|beegfs|gpfs|weka|cluster|pool|stripe|lvm|distributed|dram|optane|ram ?disk")
+_MANY = re.compile(
+    r"raid|array|\b\d+ ?x\b|\bx ?\d+\b(?! ?(?:lane|pcie))|ceph|lustre|\bnfs\b|zfs|beegfs|"
+    r"gpfs|weka|cluster|pool|stripe|lvm|distributed|dram|optane|ram ?disk"
+)
 """Words for storage of several devices, or with memory of its own."""
 SMALL_FILE, FAST_DISK, MOSTLY = 16 << 30, 600e6, 0.5
 _NETWORK_FLOOR_NS, _MEMORY_FLOOR_NS = 500.0, 30.0
 _RUN_LABELS = ("device", "link", "storage", "storage_type", "interface", "study")
 
 
-def mislabelled_accelerator(case: Case) -> Iterator[Verdict]:
+def mislabelled_accelerator(case: Case) -> list[Verdict]:
     """AU x need = throughput: a row that obeys it with another accelerator's need has the wrong label."""
     rows = [(at, need) for at in range(len(case.result.points)) if (need := _need_of(case, at)) is not None]
-    scale = _scale(case, rows)
+    scale, found = _scale(case, rows), []
     for at, need in rows:
         point, label = case.result.points[at], _label(case, at)
         expected = _expected(case, rows, at, label, scale)
@@ -69,7 +73,9 @@ def mislabelled_accelerator(case: Case) -> Iterator[Verdict]:
         others = {
             name: other
             for name in _labels(case, at)
-            if name != label and (other := _expected(case, rows, at, name, scale)) and abs(need / other - 1) <= OTHER / 2
+            if name != label
+            and (other := _expected(case, rows, at, name, scale))
+            and abs(need / other - 1) <= OTHER / 2
         }
         if abs(need / expected - 1) <= OTHER and not others:
             continue
@@ -77,15 +83,24 @@ def mislabelled_accelerator(case: Case) -> Iterator[Verdict]:
         law = f"{format_bytes_s(point.throughput.value)} / {percent(au)} is {format_bytes_s(need)}"
         fits = min(others, key=lambda name: abs(need / others[name] - 1)) if others else ""
         cause = f"It fits {_article(fits.upper())}." if fits else "Accelerator, AU or throughput is wrong."
-        yield Verdict(
-            "warning",
-            f"The row labelled {label.upper()} is not one: {law} per accelerator, "
-            f"where {_article(label.upper())} needs {format_bytes_s(expected)}. {cause}",
-            {"need_bytes_s": need, "expected_bytes_s": expected, "labelled": label, "fits": fits, "off": need / expected - 1},
-            "Check the row's accelerator, AU and throughput in the tool's own summary.json.",
-            weight=abs(need / expected - 1),
-            points=(at,),
+        found.append(
+            Verdict(
+                "warning",
+                f"The row labelled {label.upper()} is not one: {law} per accelerator, "
+                f"where {_article(label.upper())} needs {format_bytes_s(expected)}. {cause}",
+                {
+                    "need_bytes_s": need,
+                    "expected_bytes_s": expected,
+                    "labelled": label,
+                    "fits": fits,
+                    "off": need / expected - 1,
+                },
+                "Check the row's accelerator, AU and throughput in the tool's own summary.json.",
+                weight=abs(need / expected - 1),
+                points=(at,),
+            )
         )
+    return found
 
 
 def _article(name: str) -> str:
@@ -131,7 +146,7 @@ def _known(case: Case, at: int, label: str) -> float | None:
 
 
 def _expected(case: Case, rows: list[tuple[int, float]], at: int, label: str, scale: float) -> float | None:
-    """The need of an accelerator in the table's unit: its definition, or what the other rows with this label agree on."""
+    """The need of an accelerator in the table's unit: by definition, or what other rows with its label agree on."""
     known = _known(case, at, label)
     if known is not None:
         return known / scale
@@ -167,7 +182,8 @@ def unit_slip(case: Case) -> Verdict | None:
             rate, size = operations_per_s(point) or 0.0, as_number(point.parameters.get("bs")) or 0.0
             return Verdict(
                 "warning",
-                f"The bandwidth is off by a factor of {digits} in {plural(len(hits), 'row')} (x{ratio:.4g}), which parts "
+                f"The bandwidth is off by a factor of {digits} in {plural(len(hits), 'row')} (x{ratio:.4g})"
+                f", which parts "
                 f"{units}. Example: {format_count(rate)} IOPS x {format_size(size)} is {format_bytes_s(rate * size)}, "
                 f"but the table has {format_bytes_s(point.throughput.value)}.",
                 {"factor": wanted, "rows": len(hits), "ratio": ratio},
@@ -189,7 +205,7 @@ def runs_backwards(case: Case) -> Verdict | None:
     worst: tuple[float, int, int, str] | None = None
     for rows in series.values():
         rows.sort()
-        for (_, first), (_, second) in zip(rows, rows[1:], strict=False):
+        for (_, first), (_, second) in pairwise(rows):
             one, two = case.result.points[first], case.result.points[second]
             rises = two.throughput.value / one.throughput.value - 1 - _rounding(one, "bw") - _rounding(two, "bw")
             slows = 0.0
@@ -205,12 +221,16 @@ def runs_backwards(case: Case) -> Verdict | None:
     before, after = (
         (format_bytes_s(one.throughput.value), format_bytes_s(two.throughput.value))
         if what == "bandwidth"
-        else (format_ns(one.latency_ns.mean if one.latency_ns else 0), format_ns(two.latency_ns.mean if two.latency_ns else 0))
+        else (
+            format_ns(one.latency_ns.mean if one.latency_ns else 0),
+            format_ns(two.latency_ns.mean if two.latency_ns else 0),
+        )
     )
     return Verdict(
         "warning",
         f"The {what} runs backwards: it rises by {percent(off)} ({before} to {after}) as the injected delay grows from "
-        f"{one.parameters['delay']} to {two.parameters['delay']}. More delay is less load, so rows or columns are swapped.",
+        f"{one.parameters['delay']} to {two.parameters['delay']}. More delay is less load, "
+        f"so rows or columns are swapped.",
         {"off": off, "what": what},
         "Check the two rows against the tool's output, or measure here: hwdyno memory",
         weight=off,
@@ -227,10 +247,18 @@ def latency_floor(case: Case) -> Verdict | None:
     if found is None or latency.mean >= found[1] * (1 - _rounding(case.point, "lat")):
         return None
     what, floor, takes = found
-    slip = next((f" In {unit} it would be plausible." for factor, unit in ((1e3, "µs"), (1e6, "ms")) if latency.mean * factor > floor and what != "loopback" and _is_unit(case, factor)), "")
+    slip = next(
+        (
+            f" In {unit} it would be plausible."
+            for factor, unit in ((1e3, "µs"), (1e6, "ms"))
+            if latency.mean * factor > floor and what != "loopback" and _is_unit(case, factor)
+        ),
+        "",
+    )
     return Verdict(
         "warning",
-        f"{format_ns(latency.mean)} is too short for a {what} ({case.label}): {takes} takes at least {format_ns(floor)}.{slip} "
+        f"{format_ns(latency.mean)} is too short for a {what} ({case.label}): {takes} takes "
+        f"at least {format_ns(floor)}.{slip} "
         "A cache answered, or the unit is wrong.",
         {"latency_ns": latency.mean, "floor_ns": floor, "class": what},
         f"Check the unit, or measure past the cache: {case.command(direct=True)}",
@@ -374,12 +402,27 @@ def _is_local(case: Case, at: int) -> bool:
 
 
 RULES = (
-    Rule("mislabelled_accelerator", "experiment", mislabelled_accelerator, Applies(imported=True, kernels=("training_table",))),
+    Rule(
+        "mislabelled_accelerator",
+        "experiment",
+        mislabelled_accelerator,
+        Applies(imported=True, kernels=("training_table",)),
+    ),
     Rule("unit_slip", "experiment", unit_slip, Applies(imported=True, needs=("parameters.bs",))),
     Rule("runs_backwards", "experiment", runs_backwards, Applies(imported=True, kernels=("memory_loaded_latency",))),
     Rule("latency_floor", "point", latency_floor, Applies(imported=True, needs=("latency",)), degrades=True),
-    Rule("through_page_cache", "point", through_page_cache, Applies(imported=True, resources=("storage",)), degrades=True),
-    Rule("too_fast_for_class", "point", too_fast_for_class, Applies(imported=True, resources=("storage",)), degrades=True),
-    Rule("too_many_lines", "point", too_many_lines, Applies(imported=True, resources=("memory",), needs=("latency",)), degrades=True),
+    Rule(
+        "through_page_cache", "point", through_page_cache, Applies(imported=True, resources=("storage",)), degrades=True
+    ),
+    Rule(
+        "too_fast_for_class", "point", too_fast_for_class, Applies(imported=True, resources=("storage",)), degrades=True
+    ),
+    Rule(
+        "too_many_lines",
+        "point",
+        too_many_lines,
+        Applies(imported=True, resources=("memory",), needs=("latency",)),
+        degrades=True,
+    ),
     Rule("on_loopback", "experiment", on_loopback, Applies(imported=True, resources=("network",))),
 )

@@ -14,7 +14,12 @@ _SECTION = re.compile(r"^\s*(.{3,60}?) \((GBPS|GFLOPS|GIOPS|TFLOPS|TIOPS)\)\s*$"
 _VALUE = re.compile(r"^\s+([A-Za-z][\w ()]{1,60}?)\s*:\s*(\d{1,9}(?:\.\d{1,4})?)\s*$")
 _DEVICE = re.compile(r"^\s*Device: ([^\n]{1,80})")
 _LAUNCH = re.compile(r"^\s*Kernel launch latency\s*:\s*([\d.]+)\s*us")
-_WAYS = {"enqueuewritebuffer": "host-to-device", "enqueuereadbuffer": "device-to-host", "memcpy to mapped ptr": "host-to-device", "memcpy from mapped ptr": "device-to-host"}
+_WAYS = {
+    "enqueuewritebuffer": "host-to-device",
+    "enqueuereadbuffer": "device-to-host",
+    "memcpy to mapped ptr": "host-to-device",
+    "memcpy from mapped ptr": "device-to-host",
+}
 
 
 def recognizes(text: str) -> bool:
@@ -28,7 +33,9 @@ def read(text: str, name: str) -> Run:
     for device, point in _points(text):
         points.setdefault(device, []).append(point)
     tables = [
-        printed.experiment(f"gpu.clpeak@{device}", f"clpeak results: {device}", "gpu_copy", "width", found, device=device)
+        printed.experiment(
+            f"gpu.clpeak@{device}", f"clpeak results: {device}", "gpu_copy", "width", found, device=device
+        )
         for device, found in points.items()
     ]
     return printed.run(NAME, "clpeak", text, name, tables)

@@ -56,10 +56,21 @@ COUNTS = ("iodepth", "numjobs", "threads", "streams", "n", "accelerators", "samp
 PARAMETERS = ("rw", "read_percent", "write_percent", "direct", "operation", "protocol", *SIZES, *COUNTS)
 
 _WORDS: tuple[tuple[str, str], ...] = (
-    ("read_percent", r"(?:rwmix ?)?reads? ?(?:percent(?:age)?|share|ratio|mix|intensity)|rwmixread|(?:percent|share of) reads?"),
+    (
+        "read_percent",
+        r"(?:rwmix ?)?reads? ?(?:percent(?:age)?|share|ratio|mix|intensity)|rwmixread|(?:percent|share of) reads?",
+    ),
     ("write_percent", r"(?:rwmix ?)?writes? ?(?:percent(?:age)?|share|ratio|mix)|rwmixwrite"),
-    ("bs", r"bs|block|(?:i/?o|access|data access|request|req|xfer|transfer|message|msg|packet|payload|chunk|record|rec|buffer|block) ?(?:size|len|length)|blocksize|blksize|reclen|datagram(?: size)?"),
-    ("iodepth", r"qd|q|(?:i/?o )?(?:queue ?)?depth|iodepth|queue ?(?:depth|size|length)|outstanding(?: i/?os?)?|in ?flight"),
+    (
+        "bs",
+        r"bs|block|(?:i/?o|access|data access|request|req|xfer|transfer|message|msg|packet|"
+        r"payload|chunk|record|rec|buffer|block) ?(?:size|len|length)|blocksize|blksize|reclen|"
+        r"datagram(?: size)?",
+    ),
+    (
+        "iodepth",
+        r"qd|q|(?:i/?o )?(?:queue ?)?depth|iodepth|queue ?(?:depth|size|length)|outstanding(?: i/?os?)?|in ?flight",
+    ),
     ("numjobs", r"num ?jobs|jobs?|# ?jobs|workers?|processes|procs|ranks?|tasks?|np|clients?|num ?procs"),
     ("threads", r"(?:num(?:ber)? ?(?:of )?)?(?:cpu |omp )?threads?|# ?(?:of )?threads|(?:# ?|num(?:ber of)? )?cores"),
     ("streams", r"(?:parallel |tcp |number of |num )?(?:streams?|connections?|flows?)|parallel"),
@@ -74,31 +85,44 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("nodes", r"(?:#|num(?:ber of)?) ?nodes|nodes"),
     ("direct", r"direct(?: i/?o)?|o_direct|buffered"),
     ("protocol", r"protocol|proto|transport"),
-    ("rw", r"rw|readwrite|(?:i/?o|access|rw) ?(?:pattern|type|mode)|pattern|test ?(?:type|description|name|case)?|mode|workload pattern|read/write|i/?o"),
+    (
+        "rw",
+        r"rw|readwrite|(?:i/?o|access|rw) ?(?:pattern|type|mode)|pattern|test ?(?:type|description|"
+        r"name|case)?|mode|workload pattern|read/write|i/?o",
+    ),
     ("operation", r"kernel|function|operation|op|direction|copy type|transfer type"),
 )
 _FIGURE_WORDS: tuple[tuple[str, str], ...] = (
-    ("ceiling", r"theoretical(?: peak)?|theory|ceiling|r?peak (?:theoretical|possible)|rpeak|line rate|(?:link|bus) (?:rate|speed|bandwidth|limit|capacity)|rated|nominal|hardware (?:limit|peak)|spec(?:ification)?(?: max)?|hw peak|limit|roofline|peak (?=flop|perf)"),
+    ("ceiling", r"theoretical(?: peak)?|theory|ceiling|r?peak (?:theoretical|possible)|rpeak|line "
+r"rate|(?:link|bus) (?:rate|speed|bandwidth|limit|capacity)|rated|nominal|hardware "
+r"(?:limit|peak)|spec(?:ification)?(?: max)?|hw peak|limit|roofline|peak (?=flop|perf)"),
     ("au", r"au|(?:accelerator|gpu) utili[sz]ation"),
-    ("share", r"efficiency|eff|utili[sz]ation|util|share(?: of (?:peak|ceiling|link|line rate))?|of (?:peak|ceiling|theoretical|link|line rate|max)|(?:hit|cache hit) ?(?:rate|ratio)|busy|percentage of (?:peak|ceiling)|fraction"),
+    ("share", r"efficiency|eff|utili[sz]ation|util|share(?: of (?:peak|ceiling|link|line rate))?|"
+r"of (?:peak|ceiling|theoretical|link|line rate|max)|(?:hit|cache hit) ?(?:rate|ratio)"
+r"|busy|percentage of (?:peak|ceiling)|fraction"),
     ("cpu", r"(?:cpu|usr|sys|system|user)(?: ?(?:usage|util(?:i[sz]ation)?|load|time))?"),
     ("loss", r"(?:packet |datagram )?loss(?: rate)?|lost(?: ?(?:percent|datagrams|packets))?|drop(?:s|ped)?"),
     ("jitter", r"jitter"),
     ("retransmits", r"retr(?:ansmit(?:s|ted)?|ansmissions|ies|y)?|retransmits"),
     ("speedup", r"speed-?up|scaling|ratio|relative"),
-    ("lat", r"latenc(?:y|ies)|[cs]?lat|rtt|round[- ]?trip(?: time)?|response ?time|await|ping|completion time|access time|time/op"),
-    ("iops", r"iops|i/?os|ops|operations|op rate|tps|transactions|requests|queries|messages|msgs?|packets|datagrams|rand (?:read|write) 4k iops|samples per second|message rate"),
+    ("lat", r"latenc(?:y|ies)|[cs]?lat|rtt|round[- ]?trip(?: time)?|response ?time|await|ping|"
+r"completion time|access time|time/op"),
+    ("iops", r"iops|i/?os|ops|operations|op rate|tps|transactions|requests|queries|messages|msgs?|"
+r"packets|datagrams|rand (?:read|write) 4k iops|samples per second|message rate"),
     ("flops", r"g?flops?|t?flops?|rmax|performance|perf|gflop/s"),
     ("bw", r"bw|band ?width|through ?put|(?:transfer|data|bit) ?rate|bitrate|speed|good ?put|rate|transfer speed"),
     ("time", r"(?:elapsed|run|wall|total|execution|solve|copy)? ?time|duration|runtime|elapsed|seconds"),
-    ("data", r"data|transferred|transfer|(?:total )?(?:bytes|volume|amount)(?: (?:moved|transferred|read|written))?|size copied|data (?:size|volume|moved|transferred|read|written)|bytes"),
+    ("data", r"data|transferred|transfer|(?:total )?(?:bytes|volume|amount)(?: (?:moved|transferred|"
+r"read|written))?|size copied|data (?:size|volume|moved|transferred|read|written)|"
+r"bytes"),
     ("value", r"value|result|score|measurement|measured|figure"),
 )  # fmt: skip
 _AS_WORD = {name: re.compile(pattern) for name, pattern in _WORDS}
 _AS_FIGURE = [(name, re.compile(rf"(?<![\w/])(?:{pattern})(?![\w/])")) for name, pattern in _FIGURE_WORDS]
 _LABELS = re.compile(
     r"device|drive|disk|ssd|model|product|interface|link|bus|gpu|card|accelerator|simulated gpu|system|machine|host|"
-    r"platform|storage(?: type| class)?|study|path|source|why|notes?|comments?|explanation|remarks?|name|job(?: ?name)?|"
+    r"platform|storage(?: type| class)?|study|path|source|why|notes?|comments?|explanation|"
+    r"remarks?|name|job(?: ?name)?|"
     r"file ?system|fs|engine|ioengine|workload|model|config(?:uration)?|scenario|cpu|processor|tool|vendor|date|url|"
     r"capacity|category|type|network|nic|adapter|unit|claim|resource|correct|status|pass(?:ed)?|verdict|result|check"
 )
@@ -111,20 +135,33 @@ _STATISTICS: tuple[tuple[str, str], ...] = (
 )
 _AS_STATISTIC = [(name, re.compile(rf"(?<![\w])(?:{pattern})(?![\w])")) for name, pattern in _STATISTICS]
 _PERCENTILE = re.compile(
-    r"(?<![\w.])(?:p ?(\d{2,5})(?:\.(\d{1,3}))?|(\d{2})(?:\.(\d{1,3}))? ?(?:th|st|nd|rd)?[ -]?(?:percentile|pctl|pct|tile|%(?:ile)?)|(\d{2})(?:\.(\d{1,3}))?(?:th|st|nd|rd))(?![\w.])"
+    r"(?<![\w.])(?:p ?(\d{2,5})(?:\.(\d{1,3}))?|(\d{2})(?:\.(\d{1,3}))? ?(?:th|st|nd|rd)"
+    r"?[ -]?(?:percentile|pctl|pct|tile|%(?:ile)?)|(\d{2})(?:\.(\d{1,3}))?(?:th|st|nd|"
+    r"rd))(?![\w.])"
 )
 _SECONDS = r"(?:s|sec|second)(?![a-z])"
 _RATE = re.compile(
-    rf"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(i?)(Bytes?|bytes?|BYTES?|Bits?|bits?|bit|B|b)(?:\s?/\s?|\s?per\s?|p)(?i:{_SECONDS})"
+    rf"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(i?)(Bytes?|bytes?|BYTES?|Bits?|bits?|bit|B|b)(?:\s?/\s?|"
+    rf"\s?per\s?|p)(?i:{_SECONDS})"
 )
 _FLOP = re.compile(r"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(?:I?OP|(?i:flop))(?i:s?)(?:/s(?:ec)?|ps)?(?![A-Za-z])")
 _OPS = re.compile(
-    rf"(?<![A-Za-z0-9])([kKMm]?)\s?(?:(?i:iops)|(?i:i/?os?|ops?|operations?|req(?:uests)?|transactions?|messages?|msgs?|packets?|datagrams?|events?|samples?|files?|creates?|queries|accesses)(?:\s?/\s?|\s?per\s?){_SECONDS}|(?i:tps|pps|qps))(?![A-Za-z])"
+    rf"(?<![A-Za-z0-9])([kKMm]?)\s?(?:(?i:iops)|(?i:i/?os?|ops?|operations?|req(?:uests)"
+    rf"?|transactions?|messages?|msgs?|packets?|datagrams?|events?|samples?|files?|creates?|"
+    rf"queries|accesses)(?:\s?/\s?|\s?per\s?){_SECONDS}|(?i:tps|pps|qps))(?![A-Za-z])"
 )
-_TIME = re.compile(r"(?<![A-Za-z0-9])(nanoseconds?|nsecs?|ns|microseconds?|u-?secs?|us|milliseconds?|msecs?|ms|seconds?|secs?|s|minutes?|mins?)(?![A-Za-z/])", re.I)
-_SIZE_UNIT = re.compile(r"(?<![A-Za-z0-9])([kKMGTmgt]?)(i?)(B|b|Bytes?|bytes?)(?![A-Za-z/])|(?<![A-Za-z0-9])([kKMG])(?![A-Za-z0-9/])")
+_TIME = re.compile(
+    r"(?<![A-Za-z0-9])(nanoseconds?|nsecs?|ns|microseconds?|u-?secs?|us|milliseconds?|"
+    r"msecs?|ms|seconds?|secs?|s|minutes?|mins?)(?![A-Za-z/])",
+    re.I,
+)
+_SIZE_UNIT = re.compile(
+    r"(?<![A-Za-z0-9])([kKMGTmgt]?)(i?)(B|b|Bytes?|bytes?)(?![A-Za-z/])|(?<![A-Za-z0-9])([kKMG])(?![A-Za-z0-9/])"
+)
 _SHARE = re.compile(r"%|(?<![a-z])(?:percent|pct)(?![a-z])", re.I)
-_SNAKE = re.compile(r"(?i)(?<![a-z])([kmgt]?i?b(?:ytes?|its?)?|[kmgt]?ops|i?ops|[kmgt]bit)[_ ](?:per[_ ])?(s|sec)(?![a-z])")
+_SNAKE = re.compile(
+    r"(?i)(?<![a-z])([kmgt]?i?b(?:ytes?|its?)?|[kmgt]?ops|i?ops|[kmgt]bit)[_ ](?:per[_ ])?(s|sec)(?![a-z])"
+)
 
 
 _UNIT_COLUMN = re.compile(r"(?i)(?:.*[ _])?units?")
@@ -202,9 +239,9 @@ def meaning_of(head: str) -> Meaning:
     rest = f"{text[:start]} {text[end:]}".replace("_", " ").lower() if units else text.replace("_", " ").lower()
     rest = " ".join(re.sub(r"[()\[\]{}:,;=]|(?<![\w])/|/(?![\w])", " ", rest).split())
     for name, pattern in _AS_WORD.items():
-        if pattern.fullmatch(rest) and not (units and units[0].kind in {"bytes/s", "operations/s", "FLOP/s", "s"}):
-            if name in {"read_percent", "write_percent"} or not units or units[0].kind in {"bytes", "cycles"}:
-                return Meaning(name, units)
+        of_share = name in {"read_percent", "write_percent"} and units and units[0].kind == "1"
+        if pattern.fullmatch(rest) and (not units or of_share or units[0].kind in {"bytes", "cycles"}):
+            return Meaning(name, units)
     if units and units[0].kind == "1" and re.fullmatch(r"reads?|read mix|r", rest):
         return Meaning("read_percent", units)
     if units and units[0].kind == "FLOP/s" and re.fullmatch(r"(?:cpu |gpu )?peak(?: performance| rate)?", rest):
@@ -215,12 +252,22 @@ def meaning_of(head: str) -> Meaning:
     if figure is None:
         if _LABELS.fullmatch(rest) or not units:
             return Meaning("label", (), "", {}, rest)
-        figure = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "lat" if units[0].factor < 1 else "time"}.get(units[0].kind)
+        figure = {
+            "bytes/s": "bw",
+            "operations/s": "iops",
+            "FLOP/s": "flops",
+            "s": "lat" if units[0].factor < 1 else "time",
+        }.get(units[0].kind)
         if figure is None:
             return Meaning("label" if units[0].kind != "1" else "percent", units, statistic, given, rest)
     kind = FIGURES[figure]
     if units and kind and units[0].kind != kind:
-        by_unit = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "lat" if figure == "lat" else "time"}
+        by_unit = {
+            "bytes/s": "bw",
+            "operations/s": "iops",
+            "FLOP/s": "flops",
+            "s": "lat" if figure == "lat" else "time",
+        }
         other = by_unit.get(units[0].kind)
         if other is None:
             return Meaning("percent" if units[0].kind == "1" else "label", units, statistic, given, rest)
@@ -229,7 +276,35 @@ def meaning_of(head: str) -> Meaning:
     return Meaning(figure, units, statistic, given, " ".join(words))
 
 
-_EMPTY = {"of", "the", "in", "per", "at", "for", "with", "and", "to", "a", "total", "random", "4k", "-", "|", "best", "rate", "single", "aggregate", "agg", "combined", "overall", "io", "i/o", "memory", "network", "disk"}
+_EMPTY = {
+    "of",
+    "the",
+    "in",
+    "per",
+    "at",
+    "for",
+    "with",
+    "and",
+    "to",
+    "a",
+    "total",
+    "random",
+    "4k",
+    "-",
+    "|",
+    "best",
+    "rate",
+    "single",
+    "aggregate",
+    "agg",
+    "combined",
+    "overall",
+    "io",
+    "i/o",
+    "memory",
+    "network",
+    "disk",
+}
 
 
 def _statistic(text: str) -> tuple[str, str]:
@@ -262,7 +337,12 @@ def _figure(text: str, units: tuple[Unit, ...]) -> tuple[str | None, str]:
 # --- parameters in words
 
 _GIVEN: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\bq(?:d|ueue ?depth)? ?= ?(\d{1,5})\b|\bqd ?(\d{1,5})\b|\bq(\d{1,5})(?=t\d|\b)|\biodepth ?=? ?(\d{1,5})\b"), "iodepth"),
+    (
+        re.compile(
+            r"\bq(?:d|ueue ?depth)? ?= ?(\d{1,5})\b|\bqd ?(\d{1,5})\b|\bq(\d{1,5})(?=t\d|\b)|\biodepth ?=? ?(\d{1,5})\b"
+        ),
+        "iodepth",
+    ),
     (re.compile(r"(?:\b|(?<=\d))t(\d{1,4})\b|\b(\d{1,4}) ?threads?\b|\bthreads? ?=? ?(\d{1,4})\b"), "threads"),
     (re.compile(r"\b(\d{1,4}) ?jobs?\b|\bnumjobs ?=? ?(\d{1,4})\b"), "numjobs"),
     (re.compile(r"\b(\d{1,4}) ?(?:streams?|connections?)\b|\b-?p ?(\d{1,4}) streams?\b"), "streams"),
@@ -280,16 +360,32 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bwrites?\b|\bwr\b"), "write"),
 )
 _COPIES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\bh2d\b|\bhtod\b|\bhost[ -]?(?:to|->|→)[ -]?(?:device|gpu)\b|\bupload\b|\bcpu ?(?:to|->|→) ?gpu\b"), "host-to-device"),
-    (re.compile(r"\bd2h\b|\bdtoh\b|\b(?:device|gpu)[ -]?(?:to|->|→)[ -]?host\b|\bdownload\b|\bgpu ?(?:to|->|→) ?cpu\b"), "device-to-host"),
-    (re.compile(r"\bd2d\b|\bdtod\b|\bdevice[ -]?(?:to|->|→)[ -]?device\b|\bgpu ?(?:to|->|→) ?gpu\b|\bp2p\b"), "device-to-device"),
+    (
+        re.compile(
+            r"\bh2d\b|\bhtod\b|\bhost[ -]?(?:to|->|→)[ -]?(?:device|gpu)\b|\bupload\b|\bcpu ?(?:to|->|→) ?gpu\b"
+        ),
+        "host-to-device",
+    ),
+    (
+        re.compile(
+            r"\bd2h\b|\bdtoh\b|\b(?:device|gpu)[ -]?(?:to|->|→)[ -]?host\b|\bdownload\b|\bgpu ?(?:to|->|→) ?cpu\b"
+        ),
+        "device-to-host",
+    ),
+    (
+        re.compile(r"\bd2d\b|\bdtod\b|\bdevice[ -]?(?:to|->|→)[ -]?device\b|\bgpu ?(?:to|->|→) ?gpu\b|\bp2p\b"),
+        "device-to-device",
+    ),
     (re.compile(r"\bcopy\b"), "copy"),
     (re.compile(r"\bscale\b"), "scale"),
     (re.compile(r"\badd\b"), "add"),
     (re.compile(r"\btriad\b"), "triad"),
 )
 _PROTOCOLS = re.compile(r"\b(tcp|udp|rdma|roce|sctp|quic)\b")
-_READ_SHARE = re.compile(r"\b(\d{1,3})(?:\.0+)?\s*%\s*(reads?|writes?)\b|\b(\d{1,3})\s*/\s*(\d{1,3})\b\s*%?\s*(?:reads?|r/?w|mix)?|\b(\d{1,3}):(\d{1,3})\b(?: reads?-writes?)?")
+_READ_SHARE = re.compile(
+    r"\b(\d{1,3})(?:\.0+)?\s*%\s*(reads?|writes?)\b|\b(\d{1,3})\s*/\s*(\d{1,3})\b\s*%?\s*(?:reads?|"
+    r"r/?w|mix)?|\b(\d{1,3}):(\d{1,3})\b(?: reads?-writes?)?"
+)
 
 
 def given_in(text: str) -> tuple[Parameters, str]:

@@ -13,7 +13,9 @@ _HEADS = re.compile(r"^OPERATION\s+RESULT TYPE\s+FIRST DONE\s+LAST DONE", re.M)
 _START = re.compile(r"^(?P<operation>[A-Z][A-Z_+\d]{2,20})?\s+(?:Elapsed time|Elapsed ms|Elapsed us)\s*:", re.M)
 _LINE = re.compile(r"(IOPS|Throughput MiB/s|Total MiB|Files/s|Dirs/s|Entries/s|Total files)\s*:\s+([\d.]+)\s+([\d.]+)")
 _ELAPSED = re.compile(r"Elapsed (?:time|ms|us)\s*:\s+(\S+)\s+(\S+)")
-_LATENCY = re.compile(r"IO lat(?:ency)?(?: us)?\s*:\s*\[\s*min=([\d.]+)(us|ms|s)?\s+avg=([\d.]+)(us|ms|s)?\s+max=([\d.]+)(us|ms|s)?")
+_LATENCY = re.compile(
+    r"IO lat(?:ency)?(?: us)?\s*:\s*\[\s*min=([\d.]+)(us|ms|s)?\s+avg=([\d.]+)(us|ms|s)?\s+max=([\d.]+)(us|ms|s)?"
+)
 _MIB = 2.0**20
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1e-6}
 

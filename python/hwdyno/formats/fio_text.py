@@ -18,8 +18,14 @@ from hwdyno.words import Measurement, Parameters, Run, UserError
 NAME = "fio-text"
 _JOB = re.compile(r"^(?P<name>[^\n:]{1,128}): \(g=(?P<group>\d{1,6})\): rw=(?P<rw>\w+), (?P<rest>[^\n]*)$", re.M)
 _RESULT = re.compile(r"^(?P<name>[^\n:]{1,128}): \(groupid=(?P<group>\d{1,6}), jobs=(?P<jobs>\d{1,6})\): err=", re.M)
-_WAY = re.compile(r"^\s{1,6}(read|write|trim)\s*: ?IOPS=([\d.]+[kMG]?), BW=([\d.]+)([KMGT]?)i?B/s \(([\d.]+)([kMGT]?)B/s\)", re.M)
-_SPREAD = re.compile(r"^\s+(slat|clat|lat) \((nsec|usec|msec|sec)\): min= ?([\d.]+[kMG]?), max= ?([\d.]+[kMG]?), avg= ?([\d.]+), stdev= ?([\d.]+)", re.M)
+_WAY = re.compile(
+    r"^\s{1,6}(read|write|trim)\s*: ?IOPS=([\d.]+[kMG]?), BW=([\d.]+)([KMGT]?)i?B/s \(([\d.]+)([kMGT]?)B/s\)", re.M
+)
+_SPREAD = re.compile(
+    r"^\s+(slat|clat|lat) \((nsec|usec|msec|sec)\): min= ?([\d.]+[kMG]?), max= ?([\d.]+[kMG]?)"
+    r", avg= ?([\d.]+), stdev= ?([\d.]+)",
+    re.M,
+)
 _PERCENTILES = re.compile(r"(?:clat|lat) percentiles \((nsec|usec|msec)\):((?:\s*\|[^\n]*)+)")
 _ONE = re.compile(r"(\d{1,2}\.\d\d)th=\[ ?\s*(\d+)\]")
 _VERSION = re.compile(r"^(fio-[\w.-]+)", re.M)
@@ -38,11 +44,13 @@ def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
     jobs = {(match["name"], match["group"]): _options(match) for match in _JOB.finditer(text)}
     points: list[Measurement] = []
-    starts = [match for match in _RESULT.finditer(text)]
+    starts = list(_RESULT.finditer(text))
     for at, match in enumerate(starts):
         end = starts[at + 1].start() if at + 1 < len(starts) else len(text)
         part = text[match.end() : end].partition("Run status group")[0]
-        given = jobs.get((match["name"], match["group"])) or next((v for (_, g), v in jobs.items() if g == match["group"]), {})
+        given = jobs.get((match["name"], match["group"])) or next(
+            (v for (_, g), v in jobs.items() if g == match["group"]), {}
+        )
         parameters: Parameters = {**given, "numjobs": int(match["jobs"])}
         points += _points(part, parameters)
     version = _VERSION.search(text)

@@ -22,15 +22,15 @@ MOST_DEEP = 12
 def recognizes(text: str) -> bool:
     """Whether this looks like a result with scores of workloads."""
     head = text[:65536]
-    return ('"workloads"' in head and '"score"' in head) or ("<workload" in head.lower() and "score" in head.lower() and "<" in head[:200])
+    return ('"workloads"' in head and '"score"' in head) or (
+        "<workload" in head.lower() and "score" in head.lower() and "<" in head[:200]
+    )
 
 
 def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
-    if text.lstrip().startswith("<"):
-        document = _plain(foreign.xml_of(text, name), 0)
-    else:
-        document = foreign.json_of(text, name)
+    is_xml = text.lstrip().startswith("<")
+    document = _plain(foreign.xml_of(text, name), 0) if is_xml else foreign.json_of(text, name)
     groups: dict[str, list[Measurement]] = {}
     for section, workload in _workloads(document, "", 0):
         title = str(workload.get("name") or workload.get("title") or "workload")[:80]

@@ -74,7 +74,10 @@ def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
     heads, rest = whole[0], whole[1:]
     twice = len(set(filter(None, heads))) < len(list(filter(None, heads))) or "" in heads[1:]
     if len(rest) > 1 and twice and not any(map(is_number, rest[0])) and any(rest[0]):
-        heads = [f"{first} {second}".strip() if first != second else first for first, second in zip(heads, rest[0], strict=True)]
+        heads = [
+            f"{first} {second}".strip() if first != second else first
+            for first, second in zip(heads, rest[0], strict=True)
+        ]
         rest = rest[1:]
     if rest and any(heads):
         yield Grid(title, tuple(heads), tuple(map(tuple, rest)))

@@ -35,7 +35,9 @@ def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
     tables = [
         printed.experiment("storage.iozone", "IOzone results", "storage_blocks", "bs", list(_automatic(text))),
-        printed.experiment("storage.iozone-throughput", "IOzone throughput", "storage_blocks", "numjobs", list(_sums(text))),
+        printed.experiment(
+            "storage.iozone-throughput", "IOzone throughput", "storage_blocks", "numjobs", list(_sums(text))
+        ),
     ]
     return printed.run(NAME, "IOzone", text, name, tables)
 

@@ -16,14 +16,18 @@ NAME = "iperf3-text"
 # "[  5]   0.00-10.00  sec  11.0 GBytes  9.42 Gbits/sec    0             sender"
 _LINE = re.compile(
     r"^\s*(?P<id>\[\s*(?:\d{1,4}|SUM)\])(?:\[(?P<way>[TR]X-[CS])\])?\s+(?P<from>[\d.]+)-\s*(?P<to>[\d.]+)\s+sec\s+"
-    r"(?P<moved>[\d.]+)\s*(?P<big>[KMGT]?)B{1,2}ytes\s+(?P<rate>[\d.]+)\s*(?P<prefix>[KMGT]?)(?P<unit>bits|bites|bytes|Bytes)/sec(?P<rest>[^\n]*)$",
+    r"(?P<moved>[\d.]+)\s*(?P<big>[KMGT]?)B{1,2}ytes\s+(?P<rate>[\d.]+)\s*(?P<prefix>[KMGT]?)"
+    r"(?P<unit>bits|bites|bytes|Bytes)/sec(?P<rest>[^\n]*)$",
     re.M,
 )
 _DATAGRAMS = re.compile(r"([\d.]+)\s*ms\s+(\d{1,15})/\s*\[?(\d{1,15})\s*\(([\d.e+-]+)%\)")
 _CONNECTED = re.compile(r"local \S+ port \d+ connected (?:to|with) (\S+)")
 _CONNECTING = re.compile(r"Connecting to host ([^\s,]+)|Client connecting to ([^\s,]+)")
 _HOST = re.compile(r"\biperf3?\b[^\n]*\s-c\s+(\S+)")
-_START = re.compile(r"^(?:.*\biperf3?\s+-|Connecting to host|Server listening on|Accepted connection|-{10,}\s*$\n(?:Client|Server))", re.M)
+_START = re.compile(
+    r"^(?:.*\biperf3?\s+-|Connecting to host|Server listening on|Accepted connection|-{10,}\s*$\n(?:Client|Server))",
+    re.M,
+)
 _VERSION = re.compile(r"iperf (3\.[\d.]+)")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
@@ -63,7 +67,9 @@ def _rate(line: re.Match[str]) -> float:
 def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
     """The longest interval's line: the receiver's where both ends are given, of all streams together."""
     longest = max(float_of(line["to"]) - float_of(line["from"]) for line in lines)
-    whole = [line for line in lines if float_of(line["to"]) - float_of(line["from"]) >= 0.9 * longest and _rate(line) > 0]
+    whole = [
+        line for line in lines if float_of(line["to"]) - float_of(line["from"]) >= 0.9 * longest and _rate(line) > 0
+    ]
     if not whole:
         return None
     sums = [line for line in whole if "SUM" in line["id"]] or whole
@@ -89,7 +95,11 @@ def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
     if datagrams is not None:
         found |= figures(loss=number(datagrams[4], 0.01), jitter=number(datagrams[1], 1e-3))
     made = point_of(parameters, found)
-    values = [_rate(one) for one in lines if 0 < float_of(one["to"]) - float_of(one["from"]) <= 0.5 * longest and one["id"] == line["id"]]
+    values = [
+        _rate(one)
+        for one in lines
+        if 0 < float_of(one["to"]) - float_of(one["from"]) <= 0.5 * longest and one["id"] == line["id"]
+    ]
     if made is not None and len(values) > 2:
         span = Samples(min(values), sum(values) / len(values), max(values), 1.0, values=tuple(values[:600]))
         made = replace(made, samples=span)

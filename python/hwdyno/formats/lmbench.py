@@ -17,12 +17,16 @@ _STRIDE = re.compile(r'^"stride=(\d{1,9})\s*$', re.M)
 _PAIR = re.compile(r"^(\d{1,6}\.\d{1,6}) (\d{1,9}(?:\.\d{1,6})?)\s*$", re.M)
 _COMMAND = re.compile(r"bw_mem\b[^\n]*?\b(rd|wr|rdwr|cp|fwr|frd|fcp|bzero|bcopy)\b")
 _LINE = re.compile(
-    r"^(Simple (?:syscall|read|write|stat|fstat|open/close)|Select on \d+ (?:tcp )?fd's|Signal handler (?:installation|overhead)|Pagefaults on \S+|"
-    r"Process fork\+(?:exit|execve|/bin/sh -c)|Pipe latency|AF_UNIX sock stream latency|UDP latency using [^\n:]+|TCP latency using [^\n:]+|"
+    r"^(Simple (?:syscall|read|write|stat|fstat|open/close)|Select on \d+ (?:tcp )?fd's|"
+    r"Signal handler (?:installation|overhead)|Pagefaults on \S+|"
+    r"Process fork\+(?:exit|execve|/bin/sh -c)|Pipe latency|AF_UNIX sock stream latency|"
+    r"UDP latency using [^\n:]+|TCP latency using [^\n:]+|"
     r"TCP/IP connection cost to [^\n:]+): ([\d.]+) microseconds",
     re.M,
 )
-_BANDWIDTH = re.compile(r"^(AF_UNIX sock stream bandwidth|Pipe bandwidth|Socket bandwidth using \S+): ([\d.]+) MB/sec", re.M)
+_BANDWIDTH = re.compile(
+    r"^(AF_UNIX sock stream bandwidth|Pipe bandwidth|Socket bandwidth using \S+): ([\d.]+) MB/sec", re.M
+)
 
 
 def recognizes(text: str) -> bool:
@@ -47,7 +51,9 @@ def read(text: str, name: str) -> Run:
                 made = point_of(given, figures(lat=number(value, 1e-9)))
                 latencies += [made] if made else []
             else:
-                made = point_of({"operation": mark[1], "working_set": round(megabytes * 1e6)}, figures(bw=number(value, 1e6)))
+                made = point_of(
+                    {"operation": mark[1], "working_set": round(megabytes * 1e6)}, figures(bw=number(value, 1e6))
+                )
                 bandwidths += [made] if made else []
     for what, value in _LINE.findall(text):
         made = point_of({"operation": what[:60].lower()}, figures(lat=number(value, 1e-6)))
@@ -56,8 +62,12 @@ def read(text: str, name: str) -> Run:
         made = point_of({"operation": what[:60].lower()}, figures(bw=number(value, 1e6)))
         small += [made] if made else []
     tables = [
-        printed.experiment("memory.lmbench", "Memory bandwidth by lmbench", "memory_bandwidth", "working_set", bandwidths),
-        printed.experiment("memory.lmbench-latency", "Memory latency by lmbench", "memory_latency", "working_set", latencies),
+        printed.experiment(
+            "memory.lmbench", "Memory bandwidth by lmbench", "memory_bandwidth", "working_set", bandwidths
+        ),
+        printed.experiment(
+            "memory.lmbench-latency", "Memory latency by lmbench", "memory_latency", "working_set", latencies
+        ),
         printed.experiment("system.lmbench", "Operating system by lmbench", "lmbench", "operation", small),
     ]
     return printed.run(NAME, "lmbench", text, name, tables)

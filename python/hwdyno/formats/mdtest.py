@@ -10,7 +10,9 @@ from hwdyno.words import Measurement, Parameters, Run
 
 NAME = "mdtest-text"
 _HEAD = re.compile(r"SUMMARY(?: rate)?(?: \(in ops/sec\))?:?\s*\(of (\d{1,6}) iterations\)")
-_ROW = re.compile(r"((?:File|Directory|Tree) (?:creation|stat|removal|read|rename))\s*:?\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)")
+_ROW = re.compile(
+    r"((?:File|Directory|Tree) (?:creation|stat|removal|read|rename))\s*:?\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)"
+)
 _TASKS = re.compile(r"launched with (\d{1,7}) total task\(s\)")
 _VERSION = re.compile(r"mdtest-([\w.]+)")
 

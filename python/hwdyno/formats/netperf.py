@@ -9,10 +9,16 @@ from hwdyno.formats.row import figures, number, point_of
 from hwdyno.words import Measurement, Parameters, Run
 
 NAME = "netperf-text"
-_TEST = re.compile(r"^(?:MIGRATED )?(TCP|UDP|SCTP|OMNI)?\s*(STREAM|MAERTS|SENDFILE|REQUEST/RESPONSE|Connect/Request/Response|RR|CRR|Send\|Recv)?\s*(?:Connect/Request/Response\s+)?TEST from \S+[^\n]* to ([^\s(]+)", re.M)
+_TEST = re.compile(
+    r"^(?:MIGRATED )?(TCP|UDP|SCTP|OMNI)?\s*(STREAM|MAERTS|SENDFILE|REQUEST/RESPONSE|Connect/Request/Response|"
+    r"RR|CRR|Send\|Recv)?\s*(?:Connect/Request/Response\s+)?TEST from \S+[^\n]* to ([^\s(]+)",
+    re.M,
+)
 _UNIT = re.compile(r"10\^(\d)bits/s|([KMG])Bytes/s|([KMG]i?B)/s")
 _STREAM = re.compile(r"^\s*\d+\s+\d+\s+(\d+)\s+([\d.]+)\s+([\d.]+)(?:\s+[\d.]+)*\s*$", re.M)
-_UDP = re.compile(r"^\s*\d+\s+(\d+)\s+([\d.]+)\s+(\d+)\s+(\d+)\s+([\d.]+)\s*\n\s*\d+\s+[\d.]+\s+(\d+)\s+([\d.]+)\s*$", re.M)
+_UDP = re.compile(
+    r"^\s*\d+\s+(\d+)\s+([\d.]+)\s+(\d+)\s+(\d+)\s+([\d.]+)\s*\n\s*\d+\s+[\d.]+\s+(\d+)\s+([\d.]+)\s*$", re.M
+)
 _TRIPS = re.compile(r"^\s*\d+\s+\d+\s+(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)(?:\s+[\d.]+)*\s*$", re.M)
 _POWERS = {"K": 1, "M": 2, "G": 3}
 
@@ -36,7 +42,11 @@ def read(text: str, name: str) -> Run:
             parameters["path"] = "loopback"
         if "REQUEST" in title or "RR TEST" in title:
             if row := _TRIPS.search(part):
-                given: Parameters = {**parameters, "message": int(row[1][:9]), "connects": "CONNECT" in title or "CRR" in title}
+                given: Parameters = {
+                    **parameters,
+                    "message": int(row[1][:9]),
+                    "connects": "CONNECT" in title or "CRR" in title,
+                }
                 made = point_of(given, figures(iops=number(row[4])))
                 trips += [made] if made else []
         elif protocol == "udp":
@@ -53,7 +63,9 @@ def read(text: str, name: str) -> Run:
             streams += [made] if made else []
     tables = [
         printed.experiment("network.netperf", "netperf streams", "network_throughput", "block", streams),
-        printed.experiment("network.netperf-rr", "netperf requests and responses", "network_round_trip", "message", trips),
+        printed.experiment(
+            "network.netperf-rr", "netperf requests and responses", "network_round_trip", "message", trips
+        ),
     ]
     return printed.run(NAME, "netperf", text, name, tables)
 

@@ -1,4 +1,4 @@
-"""Reads a result of the Phoronix Test Suite (composite XML, or its JSON export) into a Run: a point per system and test."""
+"""Reads a result of the Phoronix Test Suite (composite XML, or its JSON) into a Run: a point per system and test."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from hwdyno import foreign, statistics
 from hwdyno.formats import printed
 from hwdyno.formats.column import unit_readings
 from hwdyno.formats.row import figures, number, point_of
 from hwdyno.units import as_number, printed_number
-from hwdyno.words import ExperimentResult, Measurement, Run
+from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
 
 NAME = "phoronix"
 MOST_TESTS = 2000
@@ -29,7 +28,9 @@ _RESOURCES = (
 def recognizes(text: str) -> bool:
     """Whether this looks like a result of the Phoronix Test Suite."""
     head = text[:65536]
-    return "<PhoronixTestSuite" in head or ('"results"' in head and '"scale"' in head and ('"title"' in head or '"identifier"' in head))
+    return "<PhoronixTestSuite" in head or (
+        '"results"' in head and '"scale"' in head and ('"title"' in head or '"identifier"' in head)
+    )
 
 
 def read(text: str, name: str) -> Run:
@@ -40,7 +41,7 @@ def read(text: str, name: str) -> Run:
         units, _ = unit_readings(scale)
         unit = units[0] if units else None
         kind = _KINDS.get(unit.kind, "value") if unit else "value"
-        parameters = {"operation": title[:80], "system": system[:60]}
+        parameters: Parameters = {"operation": title[:80], "system": system[:60]}
         found = number(value, unit.factor if unit and kind != "value" else 1.0)
         made = point_of(parameters, figures(**{kind: found})) if kind != "value" else _plain(parameters, value, scale)
         if made is None:
@@ -57,7 +58,7 @@ def _table(resource: str, points: list[Measurement]) -> ExperimentResult:
     return printed.experiment(f"{resource}.phoronix", "Phoronix Test Suite results", "phoronix", "operation", points)
 
 
-def _plain(parameters: dict[str, Any], value: str, scale: str) -> Measurement | None:
+def _plain(parameters: Parameters, value: str, scale: str) -> Measurement | None:
     found = printed_number(value)
     return printed.point(parameters, found, scale[:40] or "score") if found is not None and found > 0 else None
 
@@ -76,7 +77,12 @@ def _of_xml(text: str, name: str) -> Iterator[_Test]:
         for entry in result.iter("Entry"):
             raw = [printed_number(one) for one in (entry.findtext("RawString") or "").split(":")]
             repeats = [one for one in raw if one]
-            texts = (result.findtext("Identifier") or "", title, result.findtext("Scale") or "", entry.findtext("Identifier") or "")
+            texts = (
+                result.findtext("Identifier") or "",
+                title,
+                result.findtext("Scale") or "",
+                entry.findtext("Identifier") or "",
+            )
             yield (*texts, entry.findtext("Value") or "", repeats)
 
 
@@ -95,4 +101,11 @@ def _of_json(text: str, name: str) -> Iterator[_Test]:
             repeats = [one for one in (as_number(each) for each in raw) if one] if isinstance(raw, list) else []
             number_ = as_number(value)
             if number_ is not None:
-                yield str(row.get("identifier") or ""), title, str(row.get("scale") or ""), str(system), json.dumps(number_), repeats
+                yield (
+                    str(row.get("identifier") or ""),
+                    title,
+                    str(row.get("scale") or ""),
+                    str(system),
+                    json.dumps(number_),
+                    repeats,
+                )

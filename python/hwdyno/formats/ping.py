@@ -9,7 +9,9 @@ from hwdyno.formats.row import figures, number, point_of
 from hwdyno.words import Measurement, Parameters, Run
 
 NAME = "ping-text"
-_SUMMARY = re.compile(r"^(?:rtt|round-trip) min/avg/max(?:/(?:mdev|stddev))? = ([\d.]+)/([\d.]+)/([\d.]+)(?:/([\d.]+))? ms", re.M)
+_SUMMARY = re.compile(
+    r"^(?:rtt|round-trip) min/avg/max(?:/(?:mdev|stddev))? = ([\d.]+)/([\d.]+)/([\d.]+)(?:/([\d.]+))? ms", re.M
+)
 _COUNTS = re.compile(r"(\d{1,12}) packets transmitted, (\d{1,12}) (?:packets )?received,[^\n]*?([\d.]+)% packet loss")
 _HOST = re.compile(r"^--- (\S+) ping statistics ---", re.M)
 _SIZE = re.compile(r"^(\d{1,6}) bytes from ([^\s:]+)", re.M)
@@ -47,7 +49,5 @@ def read(text: str, name: str) -> Run:
 
 
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    found = None
-    for found in pattern.finditer(text):
-        pass
-    return found
+    found = list(pattern.finditer(text))
+    return found[-1] if found else None

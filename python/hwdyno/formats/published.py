@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hwdyno.formats import printed, workload
-from hwdyno.formats.row import point_of
 from hwdyno.formats.column import (
     COUNTS,
     FIGURES,
@@ -27,9 +26,10 @@ from hwdyno.formats.column import (
     unit_readings,
 )
 from hwdyno.formats.grid import Grid, grids_of
+from hwdyno.formats.row import point_of
 from hwdyno.printable import escaped
 from hwdyno.units import LARGEST, SMALLEST
-from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserError, Value
+from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserError
 
 NAME = "table"
 CLAIM = "claim"
@@ -66,14 +66,18 @@ _COMMENTS = re.compile(r"source|why|notes?|comments?|explanation|remarks?|url|co
 _RESOURCE_WORDS = (
     ("training", r"mlperf|dlio|unet3d|resnet|cosmoflow|accelerator utili|training"),
     ("gpu", r"\bgpus?\b|cuda|nvlink|nvbandwidth|host[ -]to[ -]device|\bh2d\b|\bhbm"),
-    ("network", r"network|iperf|netperf|\btcp\b|\budp\b|ethernet|\bgbe\b|rdma|infiniband|\bnic\b|loopback|\brtt\b|\bping\b"),
+    (
+        "network",
+        r"network|iperf|netperf|\btcp\b|\budp\b|ethernet|\bgbe\b|rdma|infiniband|\bnic\b|loopback|\brtt\b|\bping\b",
+    ),
     ("memory", r"memory|\bdram\b|\bddr\d?|stream (?:triad|copy|bench)|\bmlc\b|\bnuma\b|\bdimm"),
     ("compute", r"linpack|\bhpl\b|flop|\bcpu\b|\bgemm\b"),
     ("storage", r"storage|disk|\bssd\b|nvme|\bfio\b|\bhdd\b|\bfile ?system|flash|iozone|drive"),
 )
 _RESOURCE_WORDS_COMPILED = tuple((name, re.compile(pattern, re.I)) for name, pattern in _RESOURCE_WORDS)
 _STATISTIC_ALONE = re.compile(
-    r"p ?\d{2,5}(?:\.\d+)?|\d{2}(?:\.\d+)?(?:th|st|nd|rd)?(?: ?(?:%|percentile|pct))?(?:ile)?|min(?:imum)?|max(?:imum)?|avg|average|"
+    r"p ?\d{2,5}(?:\.\d+)?|\d{2}(?:\.\d+)?(?:th|st|nd|rd)?(?: ?(?:%|percentile|pct))?(?:ile)"
+    r"?|min(?:imum)?|max(?:imum)?|avg|average|"
     r"mean|median|std ?dev"
 )
 _CLAIMS = re.compile(r"theoretical|theory|peak|rated|maker|claim|ceiling|link|\d ?[x×*] ?\d", re.I)
@@ -113,8 +117,8 @@ class Column:
 _TITLES = {
     "bw": "bandwidth", "iops": "operations/s", "lat": "latency", "flops": "FLOP/s", "au": "accelerator utilisation",
     "bs": "block size", "iodepth": "queue depth", "numjobs": "jobs", "rw": "access pattern", "n": "equations",
-    "read_percent": "share of reads", "write_percent": "share of writes", "size": "file size", "lda": "leading dimension",
-    "share": "share of a whole", "cpu": "CPU use",
+    "read_percent": "share of reads", "write_percent": "share of writes", "size": "file size",
+    "lda": "leading dimension", "share": "share of a whole", "cpu": "CPU use",
 }  # fmt: skip
 
 
@@ -139,7 +143,8 @@ def _has_figures(heads: Iterable[str]) -> bool:
     meanings = [meaning_of(head) for head in heads]
     named = [one for one in meanings if one.quantity in FIGURES and (one.quantity != "value" or not one.units)]
     return any(one.quantity not in {"value", "cpu", "speedup"} for one in named) or (
-        any(one.quantity == "value" for one in named) and any(re.fullmatch("units?", head.strip().lower()) for head in heads)
+        any(one.quantity == "value" for one in named)
+        and any(re.fullmatch("units?", head.strip().lower()) for head in heads)
     )
 
 
@@ -214,7 +219,7 @@ class _Table:
 
     @classmethod
     def of(cls, grid: Grid, maps: Mapping[str, str], context: str, text: str) -> _Table | None:
-        """The table with its columns read; none where it has no results. Raises ``UserError`` where two readings fit."""
+        """The table with its columns read; none without results. Raises ``UserError`` where two readings fit."""
         if not _has_figures(grid.heads) and not maps:
             if not _has_figures([row[0] for row in grid.rows]):
                 return None
@@ -222,11 +227,11 @@ class _Table:
         columns = _columns(grid, maps)
         if not any(column.is_figure for column in columns):
             return None
-        columns, rows = _long(columns, _rows(grid, columns))
+        whole, rows = _long(columns, _rows(grid, columns))
         if not rows:
             return None
         bare = _TITLE_ONLY.sub(" ", context)
-        table = cls(grid, columns, rows, _resource(columns, rows, bare, grid.title), bare, text)
+        table = cls(grid, whole, rows, _resource(whole, rows, bare, grid.title), bare, text)
         return table._defaults()._units()._jobs()
 
     # --- what the table does not say
@@ -322,7 +327,9 @@ class _Table:
         named = str(parameters.get("resource") or self.resource).lower()
         return _RESOURCES.get(named, named)
 
-    def _experiment(self, resource: str, subject: Subject, title: str, points: Sequence[Measurement]) -> ExperimentResult:
+    def _experiment(
+        self, resource: str, subject: Subject, title: str, points: Sequence[Measurement]
+    ) -> ExperimentResult:
         values: dict[str, set[str]] = defaultdict(set)
         for point in points:
             for name, value in point.parameters.items():
@@ -347,8 +354,7 @@ class _Table:
                 if unit is None:
                     continue
                 parameters = {k: v for k, v in row.parameters.items() if k in {"claim", "study", "resource", "device"}}
-                details = {"rounding": {"value": number.rounding}, "row": row.at, "claimed_unit": unit.name}
-                return printed.point(parameters, number.value, unit.kind, **details)
+                return printed.point(parameters, number.value, unit.kind, row=row.at, claimed_unit=unit.name)
         return None
 
     def _points(self, row: _Row) -> list[Measurement]:
@@ -397,7 +403,10 @@ class _Table:
         chosen = stated or named
         if len(chosen) != 1:
             return {}
-        return {"workload": chosen[0], "needs_bytes_s": {name: one.need_bytes_s for name, one in known[chosen[0]].items()}}
+        return {
+            "workload": chosen[0],
+            "needs_bytes_s": {name: one.need_bytes_s for name, one in known[chosen[0]].items()},
+        }
 
     def _is_mixed(self, row: _Row) -> bool:
         given = {**self.common, **row.parameters}
@@ -415,7 +424,11 @@ class _Table:
         """How the columns were read, in one line."""
         where = f"{self.grid.title or 'table'}: {self.resource}, {len(self.rows)} rows. "
         parts = [f"'{column.head}' is {column.says()}" for column in self.columns if column.head.strip()]
-        stated = [f"{_TITLES.get(name, name)} {value} by the title" for name, value in self.common.items() if name != "numjobs"]
+        stated = [
+            f"{_TITLES.get(name, name)} {value} by the title"
+            for name, value in self.common.items()
+            if name != "numjobs"
+        ]
         return escaped(where + "; ".join([*parts, *stated, *self.notes]))
 
 
@@ -437,7 +450,8 @@ def _collides(column: Column, figures: Sequence[Column]) -> bool:
     alike = [
         other
         for other in figures
-        if (other.meaning.quantity, other.meaning.statistic, other.meaning.given) == (one.quantity, one.statistic, one.given)
+        if (other.meaning.quantity, other.meaning.statistic, other.meaning.given)
+        == (one.quantity, one.statistic, one.given)
     ]
     return len(alike) > 1
 
@@ -459,7 +473,10 @@ def _summed(parts: Sequence[Mapping[str, Number]]) -> dict[str, Number]:
             total = sum(number.value for number in numbers)
             found[key] = Number(total, max(number.rounding for number in numbers), numbers[0].unit)
         elif key in {"lat", "lat_mean"} and len(numbers) == len(parts):
-            rates = [next((part[name].value for name in ("iops", "iops_mean", "bw", "bw_mean") if name in part), 1.0) for part in parts]
+            rates = [
+                next((part[name].value for name in ("iops", "iops_mean", "bw", "bw_mean") if name in part), 1.0)
+                for part in parts
+            ]
             whole = sum(rates) or 1.0
             mean = sum(rate * number.value for rate, number in zip(rates, numbers, strict=True)) / whole
             found[key] = Number(mean, max(number.rounding for number in numbers), numbers[0].unit)
@@ -532,12 +549,14 @@ def _mapped(head: str, text: str) -> Meaning:
         plain = re.search(r"(?i)bytes?|B", words) is not None
         unit = readings[0] if len(readings) == 1 else readings[1 if plain and "b" not in words.replace("/", "") else 0]
         kind = FIGURES.get(own.quantity)
-        if own.quantity in FIGURES and kind in {unit.kind, ""} or own.quantity in SIZES and unit.kind == "bytes":
+        if (own.quantity in FIGURES and kind in {unit.kind, ""}) or (own.quantity in SIZES and unit.kind == "bytes"):
             return replace(own, units=(unit,))
         return replace(meaning_of(words), statistic=own.statistic, given=own.given, units=(unit,))
     made = meaning_of(words)
     if made.quantity in {"label", "percent"}:
-        raise UserError(f"--map gives '{head}' as '{text}', which is neither a unit nor a quantity; write --map 'bw=MB/s'")
+        raise UserError(
+            f"--map gives '{head}' as '{text}', which is neither a unit nor a quantity; write --map 'bw=MB/s'"
+        )
     return replace(made, given={**own.given, **made.given})
 
 
@@ -587,7 +606,11 @@ def _with_pattern(parameters: Parameters) -> Parameters:
     for name, value in parameters.items():
         if isinstance(value, str) and name not in {"device", "study", "source", "claim", "unit", "path", "link"}:
             stated = pattern_of(value)
-            if "rw" in stated and len(stated) > 1 or "operation" in stated or str(stated.get("rw", "")).startswith("rand"):
+            if (
+                ("rw" in stated and len(stated) > 1)
+                or "operation" in stated
+                or str(stated.get("rw", "")).startswith("rand")
+            ):
                 return {**stated, **parameters}
     return parameters
 
@@ -629,7 +652,12 @@ def _resource(columns: Sequence[Column], rows: Sequence[_Row], context: str, tit
     given = {name for column in columns for name in column.meaning.given}
     words = " ".join([title, *(column.head for column in columns)])
     values = " ".join(str(value) for row in rows[:50] for value in row.parameters.values() if isinstance(value, str))
-    bits = any(unit.name.endswith("bit/s") for column in columns for unit in column.meaning.units[:1] if len(column.meaning.units) == 1)
+    bits = any(
+        unit.name.endswith("bit/s")
+        for column in columns
+        for unit in column.meaning.units[:1]
+        if len(column.meaning.units) == 1
+    )
     operations = {str(row.parameters.get("operation")) for row in rows} | {
         str(column.meaning.given.get("operation")) for column in columns
     }
@@ -684,7 +712,7 @@ class _Resolver:
                 return None, "unit in each cell"
             bytes_ = replace(own[0], kind="bytes/s")
             head_units = (Unit("bytes/s", bytes_.factor / 8, bytes_.name.replace("B/s", "bit/s")), bytes_)
-        if quantity == "iops" or quantity in {"flops"} and not head_units:
+        if quantity == "iops" or (quantity in {"flops"} and not head_units):
             return (Unit("operations/s", 1.0, ""), "") if quantity == "iops" else self._asked(_FLOPS)
         if quantity in {"time", "data", "ceiling"} and not head_units:
             return (Unit("s", 1.0, "s"), "") if quantity == "time" else (None, "")

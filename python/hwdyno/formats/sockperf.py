@@ -11,7 +11,10 @@ from hwdyno.words import Measurement, Parameters, Run
 NAME = "sockperf-text"
 _VERSION = re.compile(r"sockperf:?\s.{0,12}== version #([\w.-]+)")
 _LATENCY = re.compile(r"Summary: (?:Latency|Round trip) is ([\d.]+) usec")
-_ENDS = {"lat_max": re.compile(r"<MAX> observation\s*=\s*([\d.]+)"), "lat_min": re.compile(r"<MIN> observation\s*=\s*([\d.]+)")}
+_ENDS = {
+    "lat_max": re.compile(r"<MAX> observation\s*=\s*([\d.]+)"),
+    "lat_min": re.compile(r"<MIN> observation\s*=\s*([\d.]+)"),
+}
 _PERCENTILE = re.compile(r"percentile (\d\d)\.(\d{3})\s*=\s*([\d.]+)")
 _RATE = re.compile(r"Summary: Message Rate is (\d+) \[msg/sec\]")
 _BANDWIDTH = re.compile(r"Summary: BandWidth is ([\d.]+) MBps")
@@ -47,11 +50,15 @@ def read(text: str, name: str) -> Run:
             trips += [made] if made else []
         elif match := _RATE.search(part):
             bandwidth = _BANDWIDTH.search(part)
-            made = point_of(parameters, figures(iops=number(match[1]), bw=number(bandwidth[1], 2.0**20) if bandwidth else None))
+            made = point_of(
+                parameters, figures(iops=number(match[1]), bw=number(bandwidth[1], 2.0**20) if bandwidth else None)
+            )
             streams += [made] if made else []
     version = _VERSION.search(text)
     tables = [
-        printed.experiment("network.sockperf", "sockperf latency (half a round trip)", "network_round_trip", "message", trips),
+        printed.experiment(
+            "network.sockperf", "sockperf latency (half a round trip)", "network_round_trip", "message", trips
+        ),
         printed.experiment("network.sockperf-rate", "sockperf throughput", "network_throughput", "message", streams),
     ]
     return printed.run(NAME, "sockperf", text, name, tables, version[1] if version else "")

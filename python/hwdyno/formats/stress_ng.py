@@ -12,7 +12,8 @@ NAME = "stress-ng-text"
 _HEADS = re.compile(r"stressor\s+bogo ops\s+real time\s+usr time\s+sys time\s+bogo ops/s")
 # "stress-ng: metrc: [1234] cpu    32154   10.00   39.98   0.01   3215.31   804.05"
 _ROW = re.compile(
-    r"^stress-ng: (?:info|metrc):\s+\[\d+\]\s+(?P<name>[a-z][\w-]{0,40})\s+(?P<ops>\d{1,15})\s+(?P<real>\d{1,9}\.\d+)\s+(?P<usr>\d{1,9}\.\d+)\s+(?P<sys>\d{1,9}\.\d+)\s+(?P<rate>\d{1,15}\.\d+)",
+    r"^stress-ng: (?:info|metrc):\s+\[\d+\]\s+(?P<name>[a-z][\w-]{0,40})\s+(?P<ops>\d{1,15})"
+    r"\s+(?P<real>\d{1,9}\.\d+)\s+(?P<usr>\d{1,9}\.\d+)\s+(?P<sys>\d{1,9}\.\d+)\s+(?P<rate>\d{1,15}\.\d+)",
     re.M,
 )
 _ERROR = 0.02
@@ -36,10 +37,10 @@ def read(text: str, name: str) -> Run:
             continue
         if real.value > 0 and operations.value > 0:
             error = real.rounding + rate.rounding + _ERROR
-            claim = Claim("rate", rate.value, operations.value / real.value, "operations/s", "bogo ops / real time", error)
+            claim = Claim(
+                "rate", rate.value, operations.value / real.value, "operations/s", "bogo ops / real time", error
+            )
             made = replace(made, claims=(*made.claims, claim))
         points.append(made)
     table = printed.experiment("compute.stress-ng", "stress-ng results", "stress_ng", "operation", points)
     return printed.run(NAME, "stress-ng", text, name, [table])
-
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from hwdyno.formats.column import Number, statistics_in_order
 from hwdyno.units import as_number
@@ -47,12 +48,14 @@ def _in_order(quantity: str, numbers: Mapping[str, Number]) -> Iterator[Claim]:
     chains: list[Sequence[str]] = [statistics_in_order(iter(found))]
     chains.append([name for name in ("min", "mean", "max") if name in found])
     for chain in chains:
-        for less, more in zip(chain, chain[1:], strict=False):
+        for less, more in pairwise(chain):
             low, high = found[less], found[more]
             if low.value > 0 and high.value > 0:
                 error = low.rounding + high.rounding + 1e-9
                 formula = f"as {_words(quantity, more)}"
-                yield Claim(_words(quantity, less), low.value, high.value, _UNITS[quantity], formula, error, at_most=True)
+                yield Claim(
+                    _words(quantity, less), low.value, high.value, _UNITS[quantity], formula, error, at_most=True
+                )
 
 
 def _again(quantity: str, numbers: Mapping[str, Number]) -> Iterator[Claim]:
@@ -107,5 +110,7 @@ def _of_ceiling(numbers: Mapping[str, Number]) -> Iterator[Claim]:
             yield Claim(words, figure.value, ceiling.value, unit, "by the ceiling in its row", error, at_most=True)
             if share is not None and share.value > 0:
                 formula = f"{words} / ceiling"
-                yield Claim("efficiency", share.value, figure.value / ceiling.value, "1", formula, error + share.rounding + 0.01)
+                yield Claim(
+                    "efficiency", share.value, figure.value / ceiling.value, "1", formula, error + share.rounding + 0.01
+                )
             return
