@@ -30,8 +30,7 @@ HELP = Help(
     examples=(
         "hwdyno audit fio.json --device 'Samsung 990 PRO 2TB'",
         "hwdyno audit table.csv --link 'PCIe 3 x4' --map 'bw=MB/s'",
-        "hwdyno audit fio.json iozone.txt run.json",
-        "xclip -o | hwdyno audit -",
+        "hwdyno audit before.json fio.json table.csv",
     ),
 )
 
@@ -121,7 +120,7 @@ def faults_of(document: Run) -> list[Finding]:
 def sources_of(names: Sequence[str], maps: Mapping[str, str]) -> list[Source]:
     """Read every file. Raises ``UserError`` in one line."""
     from hwdyno import foreign, formats
-    from hwdyno.formats import published
+    from hwdyno.formats import published, table_rows
 
     texts = []
     for name in names:
@@ -129,7 +128,7 @@ def sources_of(names: Sequence[str], maps: Mapping[str, str]) -> list[Source]:
         texts.append((("clipboard" if name == STDIN else name), text))
     heads = [head for _, text in texts if maps for head in published.heads_of(text)]
     for wanted in maps:
-        if not any(published.is_head(wanted, head) for head in heads):
+        if not any(table_rows.is_head(wanted, head) for head in heads):
             from hwdyno.spelling import hint
 
             raise UserError(f"--map names the column '{wanted}', which no table has; {hint(wanted, heads)}")

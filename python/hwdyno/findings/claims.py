@@ -66,7 +66,7 @@ def memory_by_clock(case: Case) -> Verdict | None:
     text, value, unit = _claim(case)
     factors = _factors(text)
     rates = [factor for factor, words in factors if factor != round(factor) or "ghz" in words]
-    if unit != "bytes/s" or not rates:
+    if case.result.resource != "memory" or unit != "bytes/s" or not rates:
         return None
     rate = rates[0]
     known = rate / 1000 if rate > 100 else rate
@@ -102,7 +102,7 @@ def flops_per_core(case: Case) -> Verdict | None:
     factors = [factor for factor, _ in _factors(text)]
     gpu = gpu_named(text) or gpu_named(str(case.point.parameters.get("device") or ""))
     cores = next((factor for factor in factors if factor >= LEAST_CORES and factor == round(factor)), None)
-    if unit != "FLOP/s" or (cores is None and gpu is None):
+    if case.result.resource != "gpu" or unit != "FLOP/s" or (cores is None and gpu is None):
         return None
     if gpu is not None and value <= gpu.flops_s * (1 + NEAR):
         return None
@@ -128,7 +128,7 @@ def line_rate_in_bytes(case: Case) -> Verdict | None:
     """A network's line rate is in bits: 10 GB/s is eight times what 10 Gbit/s carry."""
     text, value, unit = _claim(case)
     stated = str(case.point.details.get("claimed_unit") or "")
-    if unit != "bytes/s" or not stated.endswith("B/s"):
+    if case.result.resource != "network" or unit != "bytes/s" or not stated.endswith("B/s"):
         return None
     giga = value / 1e9
     if min(abs(giga / rate - 1) for rate in LINE_RATES_GBIT) > NEAR:
@@ -195,17 +195,13 @@ def _bounds(text: str, pattern: object, reads: float | None) -> bool:
     return only_reads if re.search(r"\bread", text, re.I) else True
 
 
-_OF_CLAIMS = Applies(imported=True, kernels=(CLAIM,))
-
-
-def _of(resource: str) -> Applies:
-    return Applies(imported=True, kernels=(CLAIM,), resources=(resource,))
+_OF_CLAIMS = Applies(imported=True, needs=("details.claimed_unit",))
 
 
 RULES = (
     Rule("formula_yields_other", "point", formula_yields_other, _OF_CLAIMS, degrades=True),
-    Rule("memory_by_clock", "point", memory_by_clock, _of("memory"), degrades=True),
-    Rule("flops_per_core", "point", flops_per_core, _of("gpu"), degrades=True),
-    Rule("line_rate_in_bytes", "point", line_rate_in_bytes, _of("network"), degrades=True),
+    Rule("memory_by_clock", "point", memory_by_clock, _OF_CLAIMS, degrades=True),
+    Rule("flops_per_core", "point", flops_per_core, _OF_CLAIMS, degrades=True),
+    Rule("line_rate_in_bytes", "point", line_rate_in_bytes, _OF_CLAIMS, degrades=True),
     Rule("claim_exceeded", "experiment", claim_exceeded, _OF_CLAIMS),
 )

@@ -406,7 +406,7 @@ RULES = (
         "mislabelled_accelerator",
         "experiment",
         mislabelled_accelerator,
-        Applies(imported=True, kernels=("training_table",)),
+        Applies(imported=True, needs=("details.printed", "parameters.accelerator")),
     ),
     Rule("unit_slip", "experiment", unit_slip, Applies(imported=True, needs=("parameters.bs",))),
     Rule("runs_backwards", "experiment", runs_backwards, Applies(imported=True, kernels=("memory_loaded_latency",))),

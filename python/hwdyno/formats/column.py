@@ -505,10 +505,10 @@ def flag_of(cell: str) -> bool | None:
 
 def size_of(number: Number, unit: Unit | None) -> float:
     """The bytes of a block, whose prefixes are powers of 1024 whatever their letters' case."""
-    own = number.unit
-    if own is not None and own.kind == "short":
-        return number.value / _DECIMAL[own.name.lower()] * own.factor
-    chosen = own or unit
+    in_cell = number.unit
+    if in_cell is not None and in_cell.kind == "short":
+        return number.value / _DECIMAL[in_cell.name.lower()] * in_cell.factor
+    chosen = in_cell or unit
     if chosen is None or chosen.kind not in {"bytes", "bits or bytes"}:
         return number.value
     prefix = chosen.name.strip().lower()[:1]

@@ -12,7 +12,6 @@ NAME = "nvbandwidth-text"
 _TEST = re.compile(r"^Running ([a-z0-9_]{3,80})\.\s*$", re.M)
 _UNIT = re.compile(r"(bandwidth \(GB/s\)|latency \((?:ns|us)\))")
 _ROW = re.compile(r"^\s*(\d{1,3})((?:\s+(?:\d{1,7}\.\d{1,4}|N/A))+)\s*$", re.M)
-_HEADS = re.compile(r"^\s+\d{1,3}(?:\s+\d{1,3})*\s*$", re.M)
 _DEVICE = re.compile(r"^Device \d+: ([^(\n]{1,80})", re.M)
 _VERSION = re.compile(r"nvbandwidth Version: v?([\w.]+)")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,19 +14,26 @@ from hwdyno.formats.column import (
     FIGURES,
     PARAMETERS,
     SIZES,
-    Meaning,
     Number,
     Unit,
-    flag_of,
-    meaning_of,
     number_in,
-    parameter_value,
     pattern_of,
     size_of,
-    unit_readings,
 )
 from hwdyno.formats.grid import Grid, grids_of
 from hwdyno.formats.row import point_of
+from hwdyno.formats.table_rows import (
+    BY_KIND,
+    BY_ROW,
+    TITLES,
+    Column,
+    Row,
+    has_figures,
+    read_columns,
+    read_rows,
+    resource_of,
+    with_row_units,
+)
 from hwdyno.printable import escaped
 from hwdyno.units import LARGEST, SMALLEST
 from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserError
@@ -43,83 +50,11 @@ KERNELS = {
     "gpu": "gpu_copy",
 }
 _SHARED = ("study", "device", "link")
-"""Labels of rows that make an experiment of their own: what decides their ceilings."""
+"""Labels of rows that make an experiment of their in_cells: what decides their ceilings."""
 LOADS = ("delay", "iodepth", "numjobs", "threads", "streams", "accelerators", "n", "bs", "working_set", "nodes")
-LONGEST_LABEL = 60
 LONGEST_CONTEXT = 200_000
 """Characters around a table in which its workload may be named."""
-BY_ROW = "unit of each row"
-_BY_KIND = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "lat", "1": "share"}
 _RESOURCES = {"cpu": "compute", "processor": "compute", "disk": "storage", "ssd": "storage", "ram": "memory"}
-_KEYS = (
-    ("accelerator", r"accelerator|simulated gpu|emulated gpu"),
-    ("device", r"device|drive|disk|ssd|model|product|gpu|card|adapter|nic"),
-    ("link", r"interface|link|bus"),
-    ("study", r"study|paper"),
-    ("path", r"path|route|where"),
-    ("workload", r"workload|model"),
-    ("resource", r"resource|category"),
-    ("claim", r"claim|ceiling|limit|theory|formula"),
-    ("unit", r"(?:.* )?unit"),
-)
-_COMMENTS = re.compile(r"source|why|notes?|comments?|explanation|remarks?|url|correct|date|capacity")
-_RESOURCE_WORDS = (
-    ("training", r"mlperf|dlio|unet3d|resnet|cosmoflow|accelerator utili|training"),
-    ("gpu", r"\bgpus?\b|cuda|nvlink|nvbandwidth|host[ -]to[ -]device|\bh2d\b|\bhbm"),
-    (
-        "network",
-        r"network|iperf|netperf|\btcp\b|\budp\b|ethernet|\bgbe\b|rdma|infiniband|\bnic\b|loopback|\brtt\b|\bping\b",
-    ),
-    ("memory", r"memory|\bdram\b|\bddr\d?|stream (?:triad|copy|bench)|\bmlc\b|\bnuma\b|\bdimm"),
-    ("compute", r"linpack|\bhpl\b|flop|\bcpu\b|\bgemm\b"),
-    ("storage", r"storage|disk|\bssd\b|nvme|\bfio\b|\bhdd\b|\bfile ?system|flash|iozone|drive"),
-)
-_RESOURCE_WORDS_COMPILED = tuple((name, re.compile(pattern, re.I)) for name, pattern in _RESOURCE_WORDS)
-_STATISTIC_ALONE = re.compile(
-    r"p ?\d{2,5}(?:\.\d+)?|\d{2}(?:\.\d+)?(?:th|st|nd|rd)?(?: ?(?:%|percentile|pct))?(?:ile)"
-    r"?|min(?:imum)?|max(?:imum)?|avg|average|"
-    r"mean|median|std ?dev"
-)
-_CLAIMS = re.compile(r"theoretical|theory|peak|rated|maker|claim|ceiling|link|\d ?[x×*] ?\d", re.I)
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table with its meaning and the unit that its numbers are in."""
-
-    at: int
-    head: str
-    meaning: Meaning
-    key: str = ""
-    """Of a label: the parameter that it becomes."""
-    unit: Unit | None = None
-    inferred: str = ""
-    """Why it has this unit, where its head does not say so."""
-
-    @property
-    def is_figure(self) -> bool:
-        """Whether it holds results."""
-        return self.meaning.quantity in FIGURES
-
-    def says(self) -> str:
-        """How it was read, in a few words."""
-        what = self.meaning
-        if what.quantity == "label":
-            return "not used" if not self.key else "label"
-        if what.quantity == "percent":
-            return "not used"
-        words = _TITLES.get(what.quantity, what.quantity)
-        parts = [words, what.statistic, *(f"{name} {value}" for name, value in what.given.items())]
-        unit = f" in {self.unit.name}" if self.unit and self.unit.name else ""
-        return " ".join(filter(None, parts)) + unit + (f" ({self.inferred})" if self.inferred else "")
-
-
-_TITLES = {
-    "bw": "bandwidth", "iops": "operations/s", "lat": "latency", "flops": "FLOP/s", "au": "accelerator utilisation",
-    "bs": "block size", "iodepth": "queue depth", "numjobs": "jobs", "rw": "access pattern", "n": "equations",
-    "read_percent": "share of reads", "write_percent": "share of writes", "size": "file size",
-    "lda": "leading dimension", "share": "share of a whole", "cpu": "CPU use",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +71,7 @@ def recognizes(text: str, *, marked: bool = False) -> bool:
         found = grids_of(text[:LONGEST_CONTEXT], marked=marked)
     except UserError:
         return True
-    return any(_has_figures(grid.heads) or _has_figures([row[0] for row in grid.rows]) for grid in found)
-
-
-def _has_figures(heads: Iterable[str]) -> bool:
-    meanings = [meaning_of(head) for head in heads]
-    named = [one for one in meanings if one.quantity in FIGURES and (one.quantity != "value" or not one.units)]
-    return any(one.quantity not in {"value", "cpu", "speedup"} for one in named) or (
-        any(one.quantity == "value" for one in named)
-        and any(re.fullmatch("units?", head.strip().lower()) for head in heads)
-    )
+    return any(has_figures(grid.heads) or has_figures([row[0] for row in grid.rows]) for grid in found)
 
 
 def read(text: str, name: str) -> Run:
@@ -178,7 +104,7 @@ def heads_of(text: str) -> list[str]:
 
 
 def _numbered(experiments: Sequence[ExperimentResult]) -> list[ExperimentResult]:
-    """Each with a name of its own."""
+    """Each with a name of its in_cells."""
     counts: Counter[str] = Counter()
     made = []
     for one in experiments:
@@ -189,28 +115,11 @@ def _numbered(experiments: Sequence[ExperimentResult]) -> list[ExperimentResult]
     return made
 
 
-def is_head(one: str, other: str) -> bool:
-    """Whether a name means a head: the same words, or those before its unit."""
-    return " ".join(re.findall(r"\w+", one.lower())) == " ".join(re.findall(r"\w+", other.lower())) or (
-        one.strip().lower() == re.sub(r"[(\[].*", "", other).strip().lower()
-    )
-
-
-@dataclass(frozen=True)
-class _Row:
-    """One row: its parameters, and its numbers by column."""
-
-    at: int
-    parameters: Parameters
-    numbers: Mapping[int, Number]
-    texts: Mapping[int, str]
-
-
 @dataclass(frozen=True)
 class _Table:
     grid: Grid
     columns: tuple[Column, ...]
-    rows: tuple[_Row, ...]
+    rows: tuple[Row, ...]
     resource: str
     context: str
     text: str
@@ -220,18 +129,18 @@ class _Table:
     @classmethod
     def of(cls, grid: Grid, maps: Mapping[str, str], context: str, text: str) -> _Table | None:
         """The table with its columns read; none without results. Raises ``UserError`` where two readings fit."""
-        if not _has_figures(grid.heads) and not maps:
-            if not _has_figures([row[0] for row in grid.rows]):
+        if not has_figures(grid.heads) and not maps:
+            if not has_figures([row[0] for row in grid.rows]):
                 return None
             grid = grid.transposed()
-        columns = _columns(grid, maps)
+        columns = read_columns(grid, maps)
         if not any(column.is_figure for column in columns):
             return None
-        whole, rows = _long(columns, _rows(grid, columns))
+        whole, rows = with_row_units(columns, read_rows(grid, columns))
         if not rows:
             return None
         bare = _TITLE_ONLY.sub(" ", context)
-        table = cls(grid, whole, rows, _resource(whole, rows, bare, grid.title), bare, text)
+        table = cls(grid, whole, rows, resource_of(whole, rows, bare, grid.title), bare, text)
         return table._defaults()._units()._jobs()
 
     # --- what the table does not say
@@ -277,13 +186,13 @@ class _Table:
         note = f"jobs are not stated; rate × latency fits {whole}"
         return replace(self, common={**self.common, "numjobs": whole}, notes=(*self.notes, note))
 
-    def number(self, row: _Row, quantity: str, statistics: Sequence[str] = ("", "mean")) -> Number | None:
+    def number(self, row: Row, quantity: str, statistics: Sequence[str] = ("", "mean")) -> Number | None:
         """A row's figure in its base unit, if one column alone has it."""
         found = [c for c in self.columns if c.meaning.quantity == quantity and c.meaning.statistic in statistics]
         found = [c for c in found if c.at in row.numbers]
         return self.figure(row, found[0]) if len(found) == 1 else None
 
-    def figure(self, row: _Row, column: Column) -> Number | None:
+    def figure(self, row: Row, column: Column) -> Number | None:
         """A cell's number in the base unit of its quantity."""
         number = row.numbers.get(column.at)
         if number is None:
@@ -343,7 +252,7 @@ class _Table:
         where, title = (f"@{words}", f"{title}: {words}") if words else ("", title)
         return printed.experiment(f"{resource}.table{where}", title[:120], kernel, load, points, **dict(subject))
 
-    def _claim(self, row: _Row) -> Measurement | None:
+    def _claim(self, row: Row) -> Measurement | None:
         """A row that states a ceiling; none for a result."""
         text = str(row.parameters.get("claim") or "")
         if not text:
@@ -357,7 +266,7 @@ class _Table:
                 return printed.point(parameters, number.value, unit.kind, row=row.at, claimed_unit=unit.name)
         return None
 
-    def _points(self, row: _Row) -> list[Measurement]:
+    def _points(self, row: Row) -> list[Measurement]:
         groups: dict[tuple[tuple[str, Any], ...], dict[str, Number]] = defaultdict(dict)
         figures = [column for column in self.columns if column.is_figure and column.at in row.numbers]
         shared = {}
@@ -367,7 +276,7 @@ class _Table:
                 continue
             quantity = column.meaning.quantity
             if column.inferred == BY_ROW and number.unit is not None:
-                quantity = _BY_KIND.get(number.unit.kind, quantity)
+                quantity = BY_KIND.get(number.unit.kind, quantity)
             key = "_".join(filter(None, (quantity, column.meaning.statistic)))
             given = dict(column.meaning.given)
             twin = _twin(column, figures)
@@ -408,11 +317,11 @@ class _Table:
             "needs_bytes_s": {name: one.need_bytes_s for name, one in known[chosen[0]].items()},
         }
 
-    def _is_mixed(self, row: _Row) -> bool:
+    def _is_mixed(self, row: Row) -> bool:
         given = {**self.common, **row.parameters}
         return str(given.get("rw", "")).endswith("rw") or given.get("rwmixread") not in {None, 0, 100}
 
-    def _point(self, row: _Row, given: Parameters, numbers: Mapping[str, Number]) -> Measurement | None:
+    def _point(self, row: Row, given: Parameters, numbers: Mapping[str, Number]) -> Measurement | None:
         parameters = _joined({**self.common, **row.parameters}, given)
         for name in ("resource", *_SHARED):
             parameters.pop(name, None)
@@ -425,9 +334,7 @@ class _Table:
         where = f"{self.grid.title or 'table'}: {self.resource}, {len(self.rows)} rows. "
         parts = [f"'{column.head}' is {column.says()}" for column in self.columns if column.head.strip()]
         stated = [
-            f"{_TITLES.get(name, name)} {value} by the title"
-            for name, value in self.common.items()
-            if name != "numjobs"
+            f"{TITLES.get(name, name)} {value} by the title" for name, value in self.common.items() if name != "numjobs"
         ]
         return escaped(where + "; ".join([*parts, *stated, *self.notes]))
 
@@ -494,201 +401,6 @@ def _joined(row: Parameters, given: Parameters) -> Parameters:
     return found
 
 
-# --- columns and rows
-
-
-def _columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
-    found = []
-    for at, head in enumerate(grid.heads):
-        text = next((value for key, value in maps.items() if is_head(key, head)), None)
-        meaning = meaning_of(head) if text is None else _mapped(head, text)
-        if meaning.quantity == "value" and meaning.unit is not None:
-            meaning = replace(meaning_of(meaning.unit.name), given=meaning.given, statistic=meaning.statistic)
-        key = ""
-        if meaning.quantity in {"label", "percent"}:
-            words = " ".join(re.findall(r"[a-z0-9/]+", head.lower().replace("_", " ")))
-            key = next((name for name, pattern in _KEYS if re.fullmatch(pattern, words)), "")
-            key = key or ("" if _COMMENTS.fullmatch(words) else "_".join(words.split())[:40] or f"column{at + 1}")
-            if meaning.quantity == "percent":
-                key = ""
-        elif meaning.quantity in {"share", "cpu", "accelerators", "streams", "bs", "rw", "operation"}:
-            # A word may also be a label: a column called "disk" or "block" that holds names.
-            cells = [row[at] for row in grid.rows if row[at].strip()]
-            if cells and not any(number_in(cell) for cell in cells) and meaning.quantity not in {"rw", "operation"}:
-                key, meaning = "_".join(re.findall(r"[a-z0-9]+", head.lower())), Meaning("label")
-        found.append(Column(at, head, meaning, key, meaning.unit))
-    return _with_statistics(found)
-
-
-def _with_statistics(columns: Sequence[Column]) -> list[Column]:
-    """Heads such as ``p99`` or ``max`` alone belong to the latency, or else to the figure, that stands before them."""
-    found: list[Column] = []
-    for column in columns:
-        alone = _STATISTIC_ALONE.fullmatch(column.head.strip().lower())
-        before = [one for one in found if one.meaning.quantity in {"lat", "bw", "iops"}]
-        latencies = [one for one in before if one.meaning.quantity == "lat"]
-        base = (latencies if latencies else before)[-1:]
-        if alone and column.meaning.quantity == "label" and base:
-            same = meaning_of(f"{base[0].meaning.quantity} {column.head}")
-            meaning = replace(same, quantity=base[0].meaning.quantity, units=base[0].meaning.units, rest="")
-            column = replace(column, meaning=meaning, key="", unit=base[0].unit)
-        found.append(column)
-    return found
-
-
-def _mapped(head: str, text: str) -> Meaning:
-    """What the user says that a column is."""
-    words = " ".join(text.split())
-    if words in {"-", "label"}:
-        return Meaning("label")
-    own = meaning_of(head)
-    if words.lower() in {*FIGURES, *PARAMETERS}:
-        return replace(own, quantity=words.lower(), units=own.units if words.lower() == own.quantity else ())
-    readings, _ = unit_readings(words)
-    if len(words.split()) == 1 and readings:
-        plain = re.search(r"(?i)bytes?|B", words) is not None
-        unit = readings[0] if len(readings) == 1 else readings[1 if plain and "b" not in words.replace("/", "") else 0]
-        kind = FIGURES.get(own.quantity)
-        if (own.quantity in FIGURES and kind in {unit.kind, ""}) or (own.quantity in SIZES and unit.kind == "bytes"):
-            return replace(own, units=(unit,))
-        return replace(meaning_of(words), statistic=own.statistic, given=own.given, units=(unit,))
-    made = meaning_of(words)
-    if made.quantity in {"label", "percent"}:
-        raise UserError(
-            f"--map gives '{head}' as '{text}', which is neither a unit nor a quantity; write --map 'bw=MB/s'"
-        )
-    return replace(made, given={**own.given, **made.given})
-
-
-def _rows(grid: Grid, columns: Sequence[Column]) -> list[_Row]:
-    found = []
-    direct = next((c for c in columns if c.meaning.quantity == "direct"), None)
-    for at, cells in enumerate(grid.rows, start=1):
-        if [cell.lower() for cell in cells] == [head.lower() for head in grid.heads]:
-            continue
-        parameters: Parameters = {}
-        numbers: dict[int, Number] = {}
-        for column in columns:
-            cell, what = cells[column.at].strip(), column.meaning
-            if not cell or cell in {"-", "–", "—", "N/A", "n/a", "NA", "nan", "null", "None"}:
-                continue
-            if column.is_figure:
-                number = number_in(cell)
-                if number is not None:
-                    numbers[column.at] = number
-            elif what.quantity == "rw":
-                stated = pattern_of(cell)
-                parameters |= stated if stated else {column.head.lower()[:40]: cell[:LONGEST_LABEL]}
-            elif what.quantity in {"read_percent", "write_percent"}:
-                value = parameter_value(what.quantity, cell, column.unit)
-                stated = pattern_of(cell)
-                if "rwmixread" in stated:
-                    parameters["rwmixread"] = stated["rwmixread"]
-                elif isinstance(value, int | float) and 0 <= value <= 100:
-                    share = value * 100 if 0 < value < 1 else value
-                    parameters["rwmixread"] = round(share)
-            elif what.quantity in PARAMETERS:
-                value = parameter_value(what.quantity, cell, column.unit)
-                if value is not None and column is not direct:
-                    parameters[what.quantity] = value
-                elif column is direct and value is not None:
-                    parameters["direct"] = flag_of(cell)
-            elif column.key and len(cell) <= (LONGEST_LABEL if column.key != "claim" else 200):
-                parameters[column.key] = cell
-        found.append(_Row(at, _with_pattern(parameters), numbers, {c.at: cells[c.at] for c in columns}))
-    return [row for row in found if row.numbers]
-
-
-def _with_pattern(parameters: Parameters) -> Parameters:
-    """A pattern that a label states where no column does, such as ``4k randread qd32``."""
-    if "rw" in parameters or "rwmixread" in parameters:
-        return parameters
-    for name, value in parameters.items():
-        if isinstance(value, str) and name not in {"device", "study", "source", "claim", "unit", "path", "link"}:
-            stated = pattern_of(value)
-            if (
-                ("rw" in stated and len(stated) > 1)
-                or "operation" in stated
-                or str(stated.get("rw", "")).startswith("rand")
-            ):
-                return {**stated, **parameters}
-    return parameters
-
-
-def _long(columns: Sequence[Column], rows: Sequence[_Row]) -> tuple[tuple[Column, ...], tuple[_Row, ...]]:
-    """A column of units gives each number its unit, to the columns that name none."""
-    unit_column = next((c for c in columns if c.key == "unit"), None)
-    if unit_column is None:
-        return tuple(columns), tuple(rows)
-    stem = re.sub(r"[ _]?units?$", "", unit_column.head.strip().lower())
-    made = []
-    wanted: set[int] = set()
-    for row in rows:
-        readings, _ = unit_readings(row.texts[unit_column.at].strip())
-        numbers = dict(row.numbers)
-        for column in columns:
-            fits = column.meaning.quantity == "value" or (column.is_figure and stem and column.meaning.quantity in stem)
-            if column.at in numbers and readings and column.unit is None and fits:
-                unit = readings[0] if len(readings) == 1 else replace(readings[1], kind="bits or bytes")
-                numbers[column.at] = replace(numbers[column.at], unit=numbers[column.at].unit or unit)
-                wanted.add(column.at)
-        made.append(replace(row, numbers=numbers, parameters={k: v for k, v in row.parameters.items() if k != "unit"}))
-    found = []
-    for column in columns:
-        if column.meaning.quantity == "value":
-            kinds = [row.numbers[column.at].unit for row in made if column.at in row.numbers]
-            kind = next((unit.kind for unit in kinds if unit), "")
-            quantity = _BY_KIND.get(kind, "value")
-            column = replace(column, meaning=replace(column.meaning, quantity=quantity))
-        if column.at in wanted:
-            column = replace(column, unit=Unit("", 1.0, ""), inferred=BY_ROW)
-        found.append(column)
-    return tuple(found), tuple(made)
-
-
-def _resource(columns: Sequence[Column], rows: Sequence[_Row], context: str, title: str) -> str:
-    """Which resource a table measures: by its columns, and where they leave it open by its words."""
-    names = {column.meaning.quantity for column in columns}
-    given = {name for column in columns for name in column.meaning.given}
-    words = " ".join([title, *(column.head for column in columns)])
-    values = " ".join(str(value) for row in rows[:50] for value in row.parameters.values() if isinstance(value, str))
-    bits = any(
-        unit.name.endswith("bit/s")
-        for column in columns
-        for unit in column.meaning.units[:1]
-        if len(column.meaning.units) == 1
-    )
-    operations = {str(row.parameters.get("operation")) for row in rows} | {
-        str(column.meaning.given.get("operation")) for column in columns
-    }
-    if "au" in names:
-        return "training"
-    if any(one.startswith(("host-to", "device-to")) for one in operations):
-        return "gpu"
-    if "delay" in names or operations & {"triad", "scale"}:
-        return "memory"
-    if names & {"iodepth", "numjobs"} and names & {"iops", "bw", "lat"}:
-        return "storage"
-    if names & {"streams", "loss", "jitter", "retransmits", "protocol"} or "protocol" in given or bits:
-        return "network"
-    if "iops" in names and re.search(r"(?i)iops", words) and names & {"bs", "bw"}:
-        return "storage"
-    texts = [" ".join([title, *(column.head for column in columns)]), values, context]
-    for text in texts[:1]:
-        for name, pattern in _RESOURCE_WORDS_COMPILED:
-            if pattern.search(text):
-                return name
-    if "flops" in names:
-        return "compute"
-    if "iops" in names or "rw" in names or "rw" in given:
-        return "storage"
-    for text in texts[1:]:
-        for name, pattern in _RESOURCE_WORDS_COMPILED:
-            if pattern.search(text):
-                return name
-    return "storage" if "bs" in names else "table"
-
-
 # --- units that a head leaves open
 
 
@@ -705,25 +417,25 @@ class _Resolver:
         cells = [row.numbers[self.column.at] for row in self.table.rows if self.column.at in row.numbers]
         if quantity in SIZES:
             return self._size()
-        own = [number.unit for number in cells if number.unit is not None and number.unit.kind != "short"]
-        if cells and len(own) == len(cells):
-            sure = [unit for unit in own if unit.kind != "bits or bytes"]
+        in_cells = [number.unit for number in cells if number.unit is not None and number.unit.kind != "short"]
+        if cells and len(in_cells) == len(cells):
+            sure = [unit for unit in in_cells if unit.kind != "bits or bytes"]
             if sure or self.table.resource == "network":
                 return None, "unit in each cell"
-            bytes_ = replace(own[0], kind="bytes/s")
+            bytes_ = replace(in_cells[0], kind="bytes/s")
             head_units = (Unit("bytes/s", bytes_.factor / 8, bytes_.name.replace("B/s", "bit/s")), bytes_)
         if quantity == "iops" or (quantity in {"flops"} and not head_units):
-            return (Unit("operations/s", 1.0, ""), "") if quantity == "iops" else self._asked(_FLOPS)
+            return (Unit("operations/s", 1.0, ""), "") if quantity == "iops" else self._ask(_FLOPS)
         if quantity in {"time", "data", "ceiling"} and not head_units:
             return (Unit("s", 1.0, "s"), "") if quantity == "time" else (None, "")
         if len(head_units) > 1:
             if self.table.resource == "network":
                 return head_units[0], "bits, as in networks"
-            return self._by_law(head_units) or self._asked(head_units)
+            return self._by_law(head_units) or self._ask(head_units)
         if quantity == "bw":
-            return self._by_law(_BANDWIDTHS) or self._asked(self._likely())
+            return self._by_law(_BANDWIDTHS) or self._ask(self._likely())
         if quantity == "lat":
-            return self._by_little() or self._asked(_LATENCIES)
+            return self._by_little() or self._ask(_LATENCIES)
         return None, ""
 
     def _by_law(self, units: Sequence[Unit]) -> tuple[Unit, str] | None:
@@ -787,7 +499,7 @@ class _Resolver:
         elif min(values) < 512:
             chosen = kib
         if chosen is None:
-            return self._asked((kib, byte))
+            return self._ask((kib, byte))
         if chosen is kib:
             for row in rows:
                 value = row.parameters.get("bs")
@@ -812,7 +524,7 @@ class _Resolver:
         best = votes.most_common(1)
         return next((unit for unit in units if best and unit.name == best[0][0]), None)
 
-    def _asked(self, units: Sequence[Unit]) -> tuple[Unit, str]:
+    def _ask(self, units: Sequence[Unit]) -> tuple[Unit, str]:
         first, second = units[0].name, units[1].name
         short = re.sub(r"\s*[(\[].*", "", self.column.head).strip() or self.column.head
         raise UserError(

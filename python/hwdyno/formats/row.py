@@ -68,12 +68,12 @@ def point_of(parameters: Parameters, numbers: Mapping[str, Number], **details: A
         **details,
     )
     rate = numbers.get("iops") or numbers.get("iops_mean")
-    beside = rate is not None and unit != "operations/s" and rate.value > 0
+    has_both = rate is not None and unit != "operations/s" and rate.value > 0
     return replace(
         made,
         latency_ns=latency,
         claims=tuple(claims_of(numbers, parameters)),
-        rate=Value(rate.value, "operations/s") if beside and rate is not None else None,
+        rate=Value(rate.value, "operations/s") if has_both and rate is not None else None,
     )
 
 

@@ -17,7 +17,6 @@ _SHARES = {"au": "accelerator utilisation", "share": "share of a whole", "loss":
 WORK_ERROR = 0.01
 """Programs count the lower terms of LINPACK's operations differently, and time a little more than the solution."""
 MOVED_ERROR = 0.02
-_BINARY_GIGA = 1.073741824
 
 
 def claims_of(numbers: Mapping[str, Number], parameters: Parameters) -> Iterator[Claim]:
