@@ -22,6 +22,7 @@ FAMILIES = (
     "laws",
     # Did it measure what it claims?
     "truth",
+    "hidden_caches",
     "imports",
     "published",
     "claims",
@@ -53,6 +54,7 @@ FAMILIES = (
     "memory",
     "tlb",
     "compute",
+    "settings",
     # Reference tools
     "peers",
 )

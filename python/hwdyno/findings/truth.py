@@ -11,6 +11,9 @@ from hwdyno.units import format_bytes, format_count
 
 CACHED = 0.02
 """With direct I/O, the bytes issued and the device's counters agree within 2%."""
+FROM_MEMORY = 0.10
+"""Share of the bytes of a buffered point that may miss the device; above it, the figure is not the storage's."""
+BLOCKS = "storage_blocks"
 NEVER_WRITTEN = 0.01
 SHORT_OF_DEPTH = 0.03
 DEEPLY_SHORT = 0.10
@@ -66,18 +69,31 @@ def compressed_file(case: Case) -> Verdict | None:
 
 
 def missed_device(case: Case) -> tuple[float, str, float, float] | None:
-    """The share of one direction's bytes that missed the device: (share, direction, issued, at the device)."""
+    """The share of one direction's bytes that missed the device: (share, direction, issued, at the device).
+
+    What was in flight as the timed region began counts as seen: it ended inside, and the counters had it before.
+    """
     if not case.carries_data:
         return None
     found = []
     for stream in case.point.streams:
-        seen = _at_device(case.point.counters, stream.name)
+        seen = at_device(case.point.counters, stream.name)
         if seen is not None and stream.bytes > 0:
-            found.append((1 - seen / stream.bytes, stream.name, float(stream.bytes), seen))
+            share = 1 - (seen + _straddling_bytes(case)) / stream.bytes
+            found.append((share, stream.name, float(stream.bytes), seen))
     return max(found, default=None)
 
 
-def _at_device(counters: Mapping[str, float], direction: str) -> float | None:
+def _straddling_bytes(case: Case) -> float:
+    """Bytes in flight as the timed regions began; at most as many as were asked for where no counter tells."""
+    counted = case.point.counters.get("straddling_bytes")
+    if counted is not None:
+        return counted
+    in_flight = case.requested or case.jobs
+    return (case.number("bs") or 0.0) * in_flight * max(1, case.point.repeats)
+
+
+def at_device(counters: Mapping[str, float], direction: str) -> float | None:
     """Bytes that reached the device, by the counters; none if no counter shows it.
 
     The device's counters include all processes, so for reads the process's counters (/proc/self/io) apply too.
@@ -103,7 +119,8 @@ def page_cache(case: Case) -> Verdict | None:
     says = (
         f"{percent(share)} of the {format_bytes(issued)} {came} ({case.label}); the device moved {format_bytes(seen)}."
     )
-    evidence = {"cached_share": share, "direction": direction, "issued_bytes": issued, "device_bytes": seen}
+    resident = {name: case.point.details.get(name) for name in ("cached_share_before", "cached_share_after")}
+    evidence = {"cached_share": share, "direction": direction, "issued_bytes": issued, "device_bytes": seen, **resident}
     if case.direct:
         return Verdict(
             "invalid" if share > 0.5 else "warning",
@@ -113,9 +130,11 @@ def page_cache(case: Case) -> Verdict | None:
             + case.command(),
             weight=share,
         )
+    before = as_number(resident["cached_share_before"]) if direction == "read" else None
+    warm = f" {percent(before)} of the region was cached before." if before else ""
     return Verdict(
-        "info",
-        f"{says} This measures memory as much as storage.",
+        "warning" if share > FROM_MEMORY and case.result.kernel == BLOCKS else "info",
+        f"{says}{warm} This measures memory as much as storage.",
         evidence,
         f"Measure the device with direct I/O: {case.command(direct=True)}",
         weight=share,

@@ -20,6 +20,7 @@ _GROUPS = {
     "hypervisor": "Hypervisor",
     "container": "Container",
     "conditions": "Conditions",
+    "settings": "Settings",
 }
 _SECTION_OF_LONG_LISTS = 24
 
