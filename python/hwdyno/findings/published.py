@@ -12,7 +12,7 @@ from hwdyno.axes import is_loopback
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, operations_per_s, percent
 from hwdyno.units import format_bytes_s, format_count, format_ns, format_size, number_at, plural
-from hwdyno.words import Measurement
+from hwdyno.words import Measurement, Parameters
 
 NEED = 0.05
 """AU x need and throughput agree within this: AU leaves out the first step of an epoch."""
@@ -261,9 +261,13 @@ def latency_floor(case: Case) -> Verdict | None:
         f"at least {format_ns(floor)}.{slip} "
         "A cache answered, or the unit is wrong.",
         {"latency_ns": latency.mean, "floor_ns": floor, "class": what},
-        f"Check the unit, or measure past the cache: {case.command(direct=True)}",
+        f"Check the unit, or measure past the cache: {case.command(**_past_cache(case))}",
         weight=floor / latency.mean,
     )
+
+
+def _past_cache(case: Case) -> Parameters:
+    return {"direct": True} if case.resource.page_cache else {}
 
 
 def _is_unit(case: Case, factor: float) -> bool:

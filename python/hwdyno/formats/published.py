@@ -425,17 +425,17 @@ class _Resolver:
             bytes_ = replace(in_cells[0], kind="bytes/s")
             head_units = (Unit("bytes/s", bytes_.factor / 8, bytes_.name.replace("B/s", "bit/s")), bytes_)
         if quantity == "iops" or (quantity in {"flops"} and not head_units):
-            return (Unit("operations/s", 1.0, ""), "") if quantity == "iops" else self._ask(_FLOPS)
+            return (Unit("operations/s", 1.0, ""), "") if quantity == "iops" else self._ambiguous(_FLOPS)
         if quantity in {"time", "data", "ceiling"} and not head_units:
             return (Unit("s", 1.0, "s"), "") if quantity == "time" else (None, "")
         if len(head_units) > 1:
             if self.table.resource == "network":
                 return head_units[0], "bits, as in networks"
-            return self._by_law(head_units) or self._ask(head_units)
+            return self._by_law(head_units) or self._ambiguous(head_units)
         if quantity == "bw":
-            return self._by_law(_BANDWIDTHS) or self._ask(self._likely())
+            return self._by_law(_BANDWIDTHS) or self._ambiguous(self._likely())
         if quantity == "lat":
-            return self._by_little() or self._ask(_LATENCIES)
+            return self._by_little() or self._ambiguous(_LATENCIES)
         return None, ""
 
     def _by_law(self, units: Sequence[Unit]) -> tuple[Unit, str] | None:
@@ -499,7 +499,7 @@ class _Resolver:
         elif min(values) < 512:
             chosen = kib
         if chosen is None:
-            return self._ask((kib, byte))
+            return self._ambiguous((kib, byte))
         if chosen is kib:
             for row in rows:
                 value = row.parameters.get("bs")
@@ -524,7 +524,7 @@ class _Resolver:
         best = votes.most_common(1)
         return next((unit for unit in units if best and unit.name == best[0][0]), None)
 
-    def _ask(self, units: Sequence[Unit]) -> tuple[Unit, str]:
+    def _ambiguous(self, units: Sequence[Unit]) -> tuple[Unit, str]:
         first, second = units[0].name, units[1].name
         short = re.sub(r"\s*[(\[].*", "", self.column.head).strip() or self.column.head
         raise UserError(
