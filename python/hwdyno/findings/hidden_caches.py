@@ -37,7 +37,12 @@ def cached_writes(case: Case) -> Verdict | None:
         f"Cached writes beside another writer ({case.label}). After the run {percent(resident)} of the region was in the "
         f"page cache{still}. The device moved {format_bytes(written)} for the {format_bytes(stream.bytes)} written, so "
         "its counters include others' writes.",
-        {"cached_share_after": resident, "dirty_share_after": dirty, "issued_bytes": stream.bytes, "device_bytes": written},
+        {
+            "cached_share_after": resident,
+            "dirty_share_after": dirty,
+            "issued_bytes": stream.bytes,
+            "device_bytes": written,
+        },
         f"Measure the device with direct I/O: {case.command(direct=True)}",
         weight=resident,
     )

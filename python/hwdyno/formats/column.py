@@ -69,7 +69,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ),
     (
         "iodepth",
-        r"qd|q|(?:i/?o )?(?:queue ?)?depth|iodepth|queue ?(?:depth|size|length)|outstanding(?: i/?os?)?|in ?flight",
+        r"qd|(?:i/?o )?(?:queue ?)?depth|iodepth|queue ?(?:depth|size|length)|outstanding(?: i/?os?)?|in ?flight",
     ),
     ("numjobs", r"num ?jobs|jobs?|# ?jobs|workers?|processes|procs|ranks?|tasks?|np|clients?|num ?procs"),
     ("threads", r"(?:num(?:ber)? ?(?:of )?)?(?:cpu |omp )?threads?|# ?(?:of )?threads|(?:# ?|num(?:ber of)? )?cores"),
@@ -101,7 +101,7 @@ r"(?:limit|peak)|spec(?:ification)?(?: max)?|hw peak|limit|roofline|peak (?=flop
 r"of (?:peak|ceiling|theoretical|link|line rate|max)|(?:hit|cache hit) ?(?:rate|ratio)"
 r"|busy|percentage of (?:peak|ceiling)|fraction"),
     ("cpu", r"(?:cpu|usr|sys|system|user)(?: ?(?:usage|util(?:i[sz]ation)?|load|time))?"),
-    ("loss", r"(?:packet |datagram )?loss(?: rate)?|lost(?: ?(?:percent|datagrams|packets))?|drop(?:s|ped)?"),
+    ("loss", r"(?:packet |datagram )?loss(?: rate)?|(?:lost|dropped|drops?) ?(?:percent|%|share|rate)"),
     ("jitter", r"jitter"),
     ("retransmits", r"retr(?:ansmit(?:s|ted)?|ansmissions|ies|y)?|retransmits"),
     ("speedup", r"speed-?up|scaling|ratio|relative"),
@@ -348,10 +348,10 @@ _GIVEN: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(\d{1,4}) ?(?:streams?|connections?)\b|\b-?p ?(\d{1,4}) streams?\b"), "streams"),
     (re.compile(r"\b(\d{1,4}) ?gpus?\b"), "accelerators"),
 )
-_BLOCK = re.compile(r"\b(\d{1,7}(?:\.\d)?) ?([kmg])(i?)b?\b|\b(\d{1,7}) ?(?:b|bytes)\b")
+_BLOCK = re.compile(r"(?:\b|(?<=rnd)|(?<=seq)|(?<=rand))(\d{1,7}(?:\.\d)?) ?([kmg])(i?)b?\b|\b(\d{1,7}) ?(?:b|bytes)\b")
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\brand(?:om)?[ _-]?(?:read|rd)s?\b|\b4k reads?\b|\breads? random\b"), "randread"),
-    (re.compile(r"\brand(?:om)?[ _-]?(?:writes?|wr)\b|\b4k writes?\b"), "randwrite"),
+    (re.compile(r"\br(?:a?nd)(?:om)?[ _-]*(?:read|rd)s?\b|\breads? random\b"), "randread"),
+    (re.compile(r"\br(?:a?nd)(?:om)?[ _-]*(?:writes?|wr)\b"), "randwrite"),
     (re.compile(r"\brandrw\b|\brand(?:om)?[ _-]?(?:rw|read ?/ ?write|mix(?:ed)?)\b"), "randrw"),
     (re.compile(r"\bseq(?:uential)?[ _-]?(?:reads?|rd)\b|\breads? seq(?:uential)?\b"), "read"),
     (re.compile(r"\bseq(?:uential)?[ _-]?(?:writes?|wr)\b|\bwrites? seq(?:uential)?\b"), "write"),
@@ -395,16 +395,19 @@ def given_in(text: str) -> tuple[Parameters, str]:
         if (match := pattern.search(text)) and (number := next(filter(None, match.groups()), None)):
             found[name] = int(number)
             text = f"{text[: match.start()]} {text[match.end() :]}"
-    for patterns, name in ((_COPIES, "operation"), (_PATTERNS, "rw")):
-        for pattern, word in patterns:
-            if match := pattern.search(text):
-                found[name] = word
-                text = f"{text[: match.start()]} {'4k' if match[0].startswith('4k') else ''} {text[match.end() :]}"
-                break
     if match := _BLOCK.search(text):
         factor = _BINARY[match[2]] if match[2] else 1.0
         found["bs"] = int(float(match[1] or match[4]) * factor)
         text = f"{text[: match.start()]} {text[match.end() :]}"
+    text = " ".join(text.split())
+    for patterns, name in ((_COPIES, "operation"), (_PATTERNS, "rw")):
+        for pattern, word in patterns:
+            if match := pattern.search(text):
+                found[name] = word
+                text = f"{text[: match.start()]} {text[match.end() :]}"
+                break
+    if found.get("bs") == 4096 and found.get("rw") in {"read", "write"} and "seq" not in text:
+        found["rw"] = f"rand{found['rw']}"  # Reviews call random accesses of 4 KiB by their size alone.
     if match := _PROTOCOLS.search(text):
         found["protocol"] = match[1]
         text = f"{text[: match.start()]} {text[match.end() :]}"

@@ -14,11 +14,14 @@ from hwdyno.words import UserError
 
 MOST_CELLS = 200_000
 MOST_COLUMNS = 256
+LONGEST_CAPTION = 120
+"""Characters of a line right above a table that count as its title."""
 MOST_SPAN = 64
 """Cells that one cell of HTML may stand for."""
 _RULE = re.compile(r"\s*[|+]?\s*:?[-=]{2,}:?\s*(?:[|+]\s*:?[-=]{2,}:?\s*)*[|+]?\s*")
 _HEADING = re.compile(r"\s*(?:#{1,6}\s+|\*\*|=+\s+)(.{1,200}?)\s*(?:\*\*|#*|=+)?:?\s*|\s*(.{1,100}):\s*")
 _NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d")
+_UNIT_LINE = re.compile(r"\(.{1,12}\)|[kKMG]?i?B/s(?:ec)?|[nmu]s|%|IOPS", re.I)
 _HTML = re.compile(r"<(?:table|tr)\b", re.I)
 _EMPHASIS = re.compile(r"(\*\*|__|`|\*(?=\S))|(?<=\S)\*")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
@@ -73,7 +76,8 @@ def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
     whole = [(line + [""] * width)[:width] for line in lines]
     heads, rest = whole[0], whole[1:]
     twice = len(set(filter(None, heads))) < len(list(filter(None, heads))) or "" in heads[1:]
-    if len(rest) > 1 and twice and not any(map(is_number, rest[0])) and any(rest[0]):
+    units = any(_UNIT_LINE.fullmatch(cell) for cell in rest[0])
+    if len(rest) > 1 and (twice or units) and not any(map(is_number, rest[0])) and any(rest[0]):
         heads = [
             f"{first} {second}".strip() if first != second else first
             for first, second in zip(heads, rest[0], strict=True)
@@ -92,7 +96,7 @@ def _plain(cell: str) -> str:
 
 def _piped(text: str) -> Iterator[tuple[str, list[list[str]]]]:
     """Blocks of lines with pipes; a line of dashes below the heads makes them a table."""
-    title, block, ruled = "", list[list[str]](), False
+    title, above, block, ruled = "", "", list[list[str]](), False
     for line in [*text.splitlines(), ""]:
         if "|" in line and not _RULE.fullmatch(line):
             block.append(_cells(line))
@@ -100,10 +104,14 @@ def _piped(text: str) -> Iterator[tuple[str, list[list[str]]]]:
             ruled = True
         elif line.strip() or block:
             if block and ruled:
-                yield title, block
-            block, ruled = [], False
+                yield above or title, block
+            block, ruled, above = [], False, ""
             if match := _HEADING.fullmatch(line):
                 title = match[1] or match[2]
+            elif 0 < len(line) <= LONGEST_CAPTION:
+                above = line.strip()
+        else:
+            above = ""
 
 
 def _cells(line: str) -> list[str]:

@@ -16,6 +16,7 @@ from hwdyno.formats.column import (
     SIZES,
     Number,
     Unit,
+    meaning_of,
     number_in,
     pattern_of,
     size_of,
@@ -39,6 +40,7 @@ from hwdyno.units import LARGEST, SMALLEST
 from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, UserError
 
 NAME = "table"
+MOST_SHARE = 1.5
 CLAIM = "claim"
 """The kernel of rows that state what the hardware could deliver."""
 KERNELS = {
@@ -71,7 +73,8 @@ def recognizes(text: str, *, marked: bool = False) -> bool:
         found = grids_of(text[:LONGEST_CONTEXT], marked=marked)
     except UserError:
         return True
-    return any(has_figures(grid.heads) or has_figures([row[0] for row in grid.rows]) for grid in found)
+    heads = [[*grid.heads, grid.title] for grid in found]
+    return any(map(has_figures, heads)) or any(has_figures([row[0] for row in grid.rows]) for grid in found)
 
 
 def read(text: str, name: str) -> Run:
@@ -129,7 +132,9 @@ class _Table:
     @classmethod
     def of(cls, grid: Grid, maps: Mapping[str, str], context: str, text: str) -> _Table | None:
         """The table with its columns read; none without results. Raises ``UserError`` where two readings fit."""
-        if not has_figures(grid.heads) and not maps:
+        titled = meaning_of(grid.title)
+        by_title = titled.quantity in FIGURES and titled.unit is not None
+        if not has_figures(grid.heads) and not maps and not by_title:
             if not has_figures([row[0] for row in grid.rows]):
                 return None
             grid = grid.transposed()
@@ -158,7 +163,7 @@ class _Table:
     def _units(self) -> _Table:
         """A unit for each column that needs one; by a law where the head leaves it open."""
         table = self
-        for quantity in ("bs", "iops", "bw", "lat", "flops", "time", "data", "size", "ceiling"):
+        for quantity in ("bs", "iops", "bw", "lat", "flops", "time", "data", "size", "ceiling", "au", "share", "loss"):
             for at, column in enumerate(table.columns):
                 if column.meaning.quantity == quantity and column.unit is None:
                     unit, why = _Resolver(table, column).unit()
@@ -417,6 +422,10 @@ class _Resolver:
         cells = [row.numbers[self.column.at] for row in self.table.rows if self.column.at in row.numbers]
         if quantity in SIZES:
             return self._size()
+        if quantity in {"au", "share", "loss"}:
+            # A share in percent, unless no value is above 1 by more than a slip.
+            most = max((number.value for number in cells if number.unit is None), default=0.0)
+            return (Unit("1", 0.01, "%"), "by magnitude") if most > MOST_SHARE else (Unit("1", 1.0, ""), "")
         in_cells = [number.unit for number in cells if number.unit is not None and number.unit.kind != "short"]
         if cells and len(in_cells) == len(cells):
             sure = [unit for unit in in_cells if unit.kind != "bits or bytes"]

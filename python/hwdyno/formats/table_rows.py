@@ -14,6 +14,7 @@ from hwdyno.formats.column import (
     Number,
     Unit,
     flag_of,
+    given_in,
     meaning_of,
     number_in,
     parameter_value,
@@ -144,7 +145,25 @@ def read_columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
             if cells and not any(number_in(cell) for cell in cells) and meaning.quantity not in {"rw", "operation"}:
                 key, meaning = "_".join(re.findall(r"[a-z0-9]+", head.lower())), Meaning("label")
         found.append(Column(at, head, meaning, key, meaning.unit))
-    return _with_statistics(found)
+    found = _with_statistics(found)
+    return found if any(column.is_figure for column in found) else _by_title(grid, found)
+
+
+def _by_title(grid: Grid, columns: Sequence[Column]) -> list[Column]:
+    """Of a table whose heads name no figure, the columns of numbers as the figure that its title names."""
+    meaning = meaning_of(grid.title)
+    if meaning.quantity not in FIGURES or meaning.unit is None or meaning.quantity == "value":
+        return list(columns)
+    found = []
+    for column in columns:
+        cells = [row[column.at] for row in grid.rows if row[column.at].strip()]
+        numbers = [cell for cell in cells if number_in(cell) is not None]
+        if column.meaning.quantity == "label" and cells and len(numbers) == len(cells):
+            given, rest = given_in(column.head.lower())
+            found.append(replace(column, meaning=replace(meaning, given=given, rest=rest), key="", unit=meaning.unit))
+        else:
+            found.append(column)
+    return found
 
 
 def _with_statistics(columns: Sequence[Column]) -> list[Column]:
@@ -176,7 +195,9 @@ def _mapped(head: str, text: str) -> Meaning:
         plain = re.search(r"(?i)bytes?|B", words) is not None
         unit = readings[0] if len(readings) == 1 else readings[1 if plain and "b" not in words.replace("/", "") else 0]
         kind = FIGURES.get(named.quantity)
-        if (named.quantity in FIGURES and kind in {unit.kind, ""}) or (named.quantity in SIZES and unit.kind == "bytes"):
+        if (named.quantity in FIGURES and kind in {unit.kind, ""}) or (
+            named.quantity in SIZES and unit.kind == "bytes"
+        ):
             return replace(named, units=(unit,))
         return replace(meaning_of(words), statistic=named.statistic, given=named.given, units=(unit,))
     made = meaning_of(words)
@@ -293,7 +314,7 @@ def resource_of(columns: Sequence[Column], rows: Sequence[Row], context: str, ti
         return "training"
     if any(one.startswith(("host-to", "device-to")) for one in operations):
         return "gpu"
-    if "delay" in names or operations & {"triad", "scale"}:
+    if "delay" in names or "working_set" in names or operations & {"triad", "scale"}:
         return "memory"
     if names & {"iodepth", "numjobs"} and names & {"iops", "bw", "lat"}:
         return "storage"
