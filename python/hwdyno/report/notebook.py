@@ -141,7 +141,7 @@ def _drawn(curve: Curve, points: Sequence[tuple[float, float]], result: Experime
         if one is not None and _fits(one.load, one.throughput):
             ((load, value),) = scaled([(one.load, one.throughput)])
             marks += [Dot(1, load, value, "ring"), Words(1, load, value, name)]
-    title = result.asks if result else curve.model
+    title = result.asks if result else f"Throughput by {curve.load}"
     names = label_of(curve.series, curve.series, result.declaration) if result else ""
     y = even(scale.unit, [level / scale.divisor for level in levels])
     return _frame(Picture(": ".join(filter(None, [title, names])), "", x, y, (names,), tuple(marks)))

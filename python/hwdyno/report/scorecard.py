@@ -232,7 +232,10 @@ def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _F
 
     at, index, value = min(known, key=rank)
     experiment = run.experiments[at]
-    return _Found(resource, _title(figure.title, experiment, index), at, index, value, figure.typical)
+    # What is typical of loopback is not typical of a path.
+    elsewhere = "{path}" in figure.title and experiment.points[index].details.get("loopback") is not True
+    usual = "" if elsewhere else figure.typical
+    return _Found(resource, _title(figure.title, experiment, index), at, index, value, usual)
 
 
 def _fits(figure: Figure, experiment: ExperimentResult, point: Measurement) -> bool:
@@ -400,8 +403,9 @@ def _verdict(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
     bad = [row for row in rows if row.state == "degraded"]
     if bad:
         cause = Counter(row.why for row in bad).most_common(1)[0][0] or "see the findings"
-        verb = "is" if len(bad) == 1 else "are"
-        return "use with care", _short(f"{len(bad)} of {plural(len(rows), 'figure')} below {verb} degraded: {cause}.")
+        which = f"{len(bad)} of {len(rows)} figures below {'is' if len(bad) == 1 else 'are'}"
+        which = which if len(bad) < len(rows) else "Every figure below is"
+        return "use with care", _short(f"{which} degraded: {cause}.")
     if invalid:
         return "use with care", _short(why or f"{_of_points(len(invalid), len(points))} invalid and not quoted.")
     planned = sum(max(one.planned, len(one.points)) for one in run.experiments)
@@ -414,6 +418,8 @@ def _verdict(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
         return "use with care", _short(f"{_of_points(len(degraded), len(points))} degraded, most by {cause}.")
     if run.degraded:
         return "use with care", _short(run.degraded[0])
+    if doubted := sum(point.validity == "unverified" for point in points):
+        return "use with care", f"{_of_points(doubted, len(points))} unverified: one reading, and nothing confirms it."
     if run.imported_from:
         return "use with care", f"Imported from {run.imported_from}: how it was measured is not known."
     rest = f"; {_of_points(len(degraded), len(points))} degraded" if degraded else ""
