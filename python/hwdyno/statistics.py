@@ -130,7 +130,7 @@ def half_width(value: Value) -> float | None:
     return (value.high - value.low) / 2 / abs(value.value)
 
 
-def ratio_interval(ours: Sequence[float], theirs: Sequence[float]) -> Value:
+def ratio_interval(ours: Sequence[float], theirs: Sequence[float], confidence: float = CONFIDENCE) -> Value:
     """The geometric mean of the ratios ours / theirs of pairs, with a t interval in log space."""
     if len(ours) != len(theirs) or not ours:
         raise ValueError("a ratio needs equally many values of both tools, and at least one pair")
@@ -138,7 +138,7 @@ def ratio_interval(ours: Sequence[float], theirs: Sequence[float]) -> Value:
     centre = mean(logs)
     if len(logs) < 2:
         return Value(math.exp(centre), "ratio")
-    half = t_quantile(len(logs) - 1) * standard_deviation(logs) / math.sqrt(len(logs))
+    half = t_quantile(len(logs) - 1, confidence) * standard_deviation(logs) / math.sqrt(len(logs))
     return Value(math.exp(centre), "ratio", math.exp(centre - half), math.exp(centre + half))
 
 
@@ -469,8 +469,8 @@ class Histogram:
         return f"Histogram(count={self.count}, mean={self.mean:.0f}, min={self.min}, max={self.max})"
 
 
-def quantile_of(latency: Latency, share: float) -> float:
-    """A quantile of the distribution, ns; without a histogram p99, an upper bound for quantiles up to 0.99."""
+def quantile_of(latency: Latency, share: float) -> float | None:
+    """A quantile of the distribution, ns; without a histogram p99, if known: a bound of quantiles up to 0.99."""
     return float(Histogram.unpack(latency.histogram).quantile(share)) if latency.histogram else latency.p99
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import BELOW, OK
-from hwdyno.cli.runs import loaded
+from hwdyno.cli.runs import add_ceiling, loaded
 from hwdyno.printable import columns, printable
 from hwdyno.units import format_percent, format_value
 from hwdyno.words import UserError
@@ -37,6 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("after", metavar="AFTER", help="the same")
     parser.add_argument("--force", action="store_true", help="compare runs of different machines")
     parser.add_argument("--json", action="store_true", help="print the changes as JSON")
+    add_ceiling(parser)
     parser.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
 
 
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the ratio of each like point with its interval; 1 if any point or experiment became slower."""
     from hwdyno import comparison
 
-    before, after = loaded(args.before, args.store), loaded(args.after, args.store)
+    before, after = (loaded(name, args.store, args.ceiling) for name in (args.before, args.after))
     differ = comparison.unlike(before, after)
     if differ and not args.force:
         raise UserError(f"these runs are from different machines ({'; '.join(differ)}); use --force to compare them")
@@ -92,6 +93,10 @@ def _summary(changes: list[Change], mean: float | None, assumed: float | None) -
     counts = Counter(change.verdict for change in points)
     tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] or verdict != "unknown")
     says = f"\n{len(points)} common points: {tally}; geometric mean {mean:.3f}\n"
+    if doubted := sum(change.unverified for change in points):
+        says += (
+            f"{doubted} of them are unverified on a side: one reading there, without repeats, counters or a ceiling.\n"
+        )
     if assumed is not None:
         says += (
             f"Runs are assumed to differ by {format_percent(assumed)} (standard deviation) by themselves: fewer than "

@@ -50,7 +50,7 @@ def interval_not_reached(case: Case) -> Verdict | None:
         f"{_spread(case, half)}, {plural(case.point.repeats, 'repeat')}).",
         {"half_width": half, "target": target, "repeats": case.point.repeats},
         "Quiet the machine or measure longer: "
-        f"{case.command()} --profile {'full' if case.run.profile == 'standard' else 'standard'}",
+        + case.command_with({"profile": "full" if case.run.profile == "standard" else "standard"}),
         weight=half,
         several=f"{{count}} {case.result.resource} results vary by more than ±{percent(target)} "
         f"(worst: {case.label}, {_spread(case, half)}).",
@@ -245,9 +245,12 @@ def outlying_repeats(case: Case) -> Verdict | None:
         return None
     unit, centre = case.point.throughput.unit, median(values)
     worst = max(far or range(len(values)), key=lambda at: abs(values[at] - centre))
+    ratio = values[worst] / centre if centre else 0.0
+    if case.timed and ratio:
+        ratio = 1 / ratio  # As times, which is what the sentence has.
     which = (
         f"{'One' if len(far) == 1 else len(far)} of {format_count(len(values))} repeats "
-        f"{_ratio_words(values[worst] / centre) if len(far) == 1 and centre else 'were far from the others'}"
+        f"{_ratio_words(ratio) if len(far) == 1 and ratio else 'were far from the others'}"
         if far
         else f"The {format_count(len(values))} repeats are skewed"
     )

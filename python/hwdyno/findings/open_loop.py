@@ -7,6 +7,7 @@ import math
 from hwdyno.curves import CAPACITY, REACHED_SHARE
 from hwdyno.curves.open_loop import OpenLoop
 from hwdyno.findings.applies import Applies, Rule
+from hwdyno.findings.commands import typed
 from hwdyno.findings.rule import Case, Verdict, as_number, operations_per_s, percent
 from hwdyno.findings.snia import PREFIX
 from hwdyno.resources import rate_word_of
@@ -99,8 +100,8 @@ def users_wait(case: Case) -> Verdict | None:
     busiest = min(kept_up, key=lambda point: abs((operations_per_s(point) or 0.0) / model.capacity_s - 0.8))
     share = (operations_per_s(busiest) or 0.0) / model.capacity_s
     tail = (
-        f" Measured at {percent(share)} load: {format_ns(busiest.latency_ns.mean)} on average, p99 "
-        f"{format_ns(busiest.latency_ns.p99)}."
+        f" Measured at {percent(share)} load: {format_ns(busiest.latency_ns.mean)} on average"
+        + (f", p99 {format_ns(busiest.latency_ns.p99)}." if busiest.latency_ns.p99 is not None else ".")
         if busiest.latency_ns
         else ""
     )
@@ -137,7 +138,10 @@ def _kept_up(point: Measurement, rate: float) -> bool:
 
 def _closed_loop(case: Case) -> str:
     """The command that measures the same work in a closed loop."""
-    return case.resource.both_loops or case.command(**{case.result.load: 0})
+    both, size = case.resource.both_loops, case.parameter("size")
+    if not both or case.imported:
+        return case.command(**{case.result.load: 0})
+    return case.named(both, **({"size": typed(case.result.axis("size"), size)} if size else {}))
 
 
 def _as_measured(

@@ -12,7 +12,7 @@ from hwdyno.findings.rule import Case, Verdict, contrast, percent
 from hwdyno.samples import each_over_time, persistence
 from hwdyno.statistics import fold, line_moves, mean, median
 from hwdyno.units import format_duration, format_ns
-from hwdyno.words import Measurement
+from hwdyno.words import Measurement, Samples
 
 THROTTLE_DROP = 0.10
 DRIFT = 0.10
@@ -238,6 +238,8 @@ def stalls(case: Case) -> Verdict | None:
 def not_steady(case: Case) -> Verdict | None:
     """No steady state: by SNIA's window, and beyond the scatter of the samples."""
     values = over_time(case.point)
+    if case.point.samples is not None and not case.point.samples.values:
+        return _varying(case, case.point.samples)
     if lasting_step(case.point) is not None or step_in_each(case.point) is not None:
         return None
     why = unsteady(values)
@@ -254,6 +256,21 @@ def not_steady(case: Case) -> Verdict | None:
         {"least": low, "most": high, "unit": unit, "moves": line_moves(values), "cv": case.point.samples.cv},
         f"Warm up and measure longer: {case.command(ramp_time=10, runtime=60)}",
         weight=(high - low) / max(high, 1e-30),
+    )
+
+
+def _varying(case: Case, samples: Samples) -> Verdict | None:
+    """The same of samples of which only their spread is known."""
+    if samples.cv is None or samples.cv <= RANGE:
+        return None
+    unit = case.point.throughput.unit
+    ends = contrast(case.quantity(samples.min, unit), case.quantity(samples.max, unit), "to")
+    return Verdict(
+        "warning",
+        f"No steady state ({case.label}): the samples deviate by {percent(samples.cv)} of their mean. Samples: {ends}.",
+        {"least": samples.min, "most": samples.max, "unit": unit, "cv": samples.cv, "limit": RANGE},
+        f"Warm up and measure longer: {case.command(ramp_time=10, runtime=60)}",
+        weight=samples.cv,
     )
 
 

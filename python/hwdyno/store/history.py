@@ -11,8 +11,8 @@ from hwdyno.foreign import Table
 from hwdyno.store.files import StoreError
 from hwdyno.words import Run, UserError
 
-Status = Literal["valid", "degraded", "invalid", "partial", "empty"]
-"""How far a Run can be trusted; ``partial`` is interrupted or killed, ``empty`` without a point."""
+Status = Literal["valid", "unverified", "degraded", "invalid", "partial", "empty"]
+"""How far a Run can be trusted: as a point, and ``partial`` is interrupted or killed, ``empty`` without a point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,9 @@ def status_of(run: Run) -> Status:
         return "invalid"
     if run.interrupted or any(experiment.planned > len(experiment.points) for experiment in run.experiments):
         return "partial"
-    return "degraded" if run.degraded or "degraded" in validities else "valid"
+    if run.degraded or "degraded" in validities:
+        return "degraded"
+    return "unverified" if "unverified" in validities else "valid"
 
 
 def machine_of(run: Run) -> str:
