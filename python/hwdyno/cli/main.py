@@ -117,7 +117,7 @@ class Parser(argparse.ArgumentParser):
                 one_list = f"list its values once: {name} {','.join(given)}"
                 mends = one_list if action.metavar == "VALUES" else "give it once"
                 self.error(f"{name} is given twice; {mends}")
-        return super()._get_values(action, arg_strings)  # type: ignore[misc]
+        return super()._get_values(action, arg_strings)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

@@ -55,6 +55,7 @@ FAMILIES = (
     "memory",
     "tlb",
     "compute",
+    "settings",
     # Reference tools
     "peers",
 )

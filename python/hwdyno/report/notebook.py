@@ -146,14 +146,16 @@ def _drawn(curve: Curve, points: Sequence[tuple[float, float]], result: Experime
         if one is not None and _fits(one.load, one.throughput):
             x, y = place(one.load, one.throughput)
             shapes.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="none" stroke="{MARK}" stroke-width="1.8"/>')
-            shapes.append(_text(x + 7, y + (14 if name == "knee" else -6), name, MARK))
+            side = (7, "start") if x < WIDTH / 2 else (-8, "end")
+            shapes.append(_text(x + side[0], y + (14 if name == "knee" else -6), name, MARK, side[1]))
     word = rate_word_of(result) if result else ""
-    scale = ((place(first, value)[1] + 4, format_quantity(value, curve.unit, word)) for value in (0.0, most / 1.08))
-    shapes += [_text(LEFT - 6, y, text, MUTED, "end") for y, text in scale]
+    top = format_quantity(most / 1.08, curve.unit, word)
+    scale = ((place(first, 0.0)[1], "0"), (place(first, most / 1.08)[1], top))
+    shapes += [_text(LEFT - 6, y + 4, text, MUTED, "end") for y, text in scale]
     ends = ((first, "start"), (last, "end"))
     shapes += [_text(place(load, 0.0)[0], HEIGHT - BOTTOM + 16, format_load(load), MUTED, end) for load, end in ends]
     shapes.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, curve.load, MUTED, "middle"))
-    title = result.asks if result else curve.model
+    title = result.asks if result else f"Throughput by {curve.load}"
     names = label_of(curve.series, curve.series, result.declaration) if result else ""
     return _frame(": ".join(filter(None, [title, names])), shapes)
 

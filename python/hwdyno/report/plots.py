@@ -43,7 +43,12 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Picture | N
     ]
     marks += [Words(at[row["series"]], row["load"], row["text_y"], row["text"]) for row in places]
     marks += [Whisker(at[row["series"]], row["load"], row["low"], row["high"]) for row in spread]
-    peer_fields = (("series", "series"), ("tip_load", experiment.load), ("tip_peer", "peer"), ("tip_ratio", "ours ÷ theirs"))
+    peer_fields = (
+        ("series", "series"),
+        ("tip_load", experiment.load),
+        ("tip_peer", "peer"),
+        ("tip_ratio", "ours ÷ theirs"),
+    )
     marks += [
         Dot(at[row["series"]], row["load"], row["y"], "peer", tip_of(row, *peer_fields))
         for row in peers

@@ -418,6 +418,8 @@ def _verdict(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
         return "use with care", _short(f"{_of_points(len(degraded), len(points))} degraded, most by {cause}.")
     if run.degraded:
         return "use with care", _short(run.degraded[0])
+    if doubted := sum(point.validity == "unverified" for point in points):
+        return "use with care", f"{_of_points(doubted, len(points))} unverified: one reading, and nothing confirms it."
     if run.imported_from:
         return "use with care", f"Imported from {run.imported_from}: how it was measured is not known."
     rest = f"; {_of_points(len(degraded), len(points))} degraded" if degraded else ""

@@ -52,7 +52,7 @@ class ContentionScenario(Scenario):
                     takes_s = rounds * len(planned.points) * (runtime_s + once_s)
                 else:
                     takes_s = rounds * (runtime_s + 2 * once_s + runner.SETTLE_S)
-                lines.append(plans.Line(planned.experiment.name, point, 0.0, takes_s, planned.declaration.axes))
+                lines.append(plans.Line(planned.experiment.name, point, 0.0, 0.0, takes_s, planned.declaration.axes))
         return lines
 
     def measure(
