@@ -23,6 +23,7 @@ from hwdyno.report.scorecard import MOST_ROWS, MOST_TODO, Scorecard, command_in,
 from hwdyno.report.tables import markdown
 from hwdyno.report.terminal import print_run
 from hwdyno.store import to_json
+from hwdyno.store.history import entry_of
 from hwdyno.words import Concurrency, ExperimentResult, Finding, Latency, Measurement, Run, Value
 from made_experiment import made_experiment
 from simulated_runs import MACHINES, experiment, run_of
@@ -308,6 +309,14 @@ def test_a_typical_figure_is_of_this_kind_of_hardware_and_has_a_source() -> None
     assert typical.of("", Machine(), megabytes) is None
     for row in typical.rows():
         assert row["source"] and row["what"] and float(row["value"].partition("%")[0]) > 0
+
+
+def test_a_list_of_runs_says_a_latency_test_in_time() -> None:
+    latency = of_latency(
+        "memory.latency", "memory_latency", timed(5.0, working_set=1 << 20), timed(90.0, working_set=1 << 28)
+    )
+    entry = entry_of(replace(made_run.whole_run(), experiments=(latency,)), Path("run.json"))
+    assert entry.headline == (("memory.latency", 5.0, "ns"),)
 
 
 # --- the verdict
