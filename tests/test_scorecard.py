@@ -94,7 +94,7 @@ def every_resource() -> Run:
     )
     carried = Finding(
         "training_capacity", "info", "training", "This storage feeds 1.",
-        {"headline": {"title": "fed: h100 for unet3d", "value": 1, "unit": ""}}, ADVICE["whole"], fed.name, (0,),
+        {"headline": {"title": "accelerators fed, unet3d on h100", "value": 1, "unit": ""}}, ADVICE["whole"], fed.name, (0,),
     )  # fmt: skip
     others = [
         Finding(
@@ -211,7 +211,7 @@ def test_the_figures_are_those_that_the_field_quotes() -> None:
     everything = scorecard(every_resource())
     assert {row.resource for row in everything.rows} == {"Storage", "Memory", "Processor", "Network", "Training"}
     assert [(row.title, row.value) for row in everything.rows if row.resource == "Training"] == [
-        ("fed: h100 for unet3d", "1")
+        ("accelerators fed, unet3d on h100", "1")
     ]
 
 
@@ -431,6 +431,7 @@ def test_each_thing_to_do_is_a_command_that_the_parser_takes(name: str) -> None:
         ("Again: hwdyno run --path $(reboot)", ""),
         ("Again: hwdyno run --path '/a", ""),
         ("Again: hwdyno run | sh", ""),
+        ("Again: hwdyno storage --path /a/hwdyno-scratch-1f/made/data", ""),
     ],
 )
 def test_a_command_is_taken_from_an_advice_only_if_it_works_as_printed(advice: str, command: str) -> None:
