@@ -94,7 +94,7 @@ def every_resource() -> Run:
     )
     carried = Finding(
         "training_capacity", "info", "training", "This storage feeds 1.",
-        {"headline": {"title": "accelerators fed, unet3d on h100", "value": 1, "unit": ""}}, ADVICE["whole"], fed.name, (0,),
+        {"headline": {"title": "accelerators fed, unet3d on h100", "value": 1}}, ADVICE["whole"], fed.name, (0,),
     )  # fmt: skip
     others = [
         Finding(
