@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,11 @@ def test_the_report_has_the_matrix_and_the_page_its_rows(tmp_path: Path) -> None
     headlines = [run.experiments[one.experiment].points[one.point] for one in scorecard(run).rows]
     assert headlines and all(one.parameters.get(BACKGROUND.name, ALONE) == ALONE for one in headlines)
     assert report.text(replace(run, experiments=())) == ""
+    on_page = html(run)[html(run).index('<section id="contention">') :]
+    for cell in (cell for matrix in report.matrices(run) for row in matrix.rows for cell in row):
+        assert f">{escape(cell)}<" in on_page
+    assert escape(report.worst_pair(run)).split("`")[0] in on_page.replace("\N{NO-BREAK SPACE}", " ")
+    assert '<section id="contention">' not in html(replace(run, experiments=()))
 
 
 def test_a_load_that_fails_is_left_out_and_named(tmp_path: Path) -> None:

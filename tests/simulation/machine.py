@@ -216,6 +216,14 @@ class SimulatedMachine:
             },
             "nics": [],
             "gpus": [],
+            "settings": {
+                "environment": {},
+                "nice": 0,
+                "limits": {"memlock": "8388608", "nofile": "1024", "stack": "8388608"},
+                "smt": "on",
+                "mitigations": {"spectre_v1": "usercopy/swapgs barriers", "spectre_v2": "Enhanced IBRS"},
+                "debug_kernel": [],
+            },
             "hypervisor": self.hypervisor,
             "container": None,
             "conditions": {

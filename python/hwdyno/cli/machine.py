@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -19,7 +20,7 @@ from hwdyno.words import Ceiling, UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hwdyno.machine import BlockQueue, Conditions, Cpu, Gpu, Link, Machine, Memory, Nic, Storage
+    from hwdyno.machine import BlockQueue, Conditions, Cpu, Gpu, Link, Machine, Memory, Nic, Settings, Storage
 
 Rows = Iterator[tuple[str, str]]
 
@@ -64,6 +65,10 @@ def run(args: argparse.Namespace) -> int:
     if args.path is not None and args.root == Path("/") and not args.path.exists():
         raise UserError(f"--path {args.path} does not exist; name an existing directory or file")
     machine = engine.survey(args.path, args.root)
+    if args.root == Path("/"):
+        from hwdyno.hosts import settings
+
+        machine = {**machine, "settings": settings.found(os.environ)}
     typed = Machine.of_survey(machine)
     ceilings = ceilings_of(typed, "storage", given)
     if args.json:
@@ -88,6 +93,7 @@ def show(machine: Machine, ceilings: tuple[Ceiling, ...], without: tuple[str, ..
         "Network": _network(machine.nics),
         "GPU": _gpus(machine.gpus),
         "Conditions": _conditions(machine.conditions),
+        "Settings": _settings(machine.settings),
     }
     for title, rows in sections.items():
         _section(console, title, list(rows))
@@ -253,6 +259,22 @@ def _gpus(gpus: Sequence[Gpu]) -> Rows:
     for gpu in gpus:
         ids = f"{gpu.vendor_id}:{gpu.device_id}" if gpu.vendor_id else None
         yield str(gpu.name)[:_LABEL], ", ".join(_known(gpu.vendor, gpu.model or ids, gpu.driver, _link(gpu.link)))
+
+
+def _settings(settings: Settings) -> Rows:
+    for name, value in settings.environment.items():
+        yield name, value or "set, but empty"
+    if settings.nice:
+        yield "nice", str(settings.nice)
+    limits = [f"{name} {value}" for name, value in settings.limits.items() if value != "unlimited"]
+    if limits:
+        yield "limits", ", ".join(limits)
+    if settings.smt:
+        yield "SMT", settings.smt
+    if settings.mitigations:
+        yield "mitigations", ", ".join(settings.mitigations)
+    if settings.debug_kernel:
+        yield "debug kernel", ", ".join(settings.debug_kernel)
 
 
 def _conditions(now: Conditions) -> Rows:

@@ -25,6 +25,8 @@ FAMILIES = (
     "truth",
     "hidden_caches",
     "imports",
+    "published",
+    "claims",
     "open_loop",
     "coverage",
     "children",
@@ -55,6 +57,7 @@ FAMILIES = (
     "memory",
     "tlb",
     "compute",
+    "settings",
     # Reference tools
     "peers",
 )

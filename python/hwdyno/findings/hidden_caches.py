@@ -28,18 +28,23 @@ def cached_writes(case: Case) -> Verdict | None:
     if case.direct or stream is None or _durable(case) or not case.carries_data:
         return None
     written = point.counters.get("device_write_bytes")
-    kept, dirty = (as_number(point.details.get(f"{name}_share_after")) for name in ("cached", "dirty"))
-    if written is None or written <= stream.bytes * (1 + CACHED) or not kept or kept <= FROM_MEMORY:
+    resident, dirty = (as_number(point.details.get(f"{name}_share_after")) for name in ("cached", "dirty"))
+    if written is None or written <= stream.bytes * (1 + CACHED) or not resident or resident <= FROM_MEMORY:
         return None
     still = f", {percent(dirty)} not yet written" if dirty else ""
     return Verdict(
         "warning",
-        f"Cached writes beside another writer ({case.label}). After the run {percent(kept)} of the region was in the "
-        f"page cache{still}. The device moved {format_bytes(written)} for the {format_bytes(stream.bytes)} written, so "
-        "its counters include others' writes.",
-        {"cached_share_after": kept, "dirty_share_after": dirty, "issued_bytes": stream.bytes, "device_bytes": written},
+        f"Cached writes beside another writer ({case.label}). After the run {percent(resident)} of the region was in "
+        f"the page cache{still}. The device moved {format_bytes(written)} for the {format_bytes(stream.bytes)} written, "
+        "so its counters include others' writes.",
+        {
+            "cached_share_after": resident,
+            "dirty_share_after": dirty,
+            "issued_bytes": stream.bytes,
+            "device_bytes": written,
+        },
         f"Measure the device with direct I/O: {case.command(direct=True)}",
-        weight=kept,
+        weight=resident,
     )
 
 
@@ -100,8 +105,8 @@ def _stream(case: Case, name: str) -> Stream | None:
 
 def _durable(case: Case) -> bool:
     """Whether writes are on the device when they count."""
-    asked = [case.parameter(name) for name in ("fsync", "fdatasync", "end_fsync")]
-    return any(asked) or case.parameter("sync", "none") not in {None, "none", "", 0}
+    options = [case.parameter(name) for name in ("fsync", "fdatasync", "end_fsync")]
+    return any(options) or case.parameter("sync", "none") not in {None, "none", "", 0}
 
 
 def host_cache(case: Case) -> Verdict | None:

@@ -21,6 +21,7 @@ _GROUPS = {
     "hypervisor": "Hypervisor",
     "container": "Container",
     "conditions": "Conditions",
+    "settings": "Settings",
 }
 _ON_DISK = re.compile(r"storage\.(disks\.\d+\.)?(size|free)_bytes")
 _SECTION_OF_LONG_LISTS = 24

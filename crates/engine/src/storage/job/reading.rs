@@ -174,17 +174,11 @@ impl Job {
         }
     }
 
-    pub(super) fn reading_of(
-        &self,
-        results: Vec<ThreadResult>,
-        prepared: Prepared,
-        counters: Map<String, Value>,
-    ) -> Reading {
+    pub(super) fn reading_of(&self, results: Vec<ThreadResult>, prepared: Prepared) -> Reading {
         let Prepared { span, mut notes, mut details, file_blocks: ready_blocks, .. } = prepared;
-        let concurrency_asked = (self.depth * self.jobs) as f64;
-        let mut reading = Reading { concurrency_asked, counters, ..Reading::default() };
+        let mut reading = Reading { concurrency_asked: (self.depth * self.jobs) as f64, ..Reading::default() };
         let mut all: Option<Metrics> = None;
-        let (mut calls, mut touched, mut straddling, mut fill_s) = (0_u64, 0_u64, 0_u64, 0.0_f64);
+        let (mut calls, mut touched, mut fill_s) = (0_u64, 0_u64, 0.0_f64);
         let mut summary = Summary::default();
         let variable_length = self.options.variable_length();
         let mut threads = ThreadRates::default();
@@ -196,7 +190,6 @@ impl Job {
             calls += result.calls;
             touched += result.touched;
             fill_s = fill_s.max(result.fill_s);
-            straddling += result.straddling;
             details.extend(result.facts);
             if result.ending == Ending::Faults && !notes.iter().any(|note| note.code == "faults_ended_run") {
                 notes
@@ -212,10 +205,6 @@ impl Job {
             }
         }
         let Some(metrics) = all else { return reading };
-        if !reading.counters.is_empty() {
-            // What began before the system's counters were read and ended after it.
-            reading.counters.insert("straddling_bytes".into(), json!(straddling));
-        }
         if let Some(path) = &self.options.trace {
             notes.extend(self.write_trace(path, &summary.traces, span, ready_blocks));
         }

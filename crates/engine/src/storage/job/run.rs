@@ -84,7 +84,13 @@ impl Job {
             }
         }
         prepared.details.insert("clock".into(), json!(clock.name()));
-        Ok(self.reading_of(results, prepared, team_state.edges.counted()))
+        let mut counters = team_state.edges.counted();
+        if !counters.is_empty() {
+            // What began before the system's counters were read and ended after it.
+            let straddling: u64 = results.iter().map(|result| result.straddling).sum();
+            counters.insert("straddling_bytes".into(), json!(straddling));
+        }
+        Ok(Reading { counters, ..self.reading_of(results, prepared) })
     }
 
     /// The part of the region that thread `number` covers.
