@@ -18,7 +18,18 @@ from hwdyno.statistics import t_quantile
 from hwdyno.units import format_load, format_ratio
 from hwdyno.words import Axis, Curve, ExperimentResult, Measurement, OperatingPoint, Parameters, Scalar, Value
 
-__all__ = ["BEST_SHARE", "CAPACITY", "LOADED_MODEL", "LOSS", "ODD_LOAD", "ODD_RATIO", "REACHED_SHARE", "curves_of", "is_loaded", "suggest_load"]
+__all__ = [
+    "BEST_SHARE",
+    "CAPACITY",
+    "LOADED_MODEL",
+    "LOSS",
+    "ODD_LOAD",
+    "ODD_RATIO",
+    "REACHED_SHARE",
+    "curves_of",
+    "is_loaded",
+    "suggest_load",
+]
 
 REACHED_SHARE = 0.95
 """Below this share of its rate a point's latency is that of a backlog, which grows with the run."""

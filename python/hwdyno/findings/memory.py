@@ -280,6 +280,8 @@ def _figure(point: Measurement) -> str:
 
 
 _OF_BANDWIDTH, _OF_LATENCY = Applies(kernels=BANDWIDTH), Applies(kernels=("memory_latency",))
+
+
 def loaded_latency(case: Case) -> Verdict | None:
     """Up to which bandwidth of other threads a load takes hardly longer than on an idle memory."""
     curve = case.curve

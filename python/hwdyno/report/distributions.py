@@ -22,9 +22,7 @@ def chosen_points(experiment: ExperimentResult) -> list[int]:
     for one in series:
         ends = [one.points[0], one.points[-1]] if len(series) <= MOST_LINES // 2 else []
         best = one.curve.best if one.curve else None
-        middle = next(
-            (at for at in one.points if is_at(experiment, at, best)), one.points[len(one.points) // 2]
-        )
+        middle = next((at for at in one.points if is_at(experiment, at, best)), one.points[len(one.points) // 2])
         wanted += dict.fromkeys([*ends[:1], middle, *ends[1:]])
     return wanted[:MOST_LINES]
 

@@ -166,9 +166,9 @@ def tradeoff(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
     tips = standard_tips(experiment, legend)
     base = data(rows)
     fit = plotdata.loaded_lines(group, rows, x_scale, y_scale)
-    line = data(fit) if fit else base
+    line, order = (data(fit), "x:Q") if fit else (base, "load:Q")
     layers = [
-        line.mark_line(strokeWidth=1.4).encode(x, y, legend.colour, order="x:Q" if fit else "load:Q", opacity=legend.opacity),
+        line.mark_line(strokeWidth=1.4).encode(x, y, legend.colour, order=order, opacity=legend.opacity),
         base.mark_point(filled=True, size=52).encode(
             x, y, legend.colour, legend.shape, tooltip=tips, opacity=legend.opacity
         ),
