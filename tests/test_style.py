@@ -114,9 +114,9 @@ def _linpack(*points: Measurement) -> Run:
 
 
 def _varying() -> Run:
-    wide = replace(_gemm(2000, 87.8e9, 87.8e9), throughput=Value(87.8e9, "FLOP/s", 56.2e9, 119.4e9))
+    wide = replace(_gemm(2000, *[87.8e9] * 3), throughput=Value(87.8e9, "FLOP/s", 56.2e9, 119.4e9))
     rest = (
-        replace(_gemm(1000 * n, 80e9, 80e9), throughput=Value(80e9, "FLOP/s", 70e9, 90e9)) for n in (1, 3, 4, 5, 6, 7)
+        replace(_gemm(1000 * n, *[80e9] * 3), throughput=Value(80e9, "FLOP/s", 70e9, 90e9)) for n in (1, 3, 4, 5, 6, 7)
     )
     return _linpack(wide, *rest)
 

@@ -85,6 +85,14 @@ _SETTLED = {"size"}
 FIELD_AXES = tuple(FIELD.values())
 
 
+BACKGROUND = Axis(
+    "background", title="load meanwhile", kind="choice", means="the resource that is driven at its knee meanwhile"
+)
+"""The load axis of experiments that measure what resources cost each other."""
+ALONE = "none"
+"""Its value without a load."""
+
+
 def declarations_of(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Declaration]:
     """The declarations by their kernels' names, as an engine states them in JSON."""
     return {str(kernel["name"]): _declaration_of(kernel) for kernel in kernels}

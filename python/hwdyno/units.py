@@ -173,6 +173,11 @@ def format_size(size_bytes: float) -> str:
     """A block or file size: ``4 KiB``, ``1 GiB``, and ``500 MB`` where it is a round decimal size."""
     if size_bytes >= 1000 and size_bytes % 1024 and size_bytes % 1000 == 0:
         return format_bytes(size_bytes)
+    return format_memory(size_bytes)
+
+
+def format_memory(size_bytes: float) -> str:
+    """Memory in binary units, as modules and caches are sold: ``62.7 GiB``."""
     number, prefix = _scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
     return f"{_plain(number)} {prefix}"
 
@@ -183,10 +188,24 @@ def format_bytes(amount: float) -> str:
     return f"{_plain(number)} {prefix}B"
 
 
+def bytes_s_scale(most: float) -> tuple[float, str]:
+    """What to divide bytes/s by, and the name of the unit, for figures of at most ``most``.
+
+    ``MB/s`` up to 10 GB/s, as the field's tools have it, so that a drive's figures are in one unit everywhere.
+    """
+    for least, unit in ((1e13, "TB/s"), (1e10, "GB/s"), (1e5, "MB/s"), (1e2, "kB/s")):
+        if abs(most) >= least * 0.9995:
+            return _BYTES_S[unit], unit
+    return 1.0, "B/s"
+
+
+_BYTES_S = {"TB/s": 1e12, "GB/s": 1e9, "MB/s": 1e6, "kB/s": 1e3}
+
+
 def format_bytes_s(rate: float) -> str:
-    """A throughput in decimal units: ``1.34 GB/s``."""
-    number, prefix = _scaled(rate, 1000, ("", "k", "M", "G", "T", "P", "E"))
-    return f"{number} {prefix}B/s"
+    """A throughput in decimal units: ``1,340 MB/s``, ``13.4 GB/s``."""
+    divisor, unit = bytes_s_scale(rate)
+    return f"{format_number(rate / divisor)} {unit}"
 
 
 def format_count(count: float) -> str:
@@ -196,7 +215,7 @@ def format_count(count: float) -> str:
 
 
 def format_value(value: float, unit: str) -> str:
-    """A quantity in its unit, with three digits and a decimal prefix: ``1.34 GB/s``, ``138 k operations/s``."""
+    """A quantity in its unit, with three digits and a decimal prefix: ``13.4 GB/s``, ``138 k operations/s``."""
     if unit == "bytes/s":
         return format_bytes_s(value)
     if unit == "bytes":
@@ -214,7 +233,7 @@ def format_value(value: float, unit: str) -> str:
 def format_quantity(value: Value | float, unit: str = "", rate_word: str = "") -> str:
     """A quantity with its interval, if it has one; operations a second in the field's word for them.
 
-    ``1.34 GB/s (1.30 GB/s to 1.38 GB/s)``, ``138 k IOPS``.
+    ``13.4 GB/s (13.0 GB/s to 13.8 GB/s)``, ``138 k IOPS``.
     """
     if not isinstance(value, Value):
         counted = rate_word and unit == "operations/s"

@@ -44,8 +44,10 @@ def _curves(count: int, seed: int) -> None:
 
 def _rates(count: int, seed: int) -> None:
     print(f"\n## Capacity from an open loop ({count:,} loops a cell)\n")
-    print("| service | arrivals | rates up to | within 10% | left open | within 10% of the rest |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print(
+        "| service | arrivals | rates up to | within 10% | left open | within 10% of the rest | best fit within 10% |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for service in rates.SERVICES:
         for random_arrivals in (True, False):
             for most in MOST_SHARES:
@@ -57,6 +59,7 @@ def _rates(count: int, seed: int) -> None:
                     _share(found.within, count),
                     _share(found.open, count),
                     _share(found.within, count - found.open),
+                    _share(found.fits, count),
                 ]
                 print(f"| {' | '.join(cells)} |", flush=True)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from hwdyno.cli.help import Help
 from hwdyno.cli.runs import add_ceiling
 from hwdyno.printable import console_on, printable
-from hwdyno.units import format_bytes, format_size, format_value, plural
+from hwdyno.units import format_size, format_value, plural
 from hwdyno.words import Ceiling, UserError
 
 if TYPE_CHECKING:
@@ -155,12 +155,12 @@ def _processor(cpu: Cpu) -> Rows:
     best = next((word for word in _VECTORS if word in cpu.isa), None)
     yield "instructions", (f"{best} and below: " if best else "") + " ".join(cpu.isa) if cpu.isa else "?"
     for node in cpu.numa_nodes if len(cpu.numa_nodes) > 1 else ():
-        yield f"node {node.node}", f"processors {_ranges(node.cpus)}, {_bytes(node.memory_bytes)}"
+        yield f"node {node.node}", f"processors {_ranges(node.cpus)}, {_bytes('memory', node.memory_bytes)}"
 
 
 def _memory(memory: Memory) -> Rows:
-    yield "size", f"{_bytes(memory.total_bytes)}, {_bytes(memory.available_bytes)} available"
-    yield "swap", "none" if memory.swap_total_bytes == 0 else _bytes(memory.swap_total_bytes)
+    yield "size", f"{_bytes('memory', memory.total_bytes)}, {_bytes('memory', memory.available_bytes)} available"
+    yield "swap", "none" if memory.swap_total_bytes == 0 else _bytes("memory", memory.swap_total_bytes)
     page, transparent = memory.huge_page_bytes, memory.transparent_huge_pages
     if page or transparent:
         yield "huge pages", ", ".join(_known(format_size(page) if page else None, f"transparent: {transparent or '?'}"))
@@ -171,14 +171,15 @@ def _storage(storage: Storage) -> Rows:
         mounted = f"{storage.filesystem} on {storage.mount_point} from {storage.source}"
         yield "filesystem", f"{mounted} ({','.join(storage.options)})"
     if storage.size_bytes:
-        yield "room", f"{_bytes(storage.free_bytes)} free of {_bytes(storage.size_bytes)}"
+        free = _bytes("storage.free_bytes", storage.free_bytes)
+        yield "room", f"{free} free of {_bytes('storage.size_bytes', storage.size_bytes)}"
     for layer in storage.chain:
         below = ", ".join(layer.on)
         yield str(layer.kind), f"{layer.name}: {layer.detail}" + (f" → {below}" if below else "")
     for disk in storage.disks:
         spins = None if disk.rotational is None else "spinning" if disk.rotational else "solid state"
         warmth = f"{disk.temperature_c:.0f} °C" if disk.temperature_c else None
-        parts = (disk.model, disk.kind, spins, _bytes(disk.size_bytes), disk.driver, warmth)
+        parts = (disk.model, disk.kind, spins, _bytes("storage.size_bytes", disk.size_bytes), disk.driver, warmth)
         yield "disk", f"{disk.name}: " + ", ".join(_known(*parts))
         if link := _link(disk.link):
             yield "link", link
@@ -310,8 +311,11 @@ def _or_unknown(value: object) -> str:
     return "?" if value is None else str(value)
 
 
-def _bytes(amount: float | None) -> str:
-    return "?" if amount is None else format_bytes(amount)
+def _bytes(path: str, value: float | None) -> str:
+    """Bytes as the page says them."""
+    from hwdyno.report.machine import amount
+
+    return "?" if value is None else amount(path, value)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -194,7 +194,7 @@ def linpack_share(case: Case) -> Verdict | None:
             "theory_share": value / theory if theory else None,
             "library": library,
         },
-        "Try larger systems, which come closer to the peak: hwdyno compute --operation lu --n 4k,8k,16k",
+        f"Try larger systems, which come closer to the peak: {case.named('compute', operation='lu', n='4k,8k,16k')}",
     )
 
 

@@ -34,9 +34,9 @@ def cached_writes(case: Case) -> Verdict | None:
     still = f", {percent(dirty)} not yet written" if dirty else ""
     return Verdict(
         "warning",
-        f"Cached writes beside another writer ({case.label}). After the run {percent(resident)} of the region was in the "
-        f"page cache{still}. The device moved {format_bytes(written)} for the {format_bytes(stream.bytes)} written, so "
-        "its counters include others' writes.",
+        f"Cached writes beside another writer ({case.label}). After the run {percent(resident)} of the region was in "
+        f"the page cache{still}. The device moved {format_bytes(written)} for the {format_bytes(stream.bytes)} written, "
+        "so its counters include others' writes.",
         {
             "cached_share_after": resident,
             "dirty_share_after": dirty,

@@ -153,8 +153,7 @@ def unverified(case: Case) -> Verdict | None:
         f"Unverified ({case.label}): one reading, without repeats, counters or a ceiling. "
         "Nothing contradicts it, and nothing confirms it.",
         {"repeats": point.repeats},
-        "Give a limit that you know: hwdyno report FILE --ceiling 'rated read 400 MB/s'. Or repeat it: "
-        + case.command(),
+        "Repeat it, or give a limit that you know: hwdyno report FILE --ceiling 'rated read 400 MB/s'",
         several=f"{{count}} {case.result.resource} figures are unverified: one reading each, without repeats, counters "
         "or a ceiling. Nothing contradicts them, and nothing confirms them.",
     )

@@ -63,8 +63,8 @@ def practical_bandwidth(case: Case) -> Verdict | None:
             f"Memory reaches {quantity(best)} ({how}). Its theoretical bandwidth is {UNKNOWN}, "
             "so this is the practical ceiling.",
             {"best_bytes_s": best.value, "theory_bytes_s": None},
-            "Read speed and channels with `dmidecode -t memory` as root on the host, then give --ceiling 'physical "
-            "51.2 GB/s'.",
+            "Read speed and channels with `dmidecode -t memory` as root on the host. Then give them, here for two "
+            f"channels of DDR4-3200: {case.named('memory', ceiling='physical 51.2 GB/s')}",
         )
     share = best.value / ceilings[0].value
     return Verdict(
@@ -218,7 +218,7 @@ def claimed_cache(case: Case) -> Verdict | None:
         f"{format_size(round(found.size_bytes))} "
         f"(latency {contrast(format_ns(found.below_ns), format_ns(found.above_ns))}).{others}",
         evidence,
-        "Size blocks and tables for the smaller cache. Look closer: hwdyno memory caches",
+        f"Size blocks and tables for the smaller cache. Look closer: {case.named('memory caches')}",
     )
 
 

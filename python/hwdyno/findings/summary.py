@@ -20,8 +20,15 @@ _EXPLAINED_AS = {
     "interval_not_reached": "a wide interval",
     "repeats_disagree": "repeats that disagree",
     "rate_times_size": "a bandwidth that is not rate x block size",
+    "stalls": "stalls",
+    "two_modes": "two levels of throughput",
 }
 """By rule: the effect that another finding explains."""
+
+
+def effect_of(rule: str) -> str:
+    """What a rule that degrades a point found there, as a noun: ``a wide interval``."""
+    return _EXPLAINED_AS.get(rule, rule.replace("_", " "))
 
 
 @dataclass(frozen=True, slots=True)

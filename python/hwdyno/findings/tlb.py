@@ -63,7 +63,7 @@ def tlb_reach(case: Case) -> Verdict | None:
             "huge_ns": alone,
         },
         "Put data that is read at random on huge pages (madvise or hugetlbfs), which cover 512 times as much. "
-        "Measure the gain: hwdyno memory latency --working-set 64M --pages 4k,2m",
+        f"Measure the gain: {case.named('memory latency', working_set='64M', pages='4k,2m')}",
     )
 
 

@@ -126,7 +126,7 @@ def page_cache(case: Case) -> Verdict | None:
             "invalid" if share > 0.5 else "warning",
             f"{says} Direct I/O was requested.",
             evidence,
-            "Check that the filesystem honours O_DIRECT (overlay, ZFS and FUSE may not), and use --path on another: "
+            "Check that the filesystem honours O_DIRECT (overlay, ZFS and FUSE may not), or use another --path: "
             + case.command(),
             weight=share,
         )
@@ -236,11 +236,8 @@ def faults(case: Case) -> Verdict | None:
     )
 
 
-_DIRECT_ON_FILE = "Use --path on a filesystem with direct I/O (ext4, XFS, btrfs), or --direct 0 to measure the cache."
-_DIRECT_ON_DEVICE = (
-    "Use blocks and offsets that are multiples of the device's logical block (blockdev --getss), or --direct 0 to "
-    "measure the cache."
-)
+_DIRECT_ON_FILE = "Use a filesystem with direct I/O (ext4, XFS, btrfs)"
+_DIRECT_ON_DEVICE = "Use blocks and offsets that are multiples of the device's logical block (blockdev --getss)"
 
 
 def direct_refused(case: Case) -> Verdict | None:
@@ -252,7 +249,8 @@ def direct_refused(case: Case) -> Verdict | None:
         "warning",
         f"Direct I/O was refused, so the page cache was used ({case.label}). Reason: {note.says}.",
         {"note": note.says},
-        _DIRECT_ON_DEVICE if "/dev/" in str(case.parameter("path")) else _DIRECT_ON_FILE,
+        f"{_DIRECT_ON_DEVICE if '/dev/' in str(case.parameter('path')) else _DIRECT_ON_FILE}, or measure the cache: "
+        + case.command(direct=False),
     )
 
 
