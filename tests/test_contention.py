@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,8 @@ def test_a_clean_machine_has_no_contention(tmp_path: Path) -> None:
 
 def test_readings_that_vary_too_much_find_nothing_and_say_so(tmp_path: Path) -> None:
     host = CoupledHost(51_350)
-    host.machine = replace(host.machine, noise=0.2)
-    found = the(measured(host, tmp_path, 3, resources="storage,compute", at="storage=32,compute=4"), "no_contention")
+    host.machine = replace(host.machine, noise=0.2, core=replace(host.machine.core, noise=0.2))
+    found = the(measured(host, tmp_path, 3, at=AT), "no_contention")
     assert found.says.startswith("Too noisy to find contention: a cost below ") and found.evidence["most"] > 0.1
 
 
@@ -196,6 +197,11 @@ def test_the_report_has_the_matrix_and_the_page_its_rows(tmp_path: Path) -> None
     assert "compute" in markdown(run)
     assert from_json(to_json(run)) == run and explain(run) == run
     assert report.text(replace(run, experiments=())) == ""
+    on_page = html(run)[html(run).index('<section id="contention">') :]
+    for cell in (cell for matrix in report.matrices(run) for row in matrix.rows for cell in row):
+        assert f">{escape(cell)}<" in on_page
+    assert escape(report.worst_pair(run)).split("`")[0] in on_page.replace("\N{NO-BREAK SPACE}", " ")
+    assert '<section id="contention">' not in html(replace(run, experiments=()))
 
 
 def test_a_load_that_fails_is_left_out_and_named(tmp_path: Path) -> None:
@@ -296,6 +302,13 @@ def test_a_load_covers_what_is_measured_beside_it() -> None:
     assert taken.load["elapsed_s"] > taken.reading["elapsed_s"]
     assert runner.load_rate(taken, "flops") > 0
     assert taken.after["interrupts"] >= taken.before["interrupts"]
+
+
+def test_cpu_time_is_that_of_both_ends_where_both_are_here() -> None:
+    reading = {"elapsed_s": 2.0, "cpu": {"user_s": 1.0, "system_s": 0.5}, "details": {"cpu_there_s": 2.5}}
+    assert runner.cores_of({**reading, "parameters": {"server": ""}}) == 2.0
+    assert runner.cores_of({**reading, "parameters": {"server": "192.0.2.7"}}) == 0.75
+    assert runner.cores_of({}) == 0.0
 
 
 @pytest.mark.machine

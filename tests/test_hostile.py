@@ -36,7 +36,9 @@ RUNS = hostile.RUNS
 
 def printed(run: Run, width: int = 100) -> str:
     out = io.StringIO()
-    print_run(run, [Path("/tmp") / "\x1b[31mreport\n\u202e.html"], file=out, width=width)
+    path = Path("/tmp") / "\x1b[31mreport\n\u202e.html"
+    for verbose in (False, True):
+        print_run(run, [path], file=out, width=width, verbose=verbose)
     return out.getvalue()
 
 
@@ -144,7 +146,9 @@ def test_colours_are_the_only_orders_on_a_terminal(monkeypatch: pytest.MonkeyPat
         assert "\x1b[1m" in text
         assert not hostile.steers(COLOURS.sub("", text))
     finding = Finding("rule", "warning", "cpu", "[red]boo[/red] [/bold] :smile: [link=x]y", {}, "")
-    text = printed(replace(made_run.whole_run(), findings=(finding,)))
+    out = io.StringIO()
+    print_run(replace(made_run.whole_run(), findings=(finding,)), file=out, width=100, verbose=True)
+    text = out.getvalue()
     assert "[red]boo[/red] [/bold] :smile: [link=x]y" in text
 
 

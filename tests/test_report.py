@@ -23,7 +23,7 @@ from hwdyno.report.terminal import print_run, sparkline
 from hwdyno.resources import rate_word
 from hwdyno.statistics import interval
 from hwdyno.store import to_json
-from hwdyno.words import Ceiling, Measurement, Parameters, Run, Value
+from hwdyno.words import Ceiling, Measurement, Parameters, Run, UserError, Value
 from made_experiment import made_experiment
 
 MADE = {name: make() for name, make in made_run.ALL.items()}
@@ -107,11 +107,11 @@ def test_a_sweep_gives_one_headline_a_curve_at_its_best_operating_point() -> Non
 @pytest.mark.parametrize(
     ("name", "status", "words"),
     [
-        ("whole", "valid", "reads 3,288 MB/s and writes 2,566 MB/s in sequence"),
-        ("invalid", "invalid", "writes 2,566 MB/s in sequence"),
-        ("partial", "partial", "in sequence"),
-        ("imported", "valid", "40,000 IOPS at random"),
-        ("sweep", "valid", "The processor reaches 286 GFLOP/s"),
+        ("whole", "valid", "Storage: SEQ1M Q8T1 read 3,288 MB/s, RND4K Q32T1 read 139 k IOPS"),
+        ("invalid", "invalid", "SEQ1M Q8T1 write 2,566 MB/s"),
+        ("partial", "partial", "SEQ1M Q8T1 read"),
+        ("imported", "valid", "RND4K Q4T1 read 40.0 k IOPS"),
+        ("sweep", "valid", "Processor: fma · threads 8 286 GFLOP/s"),
         ("empty", "empty", "Nothing was measured."),
     ],
 )
@@ -255,13 +255,24 @@ def test_charts_are_written_as_files_for_papers(kind: images.Format, tmp_path: P
         assert "NaN" not in drawn
 
 
+@pytest.mark.parametrize("kind", ["png", "pdf"])
+def test_without_vl_convert_one_line_names_what_is_missing(
+    kind: images.Format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chart = charts.charts_of(WHOLE)[0]
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(UserError, match=f"{kind} needs vl-convert"):
+        images.draw(chart, kind)
+    assert images.draw(chart, "svg").startswith(b"<svg")
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_every_run_gives_charts_tables_and_a_terminal_report(name: str) -> None:
     for chart in charts.charts_of(MADE[name]):
         assert re.fullmatch(r"[\w-]+", chart.name), "fit for a file's name"
         assert chart.picture.marks and chart.title and chart.caption
     out = io.StringIO()
-    print_run(MADE[name], file=out, width=100)
+    print_run(MADE[name], file=out, width=100, verbose=True)
     assert overview.overview_of(MADE[name]).tally in out.getvalue()
     assert max(map(len, out.getvalue().splitlines())) <= 100
     assert tables.markdown(MADE[name]).startswith("# ")
@@ -269,12 +280,13 @@ def test_every_run_gives_charts_tables_and_a_terminal_report(name: str) -> None:
 
 def printed(run: Run, width: int) -> str:
     out = io.StringIO()
-    print_run(run, [Path("/tmp/report.html")], file=out, width=width)
+    print_run(run, [Path("/tmp/report.html")], file=out, width=width, verbose=True)
     return out.getvalue()
 
 
 def test_the_terminal_shows_the_grid_then_the_verdict_then_findings_then_the_report() -> None:
     text = printed(MADE["invalid"], 100)
+    text = text[text.index("Standard disk tests") :]
     order = ["SEQ1M Q8T1", "RND4K Q32T1", "RND4K Q1T1", "✗ invalid", "! warning", "· info", "report  /tmp/report.html"]
     assert [text.index(word) for word in order] == sorted(text.index(word) for word in order)
     assert re.search(r"SEQ1M Q8T1\s+12,000 ✗\s+3,135\s+2,189\s+305%\s+2,566", text)

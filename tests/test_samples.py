@@ -146,6 +146,13 @@ def test_a_mode_needs_two_samples_and_a_stall_one(low: float, count: int, named:
     assert (modes is not None) == named
 
 
+def test_the_cut_lies_in_the_middle_between_the_levels() -> None:
+    values = [[1.0 + 0.01 * at for at in range(10)] + [3.0 + 0.01 * at for at in range(10)]]
+    found = two_modes(values)
+    assert found is not None
+    assert (found.visits, found.rare, found.share) == (2, 1, 0.5)
+
+
 def test_shares_are_the_narrower_of_two_intervals() -> None:
     # Wilson's score of 10 looks at 20%: 5.67% to 50.98% (Agresti & Coull's example of the formula, z = 1.96).
     assert share_interval(0.2, 10) == pytest.approx((0.0567, 0.5098), abs=1e-3)

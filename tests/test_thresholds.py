@@ -237,7 +237,7 @@ THRESHOLDS: list[tuple[str, Change, float, float, str]] = [
     ("swapping", conditions(name="swap_out_bytes"), 2.95e6, 3.05e6, "warning"),
     ("another_run", conditions(name="other_runs"), 0.0, 1.0, "warning"),
     ("others_at_work", _others, 0.245, 0.255, "warning"),
-    ("others_at_work", _restless_others, 0.099, 0.105, "warning"),
+    ("others_at_work", _restless_others, 0.098, 0.102, "warning"),
     ("interval_not_reached", _interval, 0.098, 0.102, "info"),
     ("interval_not_reached", _interval, 0.198, 0.202, "warning"),
     ("little", _in_flight, 1.029, 1.031, "warning"),
@@ -319,6 +319,29 @@ def _step_at(place: int, repeats: int) -> Measurement:
 @pytest.mark.parametrize(("place", "repeats", "named"), [(16, 1, False), (15, 1, True), (17, 3, True)])
 def test_a_step_needs_samples_on_both_sides(place: int, repeats: int, named: bool) -> None:
     assert ("throttled" in found_in(run_of(_step_at(place, repeats)))) == named
+
+
+def test_others_are_judged_by_the_limit_that_holds() -> None:
+    for share, restless, limit in ((0.2, True, 0.1), (0.3, True, 0.25), (0.3, False, 0.25)):
+        point = _restless_others(base(), share) if restless else _others(base(), share)
+        (one,) = [one for one in explain(run_of(point)).findings if one.rule == "others_at_work"]
+        assert one.evidence["limit"] == limit and one.evidence["others_cpu"] == pytest.approx(share)
+    busy = replace(_others(base(), 0.12), parameters={"operation": "fma", "threads": THREADS})
+    calm = replace(busy, parameters={"operation": "fma", "threads": THREADS - 1})
+    assert "others_at_work" in found_in(run_of(busy, "compute")), "it needs all processors itself"
+    assert "others_at_work" not in found_in(run_of(calm, "compute"))
+
+
+def test_noise_has_more_slow_samples_than_still_ones() -> None:
+    still = _still(base(), 3)
+    assert still.samples is not None
+    values = list(still.samples.values)
+    for at, named in ((2, True), (3, False)):
+        for place in range(at):
+            values[50 + place] = 0.2 * RATE * BLOCK
+        assert ("stalls" in found_in(run_of(replace(still, samples=course(values, 1))))) == named
+    few = replace(still, operations=20 * 60 - 1)
+    assert "stalls" not in found_in(run_of(few)) and "stalls" in found_in(run_of(replace(few, operations=1200)))
 
 
 def test_a_fall_is_found_where_it_stays_alone() -> None:

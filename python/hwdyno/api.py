@@ -34,7 +34,18 @@ __all__ = [
 Option = str | int | float | bool | Path | Iterable[Any] | None
 """A value of an option: one or many; none and ``False`` for a switch leave it out."""
 
-NO_OPTIONS = ("dry_run", "json", "out", "overwrite", "no_page", "fail_under", "summary", "output_format", "help")
+NO_OPTIONS = (
+    "dry_run",
+    "json",
+    "verbose",
+    "out",
+    "overwrite",
+    "no_page",
+    "fail_under",
+    "summary",
+    "output_format",
+    "help",
+)
 """Options that say what a command prints and writes: there is no report here."""
 
 notebook.show(Run, Curve)

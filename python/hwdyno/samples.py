@@ -133,10 +133,7 @@ def wandering(repeats: Sequence[Sequence[float]]) -> float:
     """
     ratio, count = persistence(repeats), sum(map(len, repeats))
     values = [value for one in repeats for value in one]
-    if ratio < PERSISTENT:
-        ratio = 0.0
-    else:
-        ratio = max(ratio, persistence([values]))
+    ratio = 0.0 if ratio < PERSISTENT else max(ratio, persistence([values]))
     effective = max(LEAST_EFFECTIVE, count / _inflation(ratio, count))
     deviation = statistics.standard_deviation(values) * math.sqrt(effective / (effective - 1))
     return statistics.t_quantile(effective - 1) * deviation / math.sqrt(effective)

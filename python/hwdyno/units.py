@@ -193,13 +193,10 @@ def bytes_s_scale(most: float) -> tuple[float, str]:
 
     ``MB/s`` up to 10 GB/s, as the field's tools have it, so that a drive's figures are in one unit everywhere.
     """
-    for least, unit in ((1e13, "TB/s"), (1e10, "GB/s"), (1e5, "MB/s"), (1e2, "kB/s")):
+    for least, divisor, unit in ((1e13, 1e12, "TB/s"), (1e10, 1e9, "GB/s"), (1e5, 1e6, "MB/s")):
         if abs(most) >= least * 0.9995:
-            return _BYTES_S[unit], unit
-    return 1.0, "B/s"
-
-
-_BYTES_S = {"TB/s": 1e12, "GB/s": 1e9, "MB/s": 1e6, "kB/s": 1e3}
+            return divisor, unit
+    return 1e3, "kB/s"
 
 
 def format_bytes_s(rate: float) -> str:

@@ -6,12 +6,13 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("findings", "curves", "ceilings", "statistics.py", "samples.py")
 """What is changed, in ``python/hwdyno``."""
-_BOUNDARY = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
-_OPPOSITE = {
+_BOUNDARY: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     **{ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq},
     **{ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is},
 }
@@ -100,8 +101,12 @@ def _of_expression(node: ast.AST) -> Iterator[_Edit]:
     if isinstance(node, ast.Compare):
         for at, operator in enumerate(node.ops):
             whole = any(map(_is_whole, (node.left, *node.comparators)))
-            for other in filter(None, (_OPPOSITE[type(operator)], whole and _BOUNDARY.get(type(operator)))):
-                yield _edit(node, f"{_word(operator)} to {_word(other())}", _setter(node.ops, at, other()))
+            others = [
+                _OPPOSITE[type(operator)],
+                *([_BOUNDARY[type(operator)]] if whole and type(operator) in _BOUNDARY else []),
+            ]
+            for other in others:
+                yield _edit(node, f"{_word(operator)} to {other.__name__}", _setter(node.ops, at, other()))
     elif isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _OTHER and not _is_text(node):
         other = _OTHER[type(node.op)]()
         yield _edit(node, f"{_word(node.op)} to {_word(other)}", _attribute(node, "op", other))
@@ -158,7 +163,7 @@ def _edit(node: ast.AST, what: str, apply: Callable[[], object]) -> _Edit:
     return _Edit(getattr(node, "lineno", 1), what, apply)
 
 
-def _setter(of: list[ast.AST], at: int, to: ast.AST) -> Callable[[], object]:
+def _setter(of: list[Any], at: int, to: ast.AST) -> Callable[[], object]:
     return lambda: of.__setitem__(at, to)
 
 

@@ -38,10 +38,10 @@ class _Finder:
     def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != self.change.module:
             return None
-        file = str(ROOT / self.change.path)
-        loader = _Changed(name, file)
+        file = ROOT / self.change.path
+        loader = _Changed(name, str(file))
         loader.tree = self.change.code()
-        inside = [os.path.dirname(file)] if file.endswith("__init__.py") else None
+        inside = [str(file.parent)] if file.name == "__init__.py" else None
         return spec_from_file_location(name, file, loader=loader, submodule_search_locations=inside)
 
 
@@ -82,7 +82,7 @@ def _try(change: Change | None, tests: Sequence[str]) -> None:
     status = 2
     try:
         if change is not None:
-            sys.meta_path.insert(0, _Finder(change))  # type: ignore[arg-type]
+            sys.meta_path.insert(0, _Finder(change))
         os.chdir(ROOT)
         options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "--no-header"]
         status = int(pytest.main([*options, *tests]))

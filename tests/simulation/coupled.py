@@ -91,8 +91,10 @@ class CoupledHost(SimulatedNetwork):
 
 def _slower(reading: dict[str, Any], share: float, *, keeps_cores: bool) -> dict[str, Any]:
     """The Reading at a share of its rate: the same counts in more time, with as much CPU time a second or in all."""
-    cpu, samples = reading["cpu"], reading["samples"]
+    cpu, samples, details = reading["cpu"], reading["samples"], reading["details"]
     if keeps_cores:
         cpu = {name: value / share for name, value in cpu.items()}
+        if there_s := details.get("cpu_there_s"):
+            details = {**details, "cpu_there_s": there_s / share}
     samples = {**samples, "interval_s": samples["interval_s"] / share}
-    return {**reading, "elapsed_s": reading["elapsed_s"] / share, "cpu": cpu, "samples": samples}
+    return {**reading, "elapsed_s": reading["elapsed_s"] / share, "cpu": cpu, "samples": samples, "details": details}

@@ -140,8 +140,8 @@ def fit_open_loop(
     if len({rate for rate, *_ in points}) < LEAST_POINTS:
         return None
     x, r = np.array([rate for rate, *_ in points]), np.array([latency for _, latency, _ in points])
-    least = min(points)[2]
-    known = 0.0 if arrivals is None or least is None else max((arrivals + least.squared) / 2, LEAST_VARIABILITY)
+    first = min(points, key=lambda one: one[0])[2]
+    known = 0.0 if arrivals is None or first is None else max((arrivals + first.squared) / 2, LEAST_VARIABILITY)
     pull = LEAST_ERROR**2 / (KNOWN_WITHIN * known) ** 2 if known else 0.0
     counts, grid, table = _waits(MOST_SERVERS)
     # The busiest point lies at 5% to 99% of the capacity.
@@ -160,8 +160,8 @@ def fit_open_loop(
         v = np.clip(v, LEAST_VARIABILITY, MOST_VARIABILITY)
         off = np.log(np.maximum(a + v[:, None] * b, 1e-12))
         error = (off * off).sum(axis=1) + pull * (v - known) ** 2
-        if known and least is not None:
-            error += LEAST_ERROR**2 * _spread_off(m, shares, wait, v[:, None], least, [one for *_, one in points])
+        if known and first is not None:
+            error += LEAST_ERROR**2 * _spread_off(m, shares, wait, v[:, None], first, [one for *_, one in points])
         errors.append(error)
         at = int(error.argmin())
         if best is None or error[at] < best[0]:

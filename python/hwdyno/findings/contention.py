@@ -190,6 +190,7 @@ def no_contention(case: Case) -> Verdict | None:
             f"Too noisy to find contention: a cost below {percent(most)} would not be seen.",
             evidence,
             f"Measure longer on a quiet machine: {command(cells)} --profile standard",
+            resource=cells[0].resource,
         )
     return Verdict(
         "info",
@@ -197,6 +198,7 @@ def no_contention(case: Case) -> Verdict | None:
         f"This holds for all {plural(len(cells), 'pair')} at once, with 95% confidence.",
         evidence,
         f"Measure longer for a tighter bound: {command(cells)} --profile standard",
+        resource=cells[0].resource,
     )
 
 
@@ -233,5 +235,5 @@ def cost_words(kept: Value) -> str:
 _PAIRS = Applies(under_load=True)
 RULES = (
     Rule("contention", "run", contention, _PAIRS),
-    Rule("no_contention", "run", no_contention, _PAIRS, about="system"),
+    Rule("no_contention", "run", no_contention, _PAIRS),
 )

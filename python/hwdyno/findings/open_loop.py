@@ -107,8 +107,8 @@ def users_wait(case: Case) -> Verdict | None:
     )
     return Verdict(
         "info",
-        f"Capacity: {format_count(model.capacity_s)} {counted}{_range(case, model)} ({case.label}; model G/G/{model.servers}, variability "
-        f"{model.variability:.2g}). "
+        f"Capacity: {format_count(model.capacity_s)} {counted}{_range(case, model)} ({case.label}; "
+        f"model G/G/{model.servers}, variability {model.variability:.2g}). "
         f"Users wait {', '.join(waits)} load, and {format_ns(model.service_ns)} without a queue.{tail}{edge}",
         {
             "capacity_operations_s": model.capacity_s,

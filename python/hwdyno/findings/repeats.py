@@ -9,7 +9,8 @@ from hwdyno.findings.rule import Case, Verdict, contrast, percent
 from hwdyno.samples import MODES_NOTE, disagreement, each_over_time
 from hwdyno.statistics import mean, outliers
 
-CHANCE = 1e-4
+CHANCE, FALL_CHANCE = 1e-4, 1e-3
+"""Probability, by what samples leave open, below which repeats disagree, or fall and stay low (chance rarely does)."""
 SPREAD = 0.08
 """Repeats within this share of each other are alike for any use."""
 FALL = 0.06
@@ -37,7 +38,7 @@ def repeats_disagree(case: Case) -> Verdict | None:
     """Repeats of one point differ by more than their own samples explain: something changed between them."""
     found = disagreement(each_over_time(case.point))
     values = case.point.repeat_values
-    if found is None or found.chance >= CHANCE or len(values) < 2:
+    if found is None or found.chance >= FALL_CHANCE or len(values) < 2:
         return None
     unit, fall = case.point.throughput.unit, lasting_fall(values)
     if fall is not None and fall[1] >= FALL:
@@ -45,7 +46,7 @@ def repeats_disagree(case: Case) -> Verdict | None:
         figures = contrast(case.quantity(mean(values[:at]), unit), case.quantity(mean(values[at:]), unit))
         says = f"Throughput fell by {percent(drop)} after repeat {at} of {len(values)} and stayed there"
         says += f" ({case.label}: {figures})."
-    elif found.spread <= SPREAD or outliers(values):
+    elif found.chance >= CHANCE or found.spread <= SPREAD or outliers(values):
         return None  # Alike; or one repeat is far off, which has a rule of its own.
     else:
         fall = None

@@ -282,8 +282,8 @@ class Case:
     def timed(self) -> bool:
         """Whether the point is a latency test: one thing at a time, whose rate is its time upside down."""
         by_time = self.result.metric == "latency" or self.result.kernel in self.resource.latency_kernels
-        asked = self.point.concurrency.asked if self.at >= 0 and self.point.concurrency else None
-        return by_time and asked == 1
+        in_flight = self.point.concurrency if self.at >= 0 else None
+        return by_time and in_flight is not None and in_flight.asked == 1
 
     def quantity(self, value: Value | float, unit: str = "") -> str:
         """A quantity with its interval; operations in the field's word for what is measured: IOPS for storage.

@@ -65,8 +65,8 @@ def _reached(run: Run) -> str:
         clauses: dict[str, list[str]] = {}
         for row in rows:
             clauses.setdefault(row.resource, []).append(f"{row.title} {row.value}")
-        said = [f"{title}: {', '.join(figures)}." for title, figures in clauses.items()]
-        sentences.append(_by_findings(run, find(name)) or " ".join(said))
+        reached = (f"{title}: {', '.join(figures)}." for title, figures in clauses.items())
+        sentences.append(_by_findings(run, find(name)) or " ".join(reached))
     return " ".join(filter(None, sentences))
 
 

@@ -232,7 +232,10 @@ def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _F
 
     at, index, value = min(known, key=rank)
     experiment = run.experiments[at]
-    return _Found(resource, _title(figure.title, experiment, index), at, index, value, figure.typical)
+    # What is typical of loopback is not typical of a path.
+    elsewhere = "{path}" in figure.title and experiment.points[index].details.get("loopback") is not True
+    usual = "" if elsewhere else figure.typical
+    return _Found(resource, _title(figure.title, experiment, index), at, index, value, usual)
 
 
 def _fits(figure: Figure, experiment: ExperimentResult, point: Measurement) -> bool:
@@ -400,8 +403,9 @@ def _verdict(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
     bad = [row for row in rows if row.state == "degraded"]
     if bad:
         cause = Counter(row.why for row in bad).most_common(1)[0][0] or "see the findings"
-        verb = "is" if len(bad) == 1 else "are"
-        return "use with care", _short(f"{len(bad)} of {plural(len(rows), 'figure')} below {verb} degraded: {cause}.")
+        which = f"{len(bad)} of {len(rows)} figures below {'is' if len(bad) == 1 else 'are'}"
+        which = which if len(bad) < len(rows) else "Every figure below is"
+        return "use with care", _short(f"{which} degraded: {cause}.")
     if invalid:
         return "use with care", _short(why or f"{_of_points(len(invalid), len(points))} invalid and not quoted.")
     planned = sum(max(one.planned, len(one.points)) for one in run.experiments)
@@ -447,6 +451,8 @@ def _todo(run: Run) -> tuple[Todo, ...]:
     rules: set[str] = set()
     for finding in sorted(run.findings, key=urgency):
         command, only_run = command_in(finding.advice), about_this_run(finding) and finding.severity != "invalid"
+        if " --ceiling " in command and " --ceiling " not in run.command:
+            continue  # Its value is an example, and only the user knows the true one.
         kind = "noise" if only_run else finding.rule
         if command and command not in made and kind not in rules and not (only_run and finding.severity == "info"):
             rules.add(kind)
@@ -477,11 +483,11 @@ def _is_plain(command: str) -> bool:
     return command.startswith("hwdyno ") and again == command
 
 
-def command_lines(command: str) -> list[str]:
-    """A command in lines of ``COMMAND_COLUMNS`` that a shell takes as one, each but the last with a backslash."""
+def command_lines(command: str, columns: int = COMMAND_COLUMNS) -> list[str]:
+    """A command in lines that a shell takes as one, each but the last with a backslash."""
     lines = [""]
     for word in re.split(r" (?=--)", command):
-        if lines[-1] and len(lines[-1]) + len(word) + 3 > COMMAND_COLUMNS:
+        if lines[-1] and len(lines[-1]) + len(word) + 3 > columns:
             lines.append("  " + word)
         else:
             lines[-1] += f" {word}" if lines[-1] else word
@@ -494,6 +500,7 @@ def _lines(todo: Todo) -> int:
 
 def _without_wide(text: str) -> str:
     """A text without intervals that say nothing."""
+    text = text.replace(" (few repeats)", "")
     return _HALF.sub(lambda half: "" if float(half[1]) > 100 * USELESS else half[0], text)
 
 

@@ -85,14 +85,15 @@ def _shares(run: Run) -> Picture | None:
         return None
     which = "" if len(rows) == len(chosen) else f"The {ENDS} highest and the {ENDS} lowest of {len(rows)} tests. "
     caption = f"{which}100% is what the link, the data sheet or the instruction set allows."
-    return of_rows("Share of the ceiling reached", caption, "% of the ceiling", chosen, ("share",))
+    return of_rows("Share of the ceiling reached", caption, "% of the ceiling", chosen, ("share",), reach=100.0)
 
 
 def _share(row: Row, several: bool) -> dict[str, Any]:
     assert row.share is not None and row.ceiling is not None
     value, percent = row.measurement.throughput, 100 * row.share
     word = rate_word_of(row.experiment)
-    marked = " (degraded)" if row.measurement.validity == "degraded" else ""
+    validity = row.measurement.validity
+    marked = "" if validity == "valid" else f" ({validity})"
     low, high = (
         None if end is None or not value.value else percent * end / value.value for end in (value.low, value.high)
     )

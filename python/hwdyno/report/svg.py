@@ -230,14 +230,16 @@ class _Sheet:
             return f'<path d="M{"L".join([*up, *down])}Z"/>'
         if isinstance(mark, Whisker):
             x, low, high = self.across(mark.x), self.upright(mark.low), self.upright(mark.high)
-            caps = f"M{_number(x - 3)} {_number(low)}h6M{_number(x - 3)} {_number(high)}h6"
+            # Where an interval goes on past the axis, it has no end.
+            ends = [at for value, at in ((mark.low, low), (mark.high, high)) if self.picture.y.spans(value)]
+            caps = "".join(f"M{_number(x - 3)} {_number(at)}h6" for at in ends)
             return f'<path d="M{_number(x)} {_number(low)}V{_number(high)}{caps}"/>'
         if isinstance(mark, Rule):
             level, left, right = self.upright(mark.y), self.across(mark.start), self.across(mark.end)
             self.room.marks.append(Box(left, level - 0.6, right, level + 0.6))
             y = _number(level)
-            ends = f"M{_number(left)} {y}H{_number(right)}"
-            return f'<path class="tipped" d="{ends}" stroke-dasharray="{mark.dash}">{_title(mark.tip)}</path>'
+            path = f"M{_number(left)} {y}H{_number(right)}"
+            return f'<path class="tipped" d="{path}" stroke-dasharray="{mark.dash}">{_title(mark.tip)}</path>'
         return ""
 
     def _line(self, mark: Line) -> str:
@@ -290,7 +292,8 @@ class _Sheet:
             low, high = self.across(mark.low), self.across(mark.high)
             edge = max(end, high)
             y = _number(middle)
-            caps = f"M{_number(low)} {_number(middle - 3)}v6M{_number(high)} {_number(middle - 3)}v6"
+            ends = [at for value, at in ((mark.low, low), (mark.high, high)) if self.picture.x.spans(value)]
+            caps = "".join(f"M{_number(at)} {_number(middle - 3)}v6" for at in ends)
             look = f'fill="none" stroke="{self.paint.ink}" stroke-width="1.2"'
             made += f'<path d="M{_number(low)} {y}H{_number(high)}{caps}" {look}/>'
         if mark.text:

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from hwdyno.curves import LOADED_MODEL, is_loaded
 from hwdyno.printable import csv_cell, markdown_code, markdown_text
 from hwdyno.report import figures, study
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.plotdata import quantiles_of
 from hwdyno.report.rows import Row, parameters_of, point_label, rows_of, series_of, unit_of, varying
+from hwdyno.report.scorecard import Scorecard, scorecard
 from hwdyno.resources import rate_word_of
 from hwdyno.units import format_number
 from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Run, Value
@@ -127,7 +129,7 @@ def curves_table(experiment: ExperimentResult) -> Table | None:
     tops = [one.curve.ceiling.value for one in series if one.curve and one.curve.ceiling]
     tops += [one.curve.best.throughput for one in series if one.curve and one.curve.best]
     scale = figures.scale_for(tops, unit, rate_word_of(experiment))
-    load = experiment.load
+    load = scale.unit if is_loaded(experiment) else experiment.load
     heads = ["series", "shape", f"floor, {load}: latency", f"knee, {load}", f"90%, {load}", f"95%, {load}"]
     heads += [f"limit, {scale.unit}", "95% interval", f"best, {load}", f"there, {scale.unit}", "latency there"]
     rows = []
@@ -139,7 +141,7 @@ def curves_table(experiment: ExperimentResult) -> Table | None:
 
 
 def _operating(experiment: ExperimentResult, curve: Curve, scale: figures.Scale) -> list[str]:
-    load = partial(figures.load, experiment.load_axis)
+    load = scale.number if curve.model == LOADED_MODEL else partial(figures.load, experiment.load_axis)
 
     def place(point: OperatingPoint | None) -> str:
         return load(point.load) if point else figures.NONE
@@ -210,10 +212,14 @@ def ratio_words(ratio: Value) -> str:
 
 
 def markdown(run: Run) -> str:
-    """The report as Markdown: overview, figures, findings, operating points and all points."""
-    overview = overview_of(run)
-    tally = f"{overview.status}: {overview.tally}."
-    parts = [f"# {markdown_text(overview.says)}", markdown_text(overview.more), tally]
+    """The report as Markdown: scorecard, figures, findings, operating points and all points."""
+    overview, card = overview_of(run), scorecard(run)
+    parts = [f"# {markdown_text(card.machine)}", f"**{card.verdict}**: {markdown_text(card.reason)}"]
+    parts += [_markdown_table(card_table(card))] if card.rows else []
+    parts += [
+        f"{number}. {markdown_text(one.says)} {markdown_code(one.command)}" for number, one in enumerate(card.todo, 1)
+    ]
+    parts.append(f"{overview.status}: {overview.tally}.")
     rows = rows_of(run)
     if rows:
         parts += ["## Figures", _markdown_table(grid_table(rows))]
@@ -243,6 +249,17 @@ def _markdown_table(table: Table) -> str:
 
     rule = "| " + " | ".join("---" if at == 0 else "---:" for at in range(len(table.heads))) + " |"
     return "\n".join([line(table.heads), rule, *map(line, table.rows)])
+
+
+def card_table(card: Scorecard) -> Table:
+    """The figures of a scorecard."""
+    heads = ("", "figure", "value", "95%", "of ceiling", "p99", "typical", "state")
+    rows = []
+    for row in card.rows:
+        share = f"{figures.percent(row.share.of_ceiling)} of {row.share.ceiling}" if row.share else ""
+        usual, state = row.typical.says if row.typical else "", f"{row.state}: {row.why}" if row.why else ""
+        rows.append((row.resource, row.title, row.value, row.interval, share, row.p99 or "", usual, state))
+    return _whole(heads, rows, "Scorecard")
 
 
 CSV_HEADS = (

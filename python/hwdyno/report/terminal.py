@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from hwdyno.curves import LOADED_MODEL
+from hwdyno.curves.loaded import BEARABLE
 from hwdyno.printable import console_on, printable
 from hwdyno.report import contention, figures, study
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.rows import (
+    is_at,
     Series,
     by_unit,
     direction,
@@ -24,7 +27,7 @@ from hwdyno.report.rows import (
     tightest,
     unit_of,
 )
-from hwdyno.report.scorecard import Scorecard, Share, command_lines, scorecard
+from hwdyno.report.scorecard import COMMAND_COLUMNS, Scorecard, Share, command_lines, scorecard
 from hwdyno.resources import rate_word_of
 from hwdyno.units import format_number
 from hwdyno.words import ExperimentResult, Measurement, Run, Validity
@@ -39,6 +42,8 @@ NARROW = 78
 MOST_SERIES = 24
 MOST_POINTS = 16
 
+LONGEST_NAME = 200
+"""Characters of a Run's id or path; a longer one is no name to type."""
 BAR = 10
 """Places of a bar that is full at the ceiling."""
 _VERDICTS = {"sound": "bold green", "use with care": "bold yellow", "not to be trusted": "bold red"}
@@ -71,20 +76,30 @@ def print_run(
     console = console_on(file or sys.stdout, width)
     if width is None and not console.is_terminal:
         console.width = max(console.width, 100)
-    for line in card_lines(scorecard(run), console.width, ascii_only=not _unicode(console)):
-        console.print(line, soft_wrap=True)
+    card = scorecard(run)
+    for line in card_lines(card, console.width, ascii_only=not _unicode(console)):
+        console.print(line, overflow="fold")
     for more in filter(None, (study.text(run), contention.text(run))):
         console.print()
         console.print(Text(more), end="", overflow="fold")
     if verbose:
         _print_all(run, console)
     else:
-        rest = f"{scorecard(run).rest}: hwdyno report {shlex.quote(printable(named) or run.id)} --verbose"
-        console.print(Text(rest, style="dim"), soft_wrap=True)
+        for text in _rest_lines(card.rest, printable(named) or run.id, console.width):
+            console.print(Text(text, style="dim"), overflow="fold")
     if reports:
         console.print()
     for path in reports:
         console.print(Text(f"report  {printable(str(path))}", overflow="fold"))
+
+
+def _rest_lines(rest: str, name: str, width: int) -> list[str]:
+    """What else the Run has, and the command that shows it, in one line where there is room."""
+    if len(name) > LONGEST_NAME:
+        return [rest]
+    again = f"hwdyno report {shlex.quote(name)} --verbose"
+    whole = f"{rest}: {again}"
+    return [whole] if len(whole) <= width else [f"{rest}:", *command_lines(again, width)]
 
 
 def _print_all(run: Run, console: Console) -> None:
@@ -132,7 +147,8 @@ def card_lines(card: Scorecard, width: int, *, ascii_only: bool = False) -> list
     lines += _figures(card, width, ascii_only=ascii_only)
     for number, todo in enumerate(card.todo, 1):
         lines.append(Text(_cut(f"{number} {todo.says}", width)))
-        lines += [Text(f"  {line}", style="cyan") for line in command_lines(todo.command)]
+        narrow = min(COMMAND_COLUMNS, width - 2)
+        lines += [Text(f"  {line}", style="cyan") for line in command_lines(todo.command, narrow)]
     return lines
 
 
@@ -140,7 +156,9 @@ def _figures(card: Scorecard, width: int, *, ascii_only: bool) -> list[Text]:
     """A line a figure, its columns aligned; what a typical figure is of stands below where there is no room beside."""
     from rich.text import Text
 
-    rows, before = [["", "", "", "95%", "of ceiling, p99", "typical"]], ""
+    shares, tails = any(row.share for row in card.rows), any(row.p99 for row in card.rows)
+    of = ", ".join(["of ceiling"] * shares + ["p99"] * tails)
+    rows, before = [["", "", "", "95%", of, "typical"]], ""
     for row in card.rows:
         mark = {"valid": "", "degraded": " !"}.get(row.state, " ?")
         of = _bar(row.share, ascii_only=ascii_only) if row.share else f"p99 {row.p99}" if row.p99 else ""
@@ -294,7 +312,7 @@ def _points(experiment: ExperimentResult, series: list[Series], console: Console
                 row += [latency.number(known.mean if known else None)] if means else []
                 row.append(latency.number(known.p99 if known else None))
             best = one.curve.best if one.curve else None
-            row.append("best" if best is not None and best.load == load_of(experiment, at) else "")
+            row.append("best" if is_at(experiment, at, best) else "")
             table.add_row(*row)
     if any(one.curve and one.curve.knee for one in series) or any(len(one.points) > MOST_POINTS for one in series):
         table.caption = "; ".join(filter(None, (_read_off(experiment, one, scale) for one in series)))
@@ -339,6 +357,9 @@ def _read_off(experiment: ExperimentResult, series: Series, scale: figures.Scale
     if curve is None or curve.state == "unknown":
         return ""
     axis = experiment.load_axis
+    if curve.model == LOADED_MODEL:
+        borne = f"{BEARABLE:g} times idle latency at {scale.quantity(curve.knee.load)}" if curve.knee else ""
+        return ", ".join(filter(None, [borne, f"peak {scale.number(curve.ceiling.value)}" if curve.ceiling else ""]))
     cells = [f"knee {figures.load(axis, curve.knee.load)}" if curve.knee else curve.state]
     cells.append(f"90% at {figures.load(axis, curve.load_90)}" if curve.load_90 is not None else "")
     cells.append(f"limit {scale.number(curve.ceiling.value)}" if curve.ceiling else "")

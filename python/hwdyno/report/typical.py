@@ -41,8 +41,11 @@ def of(figure: str, machine: Machine, scale: Scale) -> Typical | None:
     if len(drives) >= LEAST_DRIVES:
         source = f"median of {len(drives)} drives with this interface, by their makers' figures"
         return Typical(scale.quantity(statistics.median(drives)), _kind(interface), source)
-    row = next((one for one in _rows() if one["figure"] == figure and one["interface"] in {"", interface}), None)
-    return None if row is None else Typical(scale.quantity(float(row["value"])), row["what"], row["source"])
+    row = next((one for one in rows() if one["figure"] == figure and one["interface"] in {"", interface}), None)
+    if row is None:
+        return None
+    value = row["value"] if "%" in row["value"] else scale.quantity(float(row["value"]))
+    return Typical(value, row["what"], row["source"])
 
 
 def interface_of(disk: Disk) -> str:
@@ -60,6 +63,7 @@ def _kind(interface: str) -> str:
 
 
 @cache
-def _rows() -> tuple[Mapping[str, str], ...]:
+def rows() -> tuple[Mapping[str, str], ...]:
+    """The catalogue's rows: in base units or as a share of a peak; those without an interface are for any machine."""
     with CATALOGUE.open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file))

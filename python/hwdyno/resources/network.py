@@ -15,6 +15,7 @@ RESOURCE = Resource(
             unit="bytes/s",
             kernels=("network_throughput",),
             where={"protocol": "tcp", "direction": "up"},
+            typical="tcp_loopback_bytes_s",
         ),
         Figure(
             title="round trip, {path}",

@@ -424,9 +424,11 @@ def load_rate(taken: UnderLoad, counted: str) -> float:
 
 
 def cores_of(reading: Reading) -> float:
-    """Processors' worth of CPU time that the kernel's threads used."""
+    """Processors' worth of CPU time that the kernel's threads used, those of a network's other end here included."""
     cpu, elapsed_s = reading.get("cpu", {}), float(reading.get("elapsed_s", 0.0))
     spent_s = float(cpu.get("user_s", 0.0)) + float(cpu.get("system_s", 0.0))
+    if not reading.get("parameters", {}).get("server"):
+        spent_s += float(reading.get("details", {}).get("cpu_there_s", 0.0))
     return spent_s / elapsed_s if elapsed_s > 0 else 0.0
 
 
