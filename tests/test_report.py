@@ -23,7 +23,7 @@ from hwdyno.report.terminal import print_run, sparkline
 from hwdyno.resources import rate_word
 from hwdyno.statistics import interval
 from hwdyno.store import to_json
-from hwdyno.words import Ceiling, Measurement, Parameters, Run, Value
+from hwdyno.words import Ceiling, Measurement, Parameters, Run, UserError, Value
 from made_experiment import made_experiment
 
 MADE = {name: make() for name, make in made_run.ALL.items()}
@@ -253,6 +253,17 @@ def test_charts_are_written_as_files_for_papers(kind: images.Format, tmp_path: P
         assert "Throughput by queue depth" in drawn
         assert "var(--" not in drawn
         assert "NaN" not in drawn
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf"])
+def test_without_vl_convert_one_line_names_what_is_missing(
+    kind: images.Format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chart = charts.charts_of(WHOLE)[0]
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(UserError, match=f"{kind} needs vl-convert"):
+        images.draw(chart, kind)
+    assert images.draw(chart, "svg").startswith(b"<svg")
 
 
 @pytest.mark.parametrize("name", MADE)

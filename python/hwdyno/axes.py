@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -243,3 +244,8 @@ def shares_joined(axes: Iterable[Axis], point: Parameters) -> Parameters:
         if share is not None and is_mixed(axis, joined):
             joined[axis.name] = f"{split_word(str(joined[axis.name]))[0]}:{share}"
     return joined
+
+
+def is_loopback(path: str) -> bool:
+    """Whether the words for a network path mean this machine itself."""
+    return re.search(r"loop ?-?back|local ?host|\b127\.|\blo\b|same (?:host|node|machine)", path.lower()) is not None

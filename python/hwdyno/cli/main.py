@@ -42,6 +42,7 @@ COMMANDS = (
     Command("together", "measure what resources cost each other when they run together"),
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
+    Command("audit", "hold any tool's file or published table against the laws"),
     Command("compare", "compare two runs"),
     Command("history", "list the stored runs"),
     Command("export", "write runs as CSV or Parquet"),
@@ -166,7 +167,12 @@ def main(arguments: list[str] | None = None) -> int:
         return signals.status(_main(given))
 
 
+GIVEN: list[str] = []
+"""The words of the command line that runs, which a Run keeps."""
+
+
 def _main(given: list[str]) -> int:
+    GIVEN[:] = given
     if not given or given[0] in {"-h", "--help", "help"}:
         sys.stdout.write(overview())
         return OK

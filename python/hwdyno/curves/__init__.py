@@ -11,13 +11,25 @@ from typing import Literal
 
 from hwdyno.axes import series_of
 from hwdyno.curves.knee import Knee, fit_knee
+from hwdyno.curves.loaded import loaded_curve
 from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Scalability, fit_scalability
 from hwdyno.curves.open_loop import Spread, fit_open_loop
 from hwdyno.statistics import POOLED_FREEDOM, Histogram, t_quantile
 from hwdyno.units import format_load, format_ratio
 from hwdyno.words import Axis, Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Parameters, Scalar, Value
 
-__all__ = ["BEST_SHARE", "CAPACITY", "LOSS", "ODD_LOAD", "ODD_RATIO", "REACHED_SHARE", "curves_of", "suggest_load"]
+__all__ = [
+    "BEST_SHARE",
+    "CAPACITY",
+    "LOADED_MODEL",
+    "LOSS",
+    "ODD_LOAD",
+    "ODD_RATIO",
+    "REACHED_SHARE",
+    "curves_of",
+    "is_loaded",
+    "suggest_load",
+]
 
 REACHED_SHARE = 0.95
 """Below this share of its rate a point's latency is that of a backlog, which grows with the run."""
@@ -37,6 +49,8 @@ FITTED = {"concurrency", "size", "delay"}
 SMALLEST_DELAY = {"s": 1e-9}
 """By unit: the value used for a delay of 0; 1 for any other unit, such as cycles."""
 BITS = 8
+LOADED, LOADED_MODEL = "memory_loaded_latency", "loaded-latency"
+"""The kernel whose curve is latency by bandwidth, and the model of that: its loads are bytes/s."""
 LOSS, ODD_LOAD, ODD_RATIO = "loss", "odd_load", "odd_ratio"
 """Among a curve's parameters: what its last load loses against the peak; a load off the curve of the others, and what
 was measured there over what that curve has."""
@@ -209,6 +223,8 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     )
     if axis.role == "rate":
         return _open_loop(plain, series)
+    if is_loaded(result) and (curve := _loaded(plain, series)) is not None:
+        return curve
     # The model describes bandwidth by block size, not blocks a second.
     lawless = axis.role == "size" and plain.unit == "operations/s"
     if len(set(series.loads)) < LEAST_POINTS or axis.role not in FITTED or lawless:
@@ -228,6 +244,41 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
 
 def _spread(latency: Latency | None) -> Spread | None:
     return Spread.of(Histogram.unpack(latency.histogram)) if latency and latency.histogram else None
+
+
+def is_loaded(result: ExperimentResult) -> bool:
+    """Whether its load is the bandwidth of other threads' traffic, beside which a latency is measured."""
+    return result.kernel == LOADED and result.load_axis.role == "delay"
+
+
+def _loaded(plain: Curve, series: _Series) -> Curve | None:
+    """Latency by the traffic's bandwidth; none where a latency is unknown."""
+    known = [ns for ns in series.latencies if ns]
+    found = loaded_curve(series.amounts, known) if len(known) == len(series.amounts) else None
+    if found is None:
+        return None
+    measured = list(zip(series.amounts, known, strict=True))
+    good = max(((rate, ns) for rate, ns in measured if ns <= found.borne_ns), default=min(measured))
+    least = min(measured)
+
+    def place(rate: float, ns: float | None, *, is_measured: bool) -> OperatingPoint:
+        return OperatingPoint(rate, rate, ns, measured=is_measured)
+
+    return replace(
+        plain,
+        model=LOADED_MODEL,
+        parameters={
+            "R0": Value(found.rest_ns, "ns"),
+            "A": Value(found.wait_ns, "ns"),
+            "Xm": Value(found.top, plain.unit),
+            "idle": Value(found.idle_ns, "ns"),
+        },
+        floor=place(*least, is_measured=True),
+        knee=place(found.borne, found.borne_ns, is_measured=False) if found.crosses else None,
+        ceiling=Value(found.peak, plain.unit),
+        best=place(*good, is_measured=True),
+        state="knee" if found.crosses else "flat",
+    )
 
 
 def _open_loop(plain: Curve, series: _Series) -> Curve:

@@ -25,6 +25,8 @@ FAMILIES = (
     "truth",
     "hidden_caches",
     "imports",
+    "published",
+    "claims",
     "open_loop",
     "coverage",
     "children",

@@ -7,7 +7,7 @@ from collections import defaultdict
 from functools import partial
 
 from hwdyno.axes import series_of
-from hwdyno.curves import BEST_SHARE
+from hwdyno.curves import BEST_SHARE, LOADED_MODEL
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.commands import typed
 from hwdyno.findings.rule import (
@@ -78,7 +78,7 @@ def _evidence(case: Case, curve: Curve) -> dict[str, object]:
 def knee(case: Case) -> Verdict | None:
     """The knee of a queue's curve: its floor, its ceiling, and the least load that reaches 90% of it."""
     curve, axis = case.curve, case.result.load_axis
-    if curve is None:
+    if curve is None or curve.model == LOADED_MODEL:
         return None
     if curve.ceiling is None or curve.best is None:
         return None

@@ -166,7 +166,8 @@ def training_plain(case: Case) -> Verdict | None:
             f"The loader is {percent(off)} faster than plain reads of the same storage ({what.who}). {says} "
             "Possible causes: a cache, or storage that serves many files better than one.",
             evidence,
-            f"Use more samples than fit in memory, or direct I/O, and see whether both agree: {here.command(direct=True)}",
+            "Use more samples than fit in memory, or direct I/O, and see whether both agree: "
+            + here.command(direct=True),
             points=(at,),
         )
     client = client_bytes_s(case.run, case.result, what.number)

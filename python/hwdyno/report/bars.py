@@ -7,7 +7,7 @@ from typing import Any
 from hwdyno.report import plotdata
 from hwdyno.report.drawing import load_title, numbers, standard_tip
 from hwdyno.report.figures import Scale
-from hwdyno.report.picture import Bar, Picture, Tip, even, named
+from hwdyno.report.picture import Bar, Picture, Tip, even, named, with_ends
 from hwdyno.report.plotdata import Rows
 from hwdyno.report.rows import Series, point_label, unit_of
 from hwdyno.words import ExperimentResult
@@ -16,8 +16,13 @@ ROW = 20.0
 """Units of height that a bar and its gap take."""
 
 
-def of_rows(title: str, caption: str, unit: str, rows: Rows, series: tuple[str, ...]) -> Picture | None:
-    """Bars from rows of ``name``, ``series``, ``y``, ``text``, ``tip`` and, where known, ``low`` and ``high``."""
+def of_rows(
+    title: str, caption: str, unit: str, rows: Rows, series: tuple[str, ...], *, reach: float = 0.0
+) -> Picture | None:
+    """Bars from rows of ``name``, ``series``, ``y``, ``text``, ``tip`` and, where known, ``low`` and ``high``.
+
+    Their axis goes to ``reach`` at least.
+    """
     if not rows:
         return None
     names = list(dict.fromkeys(row["name"] for row in rows))
@@ -36,7 +41,7 @@ def of_rows(title: str, caption: str, unit: str, rows: Rows, series: tuple[str, 
         )
         for row in rows
     )
-    x = even(unit, [row["y"] for row in rows] + [row.get("high") for row in rows], steps=4)
+    x = even(unit, with_ends((reach, *(row["y"] for row in rows)), (row.get("high") for row in rows)), steps=4)
     longest = max(map(len, names))
     # A long name has a line of its own above its bars.
     height = len(names) * (ROW * count * 0.8 + (18.0 if longest > 20 else 8.0))
@@ -68,14 +73,14 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Picture | N
     """Throughput by a load that is a word or has two values."""
     rows, scale = plotdata.measured(experiment, group, unit_of(experiment))
     title = f"Throughput by {load_title(experiment)}"
-    return _bars(experiment, group, rows, scale, title, f"{scale.unit}{_whiskers(rows)}.")
+    return _bars(experiment, group, rows, scale, title, f"{scale.unit}, more is better{_whiskers(rows)}.")
 
 
 def latency(experiment: ExperimentResult, group: list[Series]) -> Picture | None:
     """Mean latency by such a load."""
     rows, scale = plotdata.latencies(experiment, group)
     title = f"Latency by {load_title(experiment)}"
-    return _bars(experiment, group, rows, scale, title, f"Mean latency in {scale.unit}.")
+    return _bars(experiment, group, rows, scale, title, f"Mean latency in {scale.unit}, less is better.")
 
 
 def tests(experiment: ExperimentResult) -> Picture | None:
@@ -86,7 +91,7 @@ def tests(experiment: ExperimentResult) -> Picture | None:
         _row(row, row["series"], scale, standard_tip(experiment, {**row, "tip_load": row["series"]}, many=False))
         for row in rows
     ]
-    caption = f"{scale.unit}{_whiskers(rows)}."
+    caption = f"{scale.unit}, more is better{_whiskers(rows)}."
     return of_rows("Throughput of each test", caption, scale.unit, made, (experiment.name,))
 
 

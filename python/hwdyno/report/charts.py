@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from hwdyno.curves import is_loaded
 from hwdyno.findings.snia import is_rounds
 from hwdyno.report import bars, distributions, open_closed, plots, roofline, snia
 from hwdyno.report.picture import Picture
@@ -88,6 +89,8 @@ Draw = Callable[[ExperimentResult, list[Series]], Picture | None]
 def _kinds(experiment: ExperimentResult, group: list[Series]) -> list[tuple[str, Draw]]:
     """Lines where the load is a quantity with enough values to follow, bars where it is a word."""
     loads = {load_of(experiment, at) for series in group for at in series.points}
+    if is_loaded(experiment) and len(loads) >= 3:
+        return [("tradeoff", plots.tradeoff)]
     if experiment.metric == "latency":
         many = len(loads) >= 3 and all(is_number(load) for load in loads)
         return [("latency", plots.latency if many else bars.latency)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from hwdyno.axes import ALONE, BACKGROUND
 from hwdyno.findings.contention import Cell, cause_of, cells_of, cost_words
@@ -14,41 +15,65 @@ ITSELF = "itself"
 NOT_MEASURED = "not measured"
 
 
-def text(run: Run) -> str:
-    """The costs and what the loads delivered, as plain text; empty for a Run without pairs."""
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Rows of text under heads, the resource first."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def matrices(run: Run) -> list[Matrix]:
+    """The costs, and what the loads delivered; none for a Run without pairs."""
     cells = {(cell.resource, cell.load): cell for cell in cells_of(run)}
     if not cells:
-        return ""
+        return []
     results = [one for one in run.experiments if one.load == BACKGROUND.name]
-    worst = max(cells.values(), key=lambda cell: cell.cost)
-    parts = [
-        _table("Cost beside a load, with its 95% interval", results, cells, _cost),
-        _table("What the load still delivered, of its throughput alone", results, cells, _delivered),
+    return [
+        _matrix("Cost beside a load, with its 95% interval", results, cells, _cost),
+        _matrix("What the load still delivered, of its throughput alone", results, cells, _delivered),
     ]
-    if worst.is_certain:
-        cause = cause_of(worst, run)
-        why = cause.says if cause else "Limit not identified."
-        parts.append(f"Worst pair: {worst.resource} beside {worst.load}. {why}\n")
-    return "\n".join(parts)
 
 
-def _table(
+def worst_pair(run: Run) -> str:
+    """The pair that costs most and its cause, in a sentence or two; empty where no cost is certain."""
+    worst = max(cells_of(run), key=lambda cell: cell.cost, default=None)
+    if worst is None or not worst.is_certain:
+        return ""
+    cause = cause_of(worst, run)
+    return f"Worst pair: {worst.resource} beside {worst.load}. {cause.says if cause else 'Limit not identified.'}"
+
+
+def text(run: Run) -> str:
+    """The same as plain text; empty for a Run without pairs."""
+    parts = [_plain(matrix) for matrix in matrices(run)]
+    worst = worst_pair(run) if parts else ""
+    return "\n".join([*parts, f"{worst}\n"] if worst else parts)
+
+
+def _plain(matrix: Matrix) -> str:
+    rows = [matrix.heads, *matrix.rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(matrix.heads))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([matrix.title, *(f"  {line}" for line in lines)]) + "\n"
+
+
+def _matrix(
     title: str,
     results: list[ExperimentResult],
     cells: dict[tuple[str, str], Cell],
     words: Callable[[Cell], str],
-) -> str:
+) -> Matrix:
     names = [one.resource for one in results]
-    rows = [["", "alone", *(f"beside {name}" for name in names)]]
+    rows = []
     for result in results:
         row = [result.resource, _alone(result)]
         for name in names:
             cell = cells.get((result.resource, name))
             row.append(ITSELF if name == result.resource else words(cell) if cell else NOT_MEASURED)
-        rows.append(row)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([title, *(f"  {line}" for line in lines)]) + "\n"
+        rows.append(tuple(row))
+    return Matrix(title, ("", "alone", *(f"beside {name}" for name in names)), tuple(rows))
 
 
 def _alone(result: ExperimentResult) -> str:

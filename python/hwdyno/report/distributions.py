@@ -7,7 +7,7 @@ from dataclasses import replace
 from hwdyno.report import plotdata
 from hwdyno.report.drawing import joined, tip_of, y_axis
 from hwdyno.report.picture import Dot, Line, Mark, Picture, Side, even
-from hwdyno.report.rows import load_of, series_of
+from hwdyno.report.rows import is_at, series_of
 from hwdyno.words import ExperimentResult
 
 MOST_LINES = 6
@@ -25,9 +25,7 @@ def chosen_points(experiment: ExperimentResult) -> list[int]:
     for one in series:
         ends = [one.points[0], one.points[-1]] if len(series) <= MOST_LINES // 2 else []
         best = one.curve.best if one.curve else None
-        middle = next(
-            (at for at in one.points if best and load_of(experiment, at) == best.load), one.points[len(one.points) // 2]
-        )
+        middle = next((at for at in one.points if is_at(experiment, at, best)), one.points[len(one.points) // 2])
         wanted += dict.fromkeys([*ends[:1], middle, *ends[1:]])
     return wanted[:MOST_LINES]
 

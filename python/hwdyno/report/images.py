@@ -9,7 +9,7 @@ from hwdyno import door
 from hwdyno.printable import printable
 from hwdyno.report import svg, theme
 from hwdyno.report.charts import Chart, charts_of
-from hwdyno.words import Run
+from hwdyno.words import Run, UserError
 
 Format = Literal["png", "svg", "pdf"]
 
@@ -18,12 +18,16 @@ SCALE = 2.5
 
 
 def draw(chart: Chart, kind: Format) -> bytes:
-    """One chart as the bytes of a file, with its title and its caption."""
+    """One chart as the bytes of a file, with its title and its caption; raises ``UserError`` without vl-convert."""
     drawn = svg.draw(chart.picture, theme.paint(), alone=True)
     if kind == "svg":
         return drawn.encode()
-    import vl_convert
-
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise UserError(
+            f"a chart as {kind} needs vl-convert (pip install vl-convert-python); --svg needs nothing"
+        ) from error
     if kind == "png":
         return bytes(vl_convert.svg_to_png(drawn, scale=SCALE))
     return bytes(vl_convert.svg_to_pdf(drawn))

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from hwdyno.printable import printable
-from hwdyno.report import figures
+from hwdyno.report import figures, svg, theme
+from hwdyno.report.picture import CEILING, Dot, Line, Mark, Picture, Rule, Side, Words, even
 from hwdyno.report.plotdata import model_at
 from hwdyno.report.rows import label_of, rows_of
 from hwdyno.resources import rate_word_of
@@ -15,11 +16,8 @@ from hwdyno.store import status_of
 from hwdyno.units import format_load, format_ns, format_quantity, plural
 from hwdyno.words import Curve, ExperimentResult, OperatingPoint, Run
 
-WIDTH, HEIGHT = 460, 220
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 26, 34
 STEPS = 48
 MOST_ROWS, MOST_FINDINGS = 12, 5
-INK, MUTED, LINE, MARK, TOP_COLOUR = "#1c1f24", "#626973", "#0072b2", "#cf4d00", "#8a2b2b"
 _CELL = 'style="padding:2px 12px 2px 0;text-align:left"'
 
 
@@ -71,7 +69,7 @@ def run_svg(run: Run) -> str:
         for curve in result.curves:
             if len(_measured(curve, result)) > 1:
                 return _drawn(curve, _measured(curve, result), result)
-    return _frame("This run has no curve.", [])
+    return _nothing("This run has no curve.")
 
 
 def curve_html(curve: Curve) -> str:
@@ -92,7 +90,7 @@ def curve_svg(curve: Curve) -> str:
     """The fitted curve, with the operating points that were read off it."""
     curve = printable(curve)
     places = [(one.load, one.throughput) for one in _places(curve)]
-    return _drawn(curve, places, None) if places else _frame("This curve has no fit.", [])
+    return _drawn(curve, places, None) if places else _nothing("This curve has no fit.")
 
 
 def _places(curve: Curve) -> list[OperatingPoint]:
@@ -124,57 +122,35 @@ def _drawn(curve: Curve, points: Sequence[tuple[float, float]], result: Experime
     steps = [first * (last / first) ** (step / STEPS) for step in range(STEPS + 1)]
     model = [(load, value) for load in steps if (value := model_at(curve, load)) is not None and _fits(load, value)]
     ceiling = curve.ceiling.value if curve.ceiling is not None and _fits(1.0, curve.ceiling.value) else None
-    most = 1.08 * max([value for _, value in (*points, *model)] + ([ceiling] if ceiling else []))
+    levels = [value for _, value in (*points, *model)] + ([ceiling] if ceiling else [])
+    scale = figures.scale_for(levels, curve.unit, rate_word_of(result) if result else "")
+    margin = (last / first) ** 0.04
+    ticks = tuple((load, format_load(load)) for load in sorted({load for load, _ in points}))
+    x = Side(curve.load, first / margin, last * margin, "log", ticks)
 
-    def place(load: float, value: float) -> tuple[float, float]:
-        x = LEFT + (WIDTH - LEFT - RIGHT) * math.log(load / first) / math.log(last / first)
-        return x, HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / most
+    def scaled(places: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+        return tuple((load, value / scale.divisor) for load, value in places)
 
-    shapes = []
+    marks: list[Mark] = []
     if ceiling:
-        _, y = place(first, ceiling)
-        shapes.append(
-            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="{TOP_COLOUR}" '
-            'stroke-dasharray="4 3"/>'
-        )
+        marks.append(Rule(CEILING, ceiling / scale.divisor, x.low, x.high, f"ceiling {scale.quantity(ceiling)}"))
     if model:
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*one) for one in model))
-        shapes.append(f'<polyline points="{path}" fill="none" stroke="{LINE}" stroke-width="1.8"/>')
-    for x, y in (place(*one) for one in points):
-        shapes.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{LINE}"/>')
+        marks.append(Line(0, scaled(model)))
+    marks += [Dot(0, *place) for place in scaled(points)]
     for name, one in (("knee", curve.knee), ("best", curve.best)):
         if one is not None and _fits(one.load, one.throughput):
-            x, y = place(one.load, one.throughput)
-            shapes.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="none" stroke="{MARK}" stroke-width="1.8"/>')
-            side = (7, "start") if x < WIDTH / 2 else (-8, "end")
-            shapes.append(_text(x + side[0], y + (14 if name == "knee" else -6), name, MARK, side[1]))
-    word = rate_word_of(result) if result else ""
-    top = format_quantity(most / 1.08, curve.unit, word)
-    scale = ((place(first, 0.0)[1], "0"), (place(first, most / 1.08)[1], top))
-    shapes += [_text(LEFT - 6, y + 4, text, MUTED, "end") for y, text in scale]
-    ends = ((first, "start"), (last, "end"))
-    shapes += [_text(place(load, 0.0)[0], HEIGHT - BOTTOM + 16, format_load(load), MUTED, end) for load, end in ends]
-    shapes.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, curve.load, MUTED, "middle"))
+            ((load, value),) = scaled([(one.load, one.throughput)])
+            marks += [Dot(1, load, value, "ring"), Words(1, load, value, name)]
     title = result.asks if result else f"Throughput by {curve.load}"
     names = label_of(curve.series, curve.series, result.declaration) if result else ""
-    return _frame(": ".join(filter(None, [title, names])), shapes)
+    y = even(scale.unit, [level / scale.divisor for level in levels])
+    return _frame(Picture(": ".join(filter(None, [title, names])), "", x, y, (names,), tuple(marks)))
 
 
-def _text(x: float, y: float, text: str, colour: str, anchor: str = "start") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" text-anchor="{anchor}">{escape(text)}</text>'
+def _nothing(text: str) -> str:
+    return _frame(Picture(text, "", Side("", 0.0, 1.0), Side("", 0.0, 1.0), (), (), 20.0))
 
 
-def _frame(title: str, shapes: Iterable[str]) -> str:
+def _frame(picture: Picture) -> str:
     """An image of its own size, on white so that it can be read on a dark page."""
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-            'font-family="Helvetica, Arial, sans-serif" font-size="11" role="img">',
-            f"<title>{escape(title)}</title>",
-            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-            _text(LEFT, 15, title if len(title) <= 70 else f"{title[:69]}…", INK),
-            f'<path d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}" fill="none" stroke="{MUTED}"/>',
-            *shapes,
-            "</svg>",
-        ]
-    )
+    return svg.draw(picture, theme.paint(), alone=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hwdyno import door, units
 from hwdyno.axes import is_mixed, splits
 from hwdyno.printable import printable
-from hwdyno.report import distributions, figures, study, svg, tables, theme
+from hwdyno.report import contention, distributions, figures, study, svg, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.machine import machines_of
@@ -77,12 +77,14 @@ def _context(whole: Run) -> dict[str, Any]:
     machine = machines_of(run.machines)
     scripts = [(_WEB / "page.js").read_text()]
     studied = study.page(run)
+    matrices = contention.matrices(run)
     named = {part["name"] for part in resources}
     others = [_finding(finding) for finding in findings if finding.resource not in named]
     contents = [
         ("top", "Summary", True),
         ("findings", "Findings", findings),
         ("charts", "Charts", story),
+        ("contention", "Contention", matrices),
         ("study", "Study", studied),
         *((part["id"], part["title"], True) for part in resources),
         ("others", "Other findings", others),
@@ -110,6 +112,8 @@ def _context(whole: Run) -> dict[str, Any]:
         "more_findings": len(findings) - len(shown),
         "story": story,
         "study": studied,
+        "contention": matrices,
+        "worst_pair": contention.worst_pair(run) if matrices else "",
         "resources": resources,
         "others": others,
         "machine": machine,

@@ -16,6 +16,8 @@ CEILING, NEUTRAL = -1, -2
 
 WIDTH = 460.0
 """Units of every picture's width: text of 12 units is read in two columns on a desk, and alone on a phone."""
+WIDEST = 1.6
+"""Times the greatest value, an interval may lengthen an axis: past that its end is outside."""
 HEIGHT = 210.0
 """Units of the space between the axes, unless a picture says otherwise."""
 
@@ -37,6 +39,10 @@ class Side:
         """How far along the axis a value lies: 0 at its low end, 1 at its high end; never beyond."""
         low, high, at = (self._plain(one) for one in (self.low, self.high, value))
         return min(1.0, max(0.0, (at - low) / (high - low))) if high > low else 0.5
+
+    def spans(self, value: float) -> bool:
+        """Whether a value lies between the axis's ends."""
+        return self.low <= value <= self.high
 
     def _plain(self, value: float) -> float:
         if self.kind == "log":
@@ -140,6 +146,8 @@ class Picture:
     """The names of its series; a legend has them where there are several."""
     marks: tuple[Mark, ...]
     height: float = HEIGHT
+    margin: float = 0.0
+    """Units left of the upright axis at least, so that pictures below each other have their axes in line."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -158,6 +166,13 @@ def even(title: str, values: Iterable[float | None], *, steps: int = 5) -> Side:
     return Side(title, 0.0, high, ticks=tuple((tick, plain(tick, step)) for tick in ticks))
 
 
+def with_ends(values: Iterable[float], ends: Iterable[float | None]) -> list[float]:
+    """Values with the ends of their intervals, as far as they do not press the values flat."""
+    known = list(values)
+    most = WIDEST * max(known, default=0.0)
+    return known + [min(end, most) for end in ends if end is not None]
+
+
 def nice_step(least: float) -> float:
     """The smallest of 1, 2 or 5 times a power of ten that is at least ``least``."""
     power = 10.0 ** math.floor(math.log10(least))
@@ -174,7 +189,7 @@ def decades(title: str, values: Iterable[float | None]) -> Side:
     known = [value for value in values if value is not None and value > 0] or [1.0]
     low, high = min(known) * 0.85, max(known) * 1.15
     places = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps: Sequence[int] = (1, 2, 5) if high / low < 300 else (1,)
+    steps: Sequence[int] = (1, 2, 5) if high / low < 1500 else (1,)
     ticks = [step * 10.0**power for power in places for step in steps if low <= step * 10.0**power <= high]
     return Side(title, low, high, "log", tuple((tick, f"{tick:,.10g}") for tick in ticks))
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from hwdyno.ceilings import block_bytes
+from hwdyno.curves import LOADED_MODEL
 from hwdyno.curves.knee import knee_at
 from hwdyno.report import figures
 from hwdyno.report.figures import Scale, latency_scale, scale_for
@@ -29,6 +30,7 @@ STEPS_PER_OCTAVE = 8
 
 MOST_NAMED = 2
 """Curves of one chart whose marks can be named and still be read."""
+STEPS_OF_LOADED = 60
 LABEL_SHARE = 0.05
 """Of a chart's width or height: points nearer to each other cannot both be named."""
 
@@ -156,6 +158,22 @@ def tradeoff_marks(group: list[Series], x_scale: Scale, y_scale: Scale) -> tuple
         if curve.ceiling is not None and len(fitted) <= MOST_NAMED:
             tops.append({"series": series.label, "x": curve.ceiling.value / x_scale.divisor})
     return places, tops
+
+
+def loaded_lines(group: list[Series], rows: Rows, x_scale: Scale, y_scale: Scale) -> Rows:
+    """The fitted latency by bandwidth, R = R0 + A X / (Xm - X), within what was measured."""
+    made: Rows = []
+    for series in group:
+        curve, across = series.curve, [row["x"] for row in rows if row["series"] == series.label]
+        if curve is None or curve.model != LOADED_MODEL or not across:
+            continue
+        rest, wait, top = (curve.parameters[name].value for name in ("R0", "A", "Xm"))
+        low, high = min(across), max(across)
+        for step in range(STEPS_OF_LOADED + 1):
+            x = low + (high - low) * step / STEPS_OF_LOADED
+            rate = x * x_scale.divisor
+            made.append({"series": series.label, "x": x, "y": (rest + wait * rate / (top - rate)) / y_scale.divisor})
+    return made
 
 
 def model_at(curve: Curve, load: float) -> float | None:

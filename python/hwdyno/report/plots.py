@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hwdyno.curves.loaded import BEARABLE
 from hwdyno.report import plotdata
 from hwdyno.report.drawing import (
     axis_of_load,
@@ -13,7 +14,7 @@ from hwdyno.report.drawing import (
     tip_of,
     y_axis,
 )
-from hwdyno.report.picture import CEILING, Band, Dot, Line, Mark, Picture, Rule, Whisker, Words, even
+from hwdyno.report.picture import CEILING, Band, Dot, Line, Mark, Picture, Rule, Whisker, Words, even, with_ends
 from hwdyno.report.rows import Series, unit_of
 from hwdyno.words import ExperimentResult
 
@@ -31,10 +32,12 @@ def throughput(experiment: ExperimentResult, group: list[Series]) -> Picture | N
     x = axis_of_load(experiment, (row["load"] for row in rows))
     near, far = plotdata.ceilings(experiment, group, unit, scale, max(row["high"] for row in rows))
     lines, how = plotdata.lines(group, rows, scale)
-    places = plotdata.marks(group, rows, scale)
+    # Of more curves than can be named, the marks are lines that nobody can tell apart.
+    places = [row for row in plotdata.marks(group, rows, scale) if row["text"]]
     peers = plotdata.peers(experiment, group, unit, scale)
     spread = [row for row in rows if row["interval"]]
-    y = even(scale.unit, [*(row["high"] for row in rows), *(row["y"] for row in [*near, *lines, *peers])])
+    levels = [row["y"] for row in [*rows, *near, *lines, *peers]]
+    y = even(scale.unit, with_ends(levels, (row["high"] for row in rows)))
     about = (("text", "ceiling"), ("tip_class", "class"), ("tip_formula", "formula"), ("tip_source", "source"))
     marks: list[Mark] = [Rule(CEILING, row["y"], x.low, x.high, row["text"], tip_of(row, *about)) for row in near]
     marks += joined(lines, at)
@@ -118,18 +121,25 @@ def tradeoff(experiment: ExperimentResult, group: list[Series]) -> Picture | Non
     places, tops = plotdata.tradeoff_marks(group, x_scale, y_scale)
     x = even(x_scale.unit, [row["x"] for row in [*rows, *places, *tops]])
     y = y_axis(f"mean latency, {y_scale.unit}", [row["y"] for row in [*rows, *places]])
-    by_load = sorted(rows, key=lambda row: row["load"] or 0.0)
+    fit = plotdata.loaded_lines(group, rows, x_scale, y_scale)
+    line = fit or sorted(rows, key=lambda row: row["load"] or 0.0)
     marks: list[Mark] = [
         Line(at[row["series"]], ((row["x"], y.low), (row["x"], y.high)), dash="2 3", width=1.2) for row in tops
     ]
-    marks += [*joined(by_load, at, "x", width=1.4), *dots(experiment, rows, group, "x")]
+    marks += [*joined(line, at, "x", width=1.4), *dots(experiment, rows, group, "x")]
     marks += [Dot(at[row["series"]], row["x"], row["y"], "ring") for row in places]
     marks += [Words(at[row["series"]], row["x"], row["y"], row["text"]) for row in places]
     marks += [Words(at[row["series"]], row["x"], row["y"], row["name"]) for row in rows if row["name"]]
+    rings = (
+        f"rings: {BEARABLE:g} times idle latency, and the best operating point"
+        if fit
+        else "rings: the knee, and the best operating point (lowest load for 90% of the ceiling)"
+    )
     clauses = [
         "lower right is better",
         f"numbers at the marks: {load_title(experiment)}" if any(row["name"] for row in rows) else "",
-        "rings: the knee, and the best operating point (lowest load for 90% of the ceiling)" if places else "",
-        "dotted: the fitted ceiling" if tops else "",
+        "line: the fitted queue" if fit else "",
+        rings if places else "",
+        ("dotted: the peak" if fit else "dotted: the fitted ceiling") if tops else "",
     ]
     return Picture("Latency against throughput", sentences(clauses), x, y, tuple(at), tuple(marks))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hwdyno.axes import splits, traits_of
+from hwdyno.axes import ALONE, BACKGROUND, splits, traits_of
 from hwdyno.findings import RULES, about_this_run
 from hwdyno.findings.rule import USELESS, Case, first_sentence, load_words
 from hwdyno.findings.snia import is_rounds, is_tracked
@@ -242,6 +242,8 @@ def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _F
 
 
 def _fits(figure: Figure, experiment: ExperimentResult, point: Measurement) -> bool:
+    if point.parameters.get(BACKGROUND.name, ALONE) != ALONE:
+        return False  # What is left beside a load is no figure of the resource.
     if figure.kernels and experiment.kernel not in figure.kernels:
         return False
     parameters = parameters_of(experiment, point)

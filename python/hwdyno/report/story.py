@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.report import figures, plots, roofline
+from hwdyno.report import figures, plots, roofline, svg
 from hwdyno.report.bars import of_rows
 from hwdyno.report.charts import charts_of, parted
 from hwdyno.report.picture import Picture
@@ -85,14 +85,15 @@ def _shares(run: Run) -> Picture | None:
         return None
     which = "" if len(rows) == len(chosen) else f"The {ENDS} highest and the {ENDS} lowest of {len(rows)} tests. "
     caption = f"{which}100% is what the link, the data sheet or the instruction set allows."
-    return of_rows("Share of the ceiling reached", caption, "% of the ceiling", chosen, ("share",))
+    return of_rows("Share of the ceiling reached", caption, "% of the ceiling", chosen, ("share",), reach=100.0)
 
 
 def _share(row: Row, several: bool) -> dict[str, Any]:
     assert row.share is not None and row.ceiling is not None
     value, percent = row.measurement.throughput, 100 * row.share
     word = rate_word_of(row.experiment)
-    marked = " (degraded)" if row.measurement.validity == "degraded" else ""
+    validity = row.measurement.validity
+    marked = "" if validity == "valid" else f" ({validity})"
     low, high = (
         None if end is None or not value.value else percent * end / value.value for end in (value.low, value.high)
     )
@@ -128,8 +129,9 @@ def _by_depth(run: Run) -> Iterator[Figure]:
         axis = experiment.load_axis
         title = f"{find(experiment.resource).title}: throughput and p99 by {axis.words}"
         caption = f"{above.caption} Below: {_lower(below.caption)}"
-        bare = replace(above, x=replace(above.x, title=""), series=(), height=165.0)
-        yield Figure("depth", title, caption, (bare, replace(below, height=130.0)))
+        margin = max(svg.margin_of(above), svg.margin_of(below))
+        bare = replace(above, x=replace(above.x, title=""), series=(), height=165.0, margin=margin)
+        yield Figure("depth", title, caption, (bare, replace(below, height=130.0, margin=margin)))
 
 
 def _by_size(run: Run) -> Iterator[Figure]:

@@ -29,6 +29,8 @@ from hwdyno.report.picture import (
 SMALL = 11.0
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 _ROW = 17.0
+_GAP = 10.0
+"""Between labels and their axis, with the edge."""
 _NAMES_SHARE = 0.36
 """Of the width: longer names of bars stand above their bars."""
 _CAPTION_LINE = 92
@@ -73,6 +75,11 @@ def escaped(text: str) -> str:
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
 
 
+def margin_of(picture: Picture) -> float:
+    """Units that the labels of the upright axis take."""
+    return max((width_of(text, SMALL) for _, text in picture.y.ticks), default=0.0) + _GAP
+
+
 def draw(picture: Picture, paint: Paint, *, alone: bool = False) -> str:
     """The picture as one ``svg`` element; ``alone`` with its title, its caption and a background, for a file."""
     return _Sheet(picture, paint, alone).drawn()
@@ -88,10 +95,9 @@ class _Sheet:
         self.parts: list[str] = []
         self.heads = textwrap.wrap(picture.caption, _CAPTION_LINE) if alone else []
         self.bars = picture.y.kind == "names"
-        names = [text for _, text in picture.y.ticks]
-        widest = max((width_of(text, SMALL) for text in names), default=0.0)
-        self.above = self.bars and widest > _NAMES_SHARE * WIDTH
-        self.left = 4.0 if self.above else widest + 10
+        self.left = max(margin_of(picture), picture.margin)
+        self.above = self.bars and self.left - _GAP > _NAMES_SHARE * WIDTH
+        self.left = 4.0 if self.above else self.left
         head = (30 + 15 * len(self.heads)) if alone else 0
         self.top = head + (22.0 if picture.y.title else 8.0)
         self.bottom = self.top + picture.height
@@ -230,14 +236,16 @@ class _Sheet:
             return f'<path d="M{"L".join([*up, *down])}Z"/>'
         if isinstance(mark, Whisker):
             x, low, high = self.across(mark.x), self.upright(mark.low), self.upright(mark.high)
-            caps = f"M{_number(x - 3)} {_number(low)}h6M{_number(x - 3)} {_number(high)}h6"
+            # Where an interval goes on past the axis, it has no end.
+            ends = [at for value, at in ((mark.low, low), (mark.high, high)) if self.picture.y.spans(value)]
+            caps = "".join(f"M{_number(x - 3)} {_number(at)}h6" for at in ends)
             return f'<path d="M{_number(x)} {_number(low)}V{_number(high)}{caps}"/>'
         if isinstance(mark, Rule):
             level, left, right = self.upright(mark.y), self.across(mark.start), self.across(mark.end)
             self.room.marks.append(Box(left, level - 0.6, right, level + 0.6))
             y = _number(level)
-            ends = f"M{_number(left)} {y}H{_number(right)}"
-            return f'<path class="tipped" d="{ends}" stroke-dasharray="{mark.dash}">{_title(mark.tip)}</path>'
+            path = f"M{_number(left)} {y}H{_number(right)}"
+            return f'<path class="tipped" d="{path}" stroke-dasharray="{mark.dash}">{_title(mark.tip)}</path>'
         return ""
 
     def _line(self, mark: Line) -> str:
@@ -290,7 +298,8 @@ class _Sheet:
             low, high = self.across(mark.low), self.across(mark.high)
             edge = max(end, high)
             y = _number(middle)
-            caps = f"M{_number(low)} {_number(middle - 3)}v6M{_number(high)} {_number(middle - 3)}v6"
+            ends = [at for value, at in ((mark.low, low), (mark.high, high)) if self.picture.x.spans(value)]
+            caps = "".join(f"M{_number(at)} {_number(middle - 3)}v6" for at in ends)
             look = f'fill="none" stroke="{self.paint.ink}" stroke-width="1.2"'
             made += f'<path d="M{_number(low)} {y}H{_number(high)}{caps}" {look}/>'
         if mark.text:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from hwdyno.curves import LOADED_MODEL, is_loaded
 from hwdyno.printable import csv_cell, markdown_code, markdown_text
 from hwdyno.report import figures, study
 from hwdyno.report.overview import overview_of, ranked
@@ -128,7 +129,7 @@ def curves_table(experiment: ExperimentResult) -> Table | None:
     tops = [one.curve.ceiling.value for one in series if one.curve and one.curve.ceiling]
     tops += [one.curve.best.throughput for one in series if one.curve and one.curve.best]
     scale = figures.scale_for(tops, unit, rate_word_of(experiment))
-    load = experiment.load
+    load = scale.unit if is_loaded(experiment) else experiment.load
     heads = ["series", "shape", f"floor, {load}: latency", f"knee, {load}", f"90%, {load}", f"95%, {load}"]
     heads += [f"limit, {scale.unit}", "95% interval", f"best, {load}", f"there, {scale.unit}", "latency there"]
     rows = []
@@ -140,7 +141,7 @@ def curves_table(experiment: ExperimentResult) -> Table | None:
 
 
 def _operating(experiment: ExperimentResult, curve: Curve, scale: figures.Scale) -> list[str]:
-    load = partial(figures.load, experiment.load_axis)
+    load = scale.number if curve.model == LOADED_MODEL else partial(figures.load, experiment.load_axis)
 
     def place(point: OperatingPoint | None) -> str:
         return load(point.load) if point else figures.NONE

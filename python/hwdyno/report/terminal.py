@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from hwdyno.curves import LOADED_MODEL
+from hwdyno.curves.loaded import BEARABLE
 from hwdyno.printable import console_on, printable
 from hwdyno.report import contention, figures, study
 from hwdyno.report.overview import overview_of, ranked
@@ -18,6 +20,7 @@ from hwdyno.report.rows import (
     direction,
     grid_label,
     in_unit,
+    is_at,
     load_of,
     parameters_of,
     series_of,
@@ -304,7 +307,7 @@ def _points(experiment: ExperimentResult, series: list[Series], console: Console
                 row += [latency.number(known.mean if known else None)] if means else []
                 row.append(latency.number(known.p99 if known else None))
             best = one.curve.best if one.curve else None
-            row.append("best" if best is not None and best.load == load_of(experiment, at) else "")
+            row.append("best" if is_at(experiment, at, best) else "")
             table.add_row(*row)
     if any(one.curve and one.curve.knee for one in series) or any(len(one.points) > MOST_POINTS for one in series):
         table.caption = "; ".join(filter(None, (_read_off(experiment, one, scale) for one in series)))
@@ -349,6 +352,9 @@ def _read_off(experiment: ExperimentResult, series: Series, scale: figures.Scale
     if curve is None or curve.state == "unknown":
         return ""
     axis = experiment.load_axis
+    if curve.model == LOADED_MODEL:
+        borne = f"{BEARABLE:g} times idle latency at {scale.quantity(curve.knee.load)}" if curve.knee else ""
+        return ", ".join(filter(None, [borne, f"peak {scale.number(curve.ceiling.value)}" if curve.ceiling else ""]))
     cells = [f"knee {figures.load(axis, curve.knee.load)}" if curve.knee else curve.state]
     cells.append(f"90% at {figures.load(axis, curve.load_90)}" if curve.load_90 is not None else "")
     cells.append(f"limit {scale.number(curve.ceiling.value)}" if curve.ceiling else "")

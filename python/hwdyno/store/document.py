@@ -117,7 +117,12 @@ def _without_made_percentiles(run: Run) -> Run:
 
     def honest(point: Measurement) -> Measurement:
         latency = point.latency_ns
-        if latency is None or latency.count or latency.histogram:
+        if (
+            latency is None
+            or latency.count
+            or latency.histogram
+            or {latency.p50, latency.min, latency.max} != {latency.mean}
+        ):
             return point
         return replace(point, latency_ns=Latency(latency.mean, None, None, None, None, None, None, 0))
 
