@@ -515,7 +515,7 @@ def _short(text: str, most: int = MOST_REASON) -> str:
     """A sentence within so many characters: without its brackets if it has to, or its first clause, or cut."""
     if len(text) > most:
         text = re.sub(r" \([^()]*\)", "", text)
-    clause = re.split(r"[:;] ", text)[0]
+    clause = re.split(r"[:;] |, which ", text)[0]
     if len(text) > most > len(clause) >= most // 2:
         return f"{clause}."
     if len(text) > most:
