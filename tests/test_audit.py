@@ -47,15 +47,15 @@ def test_each_fault_that_the_studies_name_is_found_in_their_tables() -> None:
     run = of_files([str(path) for path in (*sorted(PUBLISHED.glob("*.csv")), claims)])
     says = {one.rule: one.says for one in audit.faults_of(run)}
     assert "labelled A100" in says["mislabelled_accelerator"] and "fits an H100" in says["mislabelled_accelerator"]
-    assert "1.47 GB/s" in says["physical_ceiling"] and "500 MB/s" in says["physical_ceiling"]
-    assert "1.17 GB/s" in says["rate_times_size"] and "997 MB/s" in says["rate_times_size"]
+    assert "1,473 MB/s" in says["physical_ceiling"] and "500 MB/s" in says["physical_ceiling"]
+    assert "1,166 MB/s" in says["rate_times_size"] and "997 MB/s" in says["rate_times_size"]
     assert "18.0 in flight, but only 16" in says["little"]
     assert "2.29 is the clock of the same study's CPU" in says["memory_by_clock"]
     assert "8 FLOP a core" in says["flops_per_core"] and "6.84 TFLOP/s" in says["flops_per_core"]
     assert "Loopback has no link" in says["on_loopback"] and "line rates are in bits" in says["line_rate_in_bytes"]
     exceeded = [one for one in run.findings if one.rule == "claim_exceeded"]
     texts = " ".join(one.says for one in exceeded)
-    assert "4.05 GB/s" in texts and "76.4 GFLOP/s" in texts and "400 MB/s" in texts
+    assert "4,050 MB/s" in texts and "76.4 GFLOP/s" in texts and "400 MB/s" in texts
     assert set(says) == {
         *("mislabelled_accelerator", "physical_ceiling", "rate_times_size", "little", "memory_by_clock"),
         *("flops_per_core", "on_loopback", "line_rate_in_bytes", "claim_exceeded"),

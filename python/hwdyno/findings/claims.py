@@ -178,7 +178,7 @@ def claim_exceeded(case: Case) -> list[Verdict]:
                     f"{format_value(most, point.throughput.unit)} is {percent(most / value - 1)} above "
                     f"{format_value(value, point.throughput.unit)}. {cause}",
                     {"claimed": value, "measured": most, "results": len(above), "experiment": other.name},
-                    "Check the ceiling first: instruction sets, measured clock, link state (hwdyno machine).",
+                    "Check the ceiling first: instruction sets, measured clock and link state: hwdyno machine",
                     weight=most / value,
                     points=(at,),
                 )

@@ -125,7 +125,7 @@ def _need_of(case: Case, at: int) -> float | None:
     """What one accelerator of a row would take at full speed: throughput / AU."""
     point = case.result.points[at]
     au, number = _au(point), as_number(point.parameters.get("accelerators")) or 1
-    if not 0 < au <= 1 or point.throughput.unit != "bytes/s" or not _label(case, at):
+    if not 0 < au <= 1 or point.throughput.unit != "bytes/s" or point.throughput.value <= 0 or not _label(case, at):
         return None
     return point.throughput.value / au / number
 
@@ -167,7 +167,13 @@ def unit_slip(case: Case) -> Verdict | None:
     for at, point in enumerate(case.result.points):
         rate, size = operations_per_s(point), as_number(point.parameters.get("bs") or case.result.fixed.get("bs"))
         rounding = _rounding(point, "bw", "iops")
-        if rate and size and point.throughput.unit == "bytes/s" and rounding <= MOST_SLIP_ROUNDING:
+        if (
+            rate
+            and size
+            and point.throughput.unit == "bytes/s"
+            and point.throughput.value > 0
+            and rounding <= MOST_SLIP_ROUNDING
+        ):
             ratios.append((at, rate * size / point.throughput.value, rounding))
     if not ratios:
         return None
@@ -199,7 +205,7 @@ def runs_backwards(case: Case) -> Verdict | None:
     series: dict[tuple[tuple[str, str], ...], list[tuple[float, int]]] = defaultdict(list)
     for at, point in enumerate(case.result.points):
         delay = as_number(point.parameters.get("delay"))
-        if delay is not None and point.throughput.unit == "bytes/s":
+        if delay is not None and point.throughput.unit == "bytes/s" and point.throughput.value > 0:
             key = tuple(sorted((name, str(value)) for name, value in point.parameters.items() if name != "delay"))
             series[key].append((delay, at))
     worst: tuple[float, int, int, str] | None = None
@@ -209,7 +215,7 @@ def runs_backwards(case: Case) -> Verdict | None:
             one, two = case.result.points[first], case.result.points[second]
             rises = two.throughput.value / one.throughput.value - 1 - _rounding(one, "bw") - _rounding(two, "bw")
             slows = 0.0
-            if one.latency_ns and two.latency_ns:
+            if one.latency_ns and two.latency_ns and one.latency_ns.mean > 0:
                 slows = two.latency_ns.mean / one.latency_ns.mean - 1 - _rounding(one, "lat") - _rounding(two, "lat")
             for off, limit, what in ((rises, RISES, "bandwidth"), (slows, SLOWS, "latency")):
                 if off > limit and (worst is None or off > worst[0]):

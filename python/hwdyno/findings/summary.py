@@ -74,6 +74,8 @@ class Hit:
 
 def summarized(rule: str, hits: Sequence[Hit]) -> Finding:
     """The gravest verdict, with the number of points and their experiments."""
+    if any(hit.verdict.severity != "info" for hit in hits):
+        hits = [hit for hit in hits if hit.verdict.severity != "info"]  # What is only noted is no case of a fault.
     worst = min(hits, key=lambda hit: (ORDER[hit.verdict.severity], -hit.verdict.weight))
     where = Counter(hit.result.name for hit in hits)
     says, evidence = worst.verdict.says, worst.verdict.evidence

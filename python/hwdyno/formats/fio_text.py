@@ -76,7 +76,9 @@ def _points(part: str, parameters: Parameters) -> Iterator[Measurement]:
     found = []
     for at, way in enumerate(ways):
         end = ways[at + 1].start() if at + 1 < len(ways) else len(part)
-        found.append((way[1], _figures(way, part[way.end() : end])))
+        numbers = _figures(way, part[way.end() : end])
+        if {"bw", "iops"} <= set(numbers):
+            found.append((way[1], numbers))
     if len(found) == 2:
         both = _together([numbers for _, numbers in found])
         shares = [numbers["iops"].value for _, numbers in found]

@@ -18,7 +18,7 @@ LONGEST_CAPTION = 120
 """Characters of a line right above a table that count as its title."""
 MOST_SPAN = 64
 """Cells that one cell of HTML may stand for."""
-_RULE = re.compile(r"\s*[|+]?\s*:?[-=]{2,}:?\s*(?:[|+]\s*:?[-=]{2,}:?\s*)*[|+]?\s*")
+_RULE = re.compile(r"\s*[|+]?\s*:?[-=]+:?\s*(?:[|+]\s*:?[-=]+:?\s*)+[|+]?\s*|\s*[|+]?\s*:?[-=]{2,}:?\s*[|+]?\s*")
 _HEADING = re.compile(r"\s*(?:#{1,6}\s+|\*\*|=+\s+)(.{1,200}?)\s*(?:\*\*|#*|=+)?:?\s*|\s*(.{1,100}):\s*")
 _NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d")
 _UNIT_LINE = re.compile(r"\(.{1,12}\)|[kKMG]?i?B/s(?:ec)?|[nmu]s|%|IOPS", re.I)

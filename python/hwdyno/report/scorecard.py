@@ -38,6 +38,8 @@ COMMAND_COLUMNS = 76
 LEAST_REPEATS = 3
 LEAST_FOR_P99 = 1000
 """Operations that leave ten beyond the 99th percentile."""
+OF_A_RUN = "hwdyno-scratch-"
+"""Begins the name of a run's own directory, which is gone when the run has ended."""
 LITTLE = 0.02
 """How far operations in flight by Little's law may be off the requested ones where rate and latency are two views of
 one thing, so that the interval of one holds for the other."""
@@ -476,13 +478,13 @@ def command_in(advice: str) -> str:
 
 
 def _is_plain(command: str) -> bool:
-    """Whether a shell takes a line as one command of these very words, whatever a foreign file put into it."""
+    """Whether a shell takes a line as one command of these very words, and what it names outlives the run."""
     try:
         words = shlex.split(command)
     except ValueError:
         return False
     again = " ".join(word if _UNQUOTED.fullmatch(word) else shlex.quote(word) for word in words)
-    return command.startswith("hwdyno ") and again == command
+    return command.startswith("hwdyno ") and again == command and OF_A_RUN not in command
 
 
 def command_lines(command: str, columns: int = COMMAND_COLUMNS) -> list[str]:
