@@ -196,4 +196,4 @@ def test_a_limit_is_named_with_its_share_and_an_unknown_one_with_the_next_test()
     point = replace(idle.experiments[0].points[0], counters={}, latency_ns=None)
     idle = replace(idle, experiments=(replace(idle.experiments[0], points=(point,), curves=()),))
     why = why_not_double(point, run=idle, experiment=idle.experiments[0])
-    assert "Limit not identified" in why and " Next test: hwdyno storage " in why
+    assert "Limit not identified" in why and " Next test: `hwdyno storage " in why
