@@ -115,7 +115,7 @@ def finding_of(run: Run, rule: str) -> Finding:
 
 def drawn(run: Run) -> str:
     """The report's charts and its page, as text."""
-    return json.dumps([chart.spec() for chart in charts.charts_of(run)]) + page.html(run)
+    return repr([chart.picture for chart in charts.charts_of(run)]) + page.html(run)
 
 
 def test_a_new_size_has_its_curve_its_unit_and_its_advice(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from hwdyno.findings import RULES, explain, why_not_double
+from hwdyno.findings.limits import limit_of
+from hwdyno.findings.rule import Case
 from hwdyno.machine import Link
 from hwdyno.words import Ceiling, Declaration, Measurement, Parameters, PeerResult, Run, Value
 from made_experiment import made_experiment
@@ -360,7 +362,7 @@ def test_hiccups_here_and_there_are_no_throttling() -> None:
         run = explain(
             run_of(machine, experiment(machine, "iodepth", TWO_POINTS, short, repeats=draw.choice([1, 3, 5])))
         )
-        known = {"interval_not_reached", "repeats_disagree"}
+        known = {"interval_not_reached", "repeats_disagree", "stalls"}
         wrong += [one.says for one in run.findings if one.severity != "info" and one.rule not in known]
     assert not wrong
 
@@ -468,8 +470,11 @@ def test_a_figure_that_is_missing_silences_its_rules_and_breaks_nothing(missing:
         for imported in ("", "fio-json"):
             run = explain(replace(bare, imported_from=imported))
             for result in run.experiments:
-                for point in result.points:
-                    assert why_not_double(point, run=run, experiment=result).endswith(".")
+                for at, point in enumerate(result.points):
+                    limit = limit_of(Case(run, result, at))
+                    assert limit.says.endswith(".")
+                    why = why_not_double(point, run=run, experiment=result)
+                    assert why in {"", limit.says} and (not why or limit.kind != "not identified")
             assert all(one.says.endswith(".") and one.advice for one in run.findings)
             if missing == "all":
                 assert not rules_of(run.findings, "warning", "invalid")

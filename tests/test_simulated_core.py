@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -195,6 +197,25 @@ def test_a_noisy_neighbour_is_named_and_degrades_its_points(seed: int) -> None:
     result = measured(core, "compute_flops", "threads", ISAS)
     finding = explained(core, result)["noisy_neighbour"]
     assert 1 - finding.evidence["share"] == pytest.approx(core.neighbour, abs=0.02)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_processor_reaches_more_than_its_peak(seed: int) -> None:
+    """Where the system claims fewer cores than work, the peak is wrong: the point is invalid, and no share is told."""
+    core = Core.random(seed)
+    loops: list[Parameters] = [{"operation": "fma", "precision": "double", "isa": "auto", "threads": n} for n in (1, 2)]
+    result = measured(core, "compute_flops", "threads", loops)
+    machine = SimulatedMachine(seed=7, threads=core.threads, core=core).survey()
+    for cores, above in ((core.threads, False), (1, True)):
+        claimed = replace(machine, cpu=replace(machine.cpu, cores=cores))
+        run = explain(Run("r", "", None, (claimed,), "quick", "", (result,)))
+        findings = {one.rule: one for one in run.findings}
+        assert ("physical_ceiling" in findings) == above
+        assert [one.validity for one in run.experiments[0].points] == ["valid", "invalid" if above else "valid"]
+        assert 0.9 < findings["peak_share"].evidence["share"] <= 1.05
+        shares = re.findall(r"reaches (\d+)% of its FP64 peak", findings["peak_share"].says)
+        assert all(int(share) <= 100 for share in shares)
+        assert shares or "reaches its FP64 peak" in findings["peak_share"].says
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -251,17 +251,18 @@ def made_with(path: Path, header: bytes) -> Made | None:
 # --- folders of hwdyno's
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder of hwdyno's and mark it; one that exists is left as it is. Raises ``UserError`` for a link."""
+def make_folder(path: Path) -> bool:
+    """Make a folder of hwdyno's and mark it, and say whether it is new; raises ``UserError`` for a link."""
     try:
         with Folder.named(path.parent) as parent:
             try:
                 parent.make_folder(path.name, 0o755)
             except FileExistsError:
                 parent.folder(path.name).close()
-                return
+                return False
             with parent.folder(path.name) as folder:
                 folder.mark()
+            return True
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; move it elsewhere, or give another --path") from None
 

@@ -2,7 +2,8 @@
 
 It lies in a new directory with a unique name and a lock file that this process locks. Another run removes the
 directory only if the lock is free, that is, after this process has ended, and removes only what this module
-created: no file of the user is ever opened for writing or removed.
+created: no file of the user is ever opened for writing or removed. A folder with a scenario's name (a data set, an
+index) has such a lock as long as its run means to remove it.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from pathlib import Path
 from typing import Protocol
 
 from hwdyno import signals
-from hwdyno.door import Folder, identity_of, write_all
+from hwdyno.door import Folder, identity_of, make_folder, remove_folder, write_all
 from hwdyno.units import format_bytes, format_size
 from hwdyno.words import UserError
 
 _NAME = re.compile(r"hwdyno-scratch-[0-9a-f]{16}")
 _LOCK, _DATA, _MADE = "lock", "data", "made"
 _SIGNATURE = b"hwdyno scratch directory: removed by its run, or by the next one if that run died\n"
+_LEASE = ".hwdyno-run"
+_LEASE_SIGNATURE = b"hwdyno removes this folder and the files below: its run, or the next one if that run died\n"
+_LONGEST_LEASE = 4096
 # Space to leave free for other programs and for the Run: a full disk breaks more than a benchmark.
 RESERVE_BYTES = 1 << 30
 RESERVE_SHARE = 0.05
@@ -331,31 +335,111 @@ def _claim(parent_path: Path, named: str | None = None) -> _Claim:
             return _Claim(parent_path, name, folder, lock)
 
 
+class MadeFolder:
+    """A folder with a scenario's name, which this run makes unless it is there; what a dead run left there goes before.
+
+    As long as this run means to remove the folder, it has a lock in there, in a file that names its files.
+    """
+
+    def __init__(self, path: Path, *patterns: str, keeps: bool = False) -> None:
+        """Make it, and hold it unless it ``keeps`` it for later commands; raises ``UserError``."""
+        clean_stale(path.parent)
+        self.path = path
+        self.patterns = patterns
+        with signals.undivided():
+            self.is_new = make_folder(path)
+            self._lease = _lease(path, patterns) if self.is_new and not keeps else None
+
+    def release(self) -> None:
+        """Leave it as it is, for later commands."""
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.release()
+
+    def remove(self) -> None:
+        """Remove it with its files if this run made it, or if it is hwdyno's and empty; what else lies in it stays."""
+        lease, self._lease = self._lease, None
+        is_new, self.is_new = self.is_new, False
+        if lease is not None:
+            lease.remove()
+        else:
+            remove_folder(self.path, *(self.patterns if is_new else ()))
+
+
+class _Lease:
+    """The lock that a run holds in a folder that it made and means to remove."""
+
+    def __init__(self, folder: Folder, lock: int, patterns: tuple[str, ...]) -> None:
+        self.folder = folder
+        self.lock = lock
+        self.patterns = patterns
+
+    def release(self) -> None:
+        """Remove the lock, and leave the folder."""
+        with self.folder:
+            with contextlib.suppress(OSError):
+                self.folder.remove(_LEASE, identity_of(os.fstat(self.lock)))
+            os.close(self.lock)
+
+    def remove(self) -> None:
+        """Remove the files, the lock last, and the folder if nothing else lies in it."""
+        path = self.folder.path
+        clean_stale(path)
+        if self.patterns:
+            self.folder.clear(*self.patterns)
+        self.release()
+        remove_folder(path)
+
+
+def _lease(path: Path, patterns: tuple[str, ...]) -> _Lease | None:
+    """Hold a new folder; where the system refuses, the folder is only removed by this run itself."""
+    with contextlib.suppress(OSError), Folder.named(path.parent) as parent:
+        folder = parent.folder(path.name)
+        lock = -1
+        try:
+            lock = folder.create(_LEASE)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # As above: without what it says no run takes the folder for an abandoned one.
+            write_all(lock, _LEASE_SIGNATURE + "".join(f"{one}\n" for one in patterns).encode())
+        except OSError:
+            with folder:
+                if lock >= 0:
+                    folder.remove(_LEASE, identity_of(os.fstat(lock)))
+                    os.close(lock)
+            raise
+        return _Lease(folder, lock, patterns)
+    return None
+
+
 def clean_stale(parent: Path) -> list[Path]:
     """Remove the directories that ended runs of this user left in ``parent``, and return them."""
     gone = []
-    for directory in sorted(parent.glob("hwdyno-scratch-*")):
-        claim = _claim_of_dead(directory) if _NAME.fullmatch(directory.name) else None
+    for directory in sorted(parent.glob("hwdyno-*")):
+        claim = _of_dead(directory)
         if claim is not None:
             claim.remove()
             gone.append(directory)
     return gone
 
 
-def _claim_of_dead(directory: Path) -> _Claim | None:
-    """An abandoned directory, which is then ours; none if its run goes on or it is not a workspace."""
+def _of_dead(directory: Path) -> _Claim | _Lease | None:
+    """An abandoned directory, which is then ours; none if its run goes on or no run would remove it."""
+    is_scratch = bool(_NAME.fullmatch(directory.name))
     try:
         with Folder.named(directory.parent) as parent:
             folder = parent.folder(directory.name)
     except OSError:
         return None
     lock = -1
-    with contextlib.suppress(OSError):  # Locked: its run is going on.
-        if os.fstat(folder.descriptor).st_uid == os.geteuid():
-            lock = folder.open(_LOCK, os.O_RDWR)
+    with contextlib.suppress(OSError, UnicodeDecodeError):  # Locked: its run is going on.
+        if os.fstat(folder.descriptor).st_uid == os.geteuid() and (is_scratch or folder.is_ours):
+            lock = folder.open(_LOCK if is_scratch else _LEASE, os.O_RDWR)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.read(lock, len(_SIGNATURE) + 1) == _SIGNATURE:
+            says = os.read(lock, _LONGEST_LEASE)
+            if is_scratch and says == _SIGNATURE:
                 return _Claim(directory.parent, directory.name, folder, lock)
+            if not is_scratch and says.startswith(_LEASE_SIGNATURE):
+                return _Lease(folder, lock, tuple(says[len(_LEASE_SIGNATURE) :].decode().splitlines()))
     if lock >= 0:
         os.close(lock)
     folder.close()

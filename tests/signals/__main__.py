@@ -51,6 +51,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no moment after this time")
     parser.add_argument("--jobs", type=int, default=1, help="moments at a time")
     parser.add_argument("--only", action="append", default=[], help="a command's name; may be repeated")
+    parser.add_argument("--pause-while", type=Path, metavar="FILE", help="begin no moment while this file exists")
     args = parser.parse_args()
     # A background job and nohup hand down that these are ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -61,6 +62,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hwdyno-moments-") as parent, ThreadPoolExecutor(args.jobs) as jobs:
 
         def one(number: int, moment: Moment) -> Verdict | None:
+            while args.pause_while is not None and args.pause_while.exists():
+                time.sleep(1)
             if time.monotonic() > until:
                 return None
             try:

@@ -42,14 +42,12 @@ class Command:
     words: tuple[str, ...]
     seconds: float = 1.5
     """Its length on an idle machine, about."""
-    begins: float = 1.0
-    """How many times longer than the shortest command it takes to own its signals; nothing is made before."""
     keeps: bool = True
     """Whether the first signal is a request, because there is something to keep."""
     stays_when_killed: tuple[str, ...] = ()
-    """What a killed command leaves in the measured directory for the same command to go on with."""
+    """What a killed command leaves in the measured directory, and no other removes."""
     stays_when_generating: tuple[str, ...] = ()
-    """What stays if a signal comes before the first reading, also for that."""
+    """What stays if a signal comes before the first reading, for the same command to go on with."""
     program: tuple[str, ...] = HWDYNO
     environment: tuple[tuple[str, str], ...] = ()
     is_here: Callable[[], bool] = lambda: True
@@ -95,12 +93,9 @@ COMMANDS = (
     _measuring("network peers", "network", "streams", "--runtime", "1s", "--peers", is_here=_has("iperf3")),
     Command("network server", ("network", "server", "--port", "{port}", "--runtime", "3s"), seconds=3.0),
     _measuring("training", "training", "--workload", "cosmoflow", "--accelerators", "1", "--samples", "8",
-               "--epochs", "2", "--runtime", "1s",
-               stays_when_killed=("hwdyno-*",), stays_when_generating=("hwdyno-*",)),
-    _measuring("vector search", "training", "--vector-search", "diskann", "--vectors", "5000", "--runtime", "500ms",
-               stays_when_killed=("hwdyno-vectors-*",)),
-    _measuring("checkpoint", "training", "--checkpoint", "llama3-8b", "--scale", "0.0005", "--ranks", "1",
-               stays_when_killed=("hwdyno-*", "checkpoint*")),
+               "--epochs", "2", "--runtime", "1s", stays_when_generating=("hwdyno-*",)),
+    _measuring("vector search", "training", "--vector-search", "diskann", "--vectors", "5000", "--runtime", "500ms"),
+    _measuring("checkpoint", "training", "--checkpoint", "llama3-8b", "--scale", "0.0005", "--ranks", "1"),
     _measuring("study", "study", "jetson-sequential-read", "--budget", "2s"),
     _measuring("agents", "storage", "--rw", "randread", "--iodepth", "1,2", *SHORT,
                environment=(("HWDYNO_AGENTS", f"{ENGINE} serve"),), is_here=ENGINE.exists),
@@ -112,7 +107,7 @@ COMMANDS = (
     Command("history", ("history",), keeps=False, seconds=0.3),
     Command("machine", ("machine",), keeps=False, seconds=0.3),
     Command("benchmarks", ("--path", "{data}", "--pairs", "1", "--runtime", "0.1", "--only", "storage"),
-            program=(sys.executable, "-m", "benchmarks"), begins=4.0, stays_when_killed=(".hwdyno-bench-*",),
+            program=(sys.executable, "-m", "benchmarks"), stays_when_killed=(".hwdyno-bench-*",),
             is_here=_has("fio")),
 )  # fmt: skip
 

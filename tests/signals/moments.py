@@ -30,6 +30,7 @@ STARTUP_S = 0.12
 """``hwdyno --help`` on an idle machine: how much slower it is here stretches every moment."""
 HOWS = ("INT", "INT INT", "TERM", "HUP", "KILL", "INT TERM")
 RECOVERY = ("storage", "--rw", "read", "--size", "1M", "--runtime", "10ms", "--ramp-time", "0", "--no-page", "--quiet")
+_NOT_BEGUN = "Could not import runpy module"
 _RESULT = re.compile(r"^[a-z_0-9]+\.\S+  .*:  ", re.MULTILINE)
 _WHOLE = {".html": b"</html>", ".png": b"IEND\xaeB`\x82", ".parquet": b"PAR1"}
 
@@ -88,7 +89,6 @@ def perform(moment: Moment, directory: Path, number: int = 0) -> Verdict:
     where = environment(place, home, mark) | dict(moment.command.environment)
     with (directory / "stdout").open("wb") as out, (directory / "stderr").open("wb") as err:
         line = moment.command.line(place)
-        began = time.monotonic()
         process = subprocess.Popen(line, env=where, cwd=place.out, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
     after_s = moment.at * moment.command.seconds * max(1.0, startup / STARTUP_S)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -96,14 +96,14 @@ def perform(moment: Moment, directory: Path, number: int = 0) -> Verdict:
         verdict.outcome = "ended before"
     seen = len(_RESULT.findall((directory / "stderr").read_text(errors="replace")))
     if not verdict.outcome:
-        _end(process, verdict, began, startup, directory, seen)
+        _end(process, verdict, startup, directory, seen)
     try:
         if moment.how == "KILL":
             _recover(moment, place, where, verdict)
         _judge_files(moment, place, home, verdict)
         _judge_processes(mark, verdict, 15.0 if moment.how == "KILL" else 2.0)
     finally:
-        for pid in _marked(mark):
+        for pid in marked(mark):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     if verdict.problems:
@@ -113,14 +113,12 @@ def perform(moment: Moment, directory: Path, number: int = 0) -> Verdict:
     return verdict
 
 
-def _end(
-    process: subprocess.Popen[bytes], verdict: Verdict, began: float, startup: float, directory: Path, seen: int
-) -> None:
+def _end(process: subprocess.Popen[bytes], verdict: Verdict, startup: float, directory: Path, seen: int) -> None:
     """Send the signals, wait for the end, and judge status, time and Runs."""
     moment = verdict.moment
     first, *rest = [getattr(signal, f"SIG{word}") for word in moment.how.split()]
     sent_at, sent_wall = time.monotonic(), time.time()
-    is_early = sent_at - began < 1.5 * startup * moment.command.begins
+    is_early = not _owns_signals(process.pid)
     process.send_signal(first)
     leaves = not moment.command.keeps
     for number in rest:
@@ -146,7 +144,8 @@ def _end(
         return
     # Two signals that arrive while the process waits for a processor are taken in any order.
     numbers = {int(number) for number in (first, *rest)}
-    if -status in numbers and is_early:
+    # Python's own handler raises, also where the interpreter still looks for its modules: then it gives 1.
+    if is_early and (-status in numbers or (status == 1 and _NOT_BEGUN in says)):
         verdict.outcome = "at its start"
         return
     if "Traceback" in says:
@@ -173,8 +172,17 @@ def _end(
 
 def _is_pending(pid: int, number: int) -> bool:
     """Whether a signal was sent but not taken yet (proc(5): ShdPnd)."""
+    return _has_signal(pid, "ShdPnd", number)
+
+
+def _owns_signals(pid: int) -> bool:
+    """Whether the command has taken over its signals: Python itself handles SIGINT alone (proc(5): SigCgt)."""
+    return _has_signal(pid, "SigCgt", signal.SIGTERM)
+
+
+def _has_signal(pid: int, mask: str, number: int) -> bool:
     with contextlib.suppress(OSError):
-        found = re.search(r"^ShdPnd:\s*([0-9a-f]+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+        found = re.search(rf"^{mask}:\s*([0-9a-f]+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
         return found is not None and bool(int(found[1], 16) >> number - 1 & 1)
     return False
 
@@ -235,7 +243,7 @@ def _judge_files(moment: Moment, place: Place, home: Path, verdict: Verdict) -> 
 
 def _judge_processes(mark: str, verdict: Verdict, patience_s: float) -> None:
     until = time.monotonic() + patience_s
-    while left := _marked(mark):
+    while left := marked(mark):
         if time.monotonic() > until:
             name = Path(f"/proc/{left[0]}/comm").read_text().strip()
             verdict.problems.append(f"process left: {name}")
@@ -243,7 +251,7 @@ def _judge_processes(mark: str, verdict: Verdict, patience_s: float) -> None:
         time.sleep(0.02)
 
 
-def _marked(mark: str) -> list[int]:
+def marked(mark: str) -> list[int]:
     """Processes that have this mark in their environment."""
     found = []
     wanted = f"HWDYNO_MOMENT={mark}".encode()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno import door
 from hwdyno.cli.main import BELOW, DEGRADED, GIVEN, INTERRUPTED, OK
+from hwdyno.cli.runs import add_ceiling
 from hwdyno.units import format_bytes, format_duration
 from hwdyno.words import Run, UserError
 
@@ -46,14 +47,13 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
     )
     how.add_argument("--seed", type=_seed, metavar="N", help="seed of the order of points and of random offsets")
     how.add_argument("--budget", metavar="TIME", help="finish within this time, e.g. 10m")
-    how.add_argument(
-        "--ceiling", action="append", default=[], metavar="TEXT", help='a limit that you know: "rated read 400 MB/s"'
-    )
+    add_ceiling(how)
     what = parser.add_argument_group("output")
     what.add_argument(
         "--dry-run", action="store_true", help="list the points with their time and bytes; measure nothing"
     )
     what.add_argument("--json", action="store_true", help="print the Run as JSON instead of the report")
+    what.add_argument("--verbose", action="store_true", help="print every table and finding below the scorecard")
     what.add_argument("--out", type=_folder, metavar="DIR", help="folder of the report (default ./hwdyno-runs/ID)")
     what.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write, but no link")
     what.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
@@ -103,7 +103,7 @@ def request_of(args: argparse.Namespace, command: str, **more: Any) -> Request:
         places = ((path.name, path.absolute()),)
     return Request(
         places=places,
-        command=command_line(command),
+        command=command_line(command, getattr(args, "typed", None)),
         profile=args.profile or "quick",
         axes=given_axes(args),
         load=getattr(args, "load", None),
@@ -296,7 +296,7 @@ def show(run: Run, args: argparse.Namespace) -> None:
     else:
         from hwdyno.report.terminal import print_run
 
-        print_run(run)
+        print_run(run, verbose=args.verbose)
     sys.stdout.flush()
     if args.no_page:
         return

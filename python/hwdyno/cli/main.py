@@ -39,8 +39,10 @@ COMMANDS = (
     Command("compute", "measure CPU arithmetic, and LINPACK"),
     Command("network", "measure the network, or serve a measurement"),
     Command("training", "measure storage for AI training and inference"),
+    Command("together", "measure what resources cost each other when they run together"),
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
+    Command("audit", "hold any tool's file or published table against the laws"),
     Command("compare", "compare two runs"),
     Command("history", "list the stored runs"),
     Command("export", "write runs as CSV or Parquet"),
@@ -84,6 +86,8 @@ class Parser(argparse.ArgumentParser):
         super().__init__(add_help=False, **options)
         self.color = False  # Python 3.14 would colour the help.
         self.guide = guide
+        self.raises = False
+        """Whether an error is a ``UserError`` and not the end of the program."""
         self.words: dict[str, tuple[str, ...]] = {}
         """Words that the values of an option may have, by its ``dest``, where argparse does not check them."""
         self.seen: dict[str, list[str]] = {}
@@ -95,6 +99,7 @@ class Parser(argparse.ArgumentParser):
         """The parsed arguments; an unknown option, or one given twice, ends the program with status 2."""
         self.seen = {}
         args, rest = self.parse_known_args(arguments)
+        args.typed = arguments
         for word in rest[:1]:
             if not word.startswith("--"):
                 self.error(f"unexpected argument '{word}'")
@@ -121,6 +126,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> None:  # type: ignore[override]
         """Report the error and where to find help, and exit with status 2."""
+        if self.raises:
+            from hwdyno.words import UserError
+
+            raise UserError(message)
         self.exit(ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 

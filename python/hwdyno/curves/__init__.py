@@ -13,10 +13,10 @@ from hwdyno.axes import series_of
 from hwdyno.curves.knee import Knee, fit_knee
 from hwdyno.curves.loaded import loaded_curve
 from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Scalability, fit_scalability
-from hwdyno.curves.open_loop import fit_open_loop
-from hwdyno.statistics import t_quantile
+from hwdyno.curves.open_loop import Spread, fit_open_loop
+from hwdyno.statistics import POOLED_FREEDOM, Histogram, t_quantile
 from hwdyno.units import format_load, format_ratio
-from hwdyno.words import Axis, Curve, ExperimentResult, Measurement, OperatingPoint, Parameters, Scalar, Value
+from hwdyno.words import Axis, Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Parameters, Scalar, Value
 
 __all__ = [
     "BEST_SHARE",
@@ -56,6 +56,8 @@ LOSS, ODD_LOAD, ODD_RATIO = "loss", "odd_load", "odd_ratio"
 was measured there over what that curve has."""
 CAPACITY = "capacity"
 """Among an open loop's parameters: the rate at which the wait is infinite, with its interval."""
+ARRIVALS = {"poisson": 1.0, "linear": 0.0}
+"""By ``rate_process``: the squared coefficient of variation of the time between requests."""
 State = Literal["knee", "still rising", "saturated at the first point", "flat", "unknown"]
 
 
@@ -114,7 +116,9 @@ def _error(value: Value, repeats: int) -> float | None:
     """The standard error as a share, from the 95% interval of so many repeats."""
     if value.low is None or value.high is None or value.value <= 0:
         return None
-    return (value.high - value.low) / 2 / t_quantile(repeats - 1 if repeats > 1 else 30) / value.value
+    # Of two repeats the interval comes from other points' repeats too.
+    degrees = POOLED_FREEDOM + 1 if repeats == 2 else repeats - 1 if repeats > 1 else 30
+    return (value.high - value.low) / 2 / t_quantile(degrees) / value.value
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,10 @@ class _Series:
     tails: tuple[float | None, ...]
     """p99, ns."""
     axis: Axis
+    spreads: tuple[Spread | None, ...]
+    """How far the latencies spread, in an open loop."""
+    arrivals: float | None
+    """The squared coefficient of variation of the time between requests, in an open loop where it is known."""
     operation: float
     """Throughput over operations a second: bytes an operation, for bytes/s; 1 where that is unknown."""
 
@@ -191,6 +199,8 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
         latencies=tuple(None if one is None else one.mean for one in lat),
         tails=tuple(None if one is None else one.p99 for one in lat),
         axis=axis,
+        spreads=tuple(map(_spread, lat)) if axis.role == "rate" else (None,) * len(lat),
+        arrivals=ARRIVALS.get(str({**result.fixed, **points[fitted[0]].parameters}.get("rate_process"))),
         operation=sorted(ratios)[len(ratios) // 2] if ratios and result.metric == "throughput" else 1.0,
     )
     # Latencies within 2% of the least are the same; the least load among them is the floor.
@@ -230,6 +240,10 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
         usl = fit_scalability(series.loads, series.amounts, errors)
     best = max(amount for at, amount in enumerate(series.amounts) if knee.odd is None or at != knee.odd.at)
     return _read_off(plain, series, knee.with_best(best), usl)
+
+
+def _spread(latency: Latency | None) -> Spread | None:
+    return Spread.of(Histogram.unpack(latency.histogram)) if latency and latency.histogram else None
 
 
 def is_loaded(result: ExperimentResult) -> bool:
@@ -273,11 +287,14 @@ def _open_loop(plain: Curve, series: _Series) -> Curve:
     There is none where the points leave it open.
     """
     reached = [
-        (series.offered(load), latency)
-        for load, amount, latency in zip(series.loads, series.amounts, series.latencies, strict=True)
+        (series.offered(load), latency, spread)
+        for load, amount, latency, spread in zip(
+            series.loads, series.amounts, series.latencies, series.spreads, strict=True
+        )
         if latency and amount >= REACHED_SHARE * series.offered(load) * series.operation
     ]
-    model = fit_open_loop([load for load, _ in reached], [latency for _, latency in reached])
+    rates, latencies, spreads = zip(*reached, strict=True) if reached else ((), (), ())
+    model = fit_open_loop(rates, latencies, series.arrivals, spreads)
     if model is None:
         return plain
     scale = series.operation

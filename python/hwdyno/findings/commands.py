@@ -14,7 +14,7 @@ from hwdyno.words import Axis, Declaration, ExperimentResult, Parameters, Run, S
 
 _NO_AXES = {
     *("seed", "path", "cpus", "files", "samples_per_file", "record_bytes", "record_bytes_stdev", "format", "prefix"),
-    *("subfolders", "row_group", "columns", "storage", "subset", "au_pass", "job"),
+    *("subfolders", "row_group", "columns", "storage", "subset", "au_pass", "job", "nb"),
 }
 """Options of every command, and parameters that the runner or a data set decides."""
 _SWITCHES = {

@@ -125,7 +125,7 @@ def bufferbloat(case: Case) -> Verdict | None:
     """A queue on the path fills up under load, and every round trip waits in it (bufferbloat)."""
     point = case.point
     idle, latency = figure(point, "idle_p50_ns"), point.latency_ns
-    if not idle or latency is None:
+    if not idle or latency is None or latency.p50 is None:
         return None
     added, ratio = latency.p50 - idle, latency.p50 / idle
     bloated = added > BLOAT_NS and ratio > BLOAT_TIMES

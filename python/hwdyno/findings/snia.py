@@ -17,10 +17,15 @@ def is_rounds(experiment: ExperimentResult) -> bool:
     return experiment.load == ROUND and experiment.name.startswith(PREFIX)
 
 
+def is_tracked(point: Measurement) -> bool:
+    """Whether a round is one of those that decide on the steady state."""
+    return any(note.code == "snia_tracked" for note in point.notes)
+
+
 def snia_not_steady(case: Case) -> Verdict | None:
     """The tracked workload did not meet both of SNIA's criteria over the last five rounds."""
     by_latency = case.result.name.startswith("storage.snia-latency")
-    rounds = [point for point in case.result.points if any(note.code == "snia_tracked" for note in point.notes)]
+    rounds = [point for point in case.result.points if is_tracked(point)]
     window = snia_window([_value(point, by_latency) for point in rounds])
     if window is None or window.steady:
         return None

@@ -97,7 +97,7 @@ def _apart(counts: Sequence[float]) -> list[float]:
 def _poor(case: Case) -> bool:
     """Whether most points of the chases are degraded."""
     points = [point for _, _, point, _ in case.run.points_of(KERNEL)]
-    return 2 * sum(point.validity != "valid" for point in points) > len(points)
+    return 2 * sum(point.validity in {"degraded", "invalid"} for point in points) > len(points)
 
 
 def _round(size: float) -> int:

@@ -99,6 +99,10 @@ def training_capacity(case: Case) -> Verdict | None:
         "info",
         f"{where} feeds {most} {name} (AU of at least {percent(first.au_pass)}{caveat}). {limit}{by_plain}",
         {
+            "headline": {
+                "title": "accelerators fed, " + " on ".join(filter(None, [first.workload, first.name])),
+                "value": most,
+            },
             "most": most,
             "au": {what.number: what.au for what, _ in found},
             "law": {what.number: what.au * what.need_bytes_s * what.number for what, _ in found},

@@ -75,7 +75,8 @@ def _latency_words(latency: Latency | None) -> str:
     if latency is None:
         return figures.NONE
     scale = latency_scale([latency.mean])
-    return f"mean {scale.quantity(latency.mean)}, p50 {scale.quantity(latency.p50)}, p99 {scale.quantity(latency.p99)}"
+    words = (("mean", latency.mean), ("p50", latency.p50), ("p99", latency.p99))
+    return ", ".join(f"{word} {scale.quantity(ns)}" for word, ns in words if ns is not None)
 
 
 def measured(experiment: ExperimentResult, group: list[Series], unit: str) -> tuple[Rows, Scale]:
@@ -97,7 +98,7 @@ def measured(experiment: ExperimentResult, group: list[Series], unit: str) -> tu
 
 
 def latencies(experiment: ExperimentResult, group: list[Series]) -> tuple[Rows, Scale]:
-    """One row a point with a latency: ``y`` its mean, ``p50`` and ``p99``."""
+    """One row a point with a latency: ``y`` its mean, ``p50`` and ``p99``, each 0 where only the mean is known."""
     found = [
         (series, at, latency)
         for series in group
@@ -109,8 +110,8 @@ def latencies(experiment: ExperimentResult, group: list[Series]) -> tuple[Rows, 
         {
             **_shared(experiment, at, series),
             "y": latency.mean / scale.divisor,
-            "p50": latency.p50 / scale.divisor,
-            "p99": latency.p99 / scale.divisor,
+            "p50": (latency.p50 or 0.0) / scale.divisor,
+            "p99": (latency.p99 or 0.0) / scale.divisor,
         }
         for series, at, latency in found
         if latency.mean > 0
@@ -348,12 +349,12 @@ def _unpacked(packed: str) -> Histogram:
 
 
 def quantiles_of(latency: Latency) -> list[tuple[float, float]]:
-    """(quantile, ns) from the whole histogram, or from the summary where that is all there is."""
+    """(quantile, ns) from the whole histogram, or from the summary where that is all there is; none for a mean."""
     if latency.histogram:
         histogram = _unpacked(latency.histogram)
         return [(q, float(histogram.quantile(q))) for q in QUANTILES if latency.count * (1 - q) >= LEAST_BEYOND - 1e-6]
-    known = [(0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99)]
-    return known + ([(0.999, latency.p999)] if latency.p999 is not None else [])
+    known = ((0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99), (0.999, latency.p999))
+    return [(share, ns) for share, ns in known if ns is not None]
 
 
 def quantiles(experiment: ExperimentResult, points: list[int]) -> tuple[Rows, Scale]:

@@ -177,6 +177,11 @@ class Session:
         return run
 
     def _measure(self, place: Place | None, journal: Journal) -> None:
+        self._lay_out(place)
+        self._measure_all(journal)
+
+    def _lay_out(self, place: Place | None) -> None:
+        """Write the data file, if any point needs one."""
         self.watch.snapshot()  # Before anything is written: the user may want to stop.
         if place is not None:
             self.workspace = self.site.data_file(place)
@@ -190,6 +195,9 @@ class Session:
             if made.says:
                 self.notes.append(Note("data_file_smaller", made.says))
                 self.progress.says(made.says)
+
+    def _measure_all(self, journal: Journal) -> None:
+        """Read the plan's experiments, block by block, within the budget."""
         self.allowance.share_out(self.plan)
         if self.allowance.timing.says:
             self.progress.says(self.allowance.timing.says)

@@ -14,6 +14,7 @@ from hwdyno.scenarios.preparation import Interrupted, Preparation, Says, refused
 from hwdyno.scenarios.request import free_bytes
 from hwdyno.units import parse_size
 from hwdyno.words import Parameters, UserError
+from hwdyno.workspace import MadeFolder
 
 if TYPE_CHECKING:
     from hwdyno.experiments import Experiment
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from hwdyno.plan import Plan
 
 NAME = "storage.pattern."
-FILE = "hwdyno-plain-reads"
+FOLDER, FILE = "hwdyno-plain-reads", "data"
 FILE_BYTES = 1 << 30
 ROOM_SHARE = 0.1
 """The largest share of the free space that the file may take."""
@@ -48,8 +49,8 @@ def experiment_of(
     block = parse_size(first["transfer_size"]) if "transfer_size" in first else workload.transfer_size
     least, room = block * jobs[-1], int(free_bytes(path) * ROOM_SHARE)
     fixed: Parameters = {
-        "path": str(path / FILE), "size": max(least, min(most_bytes, room)) // block * block, "bs": block, "rw": "read",
-        "ioengine": "psync", "iodepth": 1, "direct": first.get("direct", False), "drop_cache": True,
+        "path": str(path / FOLDER / FILE), "size": max(least, min(most_bytes, room)) // block * block, "bs": block,
+        "rw": "read", "ioengine": "psync", "iodepth": 1, "direct": first.get("direct", False), "drop_cache": True,
         "time_based": False, "runtime": 0.0, "ramp_time": 0.0,
     }  # fmt: skip
     return Experiment(
@@ -85,23 +86,24 @@ def files_of(plan: Plan) -> tuple[PlainFile, ...]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlainFile(Preparation):
-    """A file of incompressible data in the data set's directory."""
+    """A file of incompressible data, in a folder of its own beside the data set."""
 
     seed: int
 
     @contextlib.contextmanager
     def made(self, host: Host, says: Says) -> Iterator[bool]:
-        """Make the file; an existing one is never replaced."""
+        """Make the file; nothing that exists is replaced."""
         path = self.where
         with contextlib.ExitStack() as stack:
+            with signals.undivided():
+                folder = MadeFolder(path.parent, path.name)
+                if not folder.is_new:
+                    why = "already exists, and plain reads need that name; remove it or use --no-plain"
+                    raise UserError(f"{path.parent} {why}")
+                stack.callback(folder.remove)
+                stack.enter_context(signals.at_leave(signals.Stage.REMOVE, folder.remove))
             try:
-                with signals.undivided():
-                    made = door.create(path)
-                    stack.callback(made.remove)
-                    stack.enter_context(signals.at_leave(signals.Stage.REMOVE, made.remove))
-            except FileExistsError:
-                why = f"{path} already exists, and plain reads need that name; remove it or use --no-plain"
-                raise UserError(why) from None
+                door.create(path)
             except OSError as error:
                 raise UserError(f"{path} could not be written: {error.strerror}; use --no-plain") from None
             try:

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hwdyno import door
 from hwdyno.hosts import Host
 from hwdyno.words import UserError
-from hwdyno.workspace import Scratch, clean_stale
+from hwdyno.workspace import MadeFolder, Scratch, clean_stale
 
 Says = Callable[[str], None]
 
@@ -59,13 +58,13 @@ class FolderOfPoints(Preparation):
     @contextlib.contextmanager
     def made(self, host: Host, says: Says) -> Iterator[bool]:
         """The folder; after, it goes if hwdyno made it and nothing else lies in it. Raises ``UserError`` for a link."""
-        door.make_folder(self.where)
+        folder = MadeFolder(self.where)
         clean_stale(self.where)
         try:
             yield True
         finally:
             clean_stale(self.where)
-            door.remove_folder(self.where)
+            folder.remove()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno import door
 from hwdyno.formats.workload import Workload
 from hwdyno.scenarios import Kind, Option, plain_reads
 from hwdyno.scenarios.preparation import Interrupted, Preparation, Says, refused
@@ -20,6 +19,7 @@ from hwdyno.scenarios.scenario import Scenario
 from hwdyno.spelling import hint
 from hwdyno.units import format_bytes_s, format_duration, format_size, parse_duration
 from hwdyno.words import Axis, Parameters, UserError
+from hwdyno.workspace import MadeFolder
 
 if TYPE_CHECKING:
     from hwdyno.experiments import Experiment
@@ -294,27 +294,21 @@ class DataSet(Preparation):
         if not self.is_ours:
             yield True
             return
-        is_new = not os.path.lexists(self.where)
+        name = f"{glob.escape(self.data.prefix)}_*_of_{self.data.files}.{self.data.format}"
+        folder = MadeFolder(self.where, name, f"{name}.part", keeps=self.keeps)
+        end = folder.release if self.keeps or not folder.is_new else folder.remove
         try:
-            self._generate(host, says)
-        except UserError:
-            if is_new:
-                self._remove()
-            raise
-        keeps = self.keeps or not is_new
-        try:
+            try:
+                self._generate(host, says)
+            except UserError:
+                end = folder.remove
+                raise
             yield True
         except GeneratingInterrupted:
-            keeps = True  # Another data set was interrupted; the same command continues with both.
+            end = folder.release  # This data set or another was interrupted; the same command continues with both.
             raise
         finally:
-            if not keeps:
-                self._remove()
-
-    def _remove(self) -> None:
-        """Remove the data set's files, and its folder if nothing else lies in it."""
-        name = f"{glob.escape(self.data.prefix)}_*_of_{self.data.files}.{self.data.format}"
-        door.remove_folder(self.where, name, f"{name}.part")
+            end()
 
     def _generate(self, host: Host, says: Says) -> None:
         """Write what is missing."""

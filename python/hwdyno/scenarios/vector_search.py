@@ -18,6 +18,7 @@ from hwdyno.scenarios.scenario import Scenario
 from hwdyno.spelling import hint
 from hwdyno.units import format_count, format_duration, format_ns, format_size
 from hwdyno.words import Parameters, Run, Scalar, UserError
+from hwdyno.workspace import MadeFolder
 
 if TYPE_CHECKING:
     from hwdyno.experiments import Experiment
@@ -30,7 +31,7 @@ MAGIC = b"hwdynoVS"
 HIDDEN = {"path", "index", "storage", "seed", "interval_s"}
 INDICES = ("diskann", "hnsw", "ivf")
 RUNTIME_S = {"quick": 2.0, "standard": 30.0, "full": 120.0}
-FILE = "vectors.hwdyno"
+FILE, PART = "vectors.hwdyno", "vectors.part"
 # The layout of crates/engine/src/training/vectors/file.rs: a header and blocks of whole sectors, then sections.
 _SECTOR, _TRAILER, _SECTION = 4096, 16, 12
 _TRUTH = 100
@@ -119,16 +120,16 @@ class Index(Preparation):
     @contextlib.contextmanager
     def made(self, host: Host, says: Says) -> Iterator[bool]:
         """The index; after, what was built goes, unless it is to stay."""
-        folder = self.where
-        is_new = not os.path.lexists(folder / FILE)
+        folder = MadeFolder(self.where, FILE, PART, keeps=self.keeps)
+        is_new = not os.path.lexists(self.where / FILE)
         if is_new:
-            says(f"building a {self.parameters['index']} index in {folder} …")
+            says(f"building a {self.parameters['index']} index in {self.where} …")
         try:
             try:
-                with signals.at_leave(signals.Stage.REMOVE, lambda: self._remove(is_new)):
+                with signals.at_leave(signals.Stage.REMOVE, lambda: self._end(folder, is_new)):
                     reading = host.run(BUILDER, self.parameters)
             except OSError as error:
-                door.remove_folder(folder)
+                folder.remove()
                 raise refused(error) from None
             if reading["streams"]:
                 size = format_size(reading["streams"][0]["bytes"])
@@ -137,14 +138,16 @@ class Index(Preparation):
                 raise Interrupted("interrupted while the index was built")
             yield True
         finally:
-            self._remove(is_new)
+            self._end(folder, is_new)
 
-    def _remove(self, is_new: bool) -> None:
+    def _end(self, folder: MadeFolder, is_new: bool) -> None:
         """Remove what was built, unless it is to stay."""
-        if is_new and not self.keeps:
-            if built := door.made_with(self.where / FILE, MAGIC):
-                built.remove()
-            door.remove_folder(self.where)
+        if not is_new or self.keeps:
+            folder.release()
+            return
+        if built := door.made_with(self.where / FILE, MAGIC):
+            built.remove()
+        folder.remove()
 
 
 def index_of(fixed: Parameters, host: Host, *, keeps: bool) -> Index:

@@ -381,7 +381,7 @@ mod tests {
         let mut traffic = Traffic::new(slow, Isa::Scalar, 3).unwrap();
         traffic.batch();
         let mut least = f64::INFINITY;
-        for _ in 0..60 {
+        for _ in 0..400 {
             let (begun, before) = (now_ns(), traffic.moved());
             traffic.batch();
             let (took, moved) = ((now_ns() - begun) as f64, traffic.moved().since(before));

@@ -7,7 +7,7 @@ use serde_json::{json, Value};
 use super::arm_cores;
 use super::memory::meminfo_bytes;
 use super::scan::Survey;
-use super::tree::{numbers, Tree};
+use super::tree::{numbers, Ranges, Tree, MOST_NUMBERS};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const NODES: &str = "/sys/devices/system/node";
@@ -17,7 +17,8 @@ const NODES: &str = "/sys/devices/system/node";
 pub fn survey(survey: &Survey) -> Value {
     let info = CpuInfo::read(&survey.tree);
     let online = online(&survey.tree, &info);
-    let layout = Layout::read(&survey.tree, &info, &online);
+    let listed = listed(&survey.tree, &online);
+    let layout = Layout::read(&survey.tree, &info, &listed);
     let no_topology = "neither /sys/devices/system/cpu/*/topology nor /proc/cpuinfo tells";
     json!({
         "model": survey.or("cpu.model", info.model(), "/proc/cpuinfo names none"),
@@ -29,8 +30,8 @@ pub fn survey(survey: &Survey) -> Value {
             (!online.is_empty()).then_some(online.len()),
             "neither /sys/devices/system/cpu/online nor /proc/cpuinfo tells",
         ),
-        "clock_hz": clock_hz(survey, &online),
-        "caches": caches(survey, &online),
+        "clock_hz": clock_hz(survey, &listed),
+        "caches": caches(survey, &listed),
         "isa": survey.or("cpu.isa", info.isa(), "/proc/cpuinfo lists no flags or features"),
         "numa_nodes": numa_nodes(survey),
     })
@@ -172,6 +173,13 @@ pub(super) fn online(tree: &Tree, info: &CpuInfo) -> Vec<u64> {
     }
 }
 
+/// Those of the processors that have a directory: a list may name many more, and each is asked for a dozen files.
+fn listed(tree: &Tree, online: &[u64]) -> Vec<u64> {
+    let names = tree.list(CPUS);
+    let present: BTreeSet<u64> = names.iter().filter_map(|name| name.strip_prefix("cpu")?.parse().ok()).collect();
+    online.iter().copied().filter(|cpu| present.contains(cpu)).collect()
+}
+
 struct Layout {
     sockets: Option<usize>,
     cores: Option<usize>,
@@ -180,20 +188,20 @@ struct Layout {
 impl Layout {
     fn read(tree: &Tree, info: &CpuInfo, online: &[u64]) -> Self {
         let mut sockets = BTreeSet::new();
-        let mut cores = BTreeSet::new();
+        let (mut cores, mut of_info) = (BTreeSet::new(), BTreeSet::new());
         for cpu in online {
             let topology = format!("{CPUS}/cpu{cpu}/topology");
             sockets.extend(tree.text(&format!("{topology}/physical_package_id")));
             let threads = tree
                 .text(&format!("{topology}/core_cpus_list"))
                 .or_else(|| tree.text(&format!("{topology}/thread_siblings_list")));
-            cores.extend(threads.map(|list| numbers(&list)));
+            cores.extend(threads.map(|list| Ranges::of(&list)));
         }
         if cores.is_empty() {
             for pairs in &info.processors {
                 if let (Some(socket), Some(core)) = (pairs.get("physical id"), pairs.get("core id")) {
                     sockets.insert(socket.clone());
-                    cores.insert(vec![number(socket), number(core)]);
+                    of_info.insert((number(socket), number(core)));
                 }
             }
         }
@@ -202,7 +210,7 @@ impl Layout {
             sockets = BTreeSet::from(["0".to_string()]);
         }
         let count = |n: usize| (n > 0).then_some(n);
-        Self { sockets: count(sockets.len()), cores: count(cores.len()) }
+        Self { sockets: count(sockets.len()), cores: count(cores.len().max(of_info.len())) }
     }
 }
 
@@ -239,7 +247,7 @@ fn clock_hz(survey: &Survey, online: &[u64]) -> Value {
 
 fn caches(survey: &Survey, online: &[u64]) -> Value {
     let tree = &survey.tree;
-    let mut found: BTreeMap<(u64, String, u64), BTreeSet<Vec<u64>>> = BTreeMap::new();
+    let mut found: BTreeMap<(u64, String, u64), BTreeSet<Ranges>> = BTreeMap::new();
     for cpu in online {
         let directory = format!("{CPUS}/cpu{cpu}/cache");
         for index in tree.list(&directory) {
@@ -250,7 +258,7 @@ fn caches(survey: &Survey, online: &[u64]) -> Value {
                 continue;
             };
             let kind = file("type").unwrap_or_default().to_lowercase();
-            let shared = file("shared_cpu_list").map_or_else(|| vec![*cpu], |list| numbers(&list));
+            let shared = Ranges::of(&file("shared_cpu_list").unwrap_or_else(|| cpu.to_string()));
             found.entry((level, kind, size)).or_default().insert(shared);
         }
     }
@@ -263,7 +271,7 @@ fn caches(survey: &Survey, online: &[u64]) -> Value {
             "level": level,
             "type": kind,
             "size_bytes": size,
-            "shared_threads": shares.iter().map(Vec::len).max(),
+            "shared_threads": shares.iter().map(Ranges::count).max(),
             "instances": shares.len(),
         })
     });
@@ -284,12 +292,16 @@ fn binary_size(text: &str) -> Option<u64> {
 
 fn numa_nodes(survey: &Survey) -> Value {
     let tree = &survey.tree;
+    // A processor belongs to one node.
+    let mut room = MOST_NUMBERS;
     let nodes: Vec<Value> = tree
         .list(NODES)
         .iter()
         .filter_map(|name| Some((name, name.strip_prefix("node")?.parse::<u64>().ok()?)))
         .map(|(name, node)| {
-            let cpus = tree.text(&format!("{NODES}/{name}/cpulist")).map(|list| numbers(&list)).unwrap_or_default();
+            let list = tree.text(&format!("{NODES}/{name}/cpulist")).unwrap_or_default();
+            let cpus: Vec<u64> = Ranges::of(&list).numbers().take(room).collect();
+            room -= cpus.len();
             let memory = meminfo_bytes(tree, &format!("{NODES}/{name}/meminfo"), "MemTotal");
             let memory = survey.or(&format!("cpu.numa_nodes.{node}.memory_bytes"), memory, "its meminfo is missing");
             json!({"node": node, "cpus": cpus, "memory_bytes": memory})

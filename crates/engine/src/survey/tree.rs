@@ -29,6 +29,11 @@ const LONGEST_BYTES: u64 = 4 << 20;
 const MOST_LINKS: usize = 40;
 /// A range in a record repeats an entry at most so often.
 const MOST_REPEATS: u64 = 4096;
+/// Entries that all ranges of a record make together, at most, and their bytes.
+const MOST_REPEATED: usize = 1 << 16;
+const MOST_REPEATED_BYTES: usize = 16 << 20;
+/// No kernel is built for more processors (its limit on x86 is 8192).
+pub const MOST_NUMBERS: usize = 65_536;
 
 /// A place that holds `/proc` and `/sys`. Paths are absolute within it, and links never lead out of it.
 pub enum Tree {
@@ -203,14 +208,53 @@ pub fn parent(path: &str) -> Option<&str> {
 /// Numbers such as `0-3,8,10-11`, as the kernel writes lists of processors; at most 65536 of them.
 #[must_use]
 pub fn numbers(text: &str) -> Vec<u64> {
-    let mut all = BTreeSet::new();
-    for part in text.split(',') {
-        let (first, last) = part.trim().split_once('-').unwrap_or((part.trim(), part.trim()));
-        if let (Ok(first), Ok(last)) = (first.parse::<u64>(), last.parse::<u64>()) {
-            all.extend(first..=last.min(first.saturating_add(65_535)));
+    Ranges::of(text).numbers().collect()
+}
+
+/// Such a list by its ranges, so that a long one costs no more to compare than a short one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ranges(Vec<(u64, u64)>);
+
+impl Ranges {
+    /// The numbers of a list, at most 65536 of them: each range is as long as it can be.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let mut given: Vec<(u64, u64)> = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = part.trim().split_once('-').unwrap_or((part.trim(), part.trim()));
+            if let (Ok(first), Ok(last)) = (first.parse::<u64>(), last.parse::<u64>()) {
+                given.extend((first <= last).then_some((first, last)));
+            }
         }
+        given.sort_unstable();
+        let (mut merged, mut room): (Vec<(u64, u64)>, u64) = (Vec::new(), MOST_NUMBERS as u64);
+        for (first, last) in given {
+            // What stands already begins no later.
+            let known = merged.last().map(|(_, known)| *known);
+            let first = known.map_or(first, |known| first.max(known.saturating_add(1)));
+            if room == 0 || first > last || known == Some(u64::MAX) {
+                continue;
+            }
+            let last = last.min(first.saturating_add(room - 1));
+            room -= last - first + 1;
+            match merged.last_mut() {
+                Some((_, known)) if *known + 1 == first => *known = last,
+                _ => merged.push((first, last)),
+            }
+        }
+        Self(merged)
     }
-    all.into_iter().take(65_536).collect()
+
+    /// The numbers in order.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().flat_map(|(first, last)| *first..=*last)
+    }
+
+    /// How many numbers there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|(first, last)| last - first + 1).sum()
+    }
 }
 
 fn components(path: &str) -> impl Iterator<Item = &str> {
@@ -242,18 +286,19 @@ fn natural(name: &str) -> Vec<(String, u64)> {
 fn parse(text: &str) -> BTreeMap<String, Entry> {
     let mut entries = BTreeMap::new();
     let mut lines = text.lines().peekable();
+    let mut repeated = Repeated::default();
     while let Some(line) = lines.next() {
         if !line.starts_with('/') {
             continue;
         }
         if let Some((path, target)) = line.split_once(" -> ") {
-            for (path, n) in repeats(path) {
+            for (path, n) in repeated.of(path, target.len()) {
                 add(&mut entries, &path, Entry::Link(filled(target.trim(), n)));
             }
         } else if let Some((path, digits)) = line.split_once(" hex:") {
             add(&mut entries, path, Entry::File(from_hex(digits)));
         } else if let Some(path) = line.strip_suffix('/').filter(|path| !path.contains(": ")) {
-            for (path, _) in repeats(path) {
+            for (path, _) in repeated.of(path, 0) {
                 add(&mut entries, &path, Entry::Directory(BTreeSet::new()));
             }
         } else {
@@ -266,7 +311,7 @@ fn parse(text: &str) -> BTreeMap<String, Entry> {
                 content.push_str(&more[1..]);
                 content.push('\n');
             }
-            for (path, n) in repeats(path) {
+            for (path, n) in repeated.of(path, content.len()) {
                 add(&mut entries, &path, Entry::File(filled(&content, n).into_bytes()));
             }
         }
@@ -288,18 +333,29 @@ fn add(entries: &mut BTreeMap<String, Entry>, path: &str, entry: Entry) {
     }
 }
 
-/// The paths that a path with `{a-b}` stands for, each with its number.
-fn repeats(path: &str) -> Vec<(String, Option<u64>)> {
-    let range = path.split_once('{').and_then(|(head, rest)| {
-        let (range, tail) = rest.split_once('}')?;
-        let (first, last) = range.split_once('-')?;
-        Some((head, first.parse::<u64>().ok()?, last.parse::<u64>().ok()?, tail))
-    });
-    match range {
-        Some((head, first, last, tail)) => (first..=last.min(first.saturating_add(MOST_REPEATS)))
-            .map(|n| (format!("{head}{n}{tail}"), Some(n)))
-            .collect(),
-        None => vec![(path.to_string(), None)],
+/// What the ranges of a record have made so far: a short text could ask for more than any memory holds.
+#[derive(Default)]
+struct Repeated {
+    entries: usize,
+    bytes: usize,
+}
+
+impl Repeated {
+    /// The paths that a path with `{a-b}` stands for, each with its number, as long as there is room for their content.
+    fn of(&mut self, path: &str, content_bytes: usize) -> Vec<(String, Option<u64>)> {
+        let range = path.split_once('{').and_then(|(head, rest)| {
+            let (range, tail) = rest.split_once('}')?;
+            let (first, last) = range.split_once('-')?;
+            Some((head, first.parse::<u64>().ok()?, last.parse::<u64>().ok()?, tail))
+        });
+        let Some((head, first, last, tail)) = range else { return vec![(path.to_string(), None)] };
+        let each = path.len() + content_bytes;
+        let room = (MOST_REPEATED - self.entries).min((MOST_REPEATED_BYTES - self.bytes) / each);
+        let numbers = first..=last.min(first.saturating_add(MOST_REPEATS));
+        let made: Vec<_> = numbers.take(room).map(|n| (format!("{head}{n}{tail}"), Some(n))).collect();
+        self.entries += made.len();
+        self.bytes += made.len() * each;
+        made
     }
 }
 
@@ -364,5 +420,9 @@ mod tests {
         assert_eq!(numbers("0-2,8, 10-11"), [0, 1, 2, 8, 10, 11]);
         assert!(numbers("nonsense,-,3-x").is_empty());
         assert_eq!(numbers("0-99999999999").len(), 65_536);
+        assert_eq!(numbers("5,0-3,2-4,9-8,18446744073709551615,18446744073709551615"), [0, 1, 2, 3, 4, 5, u64::MAX]);
+        assert_eq!(Ranges::of("2-3,0-1"), Ranges::of("0,1,2,3"));
+        assert_eq!(Ranges::of("7-70000,0-2").count(), 65_536);
+        assert_eq!(Ranges::of("").count(), 0);
     }
 }

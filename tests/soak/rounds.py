@@ -1,0 +1,201 @@
+"""Performs the commands of a soak, as programs and in one process, and keeps what each round shows."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from signals.commands import Command, Place, environment
+from signals.moments import marked
+
+from soak.series import Verdict, judged
+
+GOOD = {0, 3}
+LEAST_PEAKS = 10
+"""Of a command, for a verdict on it alone."""
+PATIENCE_S = 2.0
+"""For processes that end by themselves."""
+ALLOWED = {
+    "anonymous": ("bytes", 8192.0),
+    "resident": ("bytes", 8192.0),
+    "descriptors": ("", 0.01),
+    "threads": ("", 0.01),
+    "objects": ("", 2.0),
+    "peak": ("bytes", 65536.0),
+    "peaks": ("", 0.001),
+    "store": ("bytes", 64.0),
+}
+"""Growth that counts as flat: of the process's figures for each command, of a program's peak for each time that it ran,
+of all peaks as a share of the first of their program, of the store for each Run. Allocators and caches settle for long;
+what leaks in each command is more."""
+
+
+@dataclass
+class Soak:
+    """What was seen so far."""
+
+    process: defaultdict[str, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
+    """By figure: a list of values for each round."""
+    peaks: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """By command: the most memory of its program, a value for each time."""
+    relative_peaks: list[float] = field(default_factory=list)
+    """Each of them as a share of its command's first, in order of time."""
+    store: list[tuple[int, int]] = field(default_factory=list)
+    """At the end of each round: bytes and Runs."""
+    left: Counter[str] = field(default_factory=Counter)
+    """Files and processes that stayed after a command, by what they are."""
+    failed: Counter[str] = field(default_factory=Counter)
+    performed: Counter[str] = field(default_factory=Counter)
+    took_s: Counter[str] = field(default_factory=Counter)
+    """By command, without the rests."""
+    cpu_s: float = 0.0
+
+    def verdicts(self, count: int) -> list[Verdict]:
+        """The verdicts on all figures, of rounds with ``count`` commands in the process."""
+        found = []
+        for name, rounds in self.process.items():
+            unit, allowed = ALLOWED[name]
+            # The mean of a round: each command leaves other memory behind, and each round has all of them.
+            found.append(judged(f"process: {name}", unit, allowed * count, [sum(one) / len(one) for one in rounds]))
+        for name, values in self.peaks.items():
+            if len(values) >= LEAST_PEAKS:
+                found.append(judged(f"peak of {name}", *ALLOWED["peak"], values))
+        found.append(judged("peak of all, of their first", *ALLOWED["peaks"], self.relative_peaks))
+        per_run = [
+            (size - size_before) / (runs - before)
+            for (size_before, before), (size, runs) in zip(self.store, self.store[1:], strict=False)
+            if runs > before
+        ]
+        if per_run:
+            found.append(judged("store: bytes for each Run", *ALLOWED["store"], per_run))
+        return found
+
+
+def _bytes_and_runs(home: Path) -> tuple[int, int]:
+    sizes = {path: path.stat().st_size for path in home.rglob("*") if path.is_file()}
+    # The index's pages and its write-ahead log grow in blocks.
+    kept = {path: size for path, size in sizes.items() if path.suffix in {".json", ".journal"}}
+    return sum(kept.values()), sum(path.suffix == ".json" for path in kept)
+
+
+class Runner:
+    """Performs commands as programs and in one process, slowed down to a share of one processor."""
+
+    def __init__(self, folder: Path, args: argparse.Namespace) -> None:
+        self.soak = Soak()
+        self.args = args
+        self.place = Place(folder / "data", folder / "out", args.port)
+        self.home = folder / "home"
+        for path in (self.place.data, self.place.out, self.home):
+            path.mkdir(parents=True)
+        self.mark = f"soak-{os.getpid()}-{time.monotonic_ns()}"
+        self.environment = environment(self.place, self.home, self.mark)
+        self.stderr = (folder / "stderr").open("wb+")
+        tests = str(Path(__file__).parents[1])
+        self.worker = subprocess.Popen(
+            [sys.executable, "-m", "soak.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr,
+            env=self.environment | {"PYTHONPATH": os.pathsep.join([tests, self.environment["PYTHONPATH"]])},
+            cwd=self.place.out, text=True, start_new_session=True,
+        )  # fmt: skip
+        self.worker_cpu_s = 0.0
+        self.seen = {str(self.worker.pid)}
+
+    def as_program(self, command: Command) -> None:
+        """Perform it as a program."""
+        began = time.monotonic()
+        self.stderr.seek(0)
+        self.stderr.truncate()
+        process = subprocess.Popen(
+            command.line(self.place), env=self.environment | dict(command.environment), cwd=self.place.out,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.stderr, start_new_session=True,
+        )  # fmt: skip
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        peaks = self.soak.peaks[command.name]
+        peaks.append(usage.ru_maxrss * 1024)
+        if len(peaks) > 1:
+            self.soak.relative_peaks.append(peaks[-1] / peaks[0])
+        self.stderr.seek(0)
+        says = self.stderr.read()[-2000:].decode(errors="replace")
+        self._judge(command, "program", process.returncode, says, began, usage.ru_utime + usage.ru_stime)
+
+    def in_process(self, command: Command) -> dict[str, float]:
+        """Perform it in the process that goes on, and give that process's figures."""
+        began = time.monotonic()
+        assert self.worker.stdin is not None and self.worker.stdout is not None
+        words = command.line(self.place)[len(command.program) :]
+        request = {
+            "words": words, "environment": dict(command.environment), "plant": self.args.plant,
+            "place": str(self.place.data),
+        }  # fmt: skip
+        self.worker.stdin.write(json.dumps(request) + "\n")
+        self.worker.stdin.flush()
+        if not (line := self.worker.stdout.readline()):
+            self.stderr.seek(0)
+            raise SystemExit(f"the process ended in {command.name}: {self.stderr.read()[-2000:].decode()}")
+        answer = json.loads(line)
+        cpu_s = answer.pop("cpu_s")
+        spent_s, self.worker_cpu_s = cpu_s - self.worker_cpu_s, cpu_s
+        self._judge(command, "process", answer.pop("status"), answer.pop("says"), began, spent_s)
+        return {name: float(value) for name, value in answer.items()}
+
+    def end_round(self, seen: dict[str, list[float]]) -> None:
+        """Keep what a whole round showed."""
+        for name, values in seen.items():
+            self.soak.process[name].append(values)
+        self.soak.store.append(_bytes_and_runs(self.home))
+
+    def _judge(self, command: Command, how: str, status: int, says: str, began: float, cpu_s: float) -> None:
+        """Count what failed and what is left, and rest so long that the share of a processor is kept."""
+        soak, args = self.soak, self.args
+        soak.performed[how] += 1
+        soak.took_s[command.name] += time.monotonic() - began
+        soak.cpu_s += cpu_s
+        if status not in GOOD:
+            soak.failed[f"{command.name} ({how}): status {status}"] += 1
+            print(f"{command.name} ({how}) ended with status {status}: {says[-800:]}", flush=True)
+        for what in self._left():
+            soak.left[f"{command.name} ({how}): {what}"] += 1
+        rest_s = cpu_s / args.cpu_share - (time.monotonic() - began)
+        time.sleep(max(0.0, rest_s if args.cpu_share < 1 else 0.0))
+
+    def _left(self) -> Iterator[str]:
+        """Files that are no report and no Run, and processes; each is named once."""
+        places = (self.place.data, self.place.out / "tmp")
+        paths = [path for place in places for path in place.iterdir()] + [*self.home.glob("runs/*.journal")]
+        for path in paths:
+            if str(path) not in self.seen:
+                self.seen.add(str(path))
+                yield f"file {path.name}"
+        until = time.monotonic() + PATIENCE_S
+        while others := [pid for pid in marked(self.mark) if str(pid) not in self.seen]:
+            if time.monotonic() > until:
+                break
+            time.sleep(0.02)
+        for pid in others:
+            self.seen.add(str(pid))
+            with contextlib.suppress(OSError):
+                yield f"process {Path(f'/proc/{pid}/comm').read_text().strip()}"
+
+    def end(self) -> None:
+        """End the process, and whatever is left."""
+        assert self.worker.stdin is not None
+        with contextlib.suppress(OSError):
+            self.worker.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.worker.wait(30)
+        for pid in marked(self.mark):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.worker.wait()
+        self.stderr.close()

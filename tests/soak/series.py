@@ -1,0 +1,82 @@
+"""Whether a figure grows from round to round: its slope with an interval, compared with what is allowed.
+
+The slope is the median of the slopes of all pairs, and its interval holds 99%, both by P. K. Sen, "Estimates of the
+regression coefficient based on Kendall's tau" (1968). One outlier or one step moves neither far, and a series that is
+too short for an interval has an endless one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+QUANTILE = 2.576
+"""Of the normal distribution, for 99% on both sides."""
+WARM_UP_SHARE = 0.2
+LEAST_WARM_UP = 2
+"""Rounds left out at the start: caches, thread pools and imports fill there."""
+
+
+HEAD = f"{'figure':34} {'unit':8} {'first':>12} {'last':>12} {'rounds':>6} {'a round':>10} {'99%':>24} {'allowed':>9}"
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Growth a round, and the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def slope_of(values: Sequence[float]) -> Slope:
+    """Sen's slope of values that are one round apart."""
+    slopes = sorted((later - earlier) / (j - i) for (i, earlier), (j, later) in combinations(enumerate(values), 2))
+    if not slopes:
+        return Slope(math.nan, -math.inf, math.inf)
+    count, pairs = len(values), len(slopes)
+    spread = QUANTILE * math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    # Ranks from 1: the low end is outside of the slopes there are where the series is too short.
+    low, high = math.floor((pairs - spread) / 2), math.ceil((pairs + spread) / 2) + 1
+    middle = (slopes[(pairs - 1) // 2] + slopes[pairs // 2]) / 2
+    return Slope(middle, slopes[low - 1] if low >= 1 else -math.inf, slopes[high - 1] if low >= 1 else math.inf)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a series shows."""
+
+    name: str
+    unit: str
+    allowed: float
+    """Growth a round that counts as flat."""
+    first: float
+    last: float
+    rounds: int
+    """After the warm-up."""
+    slope: Slope
+
+    @property
+    def word(self) -> str:
+        """``flat``: all of the interval is allowed; ``GROWS``: none of it; ``undecided``: the soak was too short."""
+        if self.slope.high <= self.allowed:
+            return "flat"
+        return "GROWS" if self.slope.low > self.allowed else "undecided"
+
+    def line(self) -> str:
+        """One row of the table."""
+        slope = self.slope
+        interval = f"{slope.low:+.3g} to {slope.high:+.3g}"
+        return (
+            f"{self.name:34} {self.unit:8} {self.first:12,.6g} {self.last:12,.6g} {self.rounds:6} "
+            f"{slope.value:+10.3g} {interval:>24} {self.allowed:9.3g}  {self.word}"
+        )
+
+
+def judged(name: str, unit: str, allowed: float, values: Sequence[float]) -> Verdict:
+    """Judge a series, but for its warm-up."""
+    kept = values[max(LEAST_WARM_UP, math.ceil(len(values) * WARM_UP_SHARE)) :]
+    first, last = (kept[0], kept[-1]) if kept else (math.nan, math.nan)
+    return Verdict(name, unit, allowed, first, last, len(kept), slope_of(kept))

@@ -1,0 +1,79 @@
+"""The soak finds what grows or stays behind, and finds nothing where nothing does."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from soak.series import judged, slope_of
+
+ROOT = Path(__file__).parents[1]
+ALLOWED = 10.0
+
+
+def noisy(growth: float, rounds: int, seed: int = 1) -> list[float]:
+    dice = random.Random(seed)
+    return [1000 + growth * number + dice.gauss(0, 20) for number in range(rounds)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_growth_is_told_from_noise(seed: int) -> None:
+    assert judged("x", "", ALLOWED, noisy(0, 40, seed)).word == "flat"
+    assert judged("x", "", ALLOWED, noisy(2 * ALLOWED, 40, seed)).word == "GROWS"
+
+
+def test_an_interval_holds_the_slope_as_often_as_it_says() -> None:
+    slopes = [slope_of(noisy(3, 20, seed)) for seed in range(300)]
+    held = sum(one.low <= 3 <= one.high for one in slopes)
+    assert 0.97 <= held / len(slopes) < 1
+
+
+@pytest.mark.parametrize("values", [[], [1], [1, 2, 3], [5] * 6])
+def test_a_short_series_decides_nothing(values: Sequence[float]) -> None:
+    assert judged("x", "", 0, values).word == "undecided"
+
+
+def test_what_fills_once_does_not_grow() -> None:
+    fills = [0, 500, 900, 1000, *[1000] * 16]
+    assert judged("x", "", 0, fills).word == "flat"
+    assert judged("x", "", 0, [12.0] * 9).word == "flat"
+
+
+def test_one_more_each_round_grows_exactly_so() -> None:
+    verdict = judged("x", "", 0.5, list(range(12)))
+    assert (verdict.word, verdict.slope.low, verdict.slope.value, verdict.slope.high) == ("GROWS", 1, 1, 1)
+
+
+def soaked(*words: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(ROOT / "tests"), str(ROOT / "python")])
+    line = [sys.executable, "-m", "soak", "--rounds", "12", "--only", "history", *words]
+    return subprocess.run(line, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+
+
+def test_commands_that_leak_nothing_pass(tmp_path: Path) -> None:
+    done = soaked("--path", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "process: descriptors" in done.stdout and "peak of history" in done.stdout
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("planted", "says"),
+    [
+        ("memory", "process: anonymous"),
+        ("descriptor", "process: descriptors"),
+        ("thread", "process: threads"),
+        ("disk", "file left-"),
+        ("process", "process sleep"),
+    ],
+)
+def test_a_planted_leak_is_found(tmp_path: Path, planted: str, says: str) -> None:
+    done = soaked("--path", str(tmp_path), "--plant", planted)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert any(says in line and ("GROWS" in line or "BAD" in line) for line in done.stdout.splitlines()), done.stdout
+    assert not any(tmp_path.iterdir())
