@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
+from advised import commands_in, refused
 from hwdyno import findings, measuring
 from hwdyno.findings import summary
 from hypothesis import settings
-from advised import commands_in, refused
 from style import faults_of
 
 # A shell without job control starts its background jobs with SIGINT ignored, nohup with SIGHUP, and the programs that

@@ -15,12 +15,12 @@ from hwdyno.printable import console_on, printable
 from hwdyno.report import contention, figures, study
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.rows import (
-    is_at,
     Series,
     by_unit,
     direction,
     grid_label,
     in_unit,
+    is_at,
     load_of,
     parameters_of,
     series_of,
