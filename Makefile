@@ -82,7 +82,7 @@ lint: setup
 
 # Rewrites the manual page and the completions that the wheel installs, after a change of an option or its text.
 share: setup
-	$(BIN)/hwdyno man --write packaging/data --overwrite --overwrite
+	$(BIN)/hwdyno man --write packaging/data --overwrite
 
 # Rewrites the lock file from pyproject.toml; needs uv.
 lock:

@@ -30,7 +30,7 @@ import pyte
 
 HERE = Path(__file__).parent
 COLUMNS, ROWS = 100, 40
-COMMANDS = ("hwdyno storage iodepth --path . --budget 25s --no-page", "hwdyno explain knee")
+COMMANDS = ("hwdyno run --only storage,memory --budget 45s --path . --no-page",)
 PROMPT = "$ "
 TYPING_S, PAUSE_S = 0.03, 1.0
 """Between letters of a command, and after its output: for readers, not measured."""

@@ -235,7 +235,7 @@ def of_commands(run: Run) -> Iterator[Run]:
 
 
 def spoken(runs: Iterable[Run]) -> tuple[set[str], dict[str, tuple[str, str]]]:
-    """The rules that spoke, and the commands that they advise: one of each shape, with its rule and its Run's command."""
+    """The rules that spoke, and their commands: one of each shape, with its rule and the command of its Run."""
     rules: set[str] = set()
     found: dict[str, tuple[str, str, str]] = {}
     for run in runs:

@@ -57,7 +57,7 @@ def test_a_call_is_the_command_that_it_names(simulated: Path) -> None:
     (result,) = run.experiments
     assert [point.parameters["iodepth"] for point in result.points] == [1, 2, 4, 8]
     assert run.command == (
-        f"hwdyno storage iodepth --path={simulated} --iodepth=1,2,4,8 --seed=3 '--ceiling=rated read 5 GB/s'"
+        f"hwdyno storage iodepth --path {simulated} --iodepth 1,2,4,8 --seed 3 --ceiling 'rated read 5 GB/s'"
     )
     assert run.findings and result.curves
     assert hwdyno.load(run.id) == hwdyno.load() == Store().load(run.id) == run

@@ -239,6 +239,8 @@ def test_the_story_of_a_storage_is_its_shares_and_its_throughput_above_its_p99()
     assert next(mark.y for mark in below.marks if isinstance(mark, Dot)) == pytest.approx(
         latency_of(iodepth(), 0) / 1e3
     )
+    ends = [max(float(dot.attrib["cx"]) for dot in drawn(one).iter(f"{SPACE}circle")) for one in depth.pictures]
+    assert ends[0] == ends[1], "one below the other"
     assert "p99" in depth.title and "queue depth" in depth.title
 
 

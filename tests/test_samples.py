@@ -126,11 +126,15 @@ def test_modes_are_two_levels_with_their_share_and_visits() -> None:
     # Three repeats begin, and two of them change once.
     assert (found.visits, found.rare, found.named) == (5, 2, True)
     assert two_modes(levels(0.25, 0.0, 0.5, low=0.91)) is None, "levels within 10% are one"
-    assert two_modes(levels(0.25, 0.0, 0.5, low=0.87)) is not None
+    assert two_modes(levels(0.25, 0.0, 0.5, low=0.885)) is not None
     assert two_modes(levels(0.25, count=15)) is None, "too few samples"
     assert two_modes(levels(0.25, count=16)) is not None
     assert two_modes([[float(at % 5) + 1 for at in range(40)]]) is None, "steps of a count"
     assert two_modes([[0.0] * 40]) is None
+    # Each of these repeats is low in its first sample alone.
+    (first,) = levels(0.0, count=20)
+    begins = two_modes([[0.6 + 0.001 * at, *first[1:]] for at in range(2)])
+    assert begins is not None and (begins.visits, begins.rare) == (4, 2)
 
 
 @pytest.mark.parametrize(

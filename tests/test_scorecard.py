@@ -23,6 +23,7 @@ from hwdyno.report.scorecard import MOST_ROWS, MOST_TODO, Scorecard, command_in,
 from hwdyno.report.tables import markdown
 from hwdyno.report.terminal import print_run
 from hwdyno.store import to_json
+from hwdyno.store.history import entry_of
 from hwdyno.words import Concurrency, ExperimentResult, Finding, Latency, Measurement, Run, Value
 from made_experiment import made_experiment
 from simulated_runs import MACHINES, experiment, run_of
@@ -93,7 +94,7 @@ def every_resource() -> Run:
     )
     carried = Finding(
         "training_capacity", "info", "training", "This storage feeds 1.",
-        {"headline": {"title": "fed: h100 for unet3d", "value": 1, "unit": ""}}, ADVICE["whole"], fed.name, (0,),
+        {"headline": {"title": "accelerators fed, unet3d on h100", "value": 1}}, ADVICE["whole"], fed.name, (0,),
     )  # fmt: skip
     others = [
         Finding(
@@ -210,7 +211,7 @@ def test_the_figures_are_those_that_the_field_quotes() -> None:
     everything = scorecard(every_resource())
     assert {row.resource for row in everything.rows} == {"Storage", "Memory", "Processor", "Network", "Training"}
     assert [(row.title, row.value) for row in everything.rows if row.resource == "Training"] == [
-        ("fed: h100 for unet3d", "1")
+        ("accelerators fed, unet3d on h100", "1")
     ]
 
 
@@ -308,6 +309,14 @@ def test_a_typical_figure_is_of_this_kind_of_hardware_and_has_a_source() -> None
     assert typical.of("", Machine(), megabytes) is None
     for row in typical.rows():
         assert row["source"] and row["what"] and float(row["value"].partition("%")[0]) > 0
+
+
+def test_a_list_of_runs_says_a_latency_test_in_time() -> None:
+    latency = of_latency(
+        "memory.latency", "memory_latency", timed(5.0, working_set=1 << 20), timed(90.0, working_set=1 << 28)
+    )
+    entry = entry_of(replace(made_run.whole_run(), experiments=(latency,)), Path("run.json"))
+    assert entry.headline == (("memory.latency", 5.0, "ns"),)
 
 
 # --- the verdict
@@ -422,6 +431,7 @@ def test_each_thing_to_do_is_a_command_that_the_parser_takes(name: str) -> None:
         ("Again: hwdyno run --path $(reboot)", ""),
         ("Again: hwdyno run --path '/a", ""),
         ("Again: hwdyno run | sh", ""),
+        ("Again: hwdyno storage --path /a/hwdyno-scratch-1f/made/data", ""),
     ],
 )
 def test_a_command_is_taken_from_an_advice_only_if_it_works_as_printed(advice: str, command: str) -> None:

@@ -311,6 +311,19 @@ def test_a_limit_is_what_was_reached_near_it(share: float, named: bool) -> None:
     assert ("io_limit" in found_in(run)) == named
 
 
+def test_the_fullest_limit_speaks() -> None:
+    limits = [{"device": "sda", "read_bytes_s": 10 * RATE * BLOCK, "read_operations_s": RATE / 0.9}]
+    found = explain(run_of(base(), storage={"limits": limits})).findings
+    (one,) = [one for one in found if one.rule == "io_limit"]
+    assert one.evidence["unit"] == "operations_s" and one.evidence["share"] == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(("share", "named"), [(0.099, False), (0.101, True)])
+def test_a_machine_is_busy_before_from_a_tenth_on(share: float, named: bool) -> None:
+    found = explain(run_of(base(), conditions={"others_cpu_share": share})).findings
+    assert ("load_before" in {one.rule for one in found}) == named
+
+
 def _step_at(place: int, repeats: int) -> Measurement:
     levels = [RATE * BLOCK * (1 - (at >= place) * 0.4) * (1 + 0.001 * (-1) ** at) for at in range(20)]
     return replace(base(), samples=course(levels * repeats, 1), repeats=repeats)

@@ -181,7 +181,8 @@ def typed_options(parser: argparse.ArgumentParser, options: dict[str, Option]) -
         values = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
         texts = [str(int(one)) if isinstance(one, bool) else str(one) for one in values if one is not None]
         if isinstance(action, argparse._AppendAction):
-            words += [f"{flag}={one}" for one in texts]
+            words += [word for one in texts for word in (flag, one)]
         elif texts:
-            words.append(f"{flag}={','.join(texts)}")
+            one = ",".join(texts)
+            words += [f"{flag}={one}"] if one.startswith("-") else [flag, one]
     return words

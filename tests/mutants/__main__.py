@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 from mutants.changes import Change, changes, files
 from mutants.covered import Covered, covered
@@ -54,32 +55,29 @@ def main() -> None:
     started = time.monotonic()
     warm()
     known = None if args.tests else covered()
-    pipes = []
+    read, write = os.pipe()
     for job in range(args.jobs):
-        read, write = os.pipe()
         if not os.fork():
             os.close(read)
             _part(chosen[job :: args.jobs], known, args.tests, write)
-        os.close(write)
-        pipes.append(os.fdopen(read))
+    os.close(write)
     named = {(one.path, one.number): one for one in chosen}
     alive: list[tuple[Change, str]] = []
     tried: Counter[str] = Counter()
     lived: Counter[str] = Counter()
-    for pipe in pipes:
-        for line in pipe:
+    # Ctrl-C ends it early, with the table of what was tried.
+    with suppress(KeyboardInterrupt), os.fdopen(read) as lines:
+        for line in lines:
             path, number, why = line.rstrip("\n").split("\t")
             tried[path] += 1
             lived[path] += bool(why)
             if why:
                 alive.append((named[path, int(number)], why))
-                print(f"alive: {alive[-1][0]} ({why})", flush=True)
-    for _ in pipes:
-        os.wait()
+                print(f"alive: {alive[-1][0]} ({why}); {tried.total()} tried", flush=True)
     print("\n| file | changes | killed |\n| --- | --- | --- |")
     for path in sorted(tried):
         print(f"| {path.removeprefix('python/hwdyno/')} | {tried[path]} | {1 - lived[path] / tried[path]:.0%} |")
-    total = sum(tried.values())
+    total = tried.total()
     share = 1 - len(alive) / max(1, total)
     print(f"\n{share:.1%} of {total} changes killed in {time.monotonic() - started:.0f} s; {len(alive)} alive")
     sys.exit(0 if total else 2)

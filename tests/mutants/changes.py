@@ -101,22 +101,17 @@ def _of_expression(node: ast.AST) -> Iterator[_Edit]:
     if isinstance(node, ast.Compare):
         for at, operator in enumerate(node.ops):
             whole = any(map(_is_whole, (node.left, *node.comparators)))
-            others = [
-                _OPPOSITE[type(operator)],
-                *([_BOUNDARY[type(operator)]] if whole and type(operator) in _BOUNDARY else []),
-            ]
-            for other in others:
-                yield _edit(node, f"{_word(operator)} to {other.__name__}", _setter(node.ops, at, other()))
+            opposite, boundary = _OPPOSITE[type(operator)], _BOUNDARY.get(type(operator))
+            for made in [opposite, boundary] if whole and boundary else [opposite]:
+                yield _edit(node, f"{_word(operator)} to {made.__name__}", _setter(node.ops, at, made()))
     elif isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _OTHER and not _is_text(node):
         other = _OTHER[type(node.op)]()
         yield _edit(node, f"{_word(node.op)} to {_word(other)}", _attribute(node, "op", other))
     elif isinstance(node, ast.BoolOp):
-        other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-        yield _edit(node, f"{_word(node.op)} to {_word(other)}", _attribute(node, "op", other))
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
-        none = ast.UAdd() if isinstance(node.op, ast.USub) else None
-        if none is not None:
-            yield _edit(node, "no minus", _attribute(node, "op", none))
+        joined = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        yield _edit(node, f"{_word(node.op)} to {_word(joined)}", _attribute(node, "op", joined))
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        yield _edit(node, "no minus", _attribute(node, "op", ast.UAdd()))
     elif isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
         value = _another(node.value)
         yield _edit(node, f"{node.value!r} to {value!r}", _attribute(node, "value", value))

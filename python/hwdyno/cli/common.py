@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwdyno import door
-from hwdyno.cli.main import BELOW, DEGRADED, INTERRUPTED, OK
+from hwdyno.cli.main import BELOW, DEGRADED, GIVEN, INTERRUPTED, OK
 from hwdyno.cli.runs import add_ceiling
 from hwdyno.units import format_bytes, format_duration
 from hwdyno.words import Run, UserError
@@ -167,7 +167,7 @@ def this_machine() -> Host:
 
 def command_line(command: str, arguments: Sequence[str] | None = None) -> str:
     """The command line, quoted for a shell."""
-    typed = shlex.join([*command.split(), *(sys.argv[2:] if arguments is None else arguments)])
+    typed = shlex.join([*command.split(), *(GIVEN[1:] if arguments is None else arguments)])
     # A name that is not UTF-8 fits no document, so it is escaped.
     return os.fsencode(typed).decode(errors="backslashreplace")
 

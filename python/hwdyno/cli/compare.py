@@ -14,7 +14,7 @@ from hwdyno.cli.main import BELOW, OK
 from hwdyno.cli.runs import add_ceiling, loaded
 from hwdyno.printable import columns, printable
 from hwdyno.units import format_percent, format_value
-from hwdyno.words import UserError
+from hwdyno.words import UserError, Value
 
 if TYPE_CHECKING:
     from hwdyno.comparison import Change, Verdict
@@ -62,13 +62,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def table(changes: list[Change]) -> str:
-    """Lay the changes out in columns, the worst first."""
+    """Lay the changes out in columns, the worst first; every throughput in one unit."""
+    from hwdyno.report import figures
+
     moving = {
         name
         for change in changes
         for name in change.parameters
         if len({str(other.parameters.get(name)) for other in changes if other.parameters}) > 1
     }
+    both = [value for change in changes for value in (change.before, change.after) if value]
+    scale = figures.scale_for([value.value for value in both if value.unit == "bytes/s"], "bytes/s")
+
+    def quantity(value: Value | None) -> str:
+        if value is None:
+            return ""
+        return scale.quantity(value.value) if value.unit == "bytes/s" else format_value(value.value, value.unit)
+
     rows = [("experiment", "point", "before", "after", "after/before", "95% interval", "verdict")]
     for change in sorted(changes, key=lambda change: change.ratio.value):
         low, high = change.ratio.low, change.ratio.high
@@ -78,8 +88,8 @@ def table(changes: list[Change]) -> str:
                 f"all {change.points} points"
                 if change.points > 1
                 else " ".join(f"{name}={value}" for name, value in change.parameters.items() if name in moving) or "-",
-                format_value(change.before.value, change.before.unit) if change.before else "",
-                format_value(change.after.value, change.after.unit) if change.after else "",
+                quantity(change.before),
+                quantity(change.after),
                 f"{change.ratio.value:.3f}",
                 "unknown (no repeats)" if low is None or high is None else f"{low:.3f} to {high:.3f}",
                 change.verdict,

@@ -167,7 +167,12 @@ def main(arguments: list[str] | None = None) -> int:
         return signals.status(_main(given))
 
 
+GIVEN: list[str] = []
+"""The words of the command line that runs, which a Run keeps."""
+
+
 def _main(given: list[str]) -> int:
+    GIVEN[:] = given
     if not given or given[0] in {"-h", "--help", "help"}:
         sys.stdout.write(overview())
         return OK

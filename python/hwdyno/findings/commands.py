@@ -86,7 +86,7 @@ def typed_command(command: str) -> Typed:
     options: list[tuple[str, str | None]] = []
     while words:
         word = words.pop(0)
-        name, equals, value = word[2:].replace("_", "-").partition("=") if word.startswith("--") else ("", "", "")
+        name, equals, _ = word[2:].replace("_", "-").partition("=") if word.startswith("--") else ("", "", "")
         if not name:
             plain.append(word)
         elif equals:
@@ -127,7 +127,7 @@ def command_of(run: Run, result: ExperimentResult, parameters: Mapping[str, Scal
     words = ("hwdyno", *(kernel.command or result.resource or "run").split())
     if words[:2] == of_run.words[:2] == ("hwdyno", "training"):
         # Its options choose and size what is prepared, such as a workload's own file.
-        mine = of_run.without(_OF_A_REPORT)
+        mine = replace(of_run.without(_OF_A_REPORT), words=(*words, *(w for w in of_run.words if w.startswith("++"))))
         if any(value.endswith((".yaml", ".yml")) for value in of_run.values("workload")):
             options.pop("workload", None)
             options.pop("accelerator", None)

@@ -99,7 +99,10 @@ def training_capacity(case: Case) -> Verdict | None:
         "info",
         f"{where} feeds {most} {name} (AU of at least {percent(first.au_pass)}{caveat}). {limit}{by_plain}",
         {
-            "headline": {"title": f"fed: {name}", "value": most, "unit": ""},
+            "headline": {
+                "title": "accelerators fed, " + " on ".join(filter(None, [first.workload, first.name])),
+                "value": most,
+            },
             "most": most,
             "au": {what.number: what.au for what, _ in found},
             "law": {what.number: what.au * what.need_bytes_s * what.number for what, _ in found},
@@ -163,7 +166,8 @@ def training_plain(case: Case) -> Verdict | None:
             f"The loader is {percent(off)} faster than plain reads of the same storage ({what.who}). {says} "
             "Possible causes: a cache, or storage that serves many files better than one.",
             evidence,
-            f"Use more samples than fit in memory, or direct I/O, and see whether both agree: {here.command(direct=True)}",
+            "Use more samples than fit in memory, or direct I/O, and see whether both agree: "
+            + here.command(direct=True),
             points=(at,),
         )
     client = client_bytes_s(case.run, case.result, what.number)

@@ -146,6 +146,8 @@ class Picture:
     """The names of its series; a legend has them where there are several."""
     marks: tuple[Mark, ...]
     height: float = HEIGHT
+    margin: float = 0.0
+    """Units left of the upright axis at least, so that pictures below each other have their axes in line."""
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ from hwdyno.report.picture import CEILING, Band, Dot, Line, Mark, Picture, Rule,
 from hwdyno.report.rows import Series, unit_of
 from hwdyno.words import ExperimentResult
 
-RATIO = "ours ÷ theirs"
 MOST_BANDS = 3
 """Series whose bands of latency can lie over each other and still be read."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hwdyno.axes import read_share, traits_of
+from hwdyno.axes import BACKGROUND, read_share, traits_of
 from hwdyno.ceilings import applies_by_key, utilizations
 from hwdyno.curves import is_loaded
 from hwdyno.findings import why_not_double
@@ -258,8 +258,8 @@ def peer_of(experiment: ExperimentResult, point: int) -> PeerResult | None:
 
 
 def headline_points(experiment: ExperimentResult) -> list[int]:
-    """All points of a grid; of a sweep, one a series: the best operating point, or the fastest valid one."""
-    if experiment.name.endswith(".grid"):
+    """All points of a grid, and those beside a load; of a sweep, one a series: its best point, or the fastest."""
+    if experiment.name.endswith(".grid") or experiment.load == BACKGROUND.name:
         return list(range(len(experiment.points)))
     unit = unit_of(experiment)
 

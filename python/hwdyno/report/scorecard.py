@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hwdyno.axes import splits, traits_of
+from hwdyno.axes import ALONE, BACKGROUND, splits, traits_of
 from hwdyno.findings import about_this_run
 from hwdyno.findings.rule import USELESS, Case, first_sentence, load_words
 from hwdyno.findings.snia import is_rounds, is_tracked
@@ -38,6 +38,8 @@ COMMAND_COLUMNS = 76
 LEAST_REPEATS = 3
 LEAST_FOR_P99 = 1000
 """Operations that leave ten beyond the 99th percentile."""
+OF_A_RUN = "hwdyno-scratch-"
+"""Begins the name of a run's own directory, which is gone when the run has ended."""
 LITTLE = 0.02
 """How far operations in flight by Little's law may be off the requested ones where rate and latency are two views of
 one thing, so that the interval of one holds for the other."""
@@ -239,6 +241,8 @@ def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _F
 
 
 def _fits(figure: Figure, experiment: ExperimentResult, point: Measurement) -> bool:
+    if point.parameters.get(BACKGROUND.name, ALONE) != ALONE:
+        return False  # What is left beside a load is no figure of the resource.
     if figure.kernels and experiment.kernel not in figure.kernels:
         return False
     parameters = parameters_of(experiment, point)
@@ -474,13 +478,13 @@ def command_in(advice: str) -> str:
 
 
 def _is_plain(command: str) -> bool:
-    """Whether a shell takes a line as one command of these very words, whatever a foreign file put into it."""
+    """Whether a shell takes a line as one command of these very words, and what it names outlives the run."""
     try:
         words = shlex.split(command)
     except ValueError:
         return False
     again = " ".join(word if _UNQUOTED.fullmatch(word) else shlex.quote(word) for word in words)
-    return command.startswith("hwdyno ") and again == command
+    return command.startswith("hwdyno ") and again == command and OF_A_RUN not in command
 
 
 def command_lines(command: str, columns: int = COMMAND_COLUMNS) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hwdyno.report import figures, plots, roofline
+from hwdyno.report import figures, plots, roofline, svg
 from hwdyno.report.bars import of_rows
 from hwdyno.report.charts import charts_of, parted
 from hwdyno.report.picture import Picture
@@ -129,8 +129,9 @@ def _by_depth(run: Run) -> Iterator[Figure]:
         axis = experiment.load_axis
         title = f"{find(experiment.resource).title}: throughput and p99 by {axis.words}"
         caption = f"{above.caption} Below: {_lower(below.caption)}"
-        bare = replace(above, x=replace(above.x, title=""), series=(), height=165.0)
-        yield Figure("depth", title, caption, (bare, replace(below, height=130.0)))
+        margin = max(svg.margin_of(above), svg.margin_of(below))
+        bare = replace(above, x=replace(above.x, title=""), series=(), height=165.0, margin=margin)
+        yield Figure("depth", title, caption, (bare, replace(below, height=130.0, margin=margin)))
 
 
 def _by_size(run: Run) -> Iterator[Figure]:

@@ -29,6 +29,8 @@ from hwdyno.report.picture import (
 SMALL = 11.0
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 _ROW = 17.0
+_GAP = 10.0
+"""Between labels and their axis, with the edge."""
 _NAMES_SHARE = 0.36
 """Of the width: longer names of bars stand above their bars."""
 _CAPTION_LINE = 92
@@ -73,6 +75,11 @@ def escaped(text: str) -> str:
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
 
 
+def margin_of(picture: Picture) -> float:
+    """Units that the labels of the upright axis take."""
+    return max((width_of(text, SMALL) for _, text in picture.y.ticks), default=0.0) + _GAP
+
+
 def draw(picture: Picture, paint: Paint, *, alone: bool = False) -> str:
     """The picture as one ``svg`` element; ``alone`` with its title, its caption and a background, for a file."""
     return _Sheet(picture, paint, alone).drawn()
@@ -88,10 +95,9 @@ class _Sheet:
         self.parts: list[str] = []
         self.heads = textwrap.wrap(picture.caption, _CAPTION_LINE) if alone else []
         self.bars = picture.y.kind == "names"
-        names = [text for _, text in picture.y.ticks]
-        widest = max((width_of(text, SMALL) for text in names), default=0.0)
-        self.above = self.bars and widest > _NAMES_SHARE * WIDTH
-        self.left = 4.0 if self.above else widest + 10
+        self.left = max(margin_of(picture), picture.margin)
+        self.above = self.bars and self.left - _GAP > _NAMES_SHARE * WIDTH
+        self.left = 4.0 if self.above else self.left
         head = (30 + 15 * len(self.heads)) if alone else 0
         self.top = head + (22.0 if picture.y.title else 8.0)
         self.bottom = self.top + picture.height

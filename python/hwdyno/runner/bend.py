@@ -1,4 +1,4 @@
-"""Points beside the plan's where a sweep's own loads are far apart: near 90% of the ceiling, and below a full memory."""
+"""Points beside the plan's where its loads are far apart: near 90% of the ceiling, and below a full memory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def may_add(planned: Planned) -> int:
     """How many points near bends an experiment may bring at most: one a curve along the load of a queue."""
     axis = planned.declaration.axis(planned.load)
     if planned.experiment.kernel == LOADED and axis.role == "delay":
-        others = {tuple(sorted((n, v) for n, v in point.items() if n != planned.load)) for point in planned.points}
-        return len(others) * (LEAST_INSIDE - LEAST_POINTS) if len(planned.points) >= LEAST_POINTS * len(others) else 0
+        curves = len({tuple(sorted((n, v) for n, v in one.items() if n != planned.load)) for one in planned.points})
+        return curves * (LEAST_INSIDE - LEAST_POINTS) if len(planned.points) >= LEAST_POINTS * curves else 0
     if axis.role != "concurrency":
         return 0
     loads: dict[tuple[tuple[str, Scalar], ...], set[Scalar]] = defaultdict(set)

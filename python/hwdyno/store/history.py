@@ -28,7 +28,7 @@ class Entry:
     """A ``Status``, or ``running`` or ``unreadable``."""
     points: int
     headline: tuple[tuple[str, float, str], ...]
-    """Each experiment's best throughput: name, value and unit."""
+    """Each experiment's best figure, a latency test's in ns: name, value and unit."""
     path: str
     error: str = ""
     """Why the document cannot be read, in one line."""
@@ -59,9 +59,12 @@ def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
     """Summarize a Run; ``verdict`` overrides the status, for a Run that is still going on."""
     headline = []
     for experiment in run.experiments:
-        sound = [point.throughput for point in experiment.points if point.validity != "invalid"]
-        if sound:
-            best = max(sound, key=lambda value: value.value)
+        sound = [point for point in experiment.points if point.validity != "invalid"]
+        times = [point.latency_ns.mean for point in sound if point.latency_ns]
+        if times and experiment.metric == "latency":
+            headline.append((experiment.name, min(times), "ns"))
+        elif sound:
+            best = max((point.throughput for point in sound), key=lambda value: value.value)
             headline.append((experiment.name, best.value, best.unit))
     points = sum(len(experiment.points) for experiment in run.experiments)
     return Entry(

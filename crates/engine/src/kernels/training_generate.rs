@@ -238,7 +238,7 @@ mod tests {
         let scratch = Scratch::new("generate-extremes");
         for format in ["npz", "npy", "tfrecord", "hdf5", "jpeg", "png", "csv", "bin", "parquet"] {
             for (record, stdev, samples) in [(1.0, 1e12, 1_u64), (4.0, 1e12, 3), (1.0, 1e12, 1 << 40)] {
-                let folder = scratch.path(format);
+                let folder = scratch.path(&format!("{format}-{record}-{samples}"));
                 let given = json!({"path": folder, "format": format, "files": 4, "samples_per_file": samples,
                     "record_bytes": record, "record_bytes_stdev": stdev, "columns": 4, "row_group": 10});
                 let refused = crate::run("training_generate", &given, &Stop::new());

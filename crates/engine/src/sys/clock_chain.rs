@@ -81,20 +81,21 @@ pub fn chain(_turns: u64) -> u64 {
 
 /// Steps in a turn of a long pause.
 const STEPS: u64 = 64;
-/// Cycles of a step, and its bytes: on x86-64 a multiplication (3 cycles on every core of today), which takes a third of
-/// the places in the core's queues that additions would; elsewhere an addition.
-const STEP: (u64, u64) = if cfg!(target_arch = "x86_64") { (3, 4) } else { (1, 4) };
+/// Cycles of a step: on x86-64 a multiplication (3 cycles on every core of today), which takes a third of the places in
+/// the core's queues that additions would; elsewhere an addition.
+const STEP_CYCLES: u64 = if cfg!(target_arch = "x86_64") { 3 } else { 1 };
 
 /// A pause of a number of cycles: a chain of steps, each of which waits for the one before.
 ///
-/// It has no branch that a processor could mispredict below some thousand cycles: whole turns of 64 steps, then a jump
-/// to as many before the end of 63 as are left, and on x86-64 another to the additions for a third of a step.
+/// Whole turns of 64 steps, then 32, 16 … 1 of them by the bits of what is left, and on x86-64 up to two additions. Every
+/// branch goes the same way each time, so that below some thousand cycles none is mispredicted; an indirect jump into a
+/// row of steps would be, where a system forbids their prediction.
 #[derive(Debug, Clone, Copy)]
 pub struct Pause {
     turns: u64,
-    /// Bytes of the steps that are left.
+    /// Steps that are left.
     rest: u64,
-    /// Bytes of the additions that are left then, 3 each.
+    /// Additions that are left then.
     single: u64,
 }
 
@@ -102,8 +103,8 @@ impl Pause {
     /// Of `cycles` cycles.
     #[must_use]
     pub fn new(cycles: u64) -> Self {
-        let steps = cycles / STEP.0;
-        Self { turns: steps / STEPS, rest: steps % STEPS * STEP.1, single: cycles % STEP.0 * 3 }
+        let steps = cycles / STEP_CYCLES;
+        Self { turns: steps / STEPS, rest: steps % STEPS, single: cycles % STEP_CYCLES }
     }
 
     /// Goes on with the chain from its last value, and gives the next one: a pause begins when the one before ended.
@@ -112,7 +113,7 @@ impl Pause {
     #[must_use]
     pub fn wait(self, chain: u64) -> u64 {
         let sum: u64;
-        // SAFETY: only the named registers and the flags change; the jumps lead to one of the steps, or behind them.
+        // SAFETY: only the named registers and the flags change.
         unsafe {
             std::arch::asm!(
                 "test {turns}, {turns}",
@@ -124,25 +125,54 @@ impl Pause {
                 "dec {turns}",
                 "jnz 2b",
                 "3:",
-                "lea {at}, [rip + 4f]",
-                "sub {at}, {rest}",
-                "jmp {at}",
-                ".rept 63",
+                "test {rest:e}, 32",
+                "jz 4f",
+                ".rept 32",
                 "imul {sum}, {step}",
                 ".endr",
                 "4:",
-                "lea {at}, [rip + 5f]",
-                "sub {at}, {single}",
-                "jmp {at}",
-                "add {sum}, {step}",
-                "add {sum}, {step}",
+                "test {rest:e}, 16",
+                "jz 5f",
+                ".rept 16",
+                "imul {sum}, {step}",
+                ".endr",
                 "5:",
+                "test {rest:e}, 8",
+                "jz 6f",
+                ".rept 8",
+                "imul {sum}, {step}",
+                ".endr",
+                "6:",
+                "test {rest:e}, 4",
+                "jz 7f",
+                ".rept 4",
+                "imul {sum}, {step}",
+                ".endr",
+                "7:",
+                "test {rest:e}, 2",
+                "jz 8f",
+                ".rept 2",
+                "imul {sum}, {step}",
+                ".endr",
+                "8:",
+                "test {rest:e}, 1",
+                "jz 9f",
+                ".rept 1",
+                "imul {sum}, {step}",
+                ".endr",
+                "9:",
+                "test {single:e}, {single:e}",
+                "jz 3f",
+                "add {sum}, {step}",
+                "test {single:e}, 2",
+                "jz 3f",
+                "add {sum}, {step}",
+                "3:",
                 sum = inout(reg) chain => sum,
                 step = in(reg) 3_u64,
                 turns = inout(reg) self.turns => _,
                 rest = in(reg) self.rest,
                 single = in(reg) self.single,
-                at = out(reg) _,
                 options(nomem, nostack),
             );
         }
@@ -155,7 +185,7 @@ impl Pause {
     #[must_use]
     pub fn wait(self, chain: u64) -> u64 {
         let sum: u64;
-        // SAFETY: as on x86-64.
+        // SAFETY: only the named registers and the flags change.
         unsafe {
             std::arch::asm!(
                 "cbz {turns}, 3f",
@@ -166,21 +196,44 @@ impl Pause {
                 "subs {turns}, {turns}, #1",
                 "b.ne 2b",
                 "3:",
-                "adr {at}, 4f",
-                "sub {at}, {at}, {rest}",
-                "br {at}",
-                ".rept 63",
+                "tbz {rest}, #5, 4f",
+                ".rept 32",
                 "add {sum}, {sum}, {step}",
                 ".endr",
                 "4:",
+                "tbz {rest}, #4, 5f",
+                ".rept 16",
+                "add {sum}, {sum}, {step}",
+                ".endr",
+                "5:",
+                "tbz {rest}, #3, 6f",
+                ".rept 8",
+                "add {sum}, {sum}, {step}",
+                ".endr",
+                "6:",
+                "tbz {rest}, #2, 7f",
+                ".rept 4",
+                "add {sum}, {sum}, {step}",
+                ".endr",
+                "7:",
+                "tbz {rest}, #1, 8f",
+                ".rept 2",
+                "add {sum}, {sum}, {step}",
+                ".endr",
+                "8:",
+                "tbz {rest}, #0, 9f",
+                ".rept 1",
+                "add {sum}, {sum}, {step}",
+                ".endr",
+                "9:",
                 sum = inout(reg) chain => sum,
                 step = in(reg) 3_u64,
                 turns = inout(reg) self.turns => _,
                 rest = in(reg) self.rest,
-                at = out(reg) _,
                 options(nomem, nostack),
             );
         }
+        let _ = self.single;
         sum
     }
 
