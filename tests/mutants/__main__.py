@@ -33,7 +33,7 @@ def _alive(change: Change, known: Covered) -> str:
 
 def _part(chosen: Sequence[Change], known: Covered | None, tests: Sequence[str], pipe: int) -> None:
     """In a child: try changes, and write a line for each."""
-    with os.fdopen(pipe, "w", buffering=1) as out:
+    with suppress(KeyboardInterrupt, BrokenPipeError), os.fdopen(pipe, "w", buffering=1) as out:
         for change in chosen:
             why = _alive(change, known) if known else "" if killed(change, tests, 60) else "the tests pass"
             out.write(f"{change.path}\t{change.number}\t{why}\n")

@@ -63,15 +63,18 @@ def killed(change: Change | None, tests: Sequence[str], expected_s: float = 0.0)
     if not child:
         _try(change, tests)
     deadline = time.monotonic() + max(LEAST_S, SLOWER * expected_s)
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status) != 0
-        if time.monotonic() > deadline:
+    try:
+        while time.monotonic() <= deadline:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                child = 0
+                return os.waitstatus_to_exitcode(status) != 0
+            time.sleep(0.01)
+        return True
+    finally:
+        if child:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            return True
-        time.sleep(0.01)
 
 
 def _try(change: Change | None, tests: Sequence[str]) -> None:
