@@ -109,9 +109,14 @@ class Source:
 def faults_of(document: Run) -> list[Finding]:
     """What is wrong: findings that are more than observations. How well a curve fits is an observation."""
     from hwdyno.findings import RULES
+    from hwdyno.findings.laws import FAR_ABOVE_RATED
 
     of_curves = {rule.name for rule in RULES if rule.scope == "curve"}
-    return [one for one in document.findings if one.severity != "info" and one.rule not in of_curves]
+    return [
+        one
+        for one in document.findings
+        if (one.severity != "info" and one.rule not in of_curves) or one.evidence.get("ratio", 0) > FAR_ABOVE_RATED
+    ]
 
 
 # --- reading
@@ -198,11 +203,12 @@ def _measures(ceiling: Ceiling, resource: str) -> bool:
 
 def _labelled(result: ExperimentResult) -> tuple[Ceiling, ...]:
     """The ceilings of the device and the link that a table's rows name."""
-    from hwdyno.ceilings.named import device_ceilings, link_ceilings, link_rate
+    from hwdyno.ceilings.named import device_ceilings, link_ceilings, link_rate, only_link
 
     found: list[Ceiling] = []
     found += device_ceilings(str(result.fixed.get("device") or ""), result.resource)
-    rate = link_rate(str(result.fixed.get("link") or ""), most=True)
+    link = str(result.fixed.get("link") or "")
+    rate = link_rate(link, most=True) if link else only_link(result.asks)
     if rate is not None and not any(one.kind == "physical" for one in found):
         found += link_ceilings(rate, result.resource)
     return tuple(found)

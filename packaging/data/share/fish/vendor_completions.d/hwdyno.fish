@@ -163,7 +163,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l cpu-node -d 'NUMA 
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l locality -d 'order of accesses: random over the whole set, random within neighbourhoods, or sequential' -x -a 'random local sequential'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l local-size -d 'size of a neighbourhood, for locality local' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l batch -d 'loads per timing' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l delay -d 'pause of a traffic thread after each block, in cycles' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l delay -d 'pause of a traffic thread after every 128 bytes, in cycles' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l chase-set -d 'size of the memory that is read' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l lines -d 'cache lines per handover, for clean and modified' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l load -d 'axis of the curves' -r
