@@ -205,6 +205,8 @@ OF_TRAINING = (
     "hwdyno study kubernetes-ai-storage --path local=/data --no-inference",
 )
 ELSEWHERE = {
+    *("array_in_cache", "cache_hidden", "cached_writes", "contradicts_itself", "costly_setting", "disk_not_reached"),
+    *("host_cache", "pinned_library", "unverified"),
     *("best_block_size", "best_combination", "between_runs", "compressed_file", "huge_pages", "io_corrupt", "io_limit"),
     *("io_nothing_done", "kv_no_room", "kv_too_few", "kv_users", "lines_in_flight", "link_below_its_best"),
     *("mix_penalty", "network_no_link", "network_virtual_link", "noisy_neighbour", "off_the_curve", "operands_cost"),

@@ -35,8 +35,8 @@ def cached_writes(case: Case) -> Verdict | None:
     return Verdict(
         "warning",
         f"Cached writes beside another writer ({case.label}). After the run {percent(resident)} of the region was in "
-        f"the page cache{still}. The device moved {format_bytes(written)} for the {format_bytes(stream.bytes)} written, "
-        "so its counters include others' writes.",
+        f"the page cache{still}. The device moved {format_bytes(written)} for the {format_bytes(stream.bytes)} "
+        "written, so its counters include others' writes.",
         {
             "cached_share_after": resident,
             "dirty_share_after": dirty,
@@ -153,7 +153,7 @@ def _counts(one: Case) -> bool:
     )
 
 
-_OF_BLOCKS = Applies(kernels=(BLOCKS,))
+_OF_BLOCKS = Applies(kernels=(BLOCKS,), imported=False)
 RULES = (
     Rule(
         "cached_writes",

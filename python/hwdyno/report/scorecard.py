@@ -339,10 +339,12 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
                 else f"{one.value.value:g} {one.value.unit}".rstrip(),
                 interval=_interval(run, experiment, one, scale),
                 share=_share(experiment, one, scale),
-                p99=scale.quantity(latency.p99) if latency and latency.count >= LEAST_FOR_P99 else None,
+                p99=scale.quantity(latency.p99)
+                if latency and latency.p99 is not None and latency.count >= LEAST_FOR_P99
+                else None,
                 typical=typical.of(one.typical, run.machine, scale),
                 state=point.validity,
-                why=effect_of(point.why[0]) if point.why else "",
+                why=effect_of(point.why[0]) if point.why and point.validity != "unverified" else "",
                 experiment=one.experiment,
                 point=one.point,
             )
