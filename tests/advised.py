@@ -38,7 +38,7 @@ def words_of(line: str) -> list[str]:
     return words[1 : next(ends, len(words))]
 
 
-def said(what: Callable[[], int]) -> tuple[int, str]:
+def outcome_of(what: Callable[[], int]) -> tuple[int, str]:
     """The exit status of what a command does, and what it wrote to stderr."""
     error = io.StringIO()
     with contextlib.redirect_stderr(error), contextlib.redirect_stdout(io.StringIO()):
@@ -61,7 +61,7 @@ def refused(line: str) -> str:
         parser_of(name).read(words)
         return 0
 
-    status, error = said(parse)
+    status, error = outcome_of(parse)
     return error if status else ""
 
 
@@ -74,5 +74,5 @@ def not_taken(line: str, place: Path) -> str:
         words[at + 1] = f"{storage}{equals}{place}" if not path.startswith("/dev/") else path
     elif name in {"run", "storage", "training", "study"}:
         words += ["--path", str(place)]
-    status, error = said(lambda: main([name, *words, *(["--dry-run"] if name in MEASURING else [])]))
+    status, error = outcome_of(lambda: main([name, *words, *(["--dry-run"] if name in MEASURING else [])]))
     return "" if status == 0 else error

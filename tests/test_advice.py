@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import test_rules_apply as rules_apply
-from advised import commands_in, not_taken, refused, said, words_of
+from advised import commands_in, not_taken, outcome_of, refused, words_of
 from hwdyno import experiments
 from hwdyno.cli import resource
 from hwdyno.cli.main import main, parser_of
@@ -236,7 +236,7 @@ def of_commands(run: Run) -> Iterator[Run]:
         )
 
 
-def spoken(runs: Iterable[Run]) -> tuple[set[str], dict[str, tuple[str, str]]]:
+def rules_and_commands(runs: Iterable[Run]) -> tuple[set[str], dict[str, tuple[str, str]]]:
     """The rules that spoke, and their commands: one of each shape, with its rule and the command of its Run."""
     rules: set[str] = set()
     found: dict[str, tuple[str, str, str]] = {}
@@ -279,7 +279,7 @@ def test_what_every_rule_advises_is_taken_by_the_command_line(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
     (tmp_path / "reads.fio").write_text("[global]\nsize=1m\nrw=read\n[reads]\n")
-    rules, found = spoken(everything())
+    rules, found = rules_and_commands(everything())
     wrong = {
         line: (rule, command, why) for line, (rule, command) in found.items() if (why := not_taken(line, tmp_path))
     }
@@ -304,7 +304,7 @@ def commands_of_page(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("words", "mends"),
+    ("words", "remedy"),
     [
         (["storage", "--path", "a", "--path", "b"], "--path is given twice; give it once"),
         (["storage", "--bs", "4k", "--bs=8k"], "--bs is given twice; list its values once: --bs 4k,8k"),
@@ -312,9 +312,9 @@ def commands_of_page(path: Path) -> Iterator[str]:
         (["run", "--quiet", "--quiet"], "--quiet is given twice; give it once"),
     ],
 )
-def test_an_option_given_twice_is_refused_in_one_line(words: list[str], mends: str) -> None:
-    status, error = said(lambda: main([*words, "--dry-run"]))
-    assert status == 2 and mends in error and error.count("\n") == 1
+def test_an_option_given_twice_is_refused_in_one_line(words: list[str], remedy: str) -> None:
+    status, error = outcome_of(lambda: main([*words, "--dry-run"]))
+    assert status == 2 and remedy in error and error.count("\n") == 1
 
 
 def test_a_list_may_be_given_in_parts() -> None:

@@ -323,7 +323,9 @@ def test_a_load_that_cannot_run_is_an_error_of_the_load() -> None:
     with pytest.raises(LoadError, match="threads"):
         Local().run_under_load(Work("compute_flops", {"threads": 0}), work, 5.0)
     with pytest.raises(ValueError, match="threads"):
-        Local().run_under_load(work, Work("compute_flops", {"threads": 0}), 0.05)
+        Local().run_under_load(Work("compute_flops", {"threads": 1}), Work("compute_flops", {"threads": 0}), 0.05)
+    with pytest.raises(LoadError, match="ended by itself"):
+        Local().run_under_load(work, work, 5.0)
 
 
 @pytest.mark.machine

@@ -168,13 +168,14 @@ def test_everything_is_printed_on_request() -> None:
 
 
 def test_the_command_shows_the_scorecard_and_names_what_shows_the_rest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "my run.json"
+    monkeypatch.chdir(tmp_path)
+    path = Path("my run.json")
     path.write_text(to_json(made_run.whole_run()))
     assert main(["report", str(path)]) == 0
-    last = capsys.readouterr().out.rpartition(" findings:")[2]
-    command = shlex.split(last.replace("\\\n", ""))
+    last = capsys.readouterr().out.splitlines()[-1]
+    command = shlex.split(last.partition(": ")[2])
     assert command == ["hwdyno", "report", str(path), "--verbose"]
     assert main(command[1:]) == 0
     assert "Standard disk tests" in capsys.readouterr().out
@@ -391,12 +392,21 @@ def test_what_is_about_the_machine_comes_before_the_noise_of_this_run() -> None:
     assert scorecard(replace(run, findings=(noise, cache, wrong))).todo[0].says == "This is the page cache."
 
 
+def test_a_grave_finding_without_a_command_is_explained() -> None:
+    link = Finding(
+        "link_below_its_best", "warning", "storage", "The drive links at half.", {}, "Move it to another slot."
+    )
+    run = replace(made_run.whole_run(), findings=(link, replace(link, rule="foreign"), replace(link, severity="info")))
+    (todo,) = scorecard(run).todo
+    assert (todo.says, todo.command) == ("The drive links at half.", "hwdyno explain link_below_its_best")
+    assert main(shlex.split(todo.command)[1:]) == 0
+
+
 def test_the_rules_about_a_run_are_rules() -> None:
     known = {rule.name for rule in RULES}
-    unnamed = [rule.name for rule in RULES if rule.degrades and effect_of(rule.name) == rule.name.replace("_", " ")]
-    assert unnamed in ([], ["swapping"]), "a reason is said as a noun"
     assert {"interval_not_reached", "repeats_disagree", "steal"} <= ABOUT_THE_RUN & known
     assert known >= ABOUT_THE_RUN
+    assert effect_of("client_bound") == "a busy client CPU" and effect_of("no_such_rule") == "no such rule"
 
 
 def parsed(command: str) -> None:

@@ -116,8 +116,8 @@ class Parser(argparse.ArgumentParser):
             if len(given) > 1:
                 name = next(one for one in action.option_strings if "_" not in one)
                 one_list = f"list its values once: {name} {','.join(given)}"
-                mends = one_list if action.metavar == "VALUES" else "give it once"
-                self.error(f"{name} is given twice; {mends}")
+                remedy = one_list if action.metavar == "VALUES" else "give it once"
+                self.error(f"{name} is given twice; {remedy}")
         return super()._get_values(action, arg_strings)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

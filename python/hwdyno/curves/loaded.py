@@ -18,7 +18,7 @@ IDLE_SHARE = 0.15
 LEAST_INSIDE, INSIDE_SHARE = 8, 0.10
 """How many points shall lie between this share of the reached bandwidth and all of it."""
 LEAST_POINTS = 3
-OWN_CYCLES = 15
+BASE_CYCLES = 15
 """Cycles of the traffic's loop beyond its pause: it moves 128 bytes in the pause and these."""
 _STEPS, _MOST = 200, 3.0
 
@@ -101,7 +101,7 @@ def more_delays(delays: Sequence[float], rates: Sequence[float]) -> list[int]:
     while sum(rate >= INSIDE_SHARE * peak for _, rate in known) < LEAST_INSIDE:
         gaps = []
         for (slow, low), (fast, high) in pairwise(known):
-            between = round(2 / (1 / (slow + OWN_CYCLES) + 1 / (fast + OWN_CYCLES)) - OWN_CYCLES)
+            between = round(2 / (1 / (slow + BASE_CYCLES) + 1 / (fast + BASE_CYCLES)) - BASE_CYCLES)
             middle = (max(low, 0.0) + high) / 2
             if fast < between < slow and middle >= INSIDE_SHARE * peak:
                 gaps.append((high - low, between, middle))

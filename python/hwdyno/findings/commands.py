@@ -67,8 +67,8 @@ class Typed:
     @property
     def line(self) -> str:
         """The command line, quoted for a shell."""
-        said = [f"--{name}" if value is None else f"--{name} {_quoted(value)}" for name, value in self.options]
-        return " ".join([*map(_quoted, self.words), *said])
+        shown = [f"--{name}" if value is None else f"--{name} {_quoted(value)}" for name, value in self.options]
+        return " ".join([*map(_quoted, self.words), *shown])
 
 
 def _quoted(text: str) -> str:
