@@ -199,7 +199,7 @@ def test_a_run_keeps_the_axes_that_matter_and_their_commands_defaults(tmp_path: 
 
 
 def _command(advice: str) -> str:
-    """The command in a text; neither the words around it nor the settings of its Run are those of an earlier version."""
+    """The command in a text: neither the words around it nor its Run's settings are those of earlier versions."""
     if "hwdyno " not in advice:
         return ""
     return re.sub(r" --(?:path|ceiling|profile|seed|size) (?:'[^']*'|\S+)", "", advice[advice.find("hwdyno ") :])
