@@ -34,7 +34,7 @@ thread() {
 }
 
 # What neither asks the system nor waits: Miri interprets it, a thousand times slower.
-pure=(histogram:: rng:: parameter:: declare:: survey::tree:: survey::mounts:: survey::routes:: network::wire::)
+pure=(histogram:: rng:: parameter:: declare:: survey::tree:: survey::mounts:: survey::routes::)
 pure+=(network::results:: storage::trace::iolog:: training::thrift::)
 # It sorts so many values that it would take an hour.
 pure+=(--skip quantiles_are_those_of_the_sorted_values)

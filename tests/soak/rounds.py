@@ -56,8 +56,6 @@ class Soak:
     """Files and processes that stayed after a command, by what they are."""
     failed: Counter[str] = field(default_factory=Counter)
     performed: Counter[str] = field(default_factory=Counter)
-    took_s: Counter[str] = field(default_factory=Counter)
-    """By command, without the rests."""
     cpu_s: float = 0.0
 
     def verdicts(self, count: int) -> list[Verdict]:
@@ -161,7 +159,6 @@ class Runner:
         """Count what failed and what is left, and rest so long that the share of a processor is kept."""
         soak, args = self.soak, self.args
         soak.performed[how] += 1
-        soak.took_s[command.name] += time.monotonic() - began
         soak.cpu_s += cpu_s
         if status not in GOOD:
             soak.failed[f"{command.name} ({how}): status {status}"] += 1
