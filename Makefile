@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 ENGINE := $(VENV)/.engine
 
-.PHONY: run test bench fuzz fuzz-engine sanitize soak calibration setup lint share lock clean
+.PHONY: run test bench fuzz fuzz-engine sanitize soak calibration mutants docs session setup lint share lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
@@ -32,6 +32,11 @@ fuzz: setup $(FUZZ)/.atheris
 calibration: setup
 	PYTHONPATH="$(CURDIR)/tests" $(BIN)/python -m calibration
 
+# Which single-line changes of findings, curves, statistics and ceilings the tests notice: hours for all of them.
+# MUTANTS="--sample 300" tries some.
+mutants: setup
+	PYTHONPATH="$(CURDIR)/tests:$(CURDIR)/python" $(BIN)/python -m mutants $(MUTANTS)
+
 # The fuzzer stands apart from the locked environment: it has no wheel for every Python that hwdyno runs on.
 $(FUZZ)/.atheris: $(VENV)/.python
 	$(BIN)/python -m venv $(FUZZ)
@@ -40,6 +45,23 @@ $(FUZZ)/.atheris: $(VENV)/.python
 
 fuzz-engine: setup
 	PYTHONPATH="$(CURDIR)/tests" $(BIN)/python -m fuzz.engine --seconds $(FUZZ_SECONDS)
+
+# The site, built offline into target/site, with every link checked.
+DOCS := target/docs-env
+WITH_HWDYNO = NO_MKDOCS_2_WARNING=1 \
+	PYTHONPATH="$(CURDIR)/python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+docs: setup $(DOCS)/.installed
+	$(WITH_HWDYNO) $(DOCS)/bin/python -m mkdocs build --strict
+
+# Records docs/session.cast and docs/session.svg from a real run on this machine.
+session: setup $(DOCS)/.installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(WITH_HWDYNO) $(DOCS)/bin/python docs/record.py
+
+$(DOCS)/.installed: $(VENV)/.python pyproject.toml
+	$(BIN)/python -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
+	@touch $@
 
 # Needs the nightly toolchain: rustup toolchain install nightly --component miri,rust-src
 sanitize:
@@ -60,7 +82,7 @@ lint: setup
 
 # Rewrites the manual page and the completions that the wheel installs, after a change of an option or its text.
 share: setup
-	$(BIN)/hwdyno man --write packaging/data --overwrite --overwrite
+	$(BIN)/hwdyno man --write packaging/data --overwrite
 
 # Rewrites the lock file from pyproject.toml; needs uv.
 lock:

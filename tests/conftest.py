@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
+from advised import commands_in, refused
 from hwdyno import findings, measuring
 from hwdyno.findings import summary
 from hypothesis import settings
@@ -40,13 +41,14 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def plain_findings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fails a test in which any finding's text or advice is out of style."""
+    """Fails a test in which any finding's text or advice is out of style, or advises a command that is none."""
     wrong: dict[str, tuple[str, ...]] = {}
     made = findings.finding_of
 
     def checked(*args: Any) -> Any:
         found = made(*args)
         wrong.update({text: faults for text in (found.says, found.advice) if (faults := _faults(text))})
+        wrong.update({line: (why,) for line in commands_in(found.advice) if (why := refused(line))})
         return found
 
     if request.module.__name__ not in HOSTILE:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib
 import re
-import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import test_rules_apply as rules_apply
+from advised import commands_in, not_taken, outcome_of, refused, words_of
 from hwdyno import experiments
 from hwdyno.cli import resource
-from hwdyno.cli.main import parser_of
+from hwdyno.cli.main import main, parser_of
 from hwdyno.experiments import Experiment
-from hwdyno.findings import explain
+from hwdyno.findings import RULES, explain
 from hwdyno.findings.rule import Case
 from hwdyno.hosts.local import Local
 from hwdyno.machine import Cpu, Machine
@@ -26,20 +29,21 @@ from simulated_runs import experiment, run_of
 from simulation.host import SimulatedMachine
 
 HOST = Local()
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 KERNELS = HOST.kernels()
-COMMAND = re.compile(r"hwdyno (\w+(?: \w+)?)((?: --[\w-]+(?: [^-\s;`]\S*)?)+)")
-OF_RESULTS = {"report", "compare", "audit", "machine"}
 
 
 def plan_of(line: str, path: Path) -> Plan | None:
     """The plan that a command makes; none for training, whose data set settles it."""
-    words = shlex.split(line)
-    module = importlib.import_module(f"hwdyno.cli.{words[1]}")
-    args = parser_of(words[1]).read([*words[2:], "--path", str(path)])
-    if words[1] == "training":
+    name, *words = words_of(line)
+    module = importlib.import_module(f"hwdyno.cli.{name}")
+    args = parser_of(name).read(words)
+    args.path = path
+    if name not in {"storage", "memory", "compute", "network"}:
         return None
     kernels = getattr(module, "KERNELS", None) or module.KERNEL
-    return resource.plan_of(words[1], kernels, args, Local())
+    return resource.plan_of(name, kernels, args, Local())
 
 
 def taken(line: str, path: Path) -> Plan | None:
@@ -62,7 +66,7 @@ def result_of(found: Planned, points: tuple[Measurement, ...], given: frozenset[
     if "main_memory" in found.experiment.needs and "working_set" not in swept | set(found.fixed):
         shared["working_set"] = 512 << 20
     if "model" in shared:
-        shared["model"] = "llama3-8b"
+        shared["model"] = "llama3.1-8b" if "kv" in found.experiment.kernel else "llama3-8b"
     one, declaration = found.experiment, kept_declaration(found, given, shared)
     return ExperimentResult(
         one.name, one.resource, one.asks, found.load, one.kernel, points, one.metric, fixed=shared,
@@ -153,10 +157,7 @@ def test_every_advised_command_is_taken_as_it_is_pasted(one: Experiment, tmp_pat
     run = Run("r", "", None, (Machine(cpu=Cpu(threads=2)),), "quick", "hwdyno run", (troubled(planned(one, "quick")),))
     count = 0
     for found in explain(run).findings:
-        for match in COMMAND.finditer(found.advice):
-            line = match[0]
-            if match[1].split()[0] in OF_RESULTS | {"run"}:
-                continue
+        for line in commands_in(found.advice):
             taken(line, tmp_path)
             count += 1
         if one.resource not in {"storage", "training"}:  # What training waits for is a storage, too.
@@ -182,8 +183,140 @@ def test_every_command_advised_of_simulated_disks_is_taken(tmp_path: Path) -> No
         machine = SimulatedMachine.random(seed, noise=noise)
         run = explain(run_of(machine, experiment(machine, axis, AXES[axis], repeats=3)))
         for found in run.findings:
-            for match in COMMAND.finditer(found.advice):
-                if match[1] == "storage":
-                    taken(match[0], tmp_path)
-                    count += 1
+            for line in commands_in(found.advice):
+                taken(line, tmp_path)
+                count += 1
     assert count > 20
+
+
+# --- as printed: by the real command line, with the place and the settings of the Run
+
+PLACE = "/data"
+OF_STORAGE = (
+    "hwdyno run --path /data --budget 5m --ceiling 'rated read 400 MB/s' --out there",
+    "hwdyno storage --rw randread --path /data --profile quick --seed 7 --no-page",
+    "hwdyno study sata-ssd-queue --path /data --only storage",
+    "hwdyno storage snia iops --path /data --budget 1m",
+    "hwdyno storage job reads.fio --path /data --quiet",
+)
+OF_TRAINING = (
+    "hwdyno run --only training --path /data",
+    "hwdyno training --workload unet3d --accelerator h100 --accelerators 1,2 --samples 42,112 --path /data --keep",
+    "hwdyno study kubernetes-ai-storage --path local=/data --no-inference",
+)
+ELSEWHERE = {
+    *("array_in_cache", "cache_hidden", "cached_writes", "contradicts_itself", "costly_setting", "disk_not_reached"),
+    *("host_cache", "pinned_library", "unverified"),
+    *("best_block_size", "best_combination", "between_runs", "compressed_file", "huge_pages", "io_corrupt", "io_limit"),
+    *("io_nothing_done", "kv_no_room", "kv_too_few", "kv_users", "lines_in_flight", "link_below_its_best"),
+    *("mix_penalty", "network_no_link", "network_virtual_link", "noisy_neighbour", "off_the_curve", "operands_cost"),
+    *("peer_ratio", "rate_not_reached", "repeats_disagree", "rolls_over", "shared_blocks"),
+    *("small_region", "snia_not_steady", "tlb_reach", "too_short", "training_au", "training_beside_dlio"),
+    *("training_beside_loaders", "training_law", "training_other_data", "training_plain", "training_read_ahead"),
+    *("training_uneven", "vector_queries", "vector_recall", "wide_clock_drop", "wrong_node"),
+}
+"""Rules that only other tests make speak: there ``plain_findings`` has the parser take each command."""
+
+
+def of_commands(run: Run) -> Iterator[Run]:
+    """The Run as each command that measures its points would have stored it."""
+    resources = {result.resource for result in run.experiments}
+    if "training" in resources:
+        folder = {"path": f"{PLACE}/hwdyno-unet3d-42", "files": 42, "samples_per_file": 1}
+        lines, fixed = OF_TRAINING, folder
+    elif "storage" in resources:
+        lines, fixed = OF_STORAGE, {"path": PLACE, "size": 1 << 30}
+    else:
+        lines, fixed = ("hwdyno run --path /data",), {}
+    for line in lines:
+        yield replace(
+            run,
+            command=line,
+            experiments=tuple(replace(one, fixed={**one.fixed, **fixed}) for one in run.experiments),
+        )
+
+
+def rules_and_commands(runs: Iterable[Run]) -> tuple[set[str], dict[str, tuple[str, str]]]:
+    """The rules that spoke, and their commands: one of each shape, with its rule and the command of its Run."""
+    rules: set[str] = set()
+    found: dict[str, tuple[str, str, str]] = {}
+    for run in runs:
+        for one in explain(run).findings:
+            rules.add(one.rule)
+            for line in commands_in(one.advice):
+                found.setdefault(re.sub(r"\d+", "0", line), (line, one.rule, run.command))
+    return rules, {line: (rule, command) for line, rule, command in found.values()}
+
+
+def everything() -> Iterator[Run]:
+    """Runs in which everything goes wrong that a machine or a kernel may report."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for run in rules_apply.runs():
+        yield from of_commands(run)
+        for result in run.experiments:
+            name = (result.kernel, result.resource)
+            for at in range(min(len(result.points), 2 - seen[name])):
+                seen[name] += 1
+                for other, _ in rules_apply.planted(run, result, at):
+                    yield from of_commands(other)
+        if result.resource == "storage":
+            yield from of_commands(in_small_blocks(run))
+    for one in experiments.all():
+        yield Run(
+            "r", "", None, (Machine(cpu=Cpu(threads=2)),), "quick", "hwdyno run", (troubled(planned(one, "quick")),)
+        )
+
+
+def in_small_blocks(run: Run) -> Run:
+    """Buffered blocks that direct I/O cannot move."""
+    points = tuple(replace(p, parameters={**p.parameters, "bs": 8}) for p in run.experiments[0].points)
+    (first,) = (replace(one, points=points, fixed={**one.fixed, "direct": False}) for one in run.experiments[:1])
+    return replace(run, experiments=(first,))
+
+
+@pytest.mark.machine
+def test_what_every_rule_advises_is_taken_by_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
+    (tmp_path / "reads.fio").write_text("[global]\nsize=1m\nrw=read\n[reads]\n")
+    rules, found = rules_and_commands(everything())
+    wrong = {
+        line: (rule, command, why) for line, (rule, command) in found.items() if (why := not_taken(line, tmp_path))
+    }
+    assert not wrong
+    assert {rule.name for rule in RULES} - rules == ELSEWHERE
+    for line, (rule, command) in found.items():
+        if command != "hwdyno run" and words_of(line)[0] in {"storage", "training"}:
+            assert f"{PLACE}" in line, f"{rule} of {command}: {line}"
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", *sorted(p.name for p in DOCS.glob("*.md"))])
+def test_every_command_of_a_page_is_taken(name: str) -> None:
+    path = ROOT / name if (ROOT / name).exists() else DOCS / name
+    wrong = {line: why for line in commands_of_page(path) if (why := refused(line))}
+    assert not wrong
+
+
+def commands_of_page(path: Path) -> Iterator[str]:
+    """The commands of a page: its code, and what stands between backticks."""
+    for line in path.read_text().splitlines():
+        yield from (one for one in commands_in(line) if "…" not in one and not re.search(r"[\[<|]", one))
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (["storage", "--path", "a", "--path", "b"], "--path is given twice; give it once"),
+        (["storage", "--bs", "4k", "--bs=8k"], "--bs is given twice; list its values once: --bs 4k,8k"),
+        (["memory", "--working-set", "1M", "--working_set", "2M"], "--working-set is given twice"),
+        (["run", "--quiet", "--quiet"], "--quiet is given twice; give it once"),
+    ],
+)
+def test_an_option_given_twice_is_refused_in_one_line(words: list[str], remedy: str) -> None:
+    status, error = outcome_of(lambda: main([*words, "--dry-run"]))
+    assert status == 2 and remedy in error and error.count("\n") == 1
+
+
+def test_a_list_may_be_given_in_parts() -> None:
+    assert parser_of("training").read(["--path", "a", "--path", "b"]).path == ["a", "b"]
+    assert len(parser_of("run").read(["--ceiling", "rated 1 GB/s", "--ceiling", "rated read 2 GB/s"]).ceiling) == 2

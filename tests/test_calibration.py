@@ -6,11 +6,16 @@ test once in a thousand seeds. docs/calibration.md has the whole tables.
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
-from calibration import curves, rates, repeats
+from calibration import curves, machines, rates, repeats
 from hwdyno.curves.open_loop import fit_open_loop
 from hwdyno.samples import disagreement, two_modes
+from hwdyno.units import format_load
+from hwdyno.words import Measurement
 from scipy.stats import binom
 
 MACHINES = 40
@@ -56,6 +61,38 @@ def test_a_knee_and_its_ceiling_are_covered(family: str) -> None:
         assert at_most(sum(found.named.values()), MACHINES, 0.01)
 
 
+@pytest.mark.parametrize("family", KNEES)
+def test_knee_and_best_load_give_one_answer(family: str) -> None:
+    for number in range(12):
+        draw = np.random.default_rng((7, sum(family.encode()), number))
+        curve, run = curves.read(machines.FAMILIES[family][0](draw), draw)
+        if curve.state != "knee":
+            continue
+        assert curve.knee is not None and curve.load_90 is not None and curve.load_95 is not None
+        assert curve.best is not None and curve.ceiling is not None
+        assert curve.knee.load <= curve.load_90 <= curve.load_95
+        points = {one.parameters["iodepth"]: one for one in run.experiments[0].points}
+        assert curve.best.measured and curve.best.load in points, "the best load is one that was measured"
+        odd = curve.parameters.get("odd_load")
+        amounts = {load: one.throughput.value for load, one in points.items() if odd is None or load != odd.value}
+        most = curve.ceiling.value if max(amounts.values()) >= 0.9 * curve.ceiling.value else max(amounts.values())
+        enough = sorted(int(str(load)) for load, amount in amounts.items() if amount >= 0.9 * most)
+        assert curve.best.load in enough
+        if most == curve.ceiling.value:
+            assert curve.load_90 <= enough[0] + 1e-9 <= curve.best.load + 1e-9
+
+        def tail(load: float, points: dict[Any, Measurement] = points) -> float:
+            latency = points[load].latency_ns
+            assert latency is not None
+            return latency.p99
+
+        lower = [load for load in enough if load < curve.best.load]
+        assert all(tail(load) >= 2 * min(map(tail, enough)) for load in lower), "a smaller load is as good"
+        said = next(one.says for one in run.findings if one.rule == "knee")
+        (at,) = re.findall(r"Knee: (?:between )?iodepth ([\d.]+)", said)
+        assert float(at) <= float(format_load(curve.load_90)), "the knee lies after the 90% load"
+
+
 @pytest.mark.parametrize("family", ["rising", "saturated", "flat"])
 def test_what_has_no_knee_is_not_read_as_one(family: str) -> None:
     found = curves.score(family, MACHINES, seed=1)
@@ -67,9 +104,10 @@ def test_what_has_no_knee_is_not_read_as_one(family: str) -> None:
 def test_a_capacity_is_right_or_left_open(service: str) -> None:
     found = rates.score(service, 0.9, 12, seed=1)
     assert at_least(found.within, found.loops - found.open, 0.9)
-    few = rates.score(service, 0.5, 6, seed=1)
-    assert at_least(few.within, few.loops - few.open, 0.9)
-    assert few.open >= 3, "half of the capacity cannot tell where the wait has no end"
+    assert found.open <= 1 and at_least(found.fits, found.loops, 0.95)
+    some = rates.score(service, 0.7, 10, seed=1)
+    assert at_least(some.within, some.loops - some.open, 0.9) and at_least(some.fits, some.loops, 0.9)
+    assert at_most(some.open, some.loops, 0.25), "the spread of latencies tells more than their means"
 
 
 def test_variability_is_found_again() -> None:
@@ -84,17 +122,22 @@ def test_variability_is_found_again() -> None:
 @pytest.mark.parametrize(
     ("process", "share"),
     [
-        ("normal", 0.92),
-        ("lognormal", 0.90),
+        ("normal", 0.93),
+        ("lognormal", 0.93),
         ("two modes, within a reading", 0.90),
+        ("two modes, about a reading", 0.90),
+        ("two modes, one a repeat", 0.93),
         ("AR(1) 0.7 by sample", 0.93),
-        ("AR(1) 0.7 by repeat", 0.82),
+        ("AR(1) 0.7 by repeat", 0.92),
+        ("heavy stalls", 0.90),
     ],
 )
 @pytest.mark.parametrize("profile", ["quick", "standard"])
 def test_an_interval_holds_the_mean(process: str, share: float, profile: str) -> None:
     found = repeats.score(process, profile, 150, seed=1)
-    assert at_least(found.covered, found.trials, share)
+    # No interval holds a mode that no sample shows: docs/calibration.md says how often that is.
+    assert at_least(found.shown_covered, found.shown, share)
+    assert found.shown > 0.35 * found.trials
     assert found.unremarked == 0
     if process == "normal":
         assert at_most(found.noted, found.trials, 0.01) and found.half < 0.055, "an interval is wide for nothing"

@@ -152,6 +152,19 @@ def test_the_prior_is_used_until_earlier_runs_tell() -> None:
     assert comparison.assumed(before, made_run(2, spread=RunToRun(0.01, 0.0, 3))) is None
 
 
+def test_a_table_of_changes_has_one_unit_for_what_is_moved() -> None:
+    from hwdyno.cli.compare import table
+
+    def at(bytes_s: float) -> Run:
+        run = made_run(1)
+        first, *others = run.experiments
+        points = tuple(replace(one, throughput=replace(one.throughput, value=bytes_s)) for one in first.points)
+        return replace(run, experiments=(replace(first, points=points), *others))
+
+    text = table(changes_of(at(5e7), at(3e10)))
+    assert "30.0 GB/s" in text and "0.0500 GB/s" in text and "MB/s" not in text
+
+
 def test_on_the_simulated_machine(tmp_path: Path) -> None:
     """With its earlier runs: nothing between like runs, and a machine that lost a tenth of everything is slower."""
     false = found = 0

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from hwdyno.findings import RULES, explain, why_not_double
+from hwdyno.findings.limits import limit_of
+from hwdyno.findings.rule import Case
 from hwdyno.machine import Link
-from hwdyno.words import Ceiling, Measurement, Parameters, PeerResult, Run, Value
+from hwdyno.words import Ceiling, Declaration, Measurement, Parameters, PeerResult, Run, Value
 from made_experiment import made_experiment
 from simulated_runs import FIXED, MACHINES, experiment, measured, rules_of, run_of, the
 from simulated_runs import at as _at
@@ -264,7 +266,9 @@ def test_one_pair_accuses_nobody_and_a_tool_of_one_question_is_asked_by_its_name
         finding = the(explain(run_of(machine, replace(result, peers=peers))), "peer_ratio")
         assert finding.severity == severity
         assert ("One pair per point gives no interval" in finding.says) == (ratio.low is None)
-    loops = replace(result, resource="memory", kernel="memory_bandwidth", points=result.points[:1])
+    loops = replace(result, resource="memory", kernel="memory_bandwidth", points=result.points[:1], fixed={})
+    points = (replace(loops.points[0], parameters={"operation": "read", "threads": 1}),)
+    loops = replace(loops, points=points, declaration=Declaration())
     loops = replace(loops, peers=(PeerResult("hpcc", "1.5.0", 0, result.points[0].throughput, Value(0.7, "ratio")),))
     advice = the(explain(run_of(machine, loops)), "peer_ratio").advice
     assert ": hwdyno memory stream --" in advice and advice.endswith("--peers --profile full")
@@ -358,7 +362,7 @@ def test_hiccups_here_and_there_are_no_throttling() -> None:
         run = explain(
             run_of(machine, experiment(machine, "iodepth", TWO_POINTS, short, repeats=draw.choice([1, 3, 5])))
         )
-        known = {"interval_not_reached", "repeats_disagree"}
+        known = {"interval_not_reached", "repeats_disagree", "stalls"}
         wrong += [one.says for one in run.findings if one.severity != "info" and one.rule not in known]
     assert not wrong
 
@@ -466,8 +470,11 @@ def test_a_figure_that_is_missing_silences_its_rules_and_breaks_nothing(missing:
         for imported in ("", "fio-json"):
             run = explain(replace(bare, imported_from=imported))
             for result in run.experiments:
-                for point in result.points:
-                    assert why_not_double(point, run=run, experiment=result).endswith(".")
+                for at, point in enumerate(result.points):
+                    limit = limit_of(Case(run, result, at))
+                    assert limit.says.endswith(".")
+                    why = why_not_double(point, run=run, experiment=result)
+                    assert why in {"", limit.says} and (not why or limit.kind != "not identified")
             assert all(one.says.endswith(".") and one.advice for one in run.findings)
             if missing == "all":
                 assert not rules_of(run.findings, "warning", "invalid")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hwdyno.curves.loaded import more_delays
 from hwdyno.findings import explain
 from hwdyno.machine import Machine
 from hwdyno.resources import ceilings_of, why_no_ceiling
@@ -242,9 +243,9 @@ def test_littles_law_does_not_bind_a_probe_to_the_load_beside_it() -> None:
     assert found(run_of(result("memory_loaded_latency", "delay", loaded, working_set=SET)), "little") is None
 
 
-def test_loaded_latency_has_its_knee_at_a_delay() -> None:
+def test_loaded_latency_is_read_off_by_bandwidth_and_not_by_the_pause() -> None:
     def at(delay: float) -> Measurement:
-        offered = 64 * 3.7e9 / max(delay, 1)
+        offered = 128 * 3.7e9 / (delay + 15)
         value = (offered**-4 + 20e9**-4) ** -0.25
         return point(value, "bytes/s", 100 / (1.02 - value / 20e9), delay=delay, threads=1)
 
@@ -253,8 +254,33 @@ def test_loaded_latency_has_its_knee_at_a_delay() -> None:
     (curve,) = run.experiments[0].curves
     assert curve.state == "knee" and curve.ceiling is not None and curve.best is not None and curve.knee is not None
     assert curve.ceiling.value == pytest.approx(20e9, rel=0.05)
-    assert curve.knee.load == pytest.approx(64 * 3.7 / 20, rel=0.3)
-    assert curve.best.load in {8, 15} and curve.best.measured
+    # R = 100 / (1.02 - X / Xm) is 98 ns idle, and 1.2 times the lowest of the points where X is 0.185 of Xm.
+    idle_ns = 100 / (1.02 - at(5000).throughput.value / 20e9)
+    assert curve.knee.load == pytest.approx(20e9 * (1.02 - 100 / (1.2 * idle_ns)), rel=0.1)
+    assert curve.best.measured and curve.best.throughput <= curve.knee.load
+    finding = found(run, "loaded_latency")
+    assert finding is not None and finding.says.startswith("Up to ")
+    assert "GB/s (" in finding.says and "% of peak) a load takes under 1.2 times its idle latency" in finding.says
+    assert "cycles" not in finding.says and found(run, "knee") is None
+
+
+def test_a_memory_that_never_slows_a_load_is_said_to() -> None:
+    flat = (point(x * 1e9, "bytes/s", 100.0, delay=int(60 / x), threads=1) for x in (1, 2, 3, 4, 6, 10))
+    finding = found(run_of(result("memory_loaded_latency", "delay", *flat, working_set=SET)), "loaded_latency")
+    assert finding is not None and finding.says.startswith("At any bandwidth that was reached a load takes under 1.2")
+
+
+@pytest.mark.parametrize("threads", [1, 3, 15, 63])
+@pytest.mark.parametrize("full", [10e9, 40e9, 300e9])
+def test_pauses_are_added_until_eight_points_lie_in_the_upper_decade(threads: int, full: float) -> None:
+    def rate(delay: float) -> float:
+        return ((threads * 128 * 3.5e9 / (delay + 15)) ** -6 + full**-6) ** (-1 / 6)
+
+    delays: list[float] = [0, 20, 40, 80, 150, 300, 700, 2500, 20000]
+    delays += more_delays(delays, [rate(delay) for delay in delays])
+    rates = [rate(delay) for delay in delays]
+    assert len(set(delays)) == len(delays) <= 9 + 5
+    assert sum(one >= 0.1 * max(rates) for one in rates) >= 7, "what the law says, within one point"
 
 
 def test_what_noise_alone_could_part_is_no_difference() -> None:

@@ -36,7 +36,7 @@ def point(row: dict[str, str]) -> Measurement:
         parameters=parameters,
         throughput=Value(float(row["bw_avg"]) * SCALE[row["bw_unit"]], "bytes/s"),
         rate=None if rate is None else Value(rate, "operations/s"),
-        latency_ns=None if latency is None else Latency(latency, latency, latency, latency, None, latency, latency, 0),
+        latency_ns=None if latency is None else Latency(latency, None, None, None, None, None, None, 0),
         streams=(),
         samples=None,
         concurrency=None,
@@ -73,7 +73,7 @@ def test_a_flash_drive_cannot_read_faster_than_its_link() -> None:
     assert finding.severity == "invalid"
     assert finding.evidence["measured"] == pytest.approx(1473e6)
     assert finding.evidence["ceiling"] == 500e6
-    assert "1.47 GB/s" in finding.says and "500 MB/s" in finding.says and "USB 3.1 Gen 1" in finding.says
+    assert "1,473 MB/s" in finding.says and "500 MB/s" in finding.says and "USB 3.1 Gen 1" in finding.says
     assert "cache" in finding.says and "--size 64G" in finding.advice and "--direct 1" in finding.advice
     assert all(one.validity == "invalid" for one in run.experiments[0].points)
 
@@ -84,9 +84,12 @@ def test_a_bandwidth_that_is_not_rate_times_size_is_named() -> None:
     mixed = at(run, rwmixread=70, bs=4096)
     assert mixed in finding.points
     assert finding.evidence["product_bytes_s"] == pytest.approx(284612 * 4096)
-    assert "285 k IOPS x 4 KiB is 1.17 GB/s" in finding.says and "997 MB/s" in finding.says
-    assert finding.points == (at(run, rwmixread=100, bs=4096), mixed), "6.6% and 14.5% off; all others within 5%"
-    assert "rate_times_size" in run.experiments[0].points[mixed].why
+    assert "285 k IOPS x 4 KiB is 1,166 MB/s" in finding.says and "997 MB/s" in finding.says
+    points = run.experiments[0].points
+    degraded = [k for k, point in enumerate(points) if "rate_times_size" in point.why]
+    # 6.6% and 14.5% off, and 2.4%, which is 1000 MiB/s beside 1024; the digits of all others disagree by less than 5%.
+    assert degraded == [at(run, rwmixread=100, bs=4096), mixed, at(run, rwmixread=0, bs=4096)]
+    assert finding.points == tuple(degraded)
 
 
 def test_eighteen_cannot_be_in_flight_at_depth_sixteen() -> None:
@@ -102,7 +105,7 @@ def test_a_pcie_link_of_four_lanes_carries_less_than_the_study_says() -> None:
     finding = of(run, "physical_ceiling")
     assert finding.points == (at(run, bs=4 << 30),)
     assert finding.evidence["measured"] == pytest.approx(4.05e9)
-    assert "3.94 GB/s" in finding.says and "2.8%" in finding.says
+    assert "3,938 MB/s" in finding.says and "2.8%" in finding.says
     assert [one.validity for one in run.experiments[0].points] == ["valid"] * 4 + ["invalid"]
     wider = Ceiling("read_bytes_s", "physical", 7.877e9, "bytes/s", "16 GT/s x 4 x 128/130 / 8", "PCIe", "PCIe 4.0 x4")
     assert not [one for one in audited("jetson-agx-orin", wider).findings if one.severity == "invalid"]

@@ -116,7 +116,8 @@ def test_percentiles_are_never_averaged() -> None:
     assert (both.latency_ns.p50, both.latency_ns.p90, both.latency_ns.p99) == (4000, 4000, 10000)
     assert [note.code for note in both.notes] == ["coarse_percentiles"]
     (none,) = measured(job(read=direction()))
-    assert none.latency_ns is None and none.rate is not None
+    assert none.latency_ns is not None and (none.latency_ns.mean, none.latency_ns.max) == (1000, 2000)
+    assert (none.latency_ns.p50, none.latency_ns.p90, none.latency_ns.p99) == (None, None, None), "a mean is no median"
 
 
 def test_equal_jobs_are_one_point_and_unlike_ones_are_not() -> None:

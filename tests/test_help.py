@@ -18,7 +18,7 @@ from hwdyno.store import to_json
 
 ROOT = Path(__file__).parents[1]
 NAMES = tuple(command.name for command in COMMANDS)
-MEASURING = {"run", "storage", "memory", "compute", "network", "training", "study"}
+MEASURING = {"run", "storage", "memory", "compute", "network", "training", "together", "study"}
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
@@ -77,6 +77,8 @@ def test_every_example_runs(
     runs.mkdir(parents=True)
     for path in (runs / "r1.json", tmp_path / "before.json", tmp_path / "after.json"):
         path.write_text(run)
+    (tmp_path / "fio.json").write_text((Path(__file__).parent / "data/fio/depths.json").read_text())
+    (tmp_path / "table.csv").write_text("rw,bs,QD,BW (MB/s)\nread,128k,8,3210\n")
     program, name, *words = shlex.split(line.partition(" >")[0].partition(" |")[0])
     assert program == "hwdyno"
     if "server" in words:  # It would serve until somebody comes.

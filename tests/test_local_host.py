@@ -8,7 +8,8 @@ from hwdyno.hosts.local import Local
 
 def test_counters_come_from_a_recorded_tree(tmp_path: Path) -> None:
     files = {
-        "proc/stat": "cpu  100 0 200 600 50 0 10 40 0 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n",
+        "proc/stat": "cpu  100 0 200 600 50 0 10 40 0 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n"
+        "intr 77 5 6\nctxt 88\nbtime 1\nsoftirq 99 1 2\n",
         "proc/loadavg": "0.25 0.10 0.05 1/200 4242\n",
         "proc/meminfo": "MemTotal: 2048 kB\nMemAvailable: 1024 kB\n",
         "proc/vmstat": "nr_free_pages 7\npswpin 3\npswpout 4\n",
@@ -24,6 +25,8 @@ def test_counters_come_from_a_recorded_tree(tmp_path: Path) -> None:
     assert found["cpu_total_s"] == pytest.approx(10.0)
     assert found["cpu_idle_s"] == pytest.approx(6.5)
     assert found["cpu_steal_s"] == pytest.approx(0.4)
+    assert found["cpu_interrupt_s"] == pytest.approx(0.1)
+    assert (found["interrupts"], found["context_switches"], found["soft_interrupts"]) == (77, 88, 99)
     assert found["load_1m"] == 0.25
     assert found["memory_available_bytes"] == 1 << 20
     assert found["swap_out_bytes"] == found["swap_in_bytes"] / 3 * 4 > 0

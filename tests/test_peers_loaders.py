@@ -151,7 +151,7 @@ def finding(au: float, their_au: float | None) -> Finding:
 
 def test_a_training_that_waits_for_its_own_loader_is_told_so() -> None:
     found = finding(0.9, 0.3)
-    assert "pytorch 2.15.0's loader reads 500 MB/s. The engine reads 2.00 GB/s" in found.says
+    assert "pytorch 2.15.0's loader reads 500 MB/s. The engine reads 2,000 MB/s" in found.says
     assert "(4 times as much, 3.8 to 4.2). Each GB costs 1.50 s of CPU time there and 0.20 s here." in found.says
     assert "Its AU is 30% where 90% is possible" in found.says
     assert "--accelerators 2 --read-threads 8 --peers" in found.advice

@@ -18,11 +18,12 @@ from hwdyno.cli import main as cli
 from hwdyno.findings import explain
 from hwdyno.machine import Machine
 from hwdyno.report import audit, charts, figures, images, machine, overview, plotdata, rows, tables, texts, theme
+from hwdyno.report.picture import Bar, Dot, Picture, Whisker
 from hwdyno.report.terminal import print_run, sparkline
 from hwdyno.resources import rate_word
 from hwdyno.statistics import interval
 from hwdyno.store import to_json
-from hwdyno.words import Ceiling, Measurement, Parameters, Run, Value
+from hwdyno.words import Ceiling, Measurement, Parameters, Run, UserError, Value
 from made_experiment import made_experiment
 
 MADE = {name: make() for name, make in made_run.ALL.items()}
@@ -106,11 +107,11 @@ def test_a_sweep_gives_one_headline_a_curve_at_its_best_operating_point() -> Non
 @pytest.mark.parametrize(
     ("name", "status", "words"),
     [
-        ("whole", "valid", "reads 3,288 MB/s and writes 2,566 MB/s in sequence"),
-        ("invalid", "invalid", "writes 2,566 MB/s in sequence"),
-        ("partial", "partial", "in sequence"),
-        ("imported", "valid", "40,000 IOPS at random"),
-        ("sweep", "valid", "The processor reaches 286 GFLOP/s"),
+        ("whole", "valid", "Storage: SEQ1M Q8T1 read 3,288 MB/s, RND4K Q32T1 read 139 k IOPS"),
+        ("invalid", "invalid", "SEQ1M Q8T1 write 2,566 MB/s"),
+        ("partial", "partial", "SEQ1M Q8T1 read"),
+        ("imported", "valid", "RND4K Q4T1 read 40.0 k IOPS"),
+        ("sweep", "valid", "Processor: fma · threads 8 286 GFLOP/s"),
         ("empty", "empty", "Nothing was measured."),
     ],
 )
@@ -177,35 +178,47 @@ def test_a_block_size_curve_s_line_passes_its_points() -> None:
             assert plotdata.model_at(curve, size) == pytest.approx(reached, rel=0.12)
 
 
-def spec_texts(spec: Any) -> set[str]:
-    return set(re.findall(r"'text': '([^']*)'", str(spec)))
+def kinds_of(picture: Picture) -> set[str]:
+    return {type(mark).__name__ for mark in picture.marks}
 
 
 def test_the_throughput_chart_draws_knee_90_percent_ceiling_intervals_and_peers() -> None:
     chart = next(chart for chart in charts.charts_of(WHOLE) if chart.name.endswith("iodepth-throughput"))
-    spec = chart.spec()
-    texts = spec_texts(spec["datasets"])
-    assert any(text.startswith("knee ") for text in texts)
-    assert any(text.startswith("90% at ") for text in texts)
-    assert {"rated (read): 155,000 IOPS", "rated (write): 120,000 IOPS"} <= texts
+    picture = chart.picture
+    assert any(text.startswith("knee ") for text in picture.texts)
+    assert any(text.startswith("90% at ") for text in picture.texts)
+    assert {"rated (read): 155,000 IOPS", "rated (write): 120,000 IOPS"} <= set(picture.texts)
     assert "PCIe 3.0 x4, 961,426 IOPS" in chart.caption  # too far above to draw
     assert "the fitted model" in chart.caption
-    kinds = {layer["mark"]["type"] for layer in spec["layer"]}
-    assert kinds == {"line", "rule", "text", "point"}
-    assert any("tip_ratio" in row for rows_ in spec["datasets"].values() for row in rows_)
-    scales = {
-        str(layer["encoding"]["x"].get("scale")) for layer in spec["layer"] if "field" in layer["encoding"].get("x", {})
-    }
-    assert len(scales) == 1
-    assert "'base': 2" in scales.pop()
+    assert kinds_of(picture) == {"Line", "Rule", "Words", "Dot", "Whisker"}
+    dots = [mark for mark in picture.marks if isinstance(mark, Dot)]
+    assert any("ours ÷ theirs" in dict(dot.tip) for dot in dots if dot.look == "peer")
+    assert picture.x.kind == "log" and [label for _, label in picture.x.ticks] == [str(1 << step) for step in range(9)]
+    experiment = WHOLE.experiments[1]
+    points = [dot for dot in dots if dot.look == "point"]
+    assert len(points) == len([mark for mark in picture.marks if isinstance(mark, Whisker)]) == len(experiment.points)
+    for dot, at in zip(points, (at for series in rows.series_of(experiment) for at in series.points), strict=True):
+        rate = experiment.points[at].rate
+        assert rate is not None and (dot.x, dot.y) == (experiment.points[at].parameters["iodepth"], rate.value)
 
 
 def test_lines_join_only_three_or_more_quantities_and_words_get_bars() -> None:
     names = {chart.name: chart for chart in charts.charts_of(MADE["sweep"])}
-    bars = names["2-gpu-device-throughput"].spec()
-    assert {layer["mark"]["type"] for layer in bars["layer"]} == {"bar"}
+    assert kinds_of(names["2-gpu-device-throughput"].picture) == {"Bar"}
     two = replace(made_run.iodepth(("randread",)), curves=(), points=made_run.iodepth(("randread",)).points[:2])
     assert plotdata.lines(rows.series_of(two), *_measured(two)) == ([], "")
+
+
+def test_a_grid_has_a_bar_with_its_value_and_whisker_for_each_test() -> None:
+    picture = next(chart for chart in charts.charts_of(WHOLE) if chart.name.endswith("grid-tests")).picture
+    assert picture.title == "Throughput of each test"
+    assert [name for _, name in picture.y.ticks] == [row.label for row in rows.rows_of(WHOLE)[:6]]
+    bars = [mark for mark in picture.marks if isinstance(mark, Bar)]
+    for at, (bar, point) in enumerate(zip(bars, WHOLE.experiments[0].points, strict=True)):
+        value = point.throughput
+        assert value.low is not None and value.high is not None
+        assert bar.row == pytest.approx(at) and bar.text == f"{figures.Scale(1e6, '').number(value.value)}"
+        assert (bar.low, bar.value, bar.high) == (value.low / 1e6, value.value / 1e6, value.high / 1e6)
 
 
 def _measured(experiment: Any) -> tuple[Any, Any]:
@@ -237,18 +250,29 @@ def test_charts_are_written_as_files_for_papers(kind: images.Format, tmp_path: P
     assert all(path.read_bytes().startswith(start) for path in paths)
     if kind == "svg":
         drawn = paths[0].read_text()
-        assert "Throughput against queue depth" in drawn
+        assert "Throughput by queue depth" in drawn
         assert "var(--" not in drawn
         assert "NaN" not in drawn
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf"])
+def test_without_vl_convert_one_line_names_what_is_missing(
+    kind: images.Format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chart = charts.charts_of(WHOLE)[0]
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(UserError, match=f"{kind} needs vl-convert"):
+        images.draw(chart, kind)
+    assert images.draw(chart, "svg").startswith(b"<svg")
 
 
 @pytest.mark.parametrize("name", MADE)
 def test_every_run_gives_charts_tables_and_a_terminal_report(name: str) -> None:
     for chart in charts.charts_of(MADE[name]):
         assert re.fullmatch(r"[\w-]+", chart.name), "fit for a file's name"
-        assert chart.spec()["layer"]
+        assert chart.picture.marks and chart.title and chart.caption
     out = io.StringIO()
-    print_run(MADE[name], file=out, width=100)
+    print_run(MADE[name], file=out, width=100, verbose=True)
     assert overview.overview_of(MADE[name]).tally in out.getvalue()
     assert max(map(len, out.getvalue().splitlines())) <= 100
     assert tables.markdown(MADE[name]).startswith("# ")
@@ -256,12 +280,13 @@ def test_every_run_gives_charts_tables_and_a_terminal_report(name: str) -> None:
 
 def printed(run: Run, width: int) -> str:
     out = io.StringIO()
-    print_run(run, [Path("/tmp/report.html")], file=out, width=width)
+    print_run(run, [Path("/tmp/report.html")], file=out, width=width, verbose=True)
     return out.getvalue()
 
 
 def test_the_terminal_shows_the_grid_then_the_verdict_then_findings_then_the_report() -> None:
     text = printed(MADE["invalid"], 100)
+    text = text[text.index("Standard disk tests") :]
     order = ["SEQ1M Q8T1", "RND4K Q32T1", "RND4K Q1T1", "✗ invalid", "! warning", "· info", "report  /tmp/report.html"]
     assert [text.index(word) for word in order] == sorted(text.index(word) for word in order)
     assert re.search(r"SEQ1M Q8T1\s+12,000 ✗\s+3,135\s+2,189\s+305%\s+2,566", text)
@@ -376,7 +401,7 @@ def test_the_command_writes_what_was_asked_for(tmp_path: Path, capsys: pytest.Ca
     arguments = ["report", WHOLE.id, "--store", str(tmp_path / "store"), "--html", str(page), "--svg", str(pictures)]
     assert main(arguments) == 0
     assert page.read_text().startswith("<!doctype html>")
-    assert len(list(pictures.glob("*.svg"))) == 12
+    assert len(list(pictures.glob("*.svg"))) == 13
     assert str(page) in capsys.readouterr().out
     assert main(["report", "-", "--store", str(tmp_path / "store"), "--csv"]) == 0
     assert capsys.readouterr().out.startswith("experiment,point,")

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from hwdyno import resources
 from hwdyno.findings import explain
+from hwdyno.findings.limits import limit_of
+from hwdyno.findings.rule import Case
 from hwdyno.machine import Machine
-from hwdyno.report import overview, page
+from hwdyno.report import page
 from hwdyno.report.rows import rows_of
+from hwdyno.report.scorecard import scorecard
 from hwdyno.report.terminal import print_run
 from hwdyno.resources import Resource, all_resources, ceilings_of, find, rate_word, why_no_ceiling
 from hwdyno.words import Declaration, ExperimentResult, Measurement, Run
@@ -37,9 +40,9 @@ RESOURCE = Resource(
     subject="The gadget",
     rate_word="launches/s",
     figures=(
-        Figure(does="copies", how="from the host", unit="bytes/s", where={"way": "in"}),
-        Figure(does="answers a launch in", unit="ns", where={"way": "empty"}, lowest=True),
-        Figure(does="takes", unit="operations/s", where={"way": "empty"}),
+        Figure(title="copy {way}", unit="bytes/s", where={"way": "in"}),
+        Figure(title="launch", unit="ns", where={"way": "empty"}, lowest=True),
+        Figure(title="launches, {way}", unit="operations/s", where={"way": "full"}),
     ),
     ceilings=link,
     why_no_ceiling=lambda machine: ("gadget: its clock is unknown",),
@@ -79,7 +82,7 @@ def run_of(kernel: str, *points: Measurement) -> Run:
 
 def printed(run: Run) -> str:
     text = io.StringIO()
-    print_run(run, file=text, width=120)
+    print_run(run, file=text, width=120, verbose=True)
     return " ".join(text.getvalue().split())
 
 
@@ -89,10 +92,14 @@ def paged(run: Run) -> str:
 
 def test_a_made_resource_has_its_headline_in_terminal_and_page(gadget: Resource) -> None:
     run = run_of("gadget_copy", copies("in", 1.5e9), copies("out", 1.9e9))
-    headline = "The gadget copies 1,500 MB/s from the host."
-    assert headline in printed(run) and headline in paged(run)
-    launched = run_of("gadget_launch", launches("empty", 2e5, 4e3), launches("empty", 2.5e5, 3e3))
-    assert "The gadget answers a launch in 3.00 µs and takes 250,000 launches/s." in printed(launched)
+    (row,) = scorecard(run).rows
+    assert (row.resource, row.title, row.value) == ("Gadget", "copy in", "1,500 MB/s")
+    assert "Gadget copy in 1,500 MB/s" in printed(run) and "1,500 MB/s" in paged(run)
+    launched = run_of(
+        "gadget_launch", launches("empty", 2e5, 4e3), launches("empty", 2.5e5, 3e3), launches("full", 9e4, 9e3)
+    )
+    shown = [(row.title, row.value) for row in scorecard(launched).rows]
+    assert shown == [("launch", "3.00 µs"), ("launches, full", "90.0 k launches/s")]
 
 
 def test_a_made_resource_counts_in_its_word(gadget: Resource) -> None:
@@ -114,10 +121,13 @@ def test_a_made_resource_has_its_ceilings_with_their_doubts(gadget: Resource) ->
 
 def test_a_made_resource_names_what_else_can_limit_it(gadget: Resource) -> None:
     run = run_of("gadget_copy", copies("in", 1.5e9))
+    limit = limit_of(Case(run, run.experiments[0], 0))
+    assert limit.kind == "not identified" and limit.says.startswith(
+        "Limit not identified: nothing measured was above 90%"
+    )
+    assert limit.says.endswith("Not measured: the copy engine, its scheduler.")
     (row,) = rows_of(run)
-    assert row.why_not_double.startswith("Limit not identified: nothing measured was above 90%")
-    assert row.why_not_double.endswith("Not measured: the copy engine, its scheduler.")
-    assert "Not measured: the copy engine, its scheduler." in paged(run)
+    assert row.why_not_double == "", "no cause was measured"
 
 
 def test_each_resource_is_described_under_its_files_name() -> None:
@@ -153,6 +163,12 @@ def test_a_rate_is_counted_in_the_fields_word(name: str, operation: str, expecte
 
 def test_a_headline_is_of_the_experiment_that_it_names(gadget: Resource) -> None:
     run = run_of("gadget_copy", copies("in", 1.5e9))
-    named = replace(gadget, figures=(replace(gadget.figures[0], experiment="gadget.other"),))
-    assert overview.reached_by_figures(named, list(run.experiments)) == ""
-    assert "copies" in overview.reached_by_figures(gadget, list(run.experiments))
+    assert [row.title for row in scorecard(run).rows] == ["copy in"]
+    for figure in (
+        replace(gadget.figures[0], kernels=("gadget_other",)),
+        replace(gadget.figures[0], not_in=("gadget.gadget_copy",)),
+    ):
+        named = replace(gadget, figures=(figure,))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("hwdyno.report.scorecard.find", lambda name, named=named: named)
+            assert [row.title for row in scorecard(run).rows] != ["copy in"]

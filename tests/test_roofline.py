@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hwdyno.report import roofline
 from hwdyno.report.charts import charts_of
+from hwdyno.report.picture import Line
 from hwdyno.words import Run
 from test_findings_memory import SET, flops, moved, point, result, run_of
 
@@ -41,7 +42,9 @@ def test_it_is_one_chart_of_the_run_and_no_kernel_lies_above_the_roof() -> None:
     run = made()
     (chart,) = [one for one in charts_of(run) if one.name.endswith("roofline")]
     assert run.experiments[chart.experiment].kernel == "compute_flops"
-    assert chart.spec()["datasets"]["roofs"]
+    slopes_drawn = [mark for mark in chart.picture.marks if isinstance(mark, Line)]
+    assert len(slopes_drawn) == len(chart.picture.series) == 3
+    assert {"LU (dgesv)", "triad"} <= set(chart.picture.texts)
     slopes, tops = roofline.levels(run), roofline.peaks(run)
     for spot in roofline.spots(run):
         assert spot.flop_s <= min(tops[-1].value, slopes[0].value * spot.intensity)

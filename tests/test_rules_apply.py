@@ -181,6 +181,10 @@ SILENT = {
         ("repeats_disagree", resource): "no Run here has samples within repeats; tests/test_calibration.py plants it"
         for resource in ("compute", "memory", "network", "storage")
     },
+    **{
+        ("stalls", resource): "nothing here stands still; tests/test_power.py plants it"
+        for resource in ("compute", "memory", "network", "storage")
+    },
 }
 """Rule and resource: why a rule may apply where nothing here makes it speak."""
 POINTS_EACH = 6

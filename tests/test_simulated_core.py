@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -198,6 +200,25 @@ def test_a_noisy_neighbour_is_named_and_degrades_its_points(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_no_processor_reaches_more_than_its_peak(seed: int) -> None:
+    """Where the system claims fewer cores than work, the peak is wrong: the point is invalid, and no share is told."""
+    core = Core.random(seed)
+    loops: list[Parameters] = [{"operation": "fma", "precision": "double", "isa": "auto", "threads": n} for n in (1, 2)]
+    result = measured(core, "compute_flops", "threads", loops)
+    machine = SimulatedMachine(seed=7, threads=core.threads, core=core).survey()
+    for cores, above in ((core.threads, False), (1, True)):
+        claimed = replace(machine, cpu=replace(machine.cpu, cores=cores))
+        run = explain(Run("r", "", None, (claimed,), "quick", "", (result,)))
+        findings = {one.rule: one for one in run.findings}
+        assert ("physical_ceiling" in findings) == above
+        assert [one.validity for one in run.experiments[0].points] == ["valid", "invalid" if above else "valid"]
+        assert 0.9 < findings["peak_share"].evidence["share"] <= 1.05
+        shares = re.findall(r"reaches (\d+)% of its FP64 peak", findings["peak_share"].says)
+        assert all(int(share) <= 100 for share in shares)
+        assert shares or "reaches its FP64 peak" in findings["peak_share"].says
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_throttling_in_mid_run_is_named_without_a_drive(seed: int) -> None:
     core = Core.random(seed, throttle_at=0.4 + 0.02 * (seed % 6), throttle_to=0.5 + 0.03 * (seed % 8))
     finding = explained(core, measured(core, "compute_flops", "threads", ISAS))["throttled"]
@@ -218,5 +239,8 @@ def test_the_knee_of_loaded_latency_is_where_the_channels_are_full(seed: int) ->
     run = explain(Run("r", "", None, (machine.survey(),), "quick", "", (result,)))
     (curve,) = run.experiments[0].curves
     assert curve.state == "knee" and curve.ceiling is not None
-    assert curve.ceiling.value == pytest.approx(core.channels_bytes_s, rel=0.08)
+    # Threads too few to fill the channels offer 128 bytes in 15 cycles at most.
+    offered = core.threads * 128 * core.clock_hz / 15
+    reached = (offered**-core.p + core.channels_bytes_s**-core.p) ** (-1 / core.p)
+    assert curve.ceiling.value == pytest.approx(reached, rel=0.08)
     assert not {one.rule for one in run.findings} & TROUBLE

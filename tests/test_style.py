@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hwdyno.findings import explain, why_not_double
-from hwdyno.findings.rule import contrast, quantity
+from hwdyno.findings import explain
+from hwdyno.findings.limits import limit_of
+from hwdyno.findings.rule import Case, contrast, quantity
 from hwdyno.machine import Machine
 from hwdyno.resources import all_resources
 from hwdyno.statistics import interval
@@ -48,7 +49,7 @@ def _texts(run: Run) -> list[str]:
     explained = explain(run)
     texts = [text for found in explained.findings for text in (found.says, found.advice)]
     for one in explained.experiments:
-        texts += [why_not_double(point, run=explained, experiment=one) for point in one.points]
+        texts += [limit_of(Case(explained, one, at)).says for at in range(len(one.points))]
     return texts
 
 
@@ -114,9 +115,9 @@ def _linpack(*points: Measurement) -> Run:
 
 
 def _varying() -> Run:
-    wide = replace(_gemm(2000, 87.8e9, 87.8e9), throughput=Value(87.8e9, "FLOP/s", 56.2e9, 119.4e9))
+    wide = replace(_gemm(2000, *[87.8e9] * 3), throughput=Value(87.8e9, "FLOP/s", 56.2e9, 119.4e9))
     rest = (
-        replace(_gemm(1000 * n, 80e9, 80e9), throughput=Value(80e9, "FLOP/s", 70e9, 90e9)) for n in (1, 3, 4, 5, 6, 7)
+        replace(_gemm(1000 * n, *[80e9] * 3), throughput=Value(80e9, "FLOP/s", 70e9, 90e9)) for n in (1, 3, 4, 5, 6, 7)
     )
     return _linpack(wide, *rest)
 
@@ -184,16 +185,16 @@ def test_a_finding_speaks_as_the_styles_example(made: Callable[[], Run], rule: s
 def test_a_limit_is_named_with_its_share_and_an_unknown_one_with_the_next_test() -> None:
     full = explain(_run(result("compute_flops", "threads", flops(112.5e9, "avx512"))))
     (experiment_,) = full.experiments
-    why = why_not_double(experiment_.points[0], run=full, experiment=experiment_)
-    assert why == "At 95% of the AVX-512 FP64 peak."
+    limit = limit_of(Case(full, experiment_, 0))
+    assert (limit.kind, limit.says) == ("ceiling reached", "At 95% of the AVX-512 FP64 peak.")
     half = explain(_run(result("compute_flops", "threads", flops(60e9, "avx512"))))
-    why = why_not_double(half.experiments[0].points[0], run=half, experiment=half.experiments[0])
-    assert why.startswith(
+    limit = limit_of(Case(half, half.experiments[0], 0))
+    assert limit.kind == "not identified" and limit.says.startswith(
         "Limit not identified: nothing measured was above 90% (AVX-512 FP64 peak 51%). Not measured: "
     )
     machine = SimulatedMachine()
     idle = explain(run_of(machine, experiment(machine, "bs", [at(bs=65536)])))
     point = replace(idle.experiments[0].points[0], counters={}, latency_ns=None)
     idle = replace(idle, experiments=(replace(idle.experiments[0], points=(point,), curves=()),))
-    why = why_not_double(point, run=idle, experiment=idle.experiments[0])
-    assert "Limit not identified" in why and " Next test: hwdyno storage " in why
+    why = limit_of(Case(idle, idle.experiments[0], 0)).says
+    assert "Limit not identified" in why and " Next test: `hwdyno storage " in why

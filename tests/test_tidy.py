@@ -16,8 +16,8 @@ ENGINE = rust.read_crate(ROOT / "crates" / "engine" / "src")
 BRIDGE = rust.read_crate(ROOT / "crates" / "bridge" / "src")
 FUZZ = rust.read_crate(ROOT / "crates" / "engine" / "fuzz" / "src")
 
-ENTRIES = ("hwdyno.cli.main", "hwdyno.__main__")
-"""Where a user comes in: the program, and ``python -m hwdyno``."""
+ENTRIES = ("hwdyno.cli.main", "hwdyno.__main__", "hwdyno.api")
+"""Where a user comes in: the program, ``python -m hwdyno``, and ``import hwdyno``."""
 
 # What each room may import of the house, besides itself. A room is a module or package below hwdyno.
 ALLOWED: dict[str, set[str]] = {
@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "workloads": {"words", "signals"},
     "hosts": {
         *("words", "axes", "machine", "topology", "units", "statistics", "engine", "workloads", "workspace", "signals"),
-        "measuring",
+        *("measuring", "processes"),
     },
     "peers": {"door", "spelling", "foreign", "words", "axes", "units", "formats", "hosts", "signals", "processes"},
     "samples": {"words", "statistics"},
@@ -53,7 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "workspace": {"door", "words", "units", "signals"},
     "runner": {
         *("words", "axes", "machine", "topology", "units", "statistics", "measurement", "workspace", "sweep", "plan"),
-        *("experiments", "door"),
+        *("experiments", "door", "samples"),
         # curves are pure: one more point is measured where a curve bends
         *("hosts", "peers", "store", "ceilings", "curves", "resources", "signals", "measuring"),
     },
@@ -61,6 +61,8 @@ ALLOWED: dict[str, set[str]] = {
         *("spelling", "words", "units", "foreign", "statistics", "sweep", "plan", "experiments", "formats", "studies"),
         *("hosts", "runner", "workspace", "signals", "processes", "door"),
         "peers",  # as a type
+        # what is driven beside what: a resource names its knee
+        *("axes", "resources"),
     },
     # at the wall and right of it: a Run file is all they need
     "store": {"door", "words", "foreign", "axes", "machine", "statistics", "printable", "signals"},
@@ -70,7 +72,7 @@ ALLOWED: dict[str, set[str]] = {
     "curves": {"words", "axes", "units", "statistics"},
     "formats": {"door", "spelling", "words", "foreign", "axes", "machine", "units", "statistics", "printable"},
     "comparison": {"words", "machine", "statistics", "repeatability"},
-    "repeatability": {"words", "statistics"},
+    "repeatability": {"words", "statistics", "samples"},
     "findings": {
         *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
         "samples",
@@ -93,8 +95,11 @@ ALLOWED: dict[str, set[str]] = {
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run
     "studies": {"spelling", "words", "axes", "units", "statistics"},
+    # from Python: the commands' own functions
+    "api": {"cli", "report", "scenarios", "spelling", "words"},
     # the command line puts all of it together; a curve is fitted by the runner and read by the report
     "cli": {
+        "foreign",  # files that audit reads
         *("words", "axes", "machine", "units", "topology", "experiments", "plan", "workloads", "hosts", "peers"),
         *("runner", "scenarios", "store", "ceilings", "formats", "comparison", "repeatability", "findings", "report"),
         *("studies", "resources", "printable", "spelling", "signals", "door"),
@@ -118,12 +123,18 @@ FOR_TESTS: dict[str, str] = {}
 DATA = {".csv", ".toml", ".css", ".js", ".j2"}
 
 UNUSED_HERE = {
+    "hwdyno.API": "the package's __getattr__ reads it, which Python calls",
+    **{f"hwdyno.api.{name}": "users of Python call it" for name in ("compute", "network", "together", "training")},
     "hwdyno.signals.end_children": "the benchmarks end their children by it",
     "hwdyno.formats.fio_job.keys.table": "writes the tables of docs/fio-jobs.md, which a test holds to the code",
 }
 """Definitions that the package does not use, each with its reason."""
 
 UNUSED_METHODS = {
+    **dict.fromkeys(
+        (f"hwdyno.formats.grid._Tables.handle_{what}" for what in ("starttag", "endtag", "data")),
+        "HTMLParser calls them",
+    ),
     "hwdyno.printable.Escaping.writelines": "libraries that write to a stream call it",
     "hwdyno.statistics.Histogram.from_values": "tests make histograms of values that they know by it",
     "hwdyno.machine.Machine.part": "a new resource reads its own part of the survey by it",
@@ -146,8 +157,10 @@ UNSAFE = {
     "crate::sys": "system calls, mappings, OpenCL and CUDA",
     "crate::compute": "the loops of SIMD and of matrix tiles, and calls of them",
     "crate::memory::chase": "the chain of pointers that the latency loop follows",
+    "crate::memory::lane": "SIMD accesses of a line",
     "crate::memory::neon": "SIMD loops",
     "crate::memory::operation": "the type of a loop that takes raw pointers",
+    "crate::memory::paced": "loops over raw pointers, and calls of the loops",
     "crate::memory::portable": "loops over raw pointers, so that the compiler may not leave a load out",
     "crate::memory::sve": "SIMD loops",
     "crate::memory::traffic": "calls of the loops, on arrays of its own",
@@ -264,6 +277,7 @@ def test_no_helper_of_the_tests_is_dead() -> None:
             "fuzz.engine",
             "signals.__main__",
             "calibration.__main__",
+            "mutants.__main__",
         }
     }
     assert_none(modules.dead_modules(OUTSIDE, live, Tree(ROOT, {}), {}))

@@ -76,7 +76,7 @@ def test_a_storage_that_is_too_slow_fails_with_its_limit() -> None:
 def test_a_slow_client_is_not_the_storages_fault() -> None:
     found = findings(point(1, 0.95), point(2, 0.6), clients=client(4e9, 4e9))
     assert "training_au" not in found
-    assert "4.00 GB/s where 5.72 GB/s are needed" in found["training_client_bound"].says
+    assert "4,000 MB/s where 5,719 MB/s are needed" in found["training_client_bound"].says
     assert "the next limit is this client" in found["training_capacity"].says
 
 
@@ -209,7 +209,7 @@ def test_plain_reads_answer_the_same_question_and_agree() -> None:
     found = findings(point(1, 0.95), point(2, 0.6), point(4, 0.3), clients=reads)
     says = found["training_capacity"].says
     assert "feeds 1 h100 for unet3d (AU of at least 90%). With 2, AU is 60%" in says
-    assert "By plain 512 KiB reads with 16 threads (3.81 GB/s), it would feed 1" in says
+    assert "By plain 512 KiB reads with 16 threads (3,813 MB/s), it would feed 1" in says
     assert found["training_capacity"].evidence["plain_by_throughput"] == pytest.approx(1.2 / 0.9, rel=0.01)
     assert "training_plain" not in found
 
@@ -217,7 +217,7 @@ def test_plain_reads_answer_the_same_question_and_agree() -> None:
 def test_a_loader_that_loses_what_the_storage_gives_is_named() -> None:
     reads = plain((4, 9e9), (8, 9e9))
     found = findings(point(1, 0.95), point(2, 0.6), clients=reads)["training_plain"]
-    assert "The loader gets 3.81 GB/s, plain 512 KiB reads with 8 threads get 9.00 GB/s." in found.says
+    assert "The loader gets 3,813 MB/s, plain 512 KiB reads with 8 threads get 9,000 MB/s." in found.says
     assert "The storage is not the limit" in found.says
     assert "--read-threads 8" in found.advice
 
@@ -298,4 +298,4 @@ def test_columns_that_are_not_read_are_not_needed() -> None:
     run = explain(Run("x", "", "", (), "", "", (dlrm, slow)))
     found = next(one for one in run.findings if one.rule == "training_client_bound")
     assert found.evidence["need_bytes_s"] == pytest.approx(0.7 * 6.99e9, rel=0.3)
-    assert "5.00 GB/s where 6.29 GB/s are needed" in found.says
+    assert "5,000 MB/s where 6,291 MB/s are needed" in found.says

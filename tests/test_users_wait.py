@@ -8,6 +8,7 @@ import pytest
 from hwdyno.curves.open_loop import mean_latency
 from hwdyno.findings import explain
 from hwdyno.report.charts import charts_of
+from hwdyno.report.picture import Line
 from hwdyno.words import ExperimentResult, Finding, Note, Run
 from simulated_runs import FIXED, experiment, run_of
 from simulation.host import SimulatedMachine
@@ -69,9 +70,10 @@ def test_without_such_a_queue_it_says_what_was_measured() -> None:
 def test_the_chart_lays_the_open_loop_over_the_closed_one_and_the_model() -> None:
     run = with_closed(4)
     (chart,) = [chart for chart in charts_of(run) if chart.name.endswith("open-closed")]
-    assert {row["series"] for row in chart.sets["rows-0"]} == {"open loop", "closed loop"}
-    assert len(chart.sets["rows-1"]) == 15 and "G/G/" in chart.caption
-    assert len(chart.spec()["layer"]) == 3
+    assert chart.picture.series[:2] == ("open loop", "closed loop") and "G/G/" in chart.caption
+    lines = [mark for mark in chart.picture.marks if isinstance(mark, Line)]
+    assert [line.series for line in lines] == [0, 1, 2]
+    assert len(lines[2].places) == 15 and lines[2].dash
     machine, opened = over_rates(4)
     (alone,) = [chart for chart in charts_of(explain(run_of(machine, opened))) if chart.name.endswith("open-closed")]
     assert "`hwdyno storage rate iodepth` measures both" in alone.caption

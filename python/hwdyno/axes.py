@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -82,6 +83,14 @@ FIELD: dict[str, Axis] = {
 _SETTLED = {"size"}
 """Of the field's axes, what a command settles by itself."""
 FIELD_AXES = tuple(FIELD.values())
+
+
+BACKGROUND = Axis(
+    "background", title="load meanwhile", kind="choice", means="the resource that is driven at its knee meanwhile"
+)
+"""The load axis of experiments that measure what resources cost each other."""
+ALONE = "none"
+"""Its value without a load."""
 
 
 def declarations_of(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Declaration]:
@@ -235,3 +244,8 @@ def shares_joined(axes: Iterable[Axis], point: Parameters) -> Parameters:
         if share is not None and is_mixed(axis, joined):
             joined[axis.name] = f"{split_word(str(joined[axis.name]))[0]}:{share}"
     return joined
+
+
+def is_loopback(path: str) -> bool:
+    """Whether the words for a network path mean this machine itself."""
+    return re.search(r"loop ?-?back|local ?host|\b127\.|\blo\b|same (?:host|node|machine)", path.lower()) is not None

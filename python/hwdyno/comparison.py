@@ -44,6 +44,8 @@ class Change:
     """How many points it speaks of."""
     verdict: Verdict = "unknown"
     """After the correction for the number of tests."""
+    unverified: bool = False
+    """Whether a side is a single reading that nothing confirms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,8 @@ def _change_of_point(pair: _Pair, difference: _Difference, spread: RunToRun) -> 
     between = spread.deviation**2 + spread.point_deviation**2
     ratio, p_value = _tested(difference, between, spread)
     name, parameters = pair.result.name, pair.new.parameters
-    return Change(name, parameters, pair.old.throughput, pair.new.throughput, ratio, p_value)
+    unverified = "unverified" in {pair.old.validity, pair.new.validity}
+    return Change(name, parameters, pair.old.throughput, pair.new.throughput, ratio, p_value, unverified=unverified)
 
 
 def _tested(difference: _Difference, between: float, spread: RunToRun) -> tuple[Value, float | None]:

@@ -15,7 +15,7 @@ from hwdyno.words import Declaration
 ENDS_S = 0.3
 """For a kernel to see that it is stopped and to remove its files, before a process that leaves removes the rest."""
 
-__all__ = ["MachineError", "UsageError", "kernels", "run", "survey"]
+__all__ = ["MachineError", "Stop", "UsageError", "kernels", "run", "survey"]
 
 
 def survey(path: Path | None = None, root: Path = Path("/")) -> dict[str, Any]:
@@ -30,13 +30,13 @@ def kernels() -> dict[str, Declaration]:
     return declarations_of(json.loads(_engine.kernels()))
 
 
-def run(kernel: str, parameters: dict[str, Any]) -> dict[str, Any]:
+def run(kernel: str, parameters: dict[str, Any], stop: Stop | None = None) -> dict[str, Any]:
     """Run a kernel once and give its Reading.
 
     Raises ``UsageError`` for a wrong name or value and ``MachineError`` (an OSError) for what the
-    machine refused. The first interrupt gives a reading with ``interrupted`` set.
+    machine refused. The first interrupt, or a ``stop`` that is set, gives a reading with ``interrupted`` set.
     """
-    stop = Stop()
+    stop = stop or Stop()
     ends = partial(stop.wait, ENDS_S)
     with signals.halting(stop.set), signals.at_leave(signals.Stage.REMOVE, ends):
         reading: dict[str, Any] = json.loads(_engine.run(kernel, json.dumps(parameters), stop))

@@ -256,6 +256,24 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
+class Settings:
+    """What an administrator or an environment set, and what slows figures down where it is set wrong."""
+
+    environment: dict[str, str] = field(default_factory=dict)
+    """The variables that numeric libraries, their threads and the allocator obey: ``OPENBLAS_CORETYPE`` …"""
+    nice: int | None = None
+    """The measuring process's; above 0 it gives way to others."""
+    limits: dict[str, str] = field(default_factory=dict)
+    """By name: the process's soft resource limits, ``unlimited`` or a number, of bytes where it is memory."""
+    smt: str | None = None
+    """Whether a core runs several threads, in the kernel's word: ``on``, ``off``, ``notsupported`` …"""
+    mitigations: dict[str, str] = field(default_factory=dict)
+    """By the processor's vulnerability: what the kernel does about it; without those that do not affect it."""
+    debug_kernel: tuple[str, ...] = ()
+    """The checks of a kernel built or started for debugging, such as ``lockdep``; empty for a usual one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """One host that was measured: its parts, its limits, and its conditions before the first point."""
 
@@ -271,6 +289,7 @@ class Machine:
     """None on bare metal, unless ``unknown`` has a reason."""
     container: Container = Container()
     conditions: Conditions = Conditions()
+    settings: Settings = Settings()
     unknown: dict[str, str] = field(default_factory=dict)
     """By dotted path: why a fact is not known."""
     other: dict[str, Any] = field(default_factory=dict)

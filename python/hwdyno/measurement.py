@@ -262,7 +262,7 @@ def interval_of(readings: Sequence[Reading], counted: str, unit: str) -> tuple[V
     """The throughput of some repeats with its interval, the reason if it is their median, and two modes if any."""
     rates = [throughput_of(one, counted) for one in readings]
     value, median_because = statistics.interval_of_repeats(rates, unit)
-    wide, modes = samples.with_samples(value, [_course(one, counted)[0] for one in readings], rates)
+    wide, modes = samples.with_samples(value, [course_of(one, counted)[0] for one in readings], rates)
     return wide, median_because, modes
 
 
@@ -273,7 +273,7 @@ def _modes_words(modes: samples.Modes) -> str:
     )
 
 
-def _course(reading: Reading, counted: str) -> tuple[list[float], float]:
+def course_of(reading: Reading, counted: str) -> tuple[list[float], float]:
     """A reading's throughput per sampling interval, and that interval, s; a partial one at the end is left out."""
     sampled = reading.get("samples", {})
     rows = sampled.get("bytes" if counted == "bytes" else "operations") or []
@@ -289,7 +289,7 @@ def _course(reading: Reading, counted: str) -> tuple[list[float], float]:
 
 def _samples(readings: Sequence[Reading], counted: str) -> Samples | None:
     """Throughput per sampling interval, over all repeats in sequence."""
-    courses = [_course(one, counted) for one in readings]
+    courses = [course_of(one, counted) for one in readings]
     values = [value for course, _ in courses for value in course]
     interval_s = courses[-1][1] if courses else 0.0
     if not values:

@@ -34,6 +34,8 @@ PEER_OVERHEAD_S = 0.8
 PEERS_FACTOR = 2.5
 """How much longer a budget is where each reading is paired with a peer's."""
 SHORTEST_S = 0.25
+WARM_UP_S = 0.3
+"""The timed region of a reading before the first that counts."""
 # No block device of today answers a write sooner.
 LEAST_WRITE_S = 5e-6
 # Where a link's speed is unknown, a listing counts writes at this rate, as an upper bound for one NVMe drive of today.
@@ -248,7 +250,9 @@ class Line:
     experiment: str
     parameters: Parameters
     writes_bytes: float
-    """At most, at ``write_bytes_s``."""
+    """At most, at ``write_bytes_s``, with the warm-up and every repeat that a noisy point may take."""
+    least_bytes: float
+    """At least, with the warm-up: 0 where the time decides."""
     takes_s: float
     """At least: a noisy point is repeated."""
     axes: tuple[Axis, ...]
@@ -264,16 +268,39 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
             parameters = {**planned.fixed, **point}
             once = reading_s(planned, point, chosen, plan.given)
             takes = chosen.repeats_min * (once + (once + PEER_OVERHEAD_S if plan.peers else 0.0))
-            share = planned.write_share(point)
-            if planned.experiment.writes is not None:
-                most_bytes = write_bytes_s * once
-                writes = chosen.repeats_min * planned.experiment.writes(planned.declaration, parameters, most_bytes)
-            elif parameters.get("time_based", True):
-                writes = share * takes * min(write_bytes_s, _most_bytes_s(parameters))
-            else:
-                writes = share * chosen.repeats_min * float(parameters.get("size") or 0)
-            lines.append(Line(planned.experiment.name, point, writes, takes, planned.declaration.axes))
+            tools = 2 if plan.peers and planned.experiment.peers else 1
+            each, counted = written(planned, parameters, write_bytes_s, once)
+            warm = 0.0
+            if point is planned.points[0]:
+                warm, counted_too = written(planned, _warm(parameters), write_bytes_s, WARM_UP_S)
+                counted = counted and (counted_too or not each)
+            most = warm + each * chosen.repeats_max * tools
+            least = warm + each * chosen.repeats_min if counted else 0.0
+            lines.append(Line(planned.experiment.name, point, most, least, takes, planned.declaration.axes))
     return lines
+
+
+def written(planned: Planned, parameters: Parameters, write_bytes_s: float, seconds: float) -> tuple[float, bool]:
+    """The most bytes that one reading of these parameters writes, and whether it writes as many whatever its time."""
+    experiment, most = planned.experiment, write_bytes_s * seconds
+    if experiment.writes is not None:
+        whole = experiment.writes(planned.declaration, parameters, math.inf)
+        return (whole, True) if whole <= most else (experiment.writes(planned.declaration, parameters, most), False)
+    share = planned.write_share(parameters)
+    if parameters.get("time_based", True):
+        return share * seconds * min(write_bytes_s, _most_bytes_s(parameters)), share == 0
+    jobs = 1.0 if parameters.get("share", "partition") == "partition" else float(parameters.get("numjobs") or 1)
+    once = float(parameters.get("io_size") or 0) or float(parameters.get("size") or 0) * jobs
+    whole = once * float(parameters.get("loops") or 1)
+    # Of a mix of reads and writes, chance decides how many are which.
+    return share * whole, share in {0.0, 1.0}
+
+
+def _warm(parameters: Parameters) -> Parameters:
+    """The parameters of the warm-up: as short as it is."""
+    limits = {"runtime": WARM_UP_S, "ramp_time": 0.0, "startdelay": 0.0}
+    least = {name: min(float(parameters[name] or most), most) for name, most in limits.items() if name in parameters}
+    return {**parameters, **least}
 
 
 def _most_bytes_s(parameters: Parameters) -> float:

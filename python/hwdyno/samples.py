@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from hwdyno import statistics
-from hwdyno.words import Value
+from hwdyno.words import Measurement, Value
 
 MODES_NOTE = "two_modes"
 """Code of the note that throughput switches between two levels."""
@@ -25,8 +25,8 @@ MODES_APART = 0.10
 LEAST_MINOR, STALL = 0.03, 0.5
 LEAST_EFFECTIVE, LEAST_DISTINCT = 2.5, 10
 FEW_REPEATS = 5
-"""Up to so many, an interval reaches from the least repeat to the greatest where samples are no plain noise."""
-BATCHES = 5
+"""Up to so many, an interval reaches from the least repeat to the greatest where samples are no plain noise, and such
+a point is not sure before."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Modes:
     """How often a level was entered, readings included: the most independent looks at the share that there can be."""
     rare: int
     """How often the rarer level was entered."""
+    named: bool = True
+    """Whether the rarer level was seen often enough to be called a mode; the interval counts it either way."""
 
     def shares(self) -> tuple[float, float]:
         """The 95% interval of the share at the low level.
@@ -82,15 +84,26 @@ def two_modes(repeats: Sequence[Sequence[float]]) -> Modes | None:
             best, at = between, place
     low = math.fsum(values[:at]) / at
     high = (total - low * at) / (count - at)
+    if best < MODES_EXPLAIN * squares or high - low < MODES_APART * centre:
+        return None
     # A stall is a mode at its first sight.
     seen = 1 if low < STALL * high else max(2, math.ceil(LEAST_MINOR * count))
-    if best < MODES_EXPLAIN * squares or high - low < MODES_APART * centre or min(at, count - at) < seen:
-        return None
     cut = (values[at - 1] + values[at]) / 2
     levels = [[value < cut for value in one] for one in repeats]
     entered = [one[0] for one in levels] + [b for one in levels for a, b in pairwise(one) if a != b]
     rarer = at <= count - at
-    return Modes(low, high, at / count, len(entered), entered.count(rarer))
+    return Modes(low, high, at / count, len(entered), entered.count(rarer), min(at, count - at) >= seen)
+
+
+def each_over_time(point: Measurement) -> list[list[float]]:
+    """The samples of each repeat, as many as the shortest has; none where they are too few to show a course."""
+    values = list(point.samples.values) if point.samples is not None else []
+    repeats = max(1, point.repeats)
+    each = len(values) // repeats
+    if each < LEAST_EACH:
+        return []
+    starts = [round(at * len(values) / repeats) for at in range(repeats)]
+    return [values[start : start + each] for start in starts]
 
 
 def persistence(repeats: Sequence[Sequence[float]]) -> float:
@@ -111,20 +124,31 @@ def persistence(repeats: Sequence[Sequence[float]]) -> float:
     return min(0.99, max(0.0, (found + 1 / each) / (1 - 3 / each)))
 
 
-def wandering(repeats: Sequence[Sequence[float]]) -> float | None:
-    """Half of the 95% interval of the samples' mean where they wander; none where they are independent draws.
+def wandering(repeats: Sequence[Sequence[float]]) -> float:
+    """Half of the 95% interval of the samples' mean, by their scatter and how long they wander.
 
     The variance of the mean of an AR(1) series (Priestley, Spectral Analysis and Time Series, 1981, section 5.3), and
-    Student's t for its effective number of samples.
+    Student's t for its effective number of samples. Where samples persist, so may the level from reading to reading:
+    their autocorrelation about the mean of all readings counts too.
     """
     ratio, count = persistence(repeats), sum(map(len, repeats))
-    if ratio < PERSISTENT:
-        return None
-    inflation = (1 + ratio) / (1 - ratio) - 2 * ratio * (1 - ratio**count) / (count * (1 - ratio) ** 2)
-    effective = max(LEAST_EFFECTIVE, count / inflation)
     values = [value for one in repeats for value in one]
+    ratio = 0.0 if ratio < PERSISTENT else max(ratio, persistence([values]))
+    effective = max(LEAST_EFFECTIVE, count / _inflation(ratio, count))
     deviation = statistics.standard_deviation(values) * math.sqrt(effective / (effective - 1))
-    return statistics.t_quantile(max(1, round(effective) - 1)) * deviation / math.sqrt(effective)
+    return statistics.t_quantile(effective - 1) * deviation / math.sqrt(effective)
+
+
+def _inflation(ratio: float, count: int) -> float:
+    """By how much autocorrelation raises the variance of the mean of so many samples."""
+    return (1 + ratio) / (1 - ratio) - 2 * ratio * (1 - ratio**count) / (count * (1 - ratio) ** 2)
+
+
+def plain_noise(repeats: Sequence[Sequence[float]]) -> bool:
+    """Whether the samples show nothing but noise around one level, so that few repeats can be enough."""
+    if not repeats or min(map(len, repeats)) < LEAST_EACH:
+        return True
+    return persistence(repeats) < PERSISTENT and two_modes(repeats) is None
 
 
 def share_interval(share: float, looks: float) -> tuple[float, float]:
@@ -141,18 +165,16 @@ def with_samples(
     """A value with an interval that also holds what its samples show, and its two modes if it has them."""
     if value.low is None or value.high is None or not repeats or min(map(len, repeats)) < LEAST_EACH:
         return value, None
-    low, high = value.low, value.high
     half, modes = wandering(repeats), two_modes(repeats)
-    centre = statistics.mean([sample for one in repeats for sample in one])
-    if half is not None:
-        low, high = min(low, centre - half), max(high, centre + half)
+    # Repeats that agree better than their samples can is luck.
+    low, high = min(value.low, value.value - half), max(value.high, value.value + half)
     if modes is not None:
         least, most = modes.shares()
         apart = modes.high - modes.low
         low, high = min(low, modes.high - most * apart), max(high, modes.high - least * apart)
-    if (modes is not None or half is not None) and len(rates) <= FEW_REPEATS:
+    if (modes is not None or persistence(repeats) >= PERSISTENT) and len(rates) <= FEW_REPEATS:
         low, high = min(low, *rates), max(high, *rates)
-    return replace(value, low=max(0.0, low), high=high), modes
+    return replace(value, low=max(0.0, low), high=high), modes if modes is not None and modes.named else None
 
 
 @dataclass(frozen=True)
@@ -166,22 +188,24 @@ class Disagreement:
 
 
 def disagreement(repeats: Sequence[Sequence[float]]) -> Disagreement | None:
-    """Cochran's Q of the repeats, each weighted by the variance of its batch means; none for too few samples.
+    """Cochran's Q of the repeats, each weighted by what its samples leave open of its mean; none for too few samples.
 
     Q (Biometrics 10, 1954) over its degrees of freedom, with one variance for all repeats, is the F of an analysis of
-    variance; batches take the samples' autocorrelation into that variance (Schmeiser, Operations Research 30, 1982).
+    variance. Where samples persist, their autocorrelation raises that variance and lowers its degrees of freedom.
     """
     if len(repeats) < 2 or min(map(len, repeats)) < LEAST_EACH:
         return None
     from scipy.special import fdtrc
 
-    batches = [statistics.fold(one, BATCHES) for one in repeats]
-    means = [statistics.mean(one) for one in batches]
+    each = min(map(len, repeats))
+    means = [statistics.mean(one) for one in repeats]
     centre = statistics.mean(means)
-    within = math.fsum(statistics.standard_deviation(one) ** 2 for one in batches) / len(batches)
-    between = BATCHES * statistics.standard_deviation(means) ** 2
     if centre <= 0:
         return None
+    ratio = persistence(repeats)
+    inflation = _inflation(ratio, each) if ratio >= PERSISTENT else 1.0
+    within = math.fsum(statistics.standard_deviation(one) ** 2 for one in repeats) / len(repeats) * inflation / each
+    between = statistics.standard_deviation(means) ** 2
     ratio = between / within if within > 0 else math.inf if between > 0 else 0.0
-    chance = float(fdtrc(len(means) - 1, len(means) * (BATCHES - 1), min(ratio, 1e12)))
+    chance = float(fdtrc(len(means) - 1, max(1.0, len(means) * (each - 1) / inflation), min(ratio, 1e12)))
     return Disagreement(chance, (max(means) - min(means)) / centre)

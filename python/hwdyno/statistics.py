@@ -19,6 +19,8 @@ from typing import Any, Literal
 from hwdyno.words import Latency, Value
 
 CONFIDENCE = 0.95
+POOLED_FREEDOM = 4
+"""Degrees of freedom that other points' repeats count for beside those of a point that was read only twice."""
 OUTLIER_MADS = 14.8
 """Ten standard deviations of normal noise, in units of the MAD (10 / 0.6745)."""
 OUTLIER_LEAST_COUNT = 5
@@ -72,7 +74,7 @@ def coefficient_of_variation(values: Sequence[float]) -> float | None:
     return standard_deviation(values) / abs(mean(values))
 
 
-def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
+def t_quantile(degrees: float, confidence: float = CONFIDENCE) -> float:
     """Student's t for a two-sided interval."""
     from scipy.special import stdtrit
 
@@ -128,7 +130,7 @@ def half_width(value: Value) -> float | None:
     return (value.high - value.low) / 2 / abs(value.value)
 
 
-def ratio_interval(ours: Sequence[float], theirs: Sequence[float]) -> Value:
+def ratio_interval(ours: Sequence[float], theirs: Sequence[float], confidence: float = CONFIDENCE) -> Value:
     """The geometric mean of the ratios ours / theirs of pairs, with a t interval in log space."""
     if len(ours) != len(theirs) or not ours:
         raise ValueError("a ratio needs equally many values of both tools, and at least one pair")
@@ -136,7 +138,7 @@ def ratio_interval(ours: Sequence[float], theirs: Sequence[float]) -> Value:
     centre = mean(logs)
     if len(logs) < 2:
         return Value(math.exp(centre), "ratio")
-    half = t_quantile(len(logs) - 1) * standard_deviation(logs) / math.sqrt(len(logs))
+    half = t_quantile(len(logs) - 1, confidence) * standard_deviation(logs) / math.sqrt(len(logs))
     return Value(math.exp(centre), "ratio", math.exp(centre - half), math.exp(centre + half))
 
 
@@ -378,6 +380,12 @@ class Histogram:
         """The arithmetic mean, ns; 0 if empty."""
         return self.sum / self.count if self.count else 0.0
 
+    def moment(self, order: int) -> float:
+        """The central moment of an order, ns to its power, by the middle of each bucket; 0 if empty."""
+        middles = ((sum(self.bounds(at)) + self.bounds(at)[0] - 1) / 2 for at in self.buckets)
+        powers = (times * (one - self.mean) ** order for one, times in zip(middles, self.buckets.values(), strict=True))
+        return math.fsum(powers) / self.count if self.count else 0.0
+
     def quantile(self, quantile: float) -> int:
         """The smallest value that a share ``quantile`` (0 to 1) does not exceed, ns, within 0.05%; 0 if empty."""
         return self.quantiles((quantile,))[0]
@@ -461,8 +469,8 @@ class Histogram:
         return f"Histogram(count={self.count}, mean={self.mean:.0f}, min={self.min}, max={self.max})"
 
 
-def quantile_of(latency: Latency, share: float) -> float:
-    """A quantile of the distribution, ns; without a histogram p99, an upper bound for quantiles up to 0.99."""
+def quantile_of(latency: Latency, share: float) -> float | None:
+    """A quantile of the distribution, ns; without a histogram p99, if known: a bound of quantiles up to 0.99."""
     return float(Histogram.unpack(latency.histogram).quantile(share)) if latency.histogram else latency.p99
 
 

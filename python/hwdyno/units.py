@@ -108,6 +108,45 @@ def printed_number(text: str | None) -> float | None:
     return as_number(float(text)) if text is not None and _PRINTED.fullmatch(text) else None
 
 
+def printed_error(number: str | float) -> float:
+    """One unit in the last printed place, as a share of the number: 0.01 for ``1.00``; 0 for 0 and for other text.
+
+    A whole unit, because some tools cut digits off instead of rounding. Of a number whose text is not known, zeros at
+    its end count as not printed, but two digits always do, and the error is at most 5%.
+    """
+    if not isinstance(number, str):
+        mantissa, _, exponent = f"{float(f'{number:.12g}'):.11e}".partition("e")
+        digits = max(2, len(mantissa.strip("-").replace(".", "").rstrip("0")))
+        return min(0.05, 10.0 ** (int(exponent) + 1 - digits) / abs(number)) if number else 0.0
+    match, value = _PRINTED.fullmatch(number), printed_number(number)
+    if match is None or not value:
+        return 0.0
+    decimals, power = len(match[1].partition(".")[2]), int((match[3] or "e0")[1:])
+    return float(min(1.0, 10.0 ** (power - decimals) / abs(value)))
+
+
+SLIPS: dict[float, str] = {
+    1.024: "1.024 is what parts KiB from kB",
+    1.024**2: "1.0486 is what parts MiB from MB",
+    1.024**3: "1.0737 is what parts GiB from GB",
+    8.0: "8 is what parts bytes from bits",
+    1000.0: "1000 is a prefix (k, M or G) too many or too few",
+    1024.0: "1024 is a prefix (Ki, Mi or Gi) too many or too few",
+    1e6: "1,000,000 is two prefixes too many or too few",
+}
+"""By factor: the slip with a unit that puts it between two figures that should be one."""
+_SLIP_ERROR = 0.001
+
+
+def slip(ratio: float, error: float = 0.0) -> str:
+    """The slip with a unit that explains this ratio of two figures; empty for none. ``error`` is the ratio's."""
+    if ratio <= 0:
+        return ""
+    far = max(ratio, 1 / ratio)
+    near = (words for factor, words in SLIPS.items() if abs(far / factor - 1) <= min(max(error, _SLIP_ERROR), 0.01))
+    return next(near, "")
+
+
 def format_number(value: float, thousands: Literal[",", ""] = ",") -> str:
     """A number with three significant digits and no exponent: ``0.120``, ``1.23``, ``12.3``, ``1,234``."""
     if value == 0 or not math.isfinite(value):
@@ -134,6 +173,11 @@ def format_size(size_bytes: float) -> str:
     """A block or file size: ``4 KiB``, ``1 GiB``, and ``500 MB`` where it is a round decimal size."""
     if size_bytes >= 1000 and size_bytes % 1024 and size_bytes % 1000 == 0:
         return format_bytes(size_bytes)
+    return format_memory(size_bytes)
+
+
+def format_memory(size_bytes: float) -> str:
+    """Memory in binary units, as modules and caches are sold: ``62.7 GiB``."""
     number, prefix = _scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
     return f"{_plain(number)} {prefix}"
 
@@ -144,10 +188,21 @@ def format_bytes(amount: float) -> str:
     return f"{_plain(number)} {prefix}B"
 
 
+def bytes_s_scale(most: float) -> tuple[float, str]:
+    """What to divide bytes/s by, and the name of the unit, for figures of at most ``most``.
+
+    ``MB/s`` up to 10 GB/s, as the field's tools have it, so that a drive's figures are in one unit everywhere.
+    """
+    for least, divisor, unit in ((1e13, 1e12, "TB/s"), (1e10, 1e9, "GB/s"), (1e5, 1e6, "MB/s")):
+        if abs(most) >= least * 0.9995:
+            return divisor, unit
+    return 1e3, "kB/s"
+
+
 def format_bytes_s(rate: float) -> str:
-    """A throughput in decimal units: ``1.34 GB/s``."""
-    number, prefix = _scaled(rate, 1000, ("", "k", "M", "G", "T", "P", "E"))
-    return f"{number} {prefix}B/s"
+    """A throughput in decimal units: ``1,340 MB/s``, ``13.4 GB/s``."""
+    divisor, unit = bytes_s_scale(rate)
+    return f"{format_number(rate / divisor)} {unit}"
 
 
 def format_count(count: float) -> str:
@@ -157,7 +212,7 @@ def format_count(count: float) -> str:
 
 
 def format_value(value: float, unit: str) -> str:
-    """A quantity in its unit, with three digits and a decimal prefix: ``1.34 GB/s``, ``138 k operations/s``."""
+    """A quantity in its unit, with three digits and a decimal prefix: ``13.4 GB/s``, ``138 k operations/s``."""
     if unit == "bytes/s":
         return format_bytes_s(value)
     if unit == "bytes":
@@ -175,7 +230,7 @@ def format_value(value: float, unit: str) -> str:
 def format_quantity(value: Value | float, unit: str = "", rate_word: str = "") -> str:
     """A quantity with its interval, if it has one; operations a second in the field's word for them.
 
-    ``1.34 GB/s (1.30 GB/s to 1.38 GB/s)``, ``138 k IOPS``.
+    ``13.4 GB/s (13.0 GB/s to 13.8 GB/s)``, ``138 k IOPS``.
     """
     if not isinstance(value, Value):
         counted = rate_word and unit == "operations/s"
@@ -187,8 +242,10 @@ def format_quantity(value: Value | float, unit: str = "", rate_word: str = "") -
     return f"{alone} ({low} to {high})"
 
 
-def format_ns(ns: float) -> str:
-    """A latency: ``812 ns``, ``7.10 µs``, ``1.23 ms``, ``1.20 s``."""
+def format_ns(ns: float | None) -> str:
+    """A latency: ``812 ns``, ``7.10 µs``, ``1.23 ms``, ``1.20 s``; ``unknown`` for none."""
+    if ns is None:
+        return "unknown"
     number, prefix = _scaled(ns, 1000, ("ns", "µs", "ms", "s"))
     return f"{number} {prefix}"
 

@@ -18,7 +18,9 @@ SCHEMA: Literal["hwdyno.run/2"] = "hwdyno.run/2"
 
 CeilingClass = Literal["physical", "rated", "reference"]
 Severity = Literal["info", "warning", "invalid"]
-Validity = Literal["valid", "degraded", "invalid"]
+Validity = Literal["valid", "unverified", "degraded", "invalid"]
+"""How far a point can be trusted. ``unverified``: nothing contradicts it and nothing confirms it, because it has no
+repeat, no counter and no ceiling."""
 Role = Literal["concurrency", "size", "rate", "delay", "label"]
 """What an axis is to a queue. ``concurrency``: operations, threads or streams in flight. ``size``: bytes of one
 operation. ``rate``: operations or bytes offered per second, an open loop. ``delay``: a wait between operations, so
@@ -59,16 +61,17 @@ class Latency:
     """One latency distribution in ns.
 
     ``p999`` is given only from 10^4 values on. ``histogram`` is the whole distribution, packed by
-    ``statistics.Histogram.pack``; empty where only a summary is known (an imported result).
+    ``statistics.Histogram.pack``; empty where only a summary is known (an imported result). A table may give the mean
+    alone: then percentiles and extremes are none, never the mean.
     """
 
     mean: float
-    p50: float
-    p90: float
-    p99: float
+    p50: float | None
+    p90: float | None
+    p99: float | None
     p999: float | None
-    min: float
-    max: float
+    min: float | None
+    max: float | None
     count: int
     histogram: str = ""
 
@@ -126,6 +129,24 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """A figure that a foreign result states, beside what the result's other figures make of it."""
+
+    what: str
+    """The figure in a sentence: ``bandwidth``, ``received``."""
+    stated: float
+    follows: float
+    """The same figure by ``formula``."""
+    unit: str
+    formula: str
+    """How it follows, in the words of the result: ``io_bytes / runtime``."""
+    error: float
+    """How far rounding in print parts the two, as a share."""
+    at_most: bool = False
+    """Whether ``follows`` is the most that the figure can be, instead of what it must be."""
+
+
+@dataclass(frozen=True, slots=True)
 class HostShare:
     """What one host of a site did at a Point, merged over its repeats."""
 
@@ -179,6 +200,8 @@ class Measurement:
     notes: tuple[Note, ...] = ()
     hosts: tuple[HostShare, ...] = ()
     """Each host's part; empty where the site is one host."""
+    claims: tuple[Claim, ...] = ()
+    """Of an imported result: its figures that follow from other figures in it."""
 
 
 @dataclass(frozen=True, slots=True)

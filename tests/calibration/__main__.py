@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from calibration import curves, machines, rates, repeats
+from calibration import curves, machines, power, rates, repeats
 
 PROFILES = ("quick", "standard")
 MOST_SHARES = (0.5, 0.7, 0.9)
@@ -44,8 +44,10 @@ def _curves(count: int, seed: int) -> None:
 
 def _rates(count: int, seed: int) -> None:
     print(f"\n## Capacity from an open loop ({count:,} loops a cell)\n")
-    print("| service | arrivals | rates up to | within 10% | left open | within 10% of the rest |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print(
+        "| service | arrivals | rates up to | within 10% | left open | within 10% of the rest | best fit within 10% |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for service in rates.SERVICES:
         for random_arrivals in (True, False):
             for most in MOST_SHARES:
@@ -57,14 +59,16 @@ def _rates(count: int, seed: int) -> None:
                     _share(found.within, count),
                     _share(found.open, count),
                     _share(found.within, count - found.open),
+                    _share(found.fits, count),
                 ]
                 print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def _intervals(count: int, seed: int) -> None:
     print(f"\n## Intervals under the stopping rule ({count:,} points a cell)\n")
-    print("| process | profile | mean covered | half width | repeats | repeats outside, unremarked | two modes named |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    heads = ("mean covered", "samples show all of it", "of those covered", "half width", "repeats")
+    print(f"| process | profile | {' | '.join(heads)} | repeats outside, unremarked | two modes named |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for process in repeats.PROCESSES:
         for profile in PROFILES:
             found = repeats.score(process, profile, count, seed)
@@ -72,6 +76,8 @@ def _intervals(count: int, seed: int) -> None:
                 process,
                 profile,
                 _share(found.covered, count),
+                _share(found.shown, count),
+                _share(found.shown_covered, found.shown),
                 f"{found.half:.1%}",
                 f"{found.repeats / count:.1f}",
                 _share(found.unremarked, count),
@@ -80,18 +86,31 @@ def _intervals(count: int, seed: int) -> None:
             print(f"| {' | '.join(cells)} |", flush=True)
 
 
+def _power(count: int, seed: int) -> None:
+    print(f"\n## What is named ({count:,} points a cell)\n")
+    print("| planted | repeats | named | anything above an info |")
+    print("| --- | --- | --- | --- |")
+    for name, plant in power.PLANTS.items():
+        for times in (3, 5):
+            found = power.score(name, count, times, seed)
+            named = _share(found.named, count) if plant.rule else ""
+            print(f"| {name} | {times} | {named} | {_share(found.warned, count)} |", flush=True)
+
+
 def main() -> None:
     """Print the tables that are named, or all."""
     parser = argparse.ArgumentParser(prog="calibration", description=__doc__)
     parser.add_argument("--machines", type=int, default=1500, help="of each family of machines")
     parser.add_argument("--loops", type=int, default=200, help="of each cell of open loops")
     parser.add_argument("--trials", type=int, default=2000, help="of each cell of intervals")
+    parser.add_argument("--points", type=int, default=500, help="of each cell of what is planted")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("what", nargs="*", help="curves, rates, intervals; all of them where none is named")
+    parser.add_argument("what", nargs="*", help="curves, rates, power, intervals; all of them where none is named")
     args = parser.parse_args()
     tables = {
         "curves": lambda: _curves(args.machines, args.seed),
         "rates": lambda: _rates(args.loops, args.seed),
+        "power": lambda: _power(args.points, args.seed),
         "intervals": lambda: _intervals(args.trials, args.seed),
     }
     if unknown := set(args.what) - set(tables):

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from hwdyno.axes import with_field_axes
-from hwdyno.curves import curves_of
+from hwdyno.curves import CAPACITY, curves_of
+from hwdyno.statistics import Histogram
 from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, Value
 from numpy.random import Generator
 from numpy.typing import NDArray
@@ -36,22 +37,24 @@ class RateScore:
     within: int = 0
     open: int = 0
     """Loops of which the data were said to leave it open."""
+    fits: int = 0
+    """Loops whose best fit is within, also where it was left open."""
     off: list[float] = field(default_factory=list)
 
 
-def mean_latency(share: float, servers: int, service: str, random_arrivals: bool, draw: Generator) -> float:
-    """Mean latency, in mean service times, of requests that are served in the order of their arrival."""
+def latencies(share: float, servers: int, service: str, random_arrivals: bool, draw: Generator) -> NDArray[np.float64]:
+    """Latencies, in mean service times, of requests that are served in the order of their arrival."""
     count = REQUESTS
     gaps = draw.exponential(1.0, count) if random_arrivals else np.ones(count)
     arrivals = np.cumsum(gaps) / (share * servers)
     times = SERVICES[service](draw, count)
     free = [0.0] * servers
-    waited = 0.0
+    ends = []
     for arrival, time in zip(arrivals.tolist(), times.tolist(), strict=True):
-        begins = max(arrival, free[0])
-        heapq.heapreplace(free, begins + time)
-        waited += begins + time - arrival
-    return waited / count
+        end = max(arrival, free[0]) + time
+        heapq.heapreplace(free, end)
+        ends.append(end)
+    return np.asarray(ends) - arrivals
 
 
 def curve_of(most: float, service: str, draw: Generator, random_arrivals: bool) -> tuple[Curve, float]:
@@ -61,19 +64,19 @@ def curve_of(most: float, service: str, draw: Generator, random_arrivals: bool) 
     capacity = servers / service_s
     points = []
     for share in [one for one in SHARES if one <= most + 1e-9]:
-        latency = mean_latency(share, servers, service, random_arrivals, draw) * service_s * 1e9
-        latency *= math.exp(0.01 * draw.standard_normal())
-        points.append(_point(share * capacity, latency, random_arrivals))
+        found = latencies(share, servers, service, random_arrivals, draw) * service_s * 1e9
+        found *= math.exp(0.01 * draw.standard_normal())
+        points.append(_point(share * capacity, Histogram.from_values(found.tolist()).summary(), random_arrivals))
     made = with_field_axes(ExperimentResult("storage.rate", "storage", "", "rate", "", tuple(points)))
     return curves_of(made)[0], capacity
 
 
-def _point(rate: float, latency: float, random_arrivals: bool) -> Measurement:
+def _point(rate: float, latency: Latency, random_arrivals: bool) -> Measurement:
     return Measurement(
         parameters={"rate": rate, "rate_process": "poisson" if random_arrivals else "linear"},
         throughput=Value(rate, "operations/s", 0.99 * rate, 1.01 * rate),
         rate=None,
-        latency_ns=Latency(latency, latency, latency, latency, None, latency, latency, REQUESTS),
+        latency_ns=latency,
         streams=(),
         samples=None,
         concurrency=None,
@@ -93,6 +96,8 @@ def score(service: str, most: float, loops: int, *, random_arrivals: bool = True
         draw = np.random.default_rng((seed, sum(service.encode()), round(100 * most), number))
         curve, capacity = curve_of(most, service, draw, random_arrivals)
         found.loops += 1
+        fitted = curve.parameters.get(CAPACITY)
+        found.fits += fitted is not None and abs(fitted.value / capacity - 1) <= WITHIN
         if curve.ceiling is None:
             found.open += 1
             continue

@@ -104,6 +104,9 @@ class IntervalScore:
 
     trials: int = 0
     covered: int = 0
+    shown: int = 0
+    """Points whose samples show all that the process does: both of two modes, a stall."""
+    shown_covered: int = 0
     halves: float = 0.0
     """Sum of the half widths, as shares."""
     repeats: int = 0
@@ -140,6 +143,14 @@ def measured(process: str, profile: str, draw: Generator) -> Measurement:
     return point.measured(chosen, ended)
 
 
+def shows(process: str, made: Measurement) -> bool:
+    """Whether a point's samples show all that its process does; no interval holds a mode that nothing was seen of."""
+    if made.samples is None or not process.startswith(("two modes", "heavy stalls")):
+        return True
+    below = [value < 0.8 * 1000 * SAMPLES for value in made.samples.values]
+    return any(below) and not all(below)
+
+
 def score(process: str, profile: str, trials: int, seed: int = 0) -> IntervalScore:
     """So many points of a process."""
     found, truth = IntervalScore(), PROCESSES[process][1] * 1000 * SAMPLES
@@ -150,8 +161,11 @@ def score(process: str, profile: str, trials: int, seed: int = 0) -> IntervalSco
         found.repeats += made.repeats
         codes = {note.code for note in made.notes}
         found.noted += "two_modes" in codes
+        shown = shows(process, made)
+        found.shown += shown
         if value.low is None or value.high is None:
             continue
+        found.shown_covered += shown and value.low <= truth <= value.high
         found.halves += (value.high - value.low) / 2 / value.value if value.value else 0.0
         found.covered += value.low <= truth <= value.high
         outside = any(not value.low <= one <= value.high for one in made.repeat_values)

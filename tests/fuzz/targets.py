@@ -242,14 +242,34 @@ def _peer(reading_of: Callable[..., PeerReading], *rest: Any) -> Callable[[bytes
     return read
 
 
-_FMA = {"operation": "fma", "precision": "double"}
 _JSON_FIO = ("fio/depths.json", "fio/randrw-json-plus.json")
+_SEEDS = {"fio": _JSON_FIO, "dlio": ("dlio",)}
+# A peer of the same name reads another output of the same tool.
+_SEEDS |= {name: (f"fuzz/format_{name}",) for name in ("sysbench", "sockperf", "netperf", "ping")}
+_TABLE_WORDS = (
+    "|",
+    "---",
+    ",",
+    "\t",
+    "<tr><td>",
+    "IOPS",
+    "MB/s",
+    "lat us",
+    "p99",
+    "bs",
+    "QD",
+    "4k",
+    "1,234",
+    "70/30",
+    "unit",
+)
+_FMA = {"operation": "fma", "precision": "double"}
 _JOB_WORDS = (*SUPPORTED, *HARMLESS, *WHY, "[global]", "[a]", "zipf:1.1", "zoned:1/1", "4k/50:8k/50", "50%", "${HOME}")
 _PLAN_WORDS = ("profile", "only", "[[experiment]]", "axes", "kernel", "storage_blocks", "iodepth", "storage.grid", "..")
 
 TARGETS = (
     *(
-        Target(name, _imported(name), seeds={"fio": _JSON_FIO, "dlio": ("dlio",)}.get(name, ()))
+        Target(name, _imported(name), seeds=_SEEDS.get(name, ()), words=_TABLE_WORDS if name == "published" else ())
         for name in formats.FORMATS
     ),
     Target(

@@ -173,7 +173,7 @@ def run(core: Core, kernel: str, given: dict[str, Any], draw: random.Random, now
 
 def _loaded(core: Core, given: dict[str, Any], draw: random.Random, level: float) -> dict[str, Any]:
     threads, block, runtime = int(given["threads"]), int(given["block"]), float(given["runtime"])
-    each_s = block / core.thread_bytes_s + float(given["delay"]) / core.clock_hz
+    each_s = max(block / core.thread_bytes_s, block / 128 * (float(given["delay"]) + 15) / core.clock_hz)
     offered = min(threads, core.threads) * block / each_s
     rate = level * (offered**-core.p + core.channels_bytes_s**-core.p) ** (-1 / core.p)
     busy = min(0.97, rate / core.channels_bytes_s / 1.02)

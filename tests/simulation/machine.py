@@ -60,6 +60,17 @@ class SimulatedMachine:
     """Reads that the page cache answers, direct or not; the device's counters do not see them."""
     host_cache_bytes_s: float = 0.0
     """A cache below the device's counters (a hypervisor's) that answers at this rate, above the link."""
+    write_cache_bytes_s: float = 0.0
+    """A hypervisor's cache that acknowledges writes at this rate, unless they have to be durable."""
+    hypervisor: str | None = None
+    counters_hidden: bool = False
+    """A container shows neither the process's nor the device's counters."""
+    cached_before: float = 0.0
+    """Share of the region that lay in the page cache before the run, as cachestat shows it."""
+    others_write_bytes_s: float = 0.0
+    """What other processes write to the same device."""
+    edges: float = 0.0
+    """Share of what is in flight as a timed region begins that the counters had already."""
     unwritten_share: float = 0.0
     """Share of the file that was never written; such reads never reach the device."""
     hole_share: float = 0.0
@@ -205,7 +216,15 @@ class SimulatedMachine:
             },
             "nics": [],
             "gpus": [],
-            "hypervisor": None,
+            "settings": {
+                "environment": {},
+                "nice": 0,
+                "limits": {"memlock": "8388608", "nofile": "1024", "stack": "8388608"},
+                "smt": "on",
+                "mitigations": {"spectre_v1": "usercopy/swapgs barriers", "spectre_v2": "Enhanced IBRS"},
+                "debug_kernel": [],
+            },
+            "hypervisor": self.hypervisor,
             "container": None,
             "conditions": {
                 "load_1m": self.load_before,

@@ -45,6 +45,8 @@ def _blocks(
         rate = 1 / ((1 - missed) / rate + missed / from_memory)
     if machine.host_cache_bytes_s:
         rate = machine.host_cache_bytes_s / bs
+    if machine.write_cache_bytes_s and not read_share and given["sync"] == "none":
+        rate = machine.write_cache_bytes_s / bs
     mean_s, notes = 0.0, []
     if machine.servers:
         rate = min(reached * jobs, machine.servers) / machine.latency_one_s
@@ -63,7 +65,8 @@ def _blocks(
     interval_s = max(float(given["interval_s"]), runtime / 4096) if given["time_based"] else runtime / 20
     rows = max(1, round(runtime / interval_s))
     # Luck carries nothing past the link.
-    most = math.inf if missed or machine.host_cache_bytes_s else machine.link_bytes_s / bs / rate
+    past_the_link = missed or machine.host_cache_bytes_s or machine.write_cache_bytes_s
+    most = math.inf if past_the_link else machine.link_bytes_s / bs / rate
     counts = [max(0, round(rate * factor * interval_s)) for factor in _course(machine, rows, most, draw)]
     # What the whole run did; the samples carry it exactly.
     operations, elapsed = max(1, sum(counts)), rows * interval_s
@@ -78,6 +81,11 @@ def _blocks(
     reads, writes = done_by.get("read", 0), done_by.get("write", 0)
     reached_device = reads * (1 - missed / read_share) if read_share else 0.0
     cpu, size = cpu_per_operation * operations, int(given["size"])
+    straddling = reached * jobs * bs
+    reached_device = max(0.0, reached_device - machine.edges * straddling * read_share)
+    device_writes = writes if direct else 0
+    written = max(0.0, device_writes - machine.edges * straddling * (1 - read_share))
+    written += machine.others_write_bytes_s * elapsed
     if machine.direct_refused and given["direct"]:
         notes.append({"code": "direct_refused", "says": "O_DIRECT was refused; it went through the cache"})
     short = {"operation": "read", "errno": 0, "says": "short transfer", "count": machine.short_transfers}
@@ -95,18 +103,24 @@ def _blocks(
             "process_read_bytes": round(reached_device),
             "process_write_bytes": writes,
             "device_read_bytes": round(reached_device),
-            "device_write_bytes": writes,
+            "device_write_bytes": round(written),
             "device_read_operations": round(reached_device / bs),
-            "device_write_operations": writes // bs,
+            "device_write_operations": round(written / bs),
             "device_busy_s": elapsed * (1 - missed) * 0.99,
             "device_queue_s": elapsed * reached * jobs * (1 - missed),
-        },
+            "straddling_bytes": straddling,
+        }
+        if not machine.counters_hidden
+        else {},
         faults=[short] if machine.short_transfers else [],
         notes=notes,
         details={
             "size_bytes": size,
             "extent_unwritten_bytes": round(size * machine.unwritten_share),
             "extent_hole_bytes": round(size * machine.hole_share),
+            "cached_share_before": machine.cached_before,
+            "cached_share_after": max(machine.cached_before, 1.0 if writes and not direct else 0.0),
+            "dirty_share_after": 0.3 if writes and not direct else 0.0,
             **_children(machine, jobs, (reads + writes) / elapsed),
         },
     )
@@ -223,6 +237,7 @@ KERNELS = {
             parameter("startdelay", "number", 0.0, "s", min=0, max=86_400.0),
             parameter("seed", "integer", 1, min=0, max=1 << 62),
             parameter("interval_s", "number", 0.1, "s", min=0.001, max=3600.0),
+            parameter("sync", "choice", "none", choices=["none", "sync", "dsync"]),
             parameter("share", "choice", "partition", choices=["partition", "whole"]),
             parameter("cpus", "integers", []),
         ),

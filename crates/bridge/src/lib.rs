@@ -171,6 +171,7 @@ fn run(py: Python<'_>, kernel: String, parameters: &str, stop: Option<Stop>) -> 
 
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    hwdyno_engine::watch();
     module.add("UsageError", module.py().get_type::<UsageError>())?;
     module.add("MachineError", module.py().get_type::<MachineError>())?;
     module.add_class::<Guard>()?;

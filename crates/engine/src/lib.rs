@@ -69,6 +69,11 @@ pub fn survey(root: &Path, path: Option<&Path>) -> serde_json::Value {
     survey::survey(root, path)
 }
 
+/// Begins to watch what others do on this machine, so that a survey soon after need not wait for it.
+pub fn watch() {
+    survey::conditions::watch();
+}
+
 /// Lists every kernel: its name, what it measures, its parameters, and what one pass does.
 #[must_use]
 pub fn kernels() -> Vec<KernelInfo> {

@@ -3,8 +3,10 @@
 
 pub mod allocation;
 pub mod chase;
+mod lane;
 pub mod loops;
 pub mod operation;
+mod paced;
 pub mod places;
 mod portable;
 #[cfg(target_arch = "aarch64")]

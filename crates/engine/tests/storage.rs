@@ -265,6 +265,47 @@ fn holes_and_unwritten_parts_are_told_apart_from_data() {
 }
 
 #[test]
+fn the_systems_counters_hold_all_that_any_thread_counted_but_what_straddles_its_begin() {
+    let scratch = Scratch::new("edges");
+    let path = scratch.file(64 * MIB);
+    // Few large blocks a thread: each is a good part of the run, and the threads end at different times.
+    for (jobs, ramp_s) in [(1, 0.0), (4, 0.0), (4, 0.05), (1, 0.05)] {
+        let reading = blocks(&json!({
+            "path": path, "rw": "read", "bs": 8 * MIB, "iodepth": 2, "numjobs": jobs, "direct": true,
+            "runtime": 0.1, "ramp_time": ramp_s, "share": "whole",
+        }));
+        let Some(reading) = reading else { return absent("io_uring") };
+        if reading.details["direct_used"] != json!(true) {
+            return absent("direct I/O at /var/tmp");
+        }
+        let count = |name: &str| reading.counters[name].as_u64().unwrap_or(0);
+        let issued: u64 = reading.streams.iter().map(|stream| stream.bytes).sum();
+        let seen = count("process_read_bytes");
+        if seen == 0 {
+            return absent("/proc/self/io");
+        }
+        let straddling = count("straddling_bytes");
+        assert!(straddling <= 2 * jobs * 8 * MIB && (ramp_s > 0.0 || straddling == 0), "{jobs} {ramp_s} {straddling}");
+        assert!(seen + straddling >= issued, "{jobs} jobs, ramp {ramp_s}: {seen} + {straddling} < {issued}");
+    }
+}
+
+#[test]
+fn what_was_written_to_the_page_cache_alone_is_dirty() {
+    let scratch = Scratch::new("dirty");
+    let path = scratch.file(4 * MIB);
+    let given = json!({"path": path, "rw": "write", "ioengine": "psync", "time_based": false, "direct": false});
+    let Some(share) = blocks(&given).unwrap().details.get("dirty_share_after").and_then(Value::as_f64) else {
+        return absent("cachestat");
+    };
+    assert!((0.0..=1.0).contains(&share) && share > 0.5, "{share}");
+    let synced = json!({
+        "path": path, "rw": "write", "ioengine": "psync", "time_based": false, "direct": false, "end_fsync": true,
+    });
+    assert_eq!(blocks(&synced).unwrap().details["dirty_share_after"], json!(0.0));
+}
+
+#[test]
 fn idle_counts_clocks_and_samples_like_any_other() {
     for rw in ["randread", "read", "randrw", "randwrite"] {
         let reading = run("idle", &json!({"runtime": 0.05, "rw": rw, "iodepth": 16}), &Stop::new()).unwrap();

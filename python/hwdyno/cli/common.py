@@ -8,11 +8,13 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwdyno import door
-from hwdyno.cli.main import BELOW, DEGRADED, INTERRUPTED, OK
+from hwdyno.cli.main import BELOW, DEGRADED, GIVEN, INTERRUPTED, OK
+from hwdyno.cli.runs import add_ceiling
 from hwdyno.units import format_bytes, format_duration
 from hwdyno.words import Run, UserError
 
@@ -45,14 +47,13 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
     )
     how.add_argument("--seed", type=_seed, metavar="N", help="seed of the order of points and of random offsets")
     how.add_argument("--budget", metavar="TIME", help="finish within this time, e.g. 10m")
-    how.add_argument(
-        "--ceiling", action="append", default=[], metavar="TEXT", help='a limit that you know: "rated read 400 MB/s"'
-    )
+    add_ceiling(how)
     what = parser.add_argument_group("output")
     what.add_argument(
         "--dry-run", action="store_true", help="list the points with their time and bytes; measure nothing"
     )
     what.add_argument("--json", action="store_true", help="print the Run as JSON instead of the report")
+    what.add_argument("--verbose", action="store_true", help="print every table and finding below the scorecard")
     what.add_argument("--out", type=_folder, metavar="DIR", help="folder of the report (default ./hwdyno-runs/ID)")
     what.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write, but no link")
     what.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
@@ -102,7 +103,7 @@ def request_of(args: argparse.Namespace, command: str, **more: Any) -> Request:
         places = ((path.name, path.absolute()),)
     return Request(
         places=places,
-        command=command_line(command),
+        command=command_line(command, getattr(args, "typed", None)),
         profile=args.profile or "quick",
         axes=given_axes(args),
         load=getattr(args, "load", None),
@@ -166,7 +167,7 @@ def this_machine() -> Host:
 
 def command_line(command: str, arguments: Sequence[str] | None = None) -> str:
     """The command line, quoted for a shell."""
-    typed = shlex.join([*command.split(), *(sys.argv[2:] if arguments is None else arguments)])
+    typed = shlex.join([*command.split(), *(GIVEN[1:] if arguments is None else arguments)])
     # A name that is not UTF-8 fits no document, so it is escaped.
     return os.fsencode(typed).decode(errors="backslashreplace")
 
@@ -295,7 +296,7 @@ def show(run: Run, args: argparse.Namespace) -> None:
     else:
         from hwdyno.report.terminal import print_run
 
-        print_run(run)
+        print_run(run, verbose=args.verbose)
     sys.stdout.flush()
     if args.no_page:
         return
@@ -353,17 +354,24 @@ def dry_run(scenario: Scenario, host: Host) -> int:
     for text in scenario.needs:
         out(f"{text}\n")
     for line in lines:
-        writes = f"writes up to {format_bytes(line.writes_bytes)}" if line.writes_bytes else "writes nothing"
         out(
             f"{line.experiment:{name_width}}  {described(line.parameters, line.axes):{width}}  "
-            f"{format_duration(line.takes_s):>8}  {writes}\n"
+            f"{format_duration(line.takes_s):>8}  writes {_amount(line.least_bytes, line.writes_bytes) or 'nothing'}\n"
         )
     list_preparations(preparations, write_bytes_s)
     total_s = sum(line.takes_s for line in lines) + sum(one.seconds(write_bytes_s) for one in preparations)
-    total_bytes = sum(line.writes_bytes for line in lines)
-    total_bytes += sum(one.bytes for one in preparations if not one.by_points)
-    out(f"total: {len(lines)} points, at least {format_duration(total_s)}, up to {format_bytes(total_bytes)} written\n")
+    made = sum(one.bytes for one in preparations if not one.by_points)
+    least, most = (made + sum(map(attrgetter(of), lines)) for of in ("least_bytes", "writes_bytes"))
+    known = all(line.least_bytes or not line.writes_bytes for line in lines)
+    total = _amount(least if known else 0.0, most) or "nothing"
+    out(f"total: {len(lines)} points, at least {format_duration(total_s)}, {total} written\n")
     return OK
+
+
+def _amount(least: float, most: float) -> str:
+    """``12 MB``, ``12 MB to 20 MB``, or ``up to 20 MB`` where nothing less is known; empty for no byte."""
+    texts = [format_bytes(one) for one in dict.fromkeys((least, most)) if one]
+    return " to ".join(dict.fromkeys(texts)) if least else "".join(f"up to {text}" for text in texts)
 
 
 def list_preparations(preparations: Sequence[Preparation], write_bytes_s: float) -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import BELOW, OK
-from hwdyno.cli.runs import loaded
+from hwdyno.cli.runs import add_ceiling, loaded
 from hwdyno.printable import columns, printable
 from hwdyno.units import format_percent, format_value
-from hwdyno.words import UserError
+from hwdyno.words import UserError, Value
 
 if TYPE_CHECKING:
     from hwdyno.comparison import Change, Verdict
@@ -37,6 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("after", metavar="AFTER", help="the same")
     parser.add_argument("--force", action="store_true", help="compare runs of different machines")
     parser.add_argument("--json", action="store_true", help="print the changes as JSON")
+    add_ceiling(parser)
     parser.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
 
 
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the ratio of each like point with its interval; 1 if any point or experiment became slower."""
     from hwdyno import comparison
 
-    before, after = loaded(args.before, args.store), loaded(args.after, args.store)
+    before, after = (loaded(name, args.store, args.ceiling) for name in (args.before, args.after))
     differ = comparison.unlike(before, after)
     if differ and not args.force:
         raise UserError(f"these runs are from different machines ({'; '.join(differ)}); use --force to compare them")
@@ -61,13 +62,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def table(changes: list[Change]) -> str:
-    """Lay the changes out in columns, the worst first."""
+    """Lay the changes out in columns, the worst first; every throughput in one unit."""
+    from hwdyno.report import figures
+
     moving = {
         name
         for change in changes
         for name in change.parameters
         if len({str(other.parameters.get(name)) for other in changes if other.parameters}) > 1
     }
+    both = [value for change in changes for value in (change.before, change.after) if value]
+    scale = figures.scale_for([value.value for value in both if value.unit == "bytes/s"], "bytes/s")
+
+    def quantity(value: Value | None) -> str:
+        if value is None:
+            return ""
+        return scale.quantity(value.value) if value.unit == "bytes/s" else format_value(value.value, value.unit)
+
     rows = [("experiment", "point", "before", "after", "after/before", "95% interval", "verdict")]
     for change in sorted(changes, key=lambda change: change.ratio.value):
         low, high = change.ratio.low, change.ratio.high
@@ -77,8 +88,8 @@ def table(changes: list[Change]) -> str:
                 f"all {change.points} points"
                 if change.points > 1
                 else " ".join(f"{name}={value}" for name, value in change.parameters.items() if name in moving) or "-",
-                format_value(change.before.value, change.before.unit) if change.before else "",
-                format_value(change.after.value, change.after.unit) if change.after else "",
+                quantity(change.before),
+                quantity(change.after),
                 f"{change.ratio.value:.3f}",
                 "unknown (no repeats)" if low is None or high is None else f"{low:.3f} to {high:.3f}",
                 change.verdict,
@@ -92,6 +103,10 @@ def _summary(changes: list[Change], mean: float | None, assumed: float | None) -
     counts = Counter(change.verdict for change in points)
     tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] or verdict != "unknown")
     says = f"\n{len(points)} common points: {tally}; geometric mean {mean:.3f}\n"
+    if doubted := sum(change.unverified for change in points):
+        says += (
+            f"{doubted} of them are unverified on a side: one reading there, without repeats, counters or a ceiling.\n"
+        )
     if assumed is not None:
         says += (
             f"Runs are assumed to differ by {format_percent(assumed)} (standard deviation) by themselves: fewer than "

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from hwdyno.cli import common
 from hwdyno.cli.help import Help, experiments_of
 from hwdyno.cli.resource import add_axes, plan_of
+
+if TYPE_CHECKING:
+    from hwdyno.hosts import Host
+    from hwdyno.plan import Plan
 
 KERNELS = ("compute_flops", "linpack")
 
@@ -35,12 +40,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     common.add_options(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Build the plan and perform it."""
-    host = common.this_machine()
-    if args.axis_blas == "all":
+def planned(args: argparse.Namespace, host: Host) -> Plan:
+    """What the options ask for."""
+    if getattr(args, "axis_blas", None) == "all":
         from hwdyno.workloads import blas
 
         # Without LAPACK a library has no LU, so LU is left out there.
         args.axis_blas = ",".join(blas.here())
-    return common.perform(plan_of("compute", KERNELS, args, host), args, host)
+    return plan_of("compute", KERNELS, args, host)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build the plan and perform it."""
+    host = common.this_machine()
+    return common.perform(planned(args, host), args, host)

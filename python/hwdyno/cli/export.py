@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hwdyno import door
 from hwdyno.cli.help import Help
+from hwdyno.cli.runs import add_ceiling
 from hwdyno.words import UserError
 
 HELP = Help(
@@ -28,6 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write CSV; - for stdout")
     parser.add_argument("--parquet", type=Path, metavar="FILE", help="write Parquet")
     parser.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write")
+    add_ceiling(parser)
     parser.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
 
 
@@ -36,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     from hwdyno.cli.runs import loaded
     from hwdyno.formats import table
 
-    rows = [row for name in args.runs for row in table.rows_of(loaded(name, args.store))]
+    rows = [row for name in args.runs for row in table.rows_of(loaded(name, args.store, args.ceiling))]
     if not rows:
         raise UserError("these runs have no points to export")
     if args.parquet is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -11,14 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.cli.help import Help
+from hwdyno.cli.runs import add_ceiling
 from hwdyno.printable import console_on, printable
-from hwdyno.units import format_bytes, format_size, format_value, plural
+from hwdyno.units import format_size, format_value, plural
 from hwdyno.words import Ceiling, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hwdyno.machine import BlockQueue, Conditions, Cpu, Gpu, Link, Machine, Memory, Nic, Storage
+    from hwdyno.machine import BlockQueue, Conditions, Cpu, Gpu, Link, Machine, Memory, Nic, Settings, Storage
 
 Rows = Iterator[tuple[str, str]]
 
@@ -47,9 +49,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="TREE",
         help="read a recorded /proc and /sys instead of this machine's",
     )
-    parser.add_argument(
-        "--ceiling", action="append", default=[], metavar="TEXT", help='a limit that you know: "rated read 400 MB/s"'
-    )
+    add_ceiling(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,6 +65,10 @@ def run(args: argparse.Namespace) -> int:
     if args.path is not None and args.root == Path("/") and not args.path.exists():
         raise UserError(f"--path {args.path} does not exist; name an existing directory or file")
     machine = engine.survey(args.path, args.root)
+    if args.root == Path("/"):
+        from hwdyno.hosts import settings
+
+        machine = {**machine, "settings": settings.found(os.environ)}
     typed = Machine.of_survey(machine)
     ceilings = ceilings_of(typed, "storage", given)
     if args.json:
@@ -89,6 +93,7 @@ def show(machine: Machine, ceilings: tuple[Ceiling, ...], without: tuple[str, ..
         "Network": _network(machine.nics),
         "GPU": _gpus(machine.gpus),
         "Conditions": _conditions(machine.conditions),
+        "Settings": _settings(machine.settings),
     }
     for title, rows in sections.items():
         _section(console, title, list(rows))
@@ -150,12 +155,12 @@ def _processor(cpu: Cpu) -> Rows:
     best = next((word for word in _VECTORS if word in cpu.isa), None)
     yield "instructions", (f"{best} and below: " if best else "") + " ".join(cpu.isa) if cpu.isa else "?"
     for node in cpu.numa_nodes if len(cpu.numa_nodes) > 1 else ():
-        yield f"node {node.node}", f"processors {_ranges(node.cpus)}, {_bytes(node.memory_bytes)}"
+        yield f"node {node.node}", f"processors {_ranges(node.cpus)}, {_bytes('memory', node.memory_bytes)}"
 
 
 def _memory(memory: Memory) -> Rows:
-    yield "size", f"{_bytes(memory.total_bytes)}, {_bytes(memory.available_bytes)} available"
-    yield "swap", "none" if memory.swap_total_bytes == 0 else _bytes(memory.swap_total_bytes)
+    yield "size", f"{_bytes('memory', memory.total_bytes)}, {_bytes('memory', memory.available_bytes)} available"
+    yield "swap", "none" if memory.swap_total_bytes == 0 else _bytes("memory", memory.swap_total_bytes)
     page, transparent = memory.huge_page_bytes, memory.transparent_huge_pages
     if page or transparent:
         yield "huge pages", ", ".join(_known(format_size(page) if page else None, f"transparent: {transparent or '?'}"))
@@ -166,14 +171,15 @@ def _storage(storage: Storage) -> Rows:
         mounted = f"{storage.filesystem} on {storage.mount_point} from {storage.source}"
         yield "filesystem", f"{mounted} ({','.join(storage.options)})"
     if storage.size_bytes:
-        yield "room", f"{_bytes(storage.free_bytes)} free of {_bytes(storage.size_bytes)}"
+        free = _bytes("storage.free_bytes", storage.free_bytes)
+        yield "room", f"{free} free of {_bytes('storage.size_bytes', storage.size_bytes)}"
     for layer in storage.chain:
         below = ", ".join(layer.on)
         yield str(layer.kind), f"{layer.name}: {layer.detail}" + (f" → {below}" if below else "")
     for disk in storage.disks:
         spins = None if disk.rotational is None else "spinning" if disk.rotational else "solid state"
         warmth = f"{disk.temperature_c:.0f} °C" if disk.temperature_c else None
-        parts = (disk.model, disk.kind, spins, _bytes(disk.size_bytes), disk.driver, warmth)
+        parts = (disk.model, disk.kind, spins, _bytes("storage.size_bytes", disk.size_bytes), disk.driver, warmth)
         yield "disk", f"{disk.name}: " + ", ".join(_known(*parts))
         if link := _link(disk.link):
             yield "link", link
@@ -255,6 +261,22 @@ def _gpus(gpus: Sequence[Gpu]) -> Rows:
         yield str(gpu.name)[:_LABEL], ", ".join(_known(gpu.vendor, gpu.model or ids, gpu.driver, _link(gpu.link)))
 
 
+def _settings(settings: Settings) -> Rows:
+    for name, value in settings.environment.items():
+        yield name, value or "set, but empty"
+    if settings.nice:
+        yield "nice", str(settings.nice)
+    limits = [f"{name} {value}" for name, value in settings.limits.items() if value != "unlimited"]
+    if limits:
+        yield "limits", ", ".join(limits)
+    if settings.smt:
+        yield "SMT", settings.smt
+    if settings.mitigations:
+        yield "mitigations", ", ".join(settings.mitigations)
+    if settings.debug_kernel:
+        yield "debug kernel", ", ".join(settings.debug_kernel)
+
+
 def _conditions(now: Conditions) -> Rows:
     forms = {
         "load": (now.load_1m, "{:g} over the last minute"),
@@ -289,8 +311,11 @@ def _or_unknown(value: object) -> str:
     return "?" if value is None else str(value)
 
 
-def _bytes(amount: float | None) -> str:
-    return "?" if amount is None else format_bytes(amount)
+def _bytes(path: str, value: float | None) -> str:
+    """Bytes as the page says them."""
+    from hwdyno.report.machine import amount
+
+    return "?" if value is None else amount(path, value)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

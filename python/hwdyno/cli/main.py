@@ -39,8 +39,10 @@ COMMANDS = (
     Command("compute", "measure CPU arithmetic, and LINPACK"),
     Command("network", "measure the network, or serve a measurement"),
     Command("training", "measure storage for AI training and inference"),
+    Command("together", "measure what resources cost each other when they run together"),
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
+    Command("audit", "hold any tool's file or published table against the laws"),
     Command("compare", "compare two runs"),
     Command("history", "list the stored runs"),
     Command("export", "write runs as CSV or Parquet"),
@@ -84,14 +86,20 @@ class Parser(argparse.ArgumentParser):
         super().__init__(add_help=False, **options)
         self.color = False  # Python 3.14 would colour the help.
         self.guide = guide
+        self.raises = False
+        """Whether an error is a ``UserError`` and not the end of the program."""
         self.words: dict[str, tuple[str, ...]] = {}
         """Words that the values of an option may have, by its ``dest``, where argparse does not check them."""
+        self.seen: dict[str, list[str]] = {}
+        """The values of each option so far, by its ``dest``."""
         self.add_argument("-h", "--help", action=_Show, nargs=0, help="show this help")
         self.add_argument("--help-all", action=_Show, nargs=0, help="show every option")
 
     def read(self, arguments: list[str]) -> argparse.Namespace:
-        """The parsed arguments; an unknown option ends the program with status 2."""
+        """The parsed arguments; an unknown option, or one given twice, ends the program with status 2."""
+        self.seen = {}
         args, rest = self.parse_known_args(arguments)
+        args.typed = arguments
         for word in rest[:1]:
             if not word.startswith("--"):
                 self.error(f"unexpected argument '{word}'")
@@ -100,12 +108,28 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unknown option {name}{similar(name, known)}")
         return args
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """The values of one occurrence of an option, which is the only one unless it is a list."""
+        if action.option_strings and not isinstance(action, argparse._AppendAction):
+            given = self.seen.setdefault(action.dest, [])
+            given.append(" ".join(arg_strings))
+            if len(given) > 1:
+                name = next(one for one in action.option_strings if "_" not in one)
+                one_list = f"list its values once: {name} {','.join(given)}"
+                remedy = one_list if action.metavar == "VALUES" else "give it once"
+                self.error(f"{name} is given twice; {remedy}")
+        return super()._get_values(action, arg_strings)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             raise argparse.ArgumentError(action, f"'{value}' is unknown; {hint(str(value), map(str, action.choices))}")
 
     def error(self, message: str) -> None:  # type: ignore[override]
         """Report the error and where to find help, and exit with status 2."""
+        if self.raises:
+            from hwdyno.words import UserError
+
+            raise UserError(message)
         self.exit(ERROR, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
@@ -143,7 +167,12 @@ def main(arguments: list[str] | None = None) -> int:
         return signals.status(_main(given))
 
 
+GIVEN: list[str] = []
+"""The words of the command line that runs, which a Run keeps."""
+
+
 def _main(given: list[str]) -> int:
+    GIVEN[:] = given
     if not given or given[0] in {"-h", "--help", "help"}:
         sys.stdout.write(overview())
         return OK

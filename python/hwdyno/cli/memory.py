@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from hwdyno.cli import common
 from hwdyno.cli.help import Help, experiments_of
 from hwdyno.cli.resource import add_axes, plan_of
+
+if TYPE_CHECKING:
+    from hwdyno.hosts import Host
+    from hwdyno.plan import Plan
 
 KERNELS = ("memory_bandwidth", "memory_latency", "memory_loaded_latency", "memory_core_to_core")
 
@@ -35,7 +40,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     common.add_options(parser)
 
 
+def planned(args: argparse.Namespace, host: Host) -> Plan:
+    """What the options ask for."""
+    return plan_of("memory", KERNELS, args, host)
+
+
 def run(args: argparse.Namespace) -> int:
     """Build the plan and perform it."""
     host = common.this_machine()
-    return common.perform(plan_of("memory", KERNELS, args, host), args, host)
+    return common.perform(planned(args, host), args, host)

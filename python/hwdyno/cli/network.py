@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from hwdyno import signals
 from hwdyno.cli import common
@@ -12,6 +13,10 @@ from hwdyno.cli.main import INTERRUPTED, OK
 from hwdyno.cli.resource import add_axes, plan_of
 from hwdyno.scenarios import Scenario, two_nodes
 from hwdyno.words import UserError
+
+if TYPE_CHECKING:
+    from hwdyno.hosts import Host
+    from hwdyno.plan import Plan
 
 KERNELS = ("network_throughput", "network_latency", "network_ping")
 
@@ -54,12 +59,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def planned(args: argparse.Namespace, host: Host) -> Plan:
+    """What the options ask for, where they start no server."""
+    return plan_of("network", KERNELS, args, host)
+
+
 def run(args: argparse.Namespace) -> int:
     """Serve, or build the plan and perform it."""
     if args.question == ["server"]:
         return _serve(args)
     host = common.this_machine()
-    plan = plan_of("network", KERNELS, args, host)
+    plan = planned(args, host)
     if args.output_format is None or args.dry_run:
         return common.perform(plan, args, host)
     from hwdyno.formats.iperf3 import write

@@ -39,28 +39,41 @@ def described(parameters: Parameters, axes: Sequence[Axis] = FIELD_AXES) -> str:
 
 def result_line(experiment: str, measurement: Measurement, rate_word: str, axes: Sequence[Axis] = FIELD_AXES) -> str:
     """One point's result in one line."""
-    value = measurement.throughput
+    value, latency = measurement.throughput, measurement.latency_ns
+    one_at_a_time = measurement.concurrency is not None and measurement.concurrency.asked == 1
+    # What is timed one at a time is said as a time: its rate is the same figure upside down.
+    timed = latency is not None and one_at_a_time and value.unit == "operations/s"
     words = [format_quantity(value.value, value.unit, rate_word)]
+    if latency is not None:
+        mean = f"mean {format_ns(latency.mean)}"
+        words = [mean] if timed else [*words, mean]
+        if latency.p99 is not None:
+            words.append(f"p99 {format_ns(latency.p99)}")
     if value.low is not None and value.high is not None and value.value:
-        words[0] += _known(measurement, (value.high - value.low) / 2 / value.value)
+        words[0] += _known(
+            measurement, (value.high - value.low) / 2 / value.value, latency.mean if timed and latency else None
+        )
     if measurement.rate is not None and rate_word:
-        words.append(f"{format_count(measurement.rate.value)} {rate_word}")
-    if measurement.latency_ns is not None:
-        words.append(f"mean {format_ns(measurement.latency_ns.mean)}")
-        words.append(f"p99 {format_ns(measurement.latency_ns.p99)}")
+        words.insert(1, f"{format_count(measurement.rate.value)} {rate_word}")
     if measurement.validity != "valid":
         words.append(f"{measurement.validity}: {', '.join(measurement.why)}")
     return printable(f"{experiment}  {described(measurement.parameters, axes)}:  " + ", ".join(words))
 
 
-def _known(measurement: Measurement, half: float) -> str:
-    """How precise a value is; where the interval is wider than the value, the range of the repeats."""
+def _known(measurement: Measurement, half: float, mean_ns: float | None) -> str:
+    """How precise a value is; where the interval is wider than the value, the range of the repeats.
+
+    ``mean_ns`` is the latency that stands for the throughput, if one does.
+    """
     if half < 1:
         return f" ± {format_percent(half, precise=True)}"
     values, unit = measurement.repeat_values, measurement.throughput.unit
     if len(values) < 2:
         return " (uncertain)"
-    low, high = (format_value(value, unit) for value in (min(values), max(values)))
+    ends = [min(values), max(values)]
+    if mean_ns is not None and ends[0] > 0:
+        ends, unit = [mean_ns * measurement.throughput.value / end for end in reversed(ends)], "ns"
+    low, high = (format_value(value, unit) for value in ends)
     return f" (uncertain: {len(values)} repeats from {low} to {high})"
 
 

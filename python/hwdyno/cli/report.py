@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 
 from hwdyno.cli.help import Help
+from hwdyno.cli.runs import add_ceiling
 
 DEGRADED = 3
 LATEST = "-"
 
 HELP = Help(
     usage="[RUN]",
-    examples=("hwdyno report", "hwdyno report last --html report.html", "hwdyno report last --markdown"),
+    examples=("hwdyno report", "hwdyno report --verbose", "hwdyno report last --html report.html"),
 )
 
 
@@ -31,11 +32,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", type=Path, help="write the page: one self-contained file")
     for kind in ("png", "svg", "pdf"):
         parser.add_argument(f"--{kind}", metavar="DIR", type=Path, help=f"write every chart as {kind.upper()} into DIR")
+    parser.add_argument("--verbose", action="store_true", help="print every table and finding below the scorecard")
     parser.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write")
     tables = parser.add_mutually_exclusive_group()
     for name, text in all_texts().items():
         option = f"--{name.replace('_', '-')}"
         tables.add_argument(option, action="store_const", const=text, dest="text", help=f"print {text.shows}")
+    add_ceiling(parser)
     parser.add_argument("--store", metavar="DIR", type=Path, help="folder of the stored Runs (default $HWDYNO_HOME)")
 
 
@@ -44,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     from hwdyno.cli.runs import loaded
     from hwdyno.report.overview import overview_of
 
-    document = loaded("last" if args.run == LATEST else args.run, args.store)
+    document = loaded("last" if args.run == LATEST else args.run, args.store, args.ceiling)
     made: list[Path] = []
     if args.html is not None:
         from hwdyno.report import page
@@ -64,5 +67,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         from hwdyno.report.terminal import print_run
 
-        print_run(document, made)
-    return 0 if overview_of(document).status == "valid" else DEGRADED
+        # A file that is in no store is found by its name alone.
+        named = args.run if Path(args.run).is_file() else ""
+        print_run(document, made, verbose=args.verbose, named=named)
+    return 0 if overview_of(document).status in {"valid", "unverified"} else DEGRADED

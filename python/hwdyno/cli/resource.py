@@ -164,7 +164,7 @@ def plan_of(resource: str, kernel: Kernels, args: argparse.Namespace, host: Host
         else plans.budget_of(profile, bool(args.peers))
         if whole
         else None,
-        command=common.command_line(f"hwdyno {resource}"),
+        command=common.command_line(f"hwdyno {resource}", getattr(args, "typed", None)),
     )
 
 

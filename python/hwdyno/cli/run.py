@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hwdyno import experiments
 from hwdyno.cli import common
 from hwdyno.cli.help import Help, Rows
 from hwdyno.cli.main import COMMANDS
 from hwdyno.words import UserError
+
+if TYPE_CHECKING:
+    from hwdyno.hosts import Host
+    from hwdyno.scenarios import Scenario
 
 
 def _resources() -> Rows:
@@ -40,14 +45,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     common.add_options(parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Build the plan, with the scenarios that prepare for its experiments, and perform it."""
+def planned(args: argparse.Namespace, host: Host) -> Scenario:
+    """The plan of the options, with the scenarios that prepare for its experiments; raises ``UserError``."""
     from hwdyno import plan as plans
     from hwdyno import scenarios
     from hwdyno.units import parse_duration
 
-    host = common.this_machine()
-    command = common.command_line("hwdyno run")
+    command = common.command_line("hwdyno run", getattr(args, "typed", None))
     only = [name.strip() for name in args.only.split(",") if name.strip()] if args.only is not None else None
     if args.plan is not None:
         if only is not None:
@@ -60,11 +64,9 @@ def run(args: argparse.Namespace) -> int:
             "budget": args.budget,
             "ceilings": args.ceiling or None,
         }
-        return common.perform(
-            plans.read_toml(args.plan, host, scenarios.of_experiments, overrides, command), args, host
-        )
+        return plans.read_toml(args.plan, host, scenarios.of_experiments, overrides, command)
     profile = args.profile or "quick"
-    scenario = scenarios.of_experiments(
+    return scenarios.of_experiments(
         plans.select(only, host),
         host,
         profile=profile,
@@ -75,4 +77,9 @@ def run(args: argparse.Namespace) -> int:
         budget_s=parse_duration(args.budget) if args.budget else plans.budget_of(profile, bool(args.peers)),
         command=command,
     )
-    return common.perform(scenario, args, host)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build the plan and perform it."""
+    host = common.this_machine()
+    return common.perform(planned(args, host), args, host)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,20 +12,37 @@ if TYPE_CHECKING:
     from hwdyno.words import Run
 
 
-def loaded(name: str, where: str | None) -> Run:
-    """Load a Run by name from the store, or another tool's result from a file, with findings."""
+def add_ceiling(parser: argparse._ActionsContainer) -> None:
+    """The option ``--ceiling``, of all commands that judge results."""
+    parser.add_argument(
+        "--ceiling", action="append", default=[], metavar="TEXT", help='a limit that you know: "rated read 400 MB/s"'
+    )
+
+
+def loaded(name: str, where: str | None, ceilings: Sequence[str] = ()) -> Run:
+    """Load a Run by name from the store, or another tool's result from a file, with findings.
+
+    A stored Run keeps the findings that it has, unless ``ceilings`` are given, which it is then judged by too. Raises
+    ``UserError`` for a ceiling that cannot be parsed.
+    """
     from hwdyno import formats
+    from hwdyno.ceilings import parse_given
     from hwdyno.store import Store, StoreError
 
+    given = tuple(map(parse_given, ceilings))
     try:
-        return Store(where).load(name)
+        found = Store(where).load(name)
+        if not given:
+            return found
     except StoreError:
         path = Path(name)
-        if path.is_file() and any(form.recognizes(_head(path)) for form in formats.known().values()):
-            from hwdyno import findings
+        if not path.is_file() or not any(form.recognizes(_head(path)) for form in formats.known().values()):
+            raise
+        found = formats.read(path)
+    from hwdyno import findings
 
-            return findings.explain(formats.read(path))
-        raise
+    limited = (replace(one, ceilings=tuple(dict.fromkeys((*one.ceilings, *given)))) for one in found.experiments)
+    return findings.explain(replace(found, experiments=tuple(limited)))
 
 
 def _head(path: Path) -> str:

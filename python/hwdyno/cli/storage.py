@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from hwdyno.cli import common, storage_check, storage_job, storage_snia
 from hwdyno.cli.help import Help, Rows, experiments_of
 from hwdyno.cli.resource import add_axes, plan_of
 from hwdyno.scenarios import Scenario
 from hwdyno.words import UserError
+
+if TYPE_CHECKING:
+    from hwdyno.hosts import Host
+    from hwdyno.plan import Plan
 
 KERNEL = "storage_blocks"
 KERNELS = (KERNEL, "storage_patterns", "storage_metadata")
@@ -91,6 +96,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     common.add_options(parser)
 
 
+def planned(args: argparse.Namespace, host: Host) -> Plan:
+    """What the options ask for, where they name no job, test or journal."""
+    return replace(plan_of("storage", KERNELS, args, host), destroy=args.destroy, serial=args.serial)
+
+
 def run(args: argparse.Namespace) -> int:
     """Build the plan and perform it."""
     if args.question[:1] == ["job"]:
@@ -102,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     if args.question[:1] == ["snia"]:
         return storage_snia.run(args.question[1:], args)
     host = common.this_machine()
-    plan = replace(plan_of("storage", KERNELS, args, host), destroy=args.destroy, serial=args.serial)
+    plan = planned(args, host)
     if args.output_format == "report" or args.dry_run:
         return common.perform(plan, args, host)
     done = common.measured(Scenario(plan=plan), args, host)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hwdyno import door, scenarios
 from hwdyno.cli import common
 from hwdyno.cli.help import Help
 from hwdyno.cli.resource import add_axes, add_more_axes
 from hwdyno.words import Run
+
+if TYPE_CHECKING:
+    from hwdyno.hosts import Host
+    from hwdyno.scenarios import Scenario
 
 COMMAND = "training"
 
@@ -58,12 +63,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     common.add_options(parser, many_paths=True)
 
 
+def planned(args: argparse.Namespace, host: Host) -> Scenario:
+    """The scenario that the options choose."""
+    request = common.request_of(args, f"hwdyno {COMMAND}")
+    return scenarios.chosen_by(COMMAND, request.options).make(request, host)
+
+
 def run(args: argparse.Namespace) -> int:
     """Perform the scenario that the options choose."""
     host = common.this_machine()
-    request = common.request_of(args, f"hwdyno {COMMAND}")
-    scenario = scenarios.chosen_by(COMMAND, request.options).make(request, host)
-    return common.perform(scenario, args, host, also=write_summaries if args.summary else None)
+    return common.perform(planned(args, host), args, host, also=write_summaries if args.summary else None)
 
 
 def write_summaries(run: Run, args: argparse.Namespace) -> None:

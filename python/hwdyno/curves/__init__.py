@@ -11,13 +11,25 @@ from typing import Literal
 
 from hwdyno.axes import series_of
 from hwdyno.curves.knee import Knee, fit_knee
+from hwdyno.curves.loaded import loaded_curve
 from hwdyno.curves.models import USL_LEAST_POINTS, Interval, Scalability, fit_scalability
-from hwdyno.curves.open_loop import fit_open_loop
-from hwdyno.statistics import t_quantile
+from hwdyno.curves.open_loop import Spread, fit_open_loop
+from hwdyno.statistics import POOLED_FREEDOM, Histogram, t_quantile
 from hwdyno.units import format_load, format_ratio
-from hwdyno.words import Axis, Curve, ExperimentResult, Measurement, OperatingPoint, Parameters, Scalar, Value
+from hwdyno.words import Axis, Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Parameters, Scalar, Value
 
-__all__ = ["BEST_SHARE", "CAPACITY", "LOSS", "ODD_LOAD", "ODD_RATIO", "REACHED_SHARE", "curves_of", "suggest_load"]
+__all__ = [
+    "BEST_SHARE",
+    "CAPACITY",
+    "LOADED_MODEL",
+    "LOSS",
+    "ODD_LOAD",
+    "ODD_RATIO",
+    "REACHED_SHARE",
+    "curves_of",
+    "is_loaded",
+    "suggest_load",
+]
 
 REACHED_SHARE = 0.95
 """Below this share of its rate a point's latency is that of a backlog, which grows with the run."""
@@ -37,11 +49,15 @@ FITTED = {"concurrency", "size", "delay"}
 SMALLEST_DELAY = {"s": 1e-9}
 """By unit: the value used for a delay of 0; 1 for any other unit, such as cycles."""
 BITS = 8
+LOADED, LOADED_MODEL = "memory_loaded_latency", "loaded-latency"
+"""The kernel whose curve is latency by bandwidth, and the model of that: its loads are bytes/s."""
 LOSS, ODD_LOAD, ODD_RATIO = "loss", "odd_load", "odd_ratio"
 """Among a curve's parameters: what its last load loses against the peak; a load off the curve of the others, and what
 was measured there over what that curve has."""
 CAPACITY = "capacity"
 """Among an open loop's parameters: the rate at which the wait is infinite, with its interval."""
+ARRIVALS = {"poisson": 1.0, "linear": 0.0}
+"""By ``rate_process``: the squared coefficient of variation of the time between requests."""
 State = Literal["knee", "still rising", "saturated at the first point", "flat", "unknown"]
 
 
@@ -100,7 +116,9 @@ def _error(value: Value, repeats: int) -> float | None:
     """The standard error as a share, from the 95% interval of so many repeats."""
     if value.low is None or value.high is None or value.value <= 0:
         return None
-    return (value.high - value.low) / 2 / t_quantile(repeats - 1 if repeats > 1 else 30) / value.value
+    # Of two repeats the interval comes from other points' repeats too.
+    degrees = POOLED_FREEDOM + 1 if repeats == 2 else repeats - 1 if repeats > 1 else 30
+    return (value.high - value.low) / 2 / t_quantile(degrees) / value.value
 
 
 @dataclass(frozen=True)
@@ -115,6 +133,10 @@ class _Series:
     tails: tuple[float | None, ...]
     """p99, ns."""
     axis: Axis
+    spreads: tuple[Spread | None, ...]
+    """How far the latencies spread, in an open loop."""
+    arrivals: float | None
+    """The squared coefficient of variation of the time between requests, in an open loop where it is known."""
     operation: float
     """Throughput over operations a second: bytes an operation, for bytes/s; 1 where that is unknown."""
 
@@ -177,6 +199,8 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
         latencies=tuple(None if one is None else one.mean for one in lat),
         tails=tuple(None if one is None else one.p99 for one in lat),
         axis=axis,
+        spreads=tuple(map(_spread, lat)) if axis.role == "rate" else (None,) * len(lat),
+        arrivals=ARRIVALS.get(str({**result.fixed, **points[fitted[0]].parameters}.get("rate_process"))),
         operation=sorted(ratios)[len(ratios) // 2] if ratios and result.metric == "throughput" else 1.0,
     )
     # Latencies within 2% of the least are the same; the least load among them is the floor.
@@ -199,6 +223,8 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     )
     if axis.role == "rate":
         return _open_loop(plain, series)
+    if is_loaded(result) and (curve := _loaded(plain, series)) is not None:
+        return curve
     # The model describes bandwidth by block size, not blocks a second.
     lawless = axis.role == "size" and plain.unit == "operations/s"
     if len(set(series.loads)) < LEAST_POINTS or axis.role not in FITTED or lawless:
@@ -216,17 +242,59 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     return _read_off(plain, series, knee.with_best(best), usl)
 
 
+def _spread(latency: Latency | None) -> Spread | None:
+    return Spread.of(Histogram.unpack(latency.histogram)) if latency and latency.histogram else None
+
+
+def is_loaded(result: ExperimentResult) -> bool:
+    """Whether its load is the bandwidth of other threads' traffic, beside which a latency is measured."""
+    return result.kernel == LOADED and result.load_axis.role == "delay"
+
+
+def _loaded(plain: Curve, series: _Series) -> Curve | None:
+    """Latency by the traffic's bandwidth; none where a latency is unknown."""
+    known = [ns for ns in series.latencies if ns]
+    found = loaded_curve(series.amounts, known) if len(known) == len(series.amounts) else None
+    if found is None:
+        return None
+    measured = list(zip(series.amounts, known, strict=True))
+    good = max(((rate, ns) for rate, ns in measured if ns <= found.borne_ns), default=min(measured))
+    least = min(measured)
+
+    def place(rate: float, ns: float | None, *, is_measured: bool) -> OperatingPoint:
+        return OperatingPoint(rate, rate, ns, measured=is_measured)
+
+    return replace(
+        plain,
+        model=LOADED_MODEL,
+        parameters={
+            "R0": Value(found.rest_ns, "ns"),
+            "A": Value(found.wait_ns, "ns"),
+            "Xm": Value(found.top, plain.unit),
+            "idle": Value(found.idle_ns, "ns"),
+        },
+        floor=place(*least, is_measured=True),
+        knee=place(found.borne, found.borne_ns, is_measured=False) if found.crosses else None,
+        ceiling=Value(found.peak, plain.unit),
+        best=place(*good, is_measured=True),
+        state="knee" if found.crosses else "flat",
+    )
+
+
 def _open_loop(plain: Curve, series: _Series) -> Curve:
     """Latency by reached rate, compared with G/G/m; the ceiling is the rate at which the wait is infinite.
 
     There is none where the points leave it open.
     """
     reached = [
-        (series.offered(load), latency)
-        for load, amount, latency in zip(series.loads, series.amounts, series.latencies, strict=True)
+        (series.offered(load), latency, spread)
+        for load, amount, latency, spread in zip(
+            series.loads, series.amounts, series.latencies, series.spreads, strict=True
+        )
         if latency and amount >= REACHED_SHARE * series.offered(load) * series.operation
     ]
-    model = fit_open_loop([load for load, _ in reached], [latency for _, latency in reached])
+    rates, latencies, spreads = zip(*reached, strict=True) if reached else ((), (), ())
+    model = fit_open_loop(rates, latencies, series.arrivals, spreads)
     if model is None:
         return plain
     scale = series.operation

@@ -29,6 +29,8 @@ class Edge:
 
 def settled_ns(latency: Latency) -> float:
     """Undisturbed latency of a load: the median, or the mean where the median's 1 ns resolution is too coarse."""
+    if latency.p50 is None:
+        return latency.mean
     return max(latency.p50 - 1, min(latency.mean, latency.p50 + 1))
 
 

@@ -6,17 +6,33 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
+from hwdyno.statistics import Histogram
 from hwdyno.words import Value
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
 
 LEAST_POINTS = 4
 MOST_SERVERS = 256
 NO_MODEL = 0.25
 """Above this rms error of the latency's logarithm the model does not fit."""
 LEAST_VARIABILITY, MOST_VARIABILITY = 0.02, 16.0
+KNOWN_WITHIN = 0.15
+"""How well the formula's variability holds where those of arrivals and service are known, as a share."""
+MODEL_ERROR = 0.01
+"""By which the capacity may be wrong where the formula is an approximation, beyond the noise."""
+SPREAD_WITHIN = 0.25
+"""The same for how far waits spread."""
+MOST_OFF = 3.0
+"""A point's spread counts for no more standard errors: a device also stalls for reasons of its own."""
 LEAST_ERROR = 0.015
 """A mean latency is known no better than this, as a share: its requests wait for each other."""
-OPEN = 1.22
+OPEN = 1.5
 """A capacity is left open where fits as good as the best one span more than this factor."""
 LIKELY = 3.84
 """Rise of the squared errors, in units of their variance, within a 95% interval of one parameter (Wilks 1938)."""
@@ -84,18 +100,49 @@ def _waits(most: int) -> tuple[list[int], list[float], list[list[float]]]:
     return counts, shares, [[mean_latency(share * m, 1e9, m) / 1e9 - 1 for share in shares] for m in counts]
 
 
-def fit_open_loop(rates: Sequence[float], latencies_ns: Sequence[float]) -> OpenLoop | None:
+@dataclass(frozen=True)
+class Spread:
+    """How far a point's latencies spread."""
+
+    squared: float
+    """Their squared coefficient of variation."""
+    error: float
+    """Its standard error."""
+
+    @classmethod
+    def of(cls, latencies: Histogram) -> Spread | None:
+        """By the second and fourth moments; none for no latencies."""
+        second, fourth = latencies.moment(2), latencies.moment(4)
+        if latencies.mean <= 0:
+            return None
+        error = math.sqrt(max(0.0, fourth - second**2) / latencies.count)
+        return cls(second / latencies.mean**2, error / latencies.mean**2)
+
+
+def fit_open_loop(
+    rates: Sequence[float],
+    latencies_ns: Sequence[float],
+    arrivals: float | None = None,
+    spreads: Sequence[Spread | None] = (),
+) -> OpenLoop | None:
     """The S, m and v that come nearest in log space; none for too few points, or where G/G/m does not fit.
 
     For each count of servers and each capacity on a grid, S and v are found by least squares of the relative errors, in
-    which they are linear. The interval of the capacity holds all that fit nearly as well (profile likelihood).
+    which they are linear. Where the squared coefficient of variation of the time between ``arrivals`` is known, and
+    how far latencies spread, those at the least rate tell v (within a share: for several servers the model is an
+    approximation), and those at all rates how many wait: some wait long, exponentially (Kingman 1962), others not at
+    all. The interval of the capacity holds all that fit nearly as well (profile likelihood).
     """
     import numpy as np
 
-    pairs = [(rate, latency) for rate, latency in zip(rates, latencies_ns, strict=True) if rate > 0 and latency > 0]
-    if len({rate for rate, _ in pairs}) < LEAST_POINTS:
+    given = list(spreads) or [None] * len(rates)
+    points = [one for one in zip(rates, latencies_ns, given, strict=True) if one[0] > 0 and one[1] > 0]
+    if len({rate for rate, *_ in points}) < LEAST_POINTS:
         return None
-    x, r = (np.array(column) for column in zip(*pairs, strict=True))
+    x, r = np.array([rate for rate, *_ in points]), np.array([latency for _, latency, _ in points])
+    first = min(points, key=lambda one: one[0])[2]
+    known = 0.0 if arrivals is None or first is None else max((arrivals + first.squared) / 2, LEAST_VARIABILITY)
+    pull = LEAST_ERROR**2 / (KNOWN_WITHIN * known) ** 2 if known else 0.0
     counts, grid, table = _waits(MOST_SERVERS)
     # The busiest point lies at 5% to 99% of the capacity.
     busiest = np.concatenate((np.linspace(0.05, 0.9, 86), np.linspace(0.905, 0.99, 18)))
@@ -108,23 +155,48 @@ def fit_open_loop(rates: Sequence[float], latencies_ns: Sequence[float]) -> Open
         service = busiest * m / x.max() * 1e9
         a = service[:, None] / r
         b = a * wait
-        squares = (b * b).sum(axis=1)
-        v = np.where(squares > 1e-18, (b * (1 - a)).sum(axis=1) / np.maximum(squares, 1e-18), 1.0)
+        squares = (b * b).sum(axis=1) + pull
+        v = np.where(squares > 1e-18, ((b * (1 - a)).sum(axis=1) + pull * known) / np.maximum(squares, 1e-18), 1.0)
         v = np.clip(v, LEAST_VARIABILITY, MOST_VARIABILITY)
         off = np.log(np.maximum(a + v[:, None] * b, 1e-12))
-        error = (off * off).sum(axis=1)
+        error = (off * off).sum(axis=1) + pull * (v - known) ** 2
+        if known and first is not None:
+            error += LEAST_ERROR**2 * _spread_off(m, shares, wait, v[:, None], first, [one for *_, one in points])
         errors.append(error)
         at = int(error.argmin())
         if best is None or error[at] < best[0]:
             best = (float(error[at]), float(service[at]), m, float(v[at]), float(busiest[at]))
     assert best is not None
-    rms = math.sqrt(best[0] / len(pairs))
+    rms = math.sqrt(best[0] / len(points))
     if rms > NO_MODEL:
         return None
-    noise = max(best[0] / max(1, len(pairs) - 3), LEAST_ERROR**2)
-    fits = busiest[np.min(errors, axis=0) <= best[0] + LIKELY * noise]
-    top = float(x.max())
-    return OpenLoop(best[1], best[2], rms, best[3], top / float(fits.max()), top / float(fits.min()))
+    noise = max(best[0] / max(1, len(points) - 3), LEAST_ERROR**2)
+    fits = np.flatnonzero(np.min(errors, axis=0) <= best[0] + LIKELY * noise)
+    # Between two capacities of the grid lies the edge of what fits.
+    low, high = busiest[min(fits[-1] + 1, len(busiest) - 1)], busiest[max(fits[0] - 1, 0)]
+    least, most = float(x.max()) / float(low), float(x.max()) / float(high)
+    return OpenLoop(best[1], best[2], rms, best[3], least * (1 - MODEL_ERROR), most * (1 + MODEL_ERROR))
+
+
+def _spread_off(m: int, shares: Array, wait: Array, v: Array, least: Spread, spreads: Sequence[Spread | None]) -> Array:
+    """How far latencies spread otherwise than the model has it: the sum of squares in standard errors, by capacity."""
+    import numpy as np
+
+    known = [at for at, one in enumerate(spreads) if one is not None and one is not least]
+    if not known:
+        return np.zeros(len(shares))
+    # All waits over those that wait: v / (m (1 - r)), in service times.
+    mean = v * wait
+    each = v / (m * (1 - shares))
+    of_waits = mean * (2 * each - mean)
+    first = spreads.index(least)
+    served = least.squared * (1 + mean[:, first : first + 1]) ** 2 - of_waits[:, first : first + 1]
+    expected = (np.maximum(served, 0.0) + of_waits) / (1 + mean) ** 2
+    found = np.array([one.squared for one in spreads if one is not None and one is not least])
+    sure = np.array([one.error**2 + least.error**2 for one in spreads if one is not None and one is not least])
+    scale = sure[None] + (SPREAD_WITHIN * of_waits[:, known] / (1 + mean[:, known]) ** 2) ** 2 + 1e-12
+    off = np.minimum((found[None] - expected[:, known]) ** 2 / scale, MOST_OFF**2)
+    return np.asarray(off.sum(axis=1))
 
 
 def _counts(most: int) -> list[int]:

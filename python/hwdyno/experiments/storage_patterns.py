@@ -17,6 +17,7 @@ ALL = (
     *("write", "rewrite", "read", "reread", "randread", "randwrite", "backward_read", "record_rewrite", "stride"),
     *("fwrite", "frewrite", "fread", "freread"),
 )
+_SIZES = ("nrfiles", "numjobs", "filesize")
 OPERATIONS = ("create", "stat", "open", "readdir", "rename", "unlink")
 
 
@@ -75,6 +76,13 @@ THREADS = Experiment(
     default=False,
 )
 
+
+def _file_bytes(kernel: Declaration, point: Parameters, most_bytes: float) -> float:
+    """Every file of the tree, once: it is made anew for each reading, whatever is then done to it."""
+    files, jobs, size = (float(point.get(name, kernel.axis(name).default) or 0) for name in _SIZES)
+    return min(files * jobs * size, most_bytes)
+
+
 METADATA = Experiment(
     name="storage.metadata",
     asks="File metadata operations per second",
@@ -85,6 +93,7 @@ METADATA = Experiment(
     base=Sweep(operation="create", numjobs=1),
     ceilings=_CEILINGS,
     needs=("data_file",),
+    writes=_file_bytes,
     default=False,
 )
 
@@ -97,5 +106,6 @@ NAMES = Experiment(
     quick=Sweep(operation=("create", "rename", "unlink"), fsync=("none", "file", "directory"), nrfiles=200),
     ceilings=_CEILINGS,
     needs=("data_file",),
+    writes=_file_bytes,
     default=False,
 )

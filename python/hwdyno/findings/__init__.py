@@ -13,15 +13,20 @@ from hwdyno.findings.applies import Rule
 from hwdyno.findings.limits import why_not_double
 from hwdyno.findings.rule import Case, Scope, Verdict
 from hwdyno.findings.summary import ORDER, Hit, finding_of, hedged, summarized
+from hwdyno.repeatability import with_pooled_repeats
 from hwdyno.resources import with_derived
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Validity
 
-__all__ = ["RULES", "explain", "why_not_double"]
+__all__ = ["RULES", "about_this_run", "explain", "why_not_double"]
 
 FAMILIES = (
     "laws",
     # Did it measure what it claims?
     "truth",
+    "hidden_caches",
+    "imports",
+    "published",
+    "claims",
     "open_loop",
     "coverage",
     "children",
@@ -46,10 +51,13 @@ FAMILIES = (
     "training_loaders",
     "kv_cache",
     "vector_search",
+    # What resources cost each other
+    "contention",
     # Memory and arithmetic
     "memory",
     "tlb",
     "compute",
+    "settings",
     # Reference tools
     "peers",
 )
@@ -63,6 +71,21 @@ def declared_rules() -> tuple[Rule, ...]:
     return tuple(rule for module in modules for rule in vars(module).get("RULES", ()))
 
 
+ABOUT_THE_RUN = frozenset(
+    {
+        *("interval_not_reached", "outlying_repeats", "repeats_disagree", "two_modes", "not_steady", "off_the_curve"),
+        *("others_at_work", "another_run", "load_before", "steal", "noisy_neighbour", "between_runs", "hosts_apart"),
+        *("too_short", "small_region", "host_missing"),
+    }
+)
+"""Rules whose findings are about how this run went, and say nothing of what the machine can do."""
+
+
+def about_this_run(finding: Finding) -> bool:
+    """Whether a finding is about this run's conditions and noise, not about the machine."""
+    return finding.rule in ABOUT_THE_RUN
+
+
 RULES = declared_rules()
 _BY_NAME = {rule.name: rule for rule in RULES}
 
@@ -73,7 +96,7 @@ def explain(run: Run) -> Run:
     Points are judged first, because curve models leave invalid points out. Explaining a Run twice changes
     nothing. Rules whose figures are missing, as in an imported Run, return no finding.
     """
-    run = with_derived(run)
+    run = with_pooled_repeats(with_derived(run))
     judged: list[ExperimentResult] = []
     hits: dict[tuple[str, str], list[Hit]] = defaultdict(list)
     for result in run.experiments:
@@ -142,6 +165,9 @@ def _judged(point: Measurement, verdicts: list[tuple[Rule, Verdict, tuple[str, .
             # A step down that other load explains is unsteadiness, not throttling.
             why = [*why, rule.name, *("not_steady" if name == "throttled" else name for name in dependent)]
             validity = "invalid" if validity == "invalid" else "degraded"
+        elif rule.doubts:
+            why = [*why, rule.name]
+            validity = "unverified" if validity == "valid" else validity
     return replace(point, validity=validity, why=tuple(dict.fromkeys(why)))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from hwdyno.axes import BACKGROUND
 from hwdyno.findings.rule import Case, Scope, Verdict
 from hwdyno.machine import Machine
 from hwdyno.resources import Resource
@@ -38,6 +39,8 @@ class Applies:
     """Of a curve: the states by its model."""
     rounds: bool = False
     """Whether it applies to rounds before steady state, and to nothing else."""
+    under_load: bool = False
+    """Whether it applies to points beside another load, and to nothing else."""
     imported: bool | None = None
     """Whether the Run was imported from another tool's document."""
     needs: tuple[str, ...] = ()
@@ -55,6 +58,8 @@ class Applies:
         if (self.resources and result.resource not in self.resources) or not self.where(case.resource):
             return False
         if (result.load == ROUND) != self.rounds or (self.not_named and result.name.startswith(self.not_named)):
+            return False
+        if (result.load == BACKGROUND.name) != self.under_load:
             return False
         if self.imported not in {None, case.imported} or (self.roles and result.load_axis.role not in self.roles):
             return False
@@ -99,6 +104,8 @@ class Rule:
     applies: Applies = Applies()
     degrades: bool = False
     """Whether a warning degrades its points."""
+    doubts: bool = False
+    """Whether its finding leaves its points unverified, unless another rule lowers them further."""
     instead_of: tuple[str, ...] = ()
     """More general rules of the same scope, which are not called where this one applies."""
     about: str = ""

@@ -53,7 +53,7 @@ def _advice(case: Case) -> str:
         return f"Compare runs by the total rate only, or use one job: {case.command(numjobs=1)}"
     same = {"rw": rw, "bs": case.parameter("bs"), "numjobs": point.get("numjobs", case.parameter("numjobs"))}
     same |= {"ioengine": "psync", "direct": case.parameter("direct", False), "runtime": 10}
-    return f"Let all jobs run for the same time: {command_of('storage', same, case.result.declaration)}"
+    return f"Let all jobs run for the same time: {command_of(case.run, case.result, same, {})}"
 
 
 RULES = (Rule("unequal_jobs", "point", unequal_jobs, Applies(needs=("details.children_sum_over_parent",))),)

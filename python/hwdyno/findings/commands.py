@@ -1,14 +1,99 @@
-"""The command that measures a point again: its axes, and shared parameters that are not the command's defaults."""
+"""The command that measures a point again: its axes, and what the command of its Run said beyond them."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePath
 
 from hwdyno.axes import shares_joined
-from hwdyno.words import Axis, Declaration, ExperimentResult, Parameters, Scalar
+from hwdyno.resources import find
+from hwdyno.units import parse_size
+from hwdyno.words import Axis, Declaration, ExperimentResult, Parameters, Run, Scalar
 
-_NO_AXES = {"seed", "path", "cpus"}
-"""Options of every command, and parameters that the runner decides."""
+_NO_AXES = {
+    *("seed", "path", "cpus", "files", "samples_per_file", "record_bytes", "record_bytes_stdev", "format", "prefix"),
+    *("subfolders", "row_group", "columns", "storage", "subset", "au_pass", "job", "nb"),
+}
+"""Options of every command, and parameters that the runner or a data set decides."""
+_SWITCHES = {
+    *("peers", "dry-run", "json", "overwrite", "no-page", "quiet", "once", "parallel-clients", "keys", "help"),
+    *("after-power-cut", "keep", "generate", "no-client", "no-plain", "no-inference", "help-all"),
+}
+"""Options without a value."""
+_CARRIED = {"profile", "seed", "ceiling"}
+"""Options that say how to measure, whatever is measured."""
+_OF_A_DEVICE = {"destroy", "serial"}
+_OF_A_REPORT = {
+    *("out", "overwrite", "store", "no-page", "quiet", "json", "dry-run", "fail-under", "output-format", "fio-dir"),
+    *("summary", "generate", "load", "budget", "peers"),
+}
+"""Options that change no reading of a point."""
+_WHOLE = {"job", "snia"}
+"""Tests of ``hwdyno storage`` that are repeated as a whole: no axis selects one of their points."""
+_OF_SNIA = {"size", "ioengine", "direct", "offset"}
+"""Axes that SNIA's tests leave open."""
+_OURS, _SCRATCH, _PLAIN = "hwdyno-", "hwdyno-scratch-", "storage.pattern."
+"""What the names of made folders begin with, of a run's own directory among them, and of experiments of plain reads."""
+_SECTOR = 512
+_PAGE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A command line as it was typed: its words, and its options with their values (none for a switch)."""
+
+    words: tuple[str, ...]
+    options: tuple[tuple[str, str | None], ...]
+
+    def values(self, name: str) -> list[str]:
+        """Every value of an option."""
+        return [value for option, value in self.options if option == name and value is not None]
+
+    def only(self, names: set[str]) -> Typed:
+        """The command with these of its options."""
+        return replace(self, options=tuple(one for one in self.options if one[0] in names))
+
+    def without(self, names: set[str]) -> Typed:
+        """The command without these options."""
+        return replace(self, options=tuple(one for one in self.options if one[0] not in names))
+
+    def given(self, options: Mapping[str, str | None]) -> Typed:
+        """The command with these options, in place of those of the same name."""
+        rest = self.without(set(options))
+        return replace(rest, options=(*rest.options, *options.items()))
+
+    @property
+    def line(self) -> str:
+        """The command line, quoted for a shell."""
+        shown = [f"--{name}" if value is None else f"--{name} {_quoted(value)}" for name, value in self.options]
+        return " ".join([*map(_quoted, self.words), *shown])
+
+
+def _quoted(text: str) -> str:
+    # A comma, a colon and the like need no quotes.
+    return text if text and all(one.isalnum() or one in "@%+=:,./-_" for one in text) else shlex.quote(text)
+
+
+def typed_command(command: str) -> Typed:
+    """A command of ``hwdyno`` in its parts; of anything else, nothing but its words."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    plain: list[str] = []
+    options: list[tuple[str, str | None]] = []
+    while words:
+        word = words.pop(0)
+        name, equals, _ = word[2:].replace("_", "-").partition("=") if word.startswith("--") else ("", "", "")
+        if not name:
+            plain.append(word)
+        elif equals:
+            options.append((name, word.partition("=")[2]))
+        else:
+            options.append((name, None if name in _SWITCHES or not words else words.pop(0)))
+    return Typed(tuple(plain), tuple(options))
 
 
 def shared_options(result: ExperimentResult) -> Parameters:
@@ -22,14 +107,94 @@ def takes(result: ExperimentResult, name: str) -> bool:
     return not result.declaration.measures or name in result.declaration.names or name in result.fixed
 
 
-def command_of(resource: str, parameters: Mapping[str, Scalar], kernel: Declaration) -> str:
-    """The command line that measures these parameters."""
-    given = shares_joined(kernel.axes, dict(parameters))
+def command_of(run: Run, result: ExperimentResult, parameters: Mapping[str, Scalar], changes: Parameters) -> str:
+    """The command line that measures these parameters with some changes, as the Run measured them otherwise.
+
+    A job file and a test of SNIA's are repeated as a whole; what changes in a job file follows as a comment.
+    """
+    of_run, kernel = typed_command(run.command), result.declaration
+    if of_run.words[:2] == ("hwdyno", "storage") and _WHOLE & set(of_run.words[2:3]):
+        return _whole(of_run, kernel, changes)
+    given = aligned(dict(shares_joined(kernel.axes, {**parameters, **changes})))
     named = [axis for axis in kernel.axes if axis.option and axis.name in given]
     options = {axis.option: typed(axis, given.pop(axis.name)) for axis in named}
     options |= {name: typed(kernel.axis(name), value) for name, value in given.items() if name not in _NO_AXES}
-    words = [f"--{name.replace('_', '-')} {value}" for name, value in options.items()]
-    return " ".join(["hwdyno", kernel.command or resource or "run", *words])
+    options = {name.replace("_", "-"): value for name, value in options.items()}
+    if result.kernel == "training_loader":
+        of_data = {name: str(result.fixed.get(name) or "") for name in ("workload", "accelerator")}
+        of_data["samples"] = _samples(run, result)
+        options |= {name: value for name, value in of_data.items() if value and name not in options}
+    words = ("hwdyno", *(kernel.command or result.resource or "run").split())
+    if words[:2] == of_run.words[:2] == ("hwdyno", "training"):
+        # Its options choose and size what is prepared, such as a workload's own file.
+        mine = replace(of_run.without(_OF_A_REPORT), words=(*words, *(w for w in of_run.words if w.startswith("++"))))
+        if any(value.endswith((".yaml", ".yml")) for value in of_run.values("workload")):
+            options.pop("workload", None)
+            options.pop("accelerator", None)
+        return _placed(mine.given(options), run, result).line
+    carried = of_run.only(set() if run.imported_from else _CARRIED)
+    carried = replace(carried, words=words, options=(*options.items(), *carried.options))
+    return _placed(carried, run, result).line
+
+
+def _samples(run: Run, result: ExperimentResult) -> str:
+    """How many samples a generated data set had; empty for a user's own data."""
+    counts = [result.fixed.get(name) for name in ("files", "samples_per_file")]
+    files, each = (one if isinstance(one, int) else 0 for one in counts)
+    is_ours = place_of(run, result) != str(result.fixed.get("path") or "")
+    return str(files * each) if is_ours and files * each else ""
+
+
+def named_command(run: Run, result: ExperimentResult, words: str, options: Mapping[str, str | None]) -> str:
+    """A command of other experiments with options, on the storage and with the settings of the Run."""
+    carried = typed_command(run.command).only(set() if run.imported_from else _CARRIED)
+    command = replace(carried, words=("hwdyno", *words.split()), options=(*options.items(), *carried.options))
+    return _placed(command, run, result).line
+
+
+def _whole(of_run: Typed, kernel: Declaration, changes: Parameters) -> str:
+    """The Run's own command; its job file or its open axes changed."""
+    values = {name: typed(kernel.axis(name), value) for name, value in changes.items()}
+    again = of_run.without(_OF_A_REPORT)
+    if of_run.words[2] == "snia":
+        return again.given({name: value for name, value in values.items() if name in _OF_SNIA}).line
+    inside = ", ".join(f"{name}={value.lower()}" for name, value in values.items())
+    return again.line + (f" # with {inside} in the job file" if inside else "")
+
+
+def aligned(given: dict[str, Scalar]) -> dict[str, Scalar]:
+    """The parameters with a block of whole pages where it is direct I/O, which moves whole sectors."""
+    block = given.get("bs")
+    size = parse_size(block) if isinstance(block, str) and "," not in block and ".." not in block else block
+    if str(given.get("direct")).lower() in {"1", "true"} and isinstance(size, int) and size % _SECTOR:
+        given["bs"] = -(-size // _PAGE) * _PAGE
+    return given
+
+
+def _placed(command: Typed, run: Run, result: ExperimentResult) -> Typed:
+    """The command with the storage that the Run measured; a raw device with the consent that was typed."""
+    resource, place = find(result.resource), place_of(run, result)
+    if run.imported_from or not place or not (resource.page_cache or resource.bursty):
+        return command
+    of_run = typed_command(run.command)
+    storage = result.name.partition("@")[2]
+    named = storage and command.words[1] == "training" and f"{storage}={place}"
+    command = command.given({"path": named or place})
+    if place.startswith("/dev/"):
+        consent = of_run.only(_OF_A_DEVICE)
+        command = replace(command, options=(*command.without(_OF_A_DEVICE).options, *consent.options))
+    return command
+
+
+def place_of(run: Run, result: ExperimentResult) -> str:
+    """The ``--path`` of an experiment: where its folder or its data file was; empty where that is unknown."""
+    of_run, path = typed_command(run.command), PurePath(str(result.fixed.get("path") or ""))
+    given = [value.partition("=")[2] or value for value in of_run.values("path")]
+    if not path.is_absolute() or str(path) in given:
+        return str(path) if str(path) in given else next(iter(given), "")
+    if path.name.startswith(_OURS) and (result.resource != "storage" or result.name.startswith(_PLAIN)):
+        path = path.parent
+    return str(path.parent if path.name.startswith(_SCRATCH) else path)
 
 
 def typed(axis: Axis, value: Scalar) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from hwdyno.findings.applies import Applies, Rule
+from hwdyno.findings.repeats import repeats_disagree
 from hwdyno.findings.rule import Case, Verdict, as_number, contrast, percent, times
+from hwdyno.findings.steadiness import not_steady, throttled
 from hwdyno.machine import IoLimit, Link
 from hwdyno.statistics import half_width, median, outliers
 from hwdyno.units import format_bytes, format_count, format_value, plural
@@ -14,7 +16,9 @@ STEAL = 0.02
 STEAL_EXPLAINS = 0.10
 OTHERS = 0.25
 """Share of the machine's CPU used by other processes above which they affect a result too much."""
-RESTLESS = ("throttled", "not_steady", "interval_not_reached")
+OTHERS_LEAST = 0.10
+"""The same where the result suffers: it is restless, or needs all processors itself."""
+RESTLESS = ("throttled", "not_steady", "interval_not_reached", "repeats_disagree", "stalls")
 """Findings that other load on the machine explains."""
 SWAP_BYTES_S = 1e6
 THROTTLED = 0.02
@@ -46,7 +50,7 @@ def interval_not_reached(case: Case) -> Verdict | None:
         f"{_spread(case, half)}, {plural(case.point.repeats, 'repeat')}).",
         {"half_width": half, "target": target, "repeats": case.point.repeats},
         "Quiet the machine or measure longer: "
-        f"{case.command()} --profile {'full' if case.run.profile == 'standard' else 'standard'}",
+        + case.command_with({"profile": "full" if case.run.profile == "standard" else "standard"}),
         weight=half,
         several=f"{{count}} {case.result.resource} results vary by more than ±{percent(target)} "
         f"(worst: {case.label}, {_spread(case, half)}).",
@@ -65,16 +69,16 @@ def another_run(case: Case) -> Verdict | None:
         {"other_runs": runs},
         "Wait until the other run ends, then run again: " + (case.run.command or case.command()),
         weight=runs,
-        explains=(*RESTLESS, "repeats_disagree", "others_at_work"),
+        explains=(*RESTLESS, "others_at_work"),
         several=f"Another hwdyno run measured on this machine during {{count}} {case.result.resource} points. "
         "Each run takes part of what the other one measures.",
     )
 
 
 def others_at_work(case: Case) -> Verdict | None:
-    """Other processes used a large share of the machine's CPU while the point ran."""
+    """Other processes used a large share of the machine's CPU while the point ran, or enough for it to suffer."""
     share = case.others_share
-    if share is None or share <= OTHERS:
+    if share is None or share <= OTHERS_LEAST or (share <= OTHERS and not _suffers(case)):
         return None
     before = case.run.machine.conditions.others_cpu_share
     already = f", {percent(before)} of it before the first point" if before and before > OTHERS_BEFORE else ""
@@ -82,11 +86,19 @@ def others_at_work(case: Case) -> Verdict | None:
         "warning",
         f"Other processes kept {percent(share)} of the machine's CPU busy{already} ({case.label}). "
         "The result depends on their load as much as on the hardware.",
-        {"others_cpu": share, "limit": OTHERS, "others_before": before},
+        {"others_cpu": share, "limit": OTHERS if share > OTHERS else OTHERS_LEAST, "others_before": before},
         "Find them with `top`, wait until they end, then run again: " + (case.run.command or case.command()),
         weight=share,
         explains=RESTLESS,
     )
+
+
+def _suffers(case: Case) -> bool:
+    """Whether a point is restless, or other work takes processors that it needs."""
+    fills = case.resource.fills_processors and case.threads is not None and case.jobs >= case.threads
+    bursty = case.resource.bursty
+    restless = (interval_not_reached,) if bursty else (interval_not_reached, throttled, not_steady, repeats_disagree)
+    return fills or any(rule(case) is not None for rule in restless)
 
 
 def steal(case: Case) -> Verdict | None:
@@ -146,7 +158,7 @@ def io_limit(case: Case) -> Verdict | None:
         {"share": share, "limit": limit, "unit": unit, "direction": direction, "device": limits.device},
         f"Raise the limit (io.max, or blkio.throttle in cgroup version 1), then: {case.command()}",
         weight=share,
-        explains=("throttled", "not_steady", "interval_not_reached"),
+        explains=RESTLESS,
     )
 
 
@@ -233,9 +245,12 @@ def outlying_repeats(case: Case) -> Verdict | None:
         return None
     unit, centre = case.point.throughput.unit, median(values)
     worst = max(far or range(len(values)), key=lambda at: abs(values[at] - centre))
+    ratio = values[worst] / centre if centre else 0.0
+    if case.timed and ratio:
+        ratio = 1 / ratio  # As times, which is what the sentence has.
     which = (
         f"{'One' if len(far) == 1 else len(far)} of {format_count(len(values))} repeats "
-        f"{_ratio_words(values[worst] / centre) if len(far) == 1 and centre else 'were far from the others'}"
+        f"{_ratio_words(ratio) if len(far) == 1 and ratio else 'were far from the others'}"
         if far
         else f"The {format_count(len(values))} repeats are skewed"
     )

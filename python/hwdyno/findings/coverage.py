@@ -78,7 +78,7 @@ def shared_blocks(case: Case) -> Verdict | None:
 
 _OURS = Applies(kernels=("storage_blocks",), imported=False)
 RULES = (
-    Rule("too_short", "point", too_short, _OURS, degrades=True),
+    Rule("too_short", "point", too_short, Applies(kernels=_OURS.kernels), degrades=True),
     Rule("small_region", "point", small_region, _OURS),
     Rule("shared_blocks", "point", shared_blocks, replace(_OURS, needs=("parameters.share",))),
 )

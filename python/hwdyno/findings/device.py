@@ -107,8 +107,11 @@ def spinning_or_solid(case: Case) -> Verdict | None:
                 sequential = max(sequential, one.point.throughput.value)
             depth = (one.number("iodepth") or 1) * one.jobs
             latency = one.point.latency_ns if pattern == {"reads", "random"} and depth == 1 and size <= 8192 else None
-            if latency and not (alone and alone[0] <= latency.p50):
-                alone = (latency.p50, one.label, at, one)
+            if latency is None:
+                continue
+            typical_ns = latency.mean if latency.p50 is None else latency.p50
+            if not (alone and alone[0] <= typical_ns):
+                alone = (typical_ns, one.label, at, one)
     if alone is None:
         return None
     median_ns, label, at, one = alone

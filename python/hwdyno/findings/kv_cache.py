@@ -210,6 +210,10 @@ def kv_users(case: Case) -> Verdict | None:
         "info",
         text,
         {
+            "headline": {
+                "title": f"users of {case.result.fixed.get('model') or 'this model'} within every target",
+                "value": min(holds.values()),
+            },
             "holds": holds,
             "read_p95_ns": {one.users: one.read_p95_ns for one, _ in found},
             "read_bytes_s": {one.users: one.read_bytes_s for one, _ in found},

@@ -6,11 +6,15 @@ from hwdyno.ceilings import Utilization, utilizations
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, mean_rate, operations_per_s, percent
 from hwdyno.statistics import half_width
-from hwdyno.units import format_bytes_s, format_ns, format_size
+from hwdyno.units import format_bytes_s, format_ns, format_size, slip
 from hwdyno.words import CeilingClass
 
 LITTLE = 0.03
-"""Our own figures obey Little's law within 3%; a published table rounds and obeys it within 5%."""
+"""Figures obey Little's law within 3%, and a printed table within what its rounding adds."""
+BLOCKS = 0.001
+"""Bandwidth is rate x size within this; the last blocks of a file may be shorter."""
+MEANS = 0.05
+"""Up to here a table's bandwidth and rate may be means of different samples; from here on one of them is wrong."""
 CEILING_ROUNDING = 0.01
 MOST_EXCUSED = 0.05
 """How far above a ceiling an interval that reaches below it may excuse."""
@@ -20,20 +24,21 @@ FAR_ABOVE_RATED = 1.2
 def little(case: Case) -> Verdict | None:
     """More operations in flight than requested are impossible: rate, latency or queue depth is wrong."""
     requested, effective, rate = case.requested, case.effective, mean_rate(case.point)
-    tolerance = max(LITTLE, case.tolerance) + case.edges
+    latency = case.point.latency_ns
+    tolerance = case.tolerance(LITTLE, rate, latency.mean if latency else None) + case.edges
     if case.point.concurrency is None:
         # The product of rate and mean latency is no more precise than the repeats agree.
         tolerance += half_width(case.point.throughput) or 0.0
     if not requested or not effective or effective / requested - 1 <= tolerance:
         return None
-    latency = case.point.latency_ns
     shown = "Throughput x latency"
     if rate and latency:
         shown = f"{case.quantity(rate, 'operations/s')} x {format_ns(latency.mean)}"
     return Verdict(
         "warning",
         f"Rate, latency and queue depth disagree by {percent(effective / requested - 1)} ({case.label}). "
-        f"{shown} is {effective:.1f} in flight, but only {requested:.0f} were requested (Little's law).",
+        f"{shown} is {effective:.1f} in flight, but only {requested:.0f} were requested (Little's law)."
+        + _slip(effective / requested, tolerance),
         {"asked": requested, "effective": effective, "tolerance": tolerance},
         f"Repeat the point and compare rate and latency: {case.command()}",
         weight=effective / requested,
@@ -46,24 +51,33 @@ def rate_times_size(case: Case) -> Verdict | None:
     if rate is None or not size or point.throughput.unit != "bytes/s" or not point.throughput.value:
         return None
     off = rate * size / point.throughput.value - 1
+    error = case.tolerance(BLOCKS, rate, point.throughput.value)
+    tolerance = error + (1 / point.operations if case.imported and point.operations else 0.0)
     # Short transfers move less than whole blocks; they are reported as faults.
-    if abs(off) <= case.tolerance or point.faults:
+    if abs(off) <= tolerance or point.faults:
         return None
+    slipped = _slip(1 + off, error)
     return Verdict(
-        "warning",
+        "warning" if slipped or abs(off) > MEANS or not case.imported else "info",
         f"Bandwidth, rate and block size disagree by {percent(abs(off))} ({case.label}). "
         f"{case.quantity(rate, 'operations/s')} x {format_size(size)} is {format_bytes_s(rate * size)}, "
-        f"but the stated bandwidth is {format_bytes_s(point.throughput.value)}. One of the three is wrong.",
+        f"but the stated bandwidth is {format_bytes_s(point.throughput.value)}. One of the three is wrong.{slipped}",
         {
             "operations_s": rate,
             "bs": size,
             "product_bytes_s": rate * size,
             "given_bytes_s": point.throughput.value,
-            "tolerance": case.tolerance,
+            "tolerance": tolerance,
         },
         f"Check the units (kB or KiB, MB or MiB), then repeat the point: {case.command()}",
         weight=abs(off),
     )
+
+
+def _slip(ratio: float, error: float) -> str:
+    """A sentence on the slip with a unit that this ratio shows; empty for none."""
+    words = slip(ratio, error)
+    return f" The factor {words}." if words else ""
 
 
 def against_ceilings(case: Case, kind: CeilingClass) -> list[Utilization]:

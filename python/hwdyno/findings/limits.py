@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Literal
 
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.laws import against_ceilings
-from hwdyno.findings.rule import Case, Verdict, as_number, load_words, percent, times
+from hwdyno.findings.rule import PACING_ROLES, Case, Verdict, as_number, load_words, percent, times
 from hwdyno.units import format_ns, format_size, plural
 from hwdyno.words import Curve, ExperimentResult, Measurement, Run
 
 BUSY = 0.90
 """Utilisation above which a resource counts as the limit."""
+THROTTLED = 0.1
+"""Share of a control group's periods with a stop from which on its quota paces the load."""
 
 
 def client_bound(case: Case) -> Verdict | None:
@@ -38,14 +42,33 @@ def client_bound(case: Case) -> Verdict | None:
     )
 
 
+LimitKind = Literal[
+    "ceiling reached",
+    "client CPU busy",
+    "processors busy elsewhere",
+    "paced by a limit",
+    "device queue full",
+    "not identified",
+]
+"""The top-down split of what limits a throughput. Memory stalls and waiting for wake-ups are not measured, so no point
+is said to be limited by them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What limits a point, by what was measured."""
+
+    kind: LimitKind
+    says: str
+
+
 def why_not_double(
     measurement: Measurement, *, run: Run | None = None, experiment: ExperimentResult | None = None
 ) -> str:
-    """The limit of a point in one or two sentences.
+    """Why a throughput is not double, in one or two sentences; empty where no cause was measured.
 
-    The first resource above 90% utilisation, in this order: a physical ceiling, the tool's CPU, the machine's CPU,
-    stolen CPU time, the device (saturated by its curve). Then the load: too little in flight. If none applies, the
-    text gives the utilisations that were measured and the next test.
+    A test of latency has one operation in flight by design, and above 90% of a ceiling the share says it: both have no
+    answer here.
     """
     run = run or Run(
         id="", started="", finished=None, machines=(), profile="", command="",
@@ -54,15 +77,39 @@ def why_not_double(
     if experiment is None or measurement not in experiment.points:
         experiment = ExperimentResult("", "", "", "", "", (measurement,))
     case = Case(run, experiment, experiment.points.index(measurement))
-    if measurement.validity == "invalid" and measurement.why:
-        return f"No limit to name: this point is invalid ({', '.join(measurement.why).replace('_', ' ')})."
+    if measurement.validity == "invalid" or times_latency(case):
+        return ""
+    limit = limit_of(case)
+    return "" if limit.kind in {"ceiling reached", "not identified"} else limit.says
+
+
+def times_latency(case: Case) -> bool:
+    """Whether a point is judged by its latency: by its experiment's metric, or with one operation at a time."""
+    if case.result.metric == "latency" or case.result.kernel in case.resource.latency_kernels:
+        return True
+    # A thread of its own that computes or copies has one operation in flight too, but is judged by its throughput.
+    return case.resource.client == "beside" and case.requested == 1 and case.point.latency_ns is not None
+
+
+def limit_of(case: Case) -> Limit:
+    """What limits a point: the first of these above 90% utilisation, or else how far the load was paced.
+
+    A physical ceiling, the client's CPU, the machine's CPU, a rate or quota that paces the load, the device's queue
+    (saturated by its curve), too little in flight. If none applies, the text has the utilisations that were measured
+    and the next test.
+    """
     seen: list[tuple[str, float]] = []
-    for limiter in (_ceiling, _client, _machine):
-        sentence = limiter(case, seen)
-        if sentence:
-            return sentence
     curve = _curve_of(case)
-    return _device(case, curve, seen) or _too_little(case, curve) or _nothing(case, seen)
+    found: list[tuple[LimitKind, str]] = [
+        ("ceiling reached", _ceiling(case, seen)),
+        ("client CPU busy", _client(case, seen)),
+        ("processors busy elsewhere", _machine(case, seen)),
+        ("paced by a limit", _paced(case)),
+        ("device queue full", _device(case, curve, seen)),
+        ("paced by a limit", _too_little(case, curve)),
+    ]
+    kind, says = next((one for one in found if one[1]), ("not identified", _nothing(case, seen)))
+    return Limit(kind, says)
 
 
 def _ceiling(case: Case, seen: list[tuple[str, float]]) -> str:
@@ -79,7 +126,8 @@ def _ceiling(case: Case, seen: list[tuple[str, float]]) -> str:
 
 
 def _client(case: Case, seen: list[tuple[str, float]]) -> str:
-    share = case.cpu_share
+    """The measuring threads' CPU, by user and system time; where it is what is measured, being busy is no limit."""
+    share, point = case.cpu_share, case.point
     if share is None or case.resource.client == "measured":
         return ""
     seen.append(("the tool's own CPU", share))
@@ -87,7 +135,12 @@ def _client(case: Case, seen: list[tuple[str, float]]) -> str:
         return ""
     cores = min(case.jobs, case.threads or case.jobs)
     verb = "is" if cores == 1 else "are"
-    return f"Client-bound: {plural(cores, 'core')} of the measuring threads {verb} {percent(share)} busy."
+    user, system = point.cpu_user_s or 0.0, point.cpu_system_s or 0.0
+    parts = [f"{percent(share * part / (user + system))} {name}" for name, part in (("user", user), ("system", system))]
+    return (
+        f"Client-bound: {plural(cores, 'core')} of the measuring threads {verb} {percent(share)} busy "
+        f"({', '.join(parts)})."
+    )
 
 
 def _machine(case: Case, seen: list[tuple[str, float]]) -> str:
@@ -99,6 +152,18 @@ def _machine(case: Case, seen: list[tuple[str, float]]) -> str:
     if busy is not None and busy > BUSY and not case.resource.fills_processors:
         ours = f"; this tool's threads used {percent(case.cpu_share)} of theirs" if case.cpu_share is not None else ""
         return f"The machine's processors were {percent(busy)} busy{ours}."
+    return ""
+
+
+def _paced(case: Case) -> str:
+    """A CPU quota that stopped the threads, or a rate or delay that the load was given."""
+    throttled = case.point.conditions.get("cgroup_throttled")
+    if throttled is not None and throttled > THROTTLED:
+        return f"Paced by a CPU quota: the control group stopped its threads in {percent(throttled)} of the periods."
+    for axis in case.result.declaration.axes:
+        value = case.number(axis.name)
+        if axis.role in PACING_ROLES and value:
+            return f"Paced by the load: {load_words(axis, value)} was requested."
     return ""
 
 
@@ -158,8 +223,6 @@ def _too_little(case: Case, found: tuple[ExperimentResult, Curve] | None) -> str
                 f"Too little in flight: {plural(requested, 'operation')}{waits}. "
                 f"With {load_words(result.axis(curve.load), load)}: {times(gain)} times as much."
             )
-    if case.requested == 1 and latency:
-        return f"One operation at a time, each {format_ns(latency.mean)}. Next test: more operations in flight."
     return ""
 
 
@@ -181,7 +244,7 @@ def _next_test(case: Case) -> str:
         if axis.role != "concurrency" or not load or 2 * load > (axis.most or math.inf):
             continue
         if case.resource.client != "measured" or 2 * load <= (case.threads or 0):
-            return f" Next test: {case.command(**{axis.name: 2 * load})}."
+            return f" Next test: `{case.command(**{axis.name: 2 * load})}`."
     return ""
 
 

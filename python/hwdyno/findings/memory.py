@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from hwdyno.ceilings.memory import BANDWIDTH, UNKNOWN, from_memory, of_modules
+from hwdyno.curves import LOADED_MODEL
 from hwdyno.curves.caches import LEAST_POINTS, Edge, edges_of, settled_ns
+from hwdyno.curves.loaded import BEARABLE
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, apart, as_number, contrast, percent, quantity
 from hwdyno.machine import Cache
@@ -63,8 +65,8 @@ def practical_bandwidth(case: Case) -> Verdict | None:
             f"Memory reaches {quantity(best)} ({how}). Its theoretical bandwidth is {UNKNOWN}, "
             "so this is the practical ceiling.",
             {"best_bytes_s": best.value, "theory_bytes_s": None},
-            "Read speed and channels with `dmidecode -t memory` as root on the host, then give --ceiling 'physical "
-            "51.2 GB/s'.",
+            "Read speed and channels with `dmidecode -t memory` as root on the host. Then give them, here for two "
+            f"channels of DDR4-3200: {case.named('memory', ceiling='physical 51.2 GB/s')}",
         )
     share = best.value / ceilings[0].value
     return Verdict(
@@ -218,7 +220,7 @@ def claimed_cache(case: Case) -> Verdict | None:
         f"{format_size(round(found.size_bytes))} "
         f"(latency {contrast(format_ns(found.below_ns), format_ns(found.above_ns))}).{others}",
         evidence,
-        "Size blocks and tables for the smaller cache. Look closer: hwdyno memory caches",
+        f"Size blocks and tables for the smaller cache. Look closer: {case.named('memory caches')}",
     )
 
 
@@ -278,6 +280,36 @@ def _figure(point: Measurement) -> str:
 
 
 _OF_BANDWIDTH, _OF_LATENCY = Applies(kernels=BANDWIDTH), Applies(kernels=("memory_latency",))
+
+
+def loaded_latency(case: Case) -> Verdict | None:
+    """Up to which bandwidth of other threads a load takes hardly longer than on an idle memory."""
+    curve = case.curve
+    if curve is None or curve.model != LOADED_MODEL or curve.ceiling is None or curve.best is None:
+        return None
+    idle_ns, peak = curve.parameters["idle"].value, curve.ceiling.value
+    borne = curve.knee.throughput if curve.knee else peak
+    full = max((case.result.points[at] for at in curve.points), key=lambda point: point.throughput.value)
+    peak_ns = full.latency_ns.mean if full.latency_ns else None
+    there = f", {format_ns(peak_ns)} at the peak of {case.quantity(peak, curve.unit)}" if peak_ns else ""
+    how_far = f"Up to {case.quantity(borne, curve.unit)} ({percent(borne / peak)} of peak)"
+    return Verdict(
+        "info",
+        f"{how_far if curve.knee else 'At any bandwidth that was reached'} a load takes under {BEARABLE:g} times its "
+        f"idle latency ({case.label}). Latency: {format_ns(idle_ns)} idle{there}.",
+        {
+            "borne_bytes_s": borne,
+            "peak_bytes_s": peak,
+            "share": borne / peak,
+            "idle_ns": idle_ns,
+            "peak_ns": peak_ns,
+            **{name: value.value for name, value in curve.parameters.items()},
+        },
+        f"Keep other traffic below that where latency counts. Look closer: {case.command()}",
+        points=curve.points,
+    )
+
+
 RULES = (
     Rule("wrong_result", "point", wrong_result, Applies(needs=("details.verification",)), degrades=True),
     Rule("practical_bandwidth", "run", practical_bandwidth, _OF_BANDWIDTH, about="memory"),
@@ -285,5 +317,6 @@ RULES = (
     Rule("huge_pages", "experiment", huge_pages, Applies(needs=("parameters.pages",))),
     Rule("lines_in_flight", "run", lines_in_flight, _OF_LATENCY, about="memory"),
     Rule("claimed_cache", "run", claimed_cache, replace(_OF_LATENCY, machine=("cpu.caches",)), about="memory"),
+    Rule("loaded_latency", "curve", loaded_latency, Applies(kernels=("memory_loaded_latency",))),
     Rule("wrong_node", "experiment", wrong_node, Applies(resources=("memory",), needs=("parameters.node",))),
 )

@@ -125,7 +125,7 @@ def bufferbloat(case: Case) -> Verdict | None:
     """A queue on the path fills up under load, and every round trip waits in it (bufferbloat)."""
     point = case.point
     idle, latency = figure(point, "idle_p50_ns"), point.latency_ns
-    if not idle or latency is None:
+    if not idle or latency is None or latency.p50 is None:
         return None
     added, ratio = latency.p50 - idle, latency.p50 / idle
     bloated = added > BLOAT_NS and ratio > BLOAT_TIMES
@@ -169,7 +169,7 @@ def congestion_slow(case: Case) -> Verdict | None:
             f"Congestion control {slow} is slow on this path: {best} is {times(ratio)} times as fast "
             f"({contrast(quantity(low, 'bytes/s'), quantity(fast, 'bytes/s'), 'vs')}).",
             {"best": best, "slow": slow, "ratio": ratio},
-            f"Use {best} here: hwdyno network --congestion {best}{server_of(case.result)}",
+            f"Use {best} here: {case.named('network', congestion=best, **server_of(case.result))}",
         )
     used = {str(point.details.get("congestion_control") or "") for point in case.result.points}
     loopback = any(point.details.get("loopback") is True for point in case.result.points)
@@ -178,7 +178,7 @@ def congestion_slow(case: Case) -> Verdict | None:
             "info",
             "The system uses bbr congestion control, which paces packets and can halve loopback throughput.",
             {"congestion_control": "bbr"},
-            f"Compare it with cubic: hwdyno network --congestion bbr,cubic{server_of(case.result)}",
+            f"Compare it with cubic: {case.named('network', congestion='bbr,cubic', **server_of(case.result))}",
         )
     return None
 

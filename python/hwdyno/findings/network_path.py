@@ -90,9 +90,8 @@ def virtual_link(case: Case) -> Verdict | None:
         f"No ceiling is known for the {quantity(best.throughput)} of interface {name}: it is virtual and has no link."
         f"{word}",
         {"interface": name, "stated_bits_s": stated, "best_bytes_s": best.throughput.value},
-        "Give the path's rate if you know it: hwdyno network --streams 1..8"
-        + server_of(case.result)
-        + ' --ceiling "rated 1 Gbit/s"',
+        "Give the path's rate if you know it: "
+        + case.named("network", streams="1..8", ceiling="rated 1 Gbit/s", **server_of(case.result)),
     )
 
 
@@ -189,17 +188,20 @@ def policed(case: Case) -> Verdict | None:
                 "rtt_mean_us": figure(last, "rtt_mean_us"),
                 "rtt_min_us": figure(last, "rtt_min_us"),
             },
-            "Send below that rate and check that the loss ends: hwdyno network --streams 1 --rate "
-            f"{round(0.9 * 8 * last.throughput.value)}" + server_of(case.result),
+            "Send below that rate and check that the loss ends: "
+            + case.named(
+                "network", streams="1", rate=str(round(0.9 * 8 * last.throughput.value)), **server_of(case.result)
+            ),
             points=tuple(case.result.points.index(point) for point in group.values()),
         )
     return None
 
 
-def server_of(result: ExperimentResult) -> str:
-    """The option that names the other end in a command; empty for a local server."""
-    server = result.fixed.get("server") or next((p.parameters.get("server") for p in result.points), None)
-    return f" --server {server}" if server else ""
+def server_of(result: ExperimentResult) -> dict[str, str]:
+    """The options that name the other end in a command; none for a local server."""
+    given = {**(result.points[0].parameters if result.points else {}), **result.fixed}
+    port = given.get("port") not in {None, "", 0, 5201} and {"port": str(given["port"])}
+    return {"server": str(given["server"]), **(port or {})} if given.get("server") else {}
 
 
 def _by_streams(result: ExperimentResult) -> list[dict[float, Measurement]]:

@@ -7,6 +7,7 @@ import math
 from hwdyno.curves import CAPACITY, REACHED_SHARE
 from hwdyno.curves.open_loop import OpenLoop
 from hwdyno.findings.applies import Applies, Rule
+from hwdyno.findings.commands import typed
 from hwdyno.findings.rule import Case, Verdict, as_number, operations_per_s, percent
 from hwdyno.findings.snia import PREFIX
 from hwdyno.resources import rate_word_of
@@ -21,6 +22,8 @@ MISSED = 0.98
 """Below this share of the requested rate requests queued up, unless it was chance."""
 CHANCE = 4.0
 """Standard errors of a count of random arrivals (1 / sqrt n each) that may be chance."""
+CLOSE = 0.1
+"""A capacity whose interval is within this share is printed without it."""
 ROOM = 0.7
 """This share of the rate that was reached is a rate with headroom."""
 
@@ -86,7 +89,10 @@ def users_wait(case: Case) -> Verdict | None:
         if known := curve.parameters.get(CAPACITY):
             per = known.value / OpenLoop.of(curve.parameters).capacity_s
             least, most = (format_count((bound or 0.0) / per) for bound in (known.low, known.high))
-            why = f"The capacity is open: {least} to {most} {counted} fit these points alike."
+            why = (
+                f"The capacity is open: {least} to {most} {counted} fit these points alike (best fit: "
+                f"{format_count(known.value / per)})."
+            )
         return _as_measured(case, counted, case.result.points[least_at], case.result.points[most_at], edge, why)
     model = OpenLoop.of(curve.parameters)
     waits = [f"{format_ns(model.latency_ns(share * model.capacity_s))} at {percent(share)}" for share in SHARES]
@@ -94,15 +100,15 @@ def users_wait(case: Case) -> Verdict | None:
     busiest = min(kept_up, key=lambda point: abs((operations_per_s(point) or 0.0) / model.capacity_s - 0.8))
     share = (operations_per_s(busiest) or 0.0) / model.capacity_s
     tail = (
-        f" Measured at {percent(share)} load: {format_ns(busiest.latency_ns.mean)} on average, p99 "
-        f"{format_ns(busiest.latency_ns.p99)}."
+        f" Measured at {percent(share)} load: {format_ns(busiest.latency_ns.mean)} on average"
+        + (f", p99 {format_ns(busiest.latency_ns.p99)}." if busiest.latency_ns.p99 is not None else ".")
         if busiest.latency_ns
         else ""
     )
     return Verdict(
         "info",
-        f"Capacity: {format_count(model.capacity_s)} {counted} ({case.label}; model G/G/{model.servers}, variability "
-        f"{model.variability:.2g}). "
+        f"Capacity: {format_count(model.capacity_s)} {counted}{_range(case, model)} ({case.label}; "
+        f"model G/G/{model.servers}, variability {model.variability:.2g}). "
         f"Users wait {', '.join(waits)} load, and {format_ns(model.service_ns)} without a queue.{tail}{edge}",
         {
             "capacity_operations_s": model.capacity_s,
@@ -115,6 +121,16 @@ def users_wait(case: Case) -> Verdict | None:
     )
 
 
+def _range(case: Case, model: OpenLoop) -> str:
+    """The interval of a capacity that is not known within ``CLOSE``, in parentheses."""
+    ceiling = case.curve.ceiling if case.curve is not None else None
+    if ceiling is None or ceiling.low is None or ceiling.high is None:
+        return ""
+    per = ceiling.value / model.capacity_s
+    close = max(ceiling.high / ceiling.value - 1, 1 - ceiling.low / ceiling.value) <= CLOSE
+    return "" if close else f", {format_count(ceiling.low / per)} to {format_count(ceiling.high / per)}"
+
+
 def _kept_up(point: Measurement, rate: float) -> bool:
     reached = operations_per_s(point)
     return bool(rate and reached and reached >= (REACHED_SHARE - chance(point)) * rate and point.latency_ns)
@@ -122,7 +138,10 @@ def _kept_up(point: Measurement, rate: float) -> bool:
 
 def _closed_loop(case: Case) -> str:
     """The command that measures the same work in a closed loop."""
-    return case.resource.both_loops or case.command(**{case.result.load: 0})
+    both, size = case.resource.both_loops, case.parameter("size")
+    if not both or case.imported:
+        return case.command(**{case.result.load: 0})
+    return case.named(both, **({"size": typed(case.result.axis("size"), size)} if size else {}))
 
 
 def _as_measured(

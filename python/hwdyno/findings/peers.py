@@ -70,7 +70,7 @@ def _compared(case: Case, tool: str, peers: list[PeerResult]) -> Verdict:
             "furthest": worst.value,
             "cpu_ratio": geometric_mean(cpu) if cpu else None,
         },
-        f"Repeat this point alone with more repeats: {_command_with(where, tool)} --peers --profile full"
+        f"Repeat this point alone with more repeats: {_command_with(where, tool)}"
         if far or unknown
         else "Nothing to do.",
         points=tuple(far) or tuple(peer.point for peer in peers),
@@ -81,7 +81,8 @@ def _command_with(case: Case, tool: str) -> str:
     """The command that runs the tool as well; a tool that answers one question only needs its name."""
     question = QUESTION_OF.get((tool.partition(" ")[0], case.result.resource))
     plain = f"hwdyno {case.result.resource} "
-    return case.command().replace(plain, f"{plain}{question} ", 1) if question else case.command()
+    command = case.command_with({"peers": None, "profile": "full"})
+    return command.replace(plain, f"{plain}{question} ", 1) if question else command
 
 
 def _paged_apart(case: Case) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from functools import partial
 
 from hwdyno.axes import series_of
-from hwdyno.curves import BEST_SHARE
+from hwdyno.curves import BEST_SHARE, LOADED_MODEL
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.commands import typed
 from hwdyno.findings.rule import (
@@ -77,18 +78,12 @@ def _evidence(case: Case, curve: Curve) -> dict[str, object]:
 def knee(case: Case) -> Verdict | None:
     """The knee of a queue's curve: its floor, its ceiling, and the least load that reaches 90% of it."""
     curve, axis = case.curve, case.result.load_axis
-    if curve is None:
+    if curve is None or curve.model == LOADED_MODEL:
         return None
     if curve.ceiling is None or curve.best is None:
         return None
     best = curve.best
-    crossing = curve.parameters.get("N*")
-    bends = f"Knee: {load_words(axis, crossing.value)}" if crossing else "Knee: not located"
-    if crossing and crossing.low is not None and crossing.high is not None:
-        low, high = format_load(crossing.low), format_load(crossing.high)
-        bends += f" ({low} to {high})" if low != high else ""
-        if crossing.high > WIDE * crossing.low:
-            bends = f"Knee: between {load_words(axis, crossing.low)} and {format_load(crossing.high)}"
+    bends = _knee_words(curve, axis)
     ends = _ends(case, curve, best)
     compared = _against_ends(ends, best.load, axis)
     modelled = "" if best.measured else ", by the model"
@@ -101,6 +96,21 @@ def knee(case: Case) -> Verdict | None:
         _evidence(case, curve),
         f"Run the workload at {load_words(axis, best.load)}.{_look_closer(case, curve, curve.load_90 or best.load)}",
     )
+
+
+def _knee_words(curve: Curve, axis: Axis) -> str:
+    """Where the knee is, as in the table: never past the least load that has 90% of the ceiling."""
+    crossing, most = curve.parameters.get("N*"), curve.load_90 or math.inf
+    if crossing is None:
+        return "Knee: not located"
+    words = f"Knee: {load_words(axis, min(crossing.value, most))}"
+    if crossing.low is None or crossing.high is None:
+        return words
+    least, greatest = min(crossing.low, most), min(crossing.high, most)
+    if greatest > WIDE * least:
+        return f"Knee: between {load_words(axis, least)} and {format_load(greatest)}"
+    low, high = format_load(least), format_load(greatest)
+    return words + (f" ({low} to {high})" if low != high else "")
 
 
 def _look_closer(case: Case, curve: Curve, bend: float) -> str:

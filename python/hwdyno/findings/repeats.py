@@ -2,33 +2,68 @@
 
 from __future__ import annotations
 
-from hwdyno.findings.applies import Applies, Rule
-from hwdyno.findings.rule import Case, Verdict, percent
-from hwdyno.findings.steadiness import each_over_time
-from hwdyno.samples import MODES_NOTE, disagreement
-from hwdyno.statistics import outliers
+from collections.abc import Sequence
 
-CHANCE = 1e-4
-OTHERS = 0.1
+from hwdyno.findings.applies import Applies, Rule
+from hwdyno.findings.rule import Case, Verdict, contrast, percent
+from hwdyno.samples import MODES_NOTE, disagreement, each_over_time
+from hwdyno.statistics import mean, outliers
+
+CHANCE, FALL_CHANCE = 1e-4, 1e-3
+"""Probability, by what samples leave open, below which repeats disagree, or fall and stay low (chance rarely does)."""
 SPREAD = 0.08
 """Repeats within this share of each other are alike for any use."""
+FALL = 0.06
+"""A fall between repeats that stays, from which it is named: a true one of 8% may read as less."""
+WIDE = 0.20
+"""Repeats that differ by more are a warning, whatever their order."""
+
+
+def lasting_fall(values: Sequence[float]) -> tuple[int, float] | None:
+    """After how many repeats throughput falls and stays low, and by what share; none where it does not.
+
+    At least two repeats are low, and both levels are further apart than half of the fall.
+    """
+    falls = []
+    for at in range(1, len(values) - 1):
+        before, after = values[:at], values[at:]
+        drop = 1 - mean(after) / mean(before) if mean(before) > 0 else 0.0
+        if min(before) - max(after) > drop / 2 * mean(before):
+            falls.append((drop, at))
+    drop, at = max(falls, default=(0.0, 0))
+    return (at, drop) if drop > 0 else None
 
 
 def repeats_disagree(case: Case) -> Verdict | None:
     """Repeats of one point differ by more than their own samples explain: something changed between them."""
     found = disagreement(each_over_time(case.point))
-    if found is None or found.chance >= CHANCE or found.spread <= SPREAD or case.point.repeats < 2:
+    values = case.point.repeat_values
+    if found is None or found.chance >= FALL_CHANCE or len(values) < 2:
         return None
-    # One repeat far off, and others at work, are named by rules that say more.
-    if outliers(case.point.repeat_values) or (case.others_share or 0.0) > OTHERS:
-        return None
-    values = case.point.repeat_values or (0.0,)
-    unit = case.point.throughput.unit
+    unit, fall = case.point.throughput.unit, lasting_fall(values)
+    if fall is not None and fall[1] >= FALL:
+        at, drop = fall
+        figures = contrast(case.quantity(mean(values[:at]), unit), case.quantity(mean(values[at:]), unit))
+        says = f"Throughput fell by {percent(drop)} after repeat {at} of {len(values)} and stayed there"
+        says += f" ({case.label}: {figures})."
+    elif found.chance >= CHANCE or found.spread <= SPREAD or outliers(values):
+        return None  # Alike; or one repeat is far off, which has a rule of its own.
+    else:
+        fall = None
+        says = (
+            f"{case.point.repeats} repeats disagree by {percent(found.spread)}: {case.quantity(min(values), unit)} to "
+        )
+        says += f"{case.quantity(max(values), unit)} ({case.label}). Each is steady within itself."
     return Verdict(
-        "warning",
-        f"{case.point.repeats} repeats disagree by {percent(found.spread)}: {case.quantity(min(values), unit)} to "
-        f"{case.quantity(max(values), unit)} ({case.label}). Each is steady within itself.",
-        {"spread": found.spread, "chance": found.chance, "repeats": list(values), "unit": unit},
+        "warning" if fall is not None or found.spread > WIDE else "info",
+        says,
+        {
+            "spread": found.spread,
+            "chance": found.chance,
+            "repeats": list(values),
+            "unit": unit,
+            "fell_after": fall and fall[0],
+        },
         f"Measure again, and look for what changes between readings: {case.command()}",
         weight=found.spread,
     )

@@ -6,11 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hwdyno.axes import is_mixed, read_share, splits, traits_of
-from hwdyno.findings.commands import command_of, shared_options, takes, typed
+from hwdyno.axes import FIELD, is_mixed, read_share, splits, traits_of
+from hwdyno.findings.commands import command_of, named_command, shared_options, takes, typed, typed_command
 from hwdyno.resources import Resource, find, rate_word_of
 from hwdyno.units import as_number as as_number
-from hwdyno.units import format_load, format_ns, format_percent, format_quantity, format_ratio, format_size, plural
+from hwdyno.units import (
+    format_load,
+    format_ns,
+    format_percent,
+    format_quantity,
+    format_ratio,
+    format_size,
+    parse_size,
+    plural,
+    printed_error,
+)
 from hwdyno.words import (
     Axis,
     Curve,
@@ -30,8 +40,12 @@ OTHERS_USER = 0.1
 Scope = Literal["point", "curve", "experiment", "run"]
 
 
+ROOM_SHARE = 0.9
+"""Of the free space: a filesystem that is nearly full is slow."""
 CLOSE = 0.1
 """Two quantities that differ by less keep all their digits beside each other."""
+USELESS = 0.5
+"""Half an interval beyond this share of its figure is printed by its ends: ±212% says nothing."""
 PACING_ROLES = {"rate", "delay"}
 PACING = ("latency_target", "flow", "read_iolog")
 """Besides axes of these roles, the parameters that set the number of operations in flight instead of the depth."""
@@ -83,10 +97,14 @@ class Case:
         """Whether the Run was imported from another tool's results."""
         return bool(self.run.imported_from)
 
-    @property
-    def tolerance(self) -> float:
-        """The error that rounding may cause, as a share: 1% for our own figures, 5% for a published table."""
-        return 0.05 if self.imported else 0.01
+    def tolerance(self, least: float, *figures: float | None) -> float:
+        """How far two figures may lie apart, as a share: ``least``, and what rounding in print adds to it.
+
+        Our own figures carry all their digits: for them it is ``least``, and at least 1%.
+        """
+        if not self.imported:
+            return max(least, 0.01)
+        return least + sum(printed_error(figure) for figure in figures if figure)
 
     def parameter(self, name: str, default: Scalar = None) -> Scalar:
         """A parameter of the point, or of the whole experiment if the point has none."""
@@ -165,7 +183,7 @@ class Case:
         Each repeat counts whole operations that lie partly outside it, by at most the longest latency.
         """
         point = self.point
-        if point.latency_ns is None or point.elapsed_s <= 0:
+        if point.latency_ns is None or point.latency_ns.max is None or point.elapsed_s <= 0:
             return 0.0
         return point.latency_ns.max / 1e9 * max(1, point.repeats) / point.elapsed_s
 
@@ -230,26 +248,76 @@ class Case:
             loads = [as_number(self.result.points[at].parameters.get(self.result.load)) for at in self.curve.points]
             axis = self.result.axis(self.result.load)
             base[self.result.load] = ",".join(typed(axis, load) for load in loads if load is not None)
+        if self.imported:
+            # A published table has labels that no command takes.
+            base = {name: value for name, value in base.items() if name in FIELD}
         named = {**({} if self.imported else shared_options(self.result)), **base}
         for axis in splits(self.result.declaration.axes):
             if is_mixed(axis, named) and axis.split in self.result.fixed:
                 named.setdefault(axis.split, self.result.fixed[axis.split])
         changes = {name: value for name, value in changes.items() if self.imported or takes(self.result, name)}
-        return command_of(self.result.resource, {**named, **changes}, self.result.declaration)
+        if not self.resource.page_cache:
+            changes.pop("size", None)
+        if "size" in changes and (room := self._room) is not None:
+            changes["size"] = min(parse_size(str(changes["size"])), max(room, int(self.number("size") or 0)))
+        return command_of(self.run, self.result, named, changes)
+
+    @property
+    def _room(self) -> int | None:
+        """Whole GiB of a larger file that the storage had room for; none where that is unknown."""
+        storage = self.run.machine.storage
+        free = storage.size_bytes if storage.free_bytes is None else storage.free_bytes
+        return None if free is None or self.imported else int(free * ROOM_SHARE) >> 30 << 30
+
+    def command_with(self, options: Mapping[str, str | None], **changes: Scalar) -> str:
+        """The same with options of the command, such as ``profile``; a switch has no value."""
+        return typed_command(self.command(**changes)).given(options).line
+
+    def named(self, words: str, **options: str) -> str:
+        """A command of other experiments, such as ``memory caches``, with the place and the settings of this Run."""
+        dashed = {name.replace("_", "-"): value for name, value in options.items()}
+        return named_command(self.run, self.result, words, dashed)
+
+    @property
+    def timed(self) -> bool:
+        """Whether the point is a latency test: one thing at a time, whose rate is its time upside down."""
+        by_time = self.result.metric == "latency" or self.result.kernel in self.resource.latency_kernels
+        in_flight = self.point.concurrency if self.at >= 0 else None
+        return by_time and in_flight is not None and in_flight.asked == 1
 
     def quantity(self, value: Value | float, unit: str = "") -> str:
-        """A quantity with its interval; operations in the field's word for what is measured: IOPS for storage."""
+        """A quantity with its interval; operations in the field's word for what is measured: IOPS for storage.
+
+        The rate of a latency test is said as the time of one operation.
+        """
+        if self.timed and (value.unit if isinstance(value, Value) else unit) == "operations/s":
+            value, unit = _as_time(value), "ns"
         return quantity(value, unit, rate_word_of(self.result))
 
 
+def _as_time(rate: Value | float) -> Value | float:
+    """The time of one operation, ns, where one is in flight."""
+    if not isinstance(rate, Value):
+        return 1e9 / rate if rate > 0 else rate
+    low, high = (1e9 / end if end and end > 0 else None for end in (rate.high, rate.low))
+    return Value(1e9 / rate.value if rate.value > 0 else 0.0, "ns", low, high)
+
+
 def quantity(value: Value | float, unit: str = "", rate_word: str = "") -> str:
-    """A quantity with its unit once, and the half-width of its interval as a percentage: ``1.34 GB/s ±3.0%``."""
+    """A quantity with its unit once, and the half-width of its interval as a percentage: ``13.4 GB/s ±3.0%``.
+
+    An interval so wide that it says nothing is called so.
+    """
     if not isinstance(value, Value):
         return format_quantity(value, unit, rate_word)
     alone = format_quantity(value.value, value.unit, rate_word)
     if value.low is None or value.high is None or value.value <= 0:
         return alone
-    return f"{alone} ±{percent(max(value.value - value.low, value.high - value.value) / value.value)}"
+    half = max(value.value - value.low, value.high - value.value) / value.value
+    if half <= USELESS:
+        return f"{alone} ±{percent(half)}"
+    low, high = (format_quantity(edge, value.unit, rate_word) for edge in (value.low, value.high))
+    return f"{alone} ({contrast(low, high, 'to')})" if value.low > 0 else f"{alone} (few repeats)"
 
 
 def contrast(first: str, second: str, between: str = "→") -> str:
@@ -258,16 +326,26 @@ def contrast(first: str, second: str, between: str = "→") -> str:
         (number, rest) for number, _, rest in (first.partition(" "), second.partition(" "))
     )
     brief = [_brief(number) for number in (one, other)]
-    ratio = as_number(float(other)) and float(one) / float(other)
+    ratio = as_number(_value(other)) and _value(one) / _value(other)
     if one_unit != unit or not ratio or abs(ratio - 1) >= CLOSE:
         one, other = brief
     return f"{one} {between} {other} {unit}" if one_unit == unit else f"{one} {one_unit} {between} {other} {unit}"
 
 
+def _value(number: str) -> float:
+    return float(number.replace(",", ""))
+
+
 def _brief(number: str) -> str:
     """At most one decimal below 10 and none above."""
-    value = float(number)
-    return number if value < 1 else f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+    value = _value(number)
+    return number if value < 1 else f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def first_sentence(text: str) -> str:
+    """The point of a finding: its first sentence."""
+    first, stop, _ = text.partition(". ")
+    return first + stop.strip()
 
 
 def as_flag(value: Scalar) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from hwdyno.findings.applies import ROUND, Applies, Rule
+from hwdyno.findings.commands import typed_command
 from hwdyno.findings.rule import Case, Verdict, percent
 from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
 from hwdyno.units import plural
@@ -18,10 +17,15 @@ def is_rounds(experiment: ExperimentResult) -> bool:
     return experiment.load == ROUND and experiment.name.startswith(PREFIX)
 
 
+def is_tracked(point: Measurement) -> bool:
+    """Whether a round is one of those that decide on the steady state."""
+    return any(note.code == "snia_tracked" for note in point.notes)
+
+
 def snia_not_steady(case: Case) -> Verdict | None:
     """The tracked workload did not meet both of SNIA's criteria over the last five rounds."""
     by_latency = case.result.name.startswith("storage.snia-latency")
-    rounds = [point for point in case.result.points if any(note.code == "snia_tracked" for note in point.notes)]
+    rounds = [point for point in case.result.points if is_tracked(point)]
     window = snia_window([_value(point, by_latency) for point in rounds])
     if window is None or window.steady:
         return None
@@ -48,8 +52,8 @@ def _value(point: Measurement, by_latency: bool) -> float:
 
 def _longer(run: Run) -> str:
     """The run's command with more time: the next profile, without a budget."""
-    words = re.sub(r" --(budget|profile)[ =]\S+", "", run.command)
-    return f"{words} --profile {'standard' if run.profile == 'quick' else 'full'}"
+    command = typed_command(run.command).without({"budget"})
+    return command.given({"profile": "standard" if run.profile == "quick" else "full"}).line
 
 
 RULES = (Rule("snia_not_steady", "experiment", snia_not_steady, Applies(rounds=True, needs=("notes.snia_tracked",))),)

@@ -10,8 +10,10 @@ from hwdyno.findings.rule import Verdict
 from hwdyno.units import plural
 from hwdyno.words import Curve, ExperimentResult, Finding
 
+_NOTES_APART = {"rate_times_size"}
+"""Rules of which a mere note is no further case of a fault: what rounding may explain is no contradiction."""
 ORDER = {"invalid": 0, "warning": 1, "info": 2}
-_EXPLAINED_AS = {
+_EFFECTS = {
     "throttled": "a step down",
     "others_at_work": "other load on the CPU",
     "page_cache": "bytes that missed the device",
@@ -19,8 +21,47 @@ _EXPLAINED_AS = {
     "depth_not_reached": "too few operations in flight",
     "interval_not_reached": "a wide interval",
     "repeats_disagree": "repeats that disagree",
+    "rate_times_size": "a bandwidth that is not rate x block size",
+    "stalls": "stalls",
+    "two_modes": "two levels of throughput",
+    "another_run": "another hwdyno run at the same time",
+    "array_in_cache": "an array that a cache holds",
+    "cached_writes": "writes that a cache took",
+    "cpu_limited": "a limit on CPU time",
+    "disk_not_reached": "operations that no disk saw",
+    "training_read_ahead": "data that was read ahead",
+    "cache_hidden": "a cache below the counters",
+    "client_bound": "a busy client CPU",
+    "clock_dropped": "a clock that dropped",
+    "compressed_file": "data that the filesystem compressed",
+    "contradicts_itself": "figures that contradict each other",
+    "direct_refused": "direct I/O that was refused",
+    "faults": "errors of operations",
+    "host_missing": "a host that was lost",
+    "hosts_apart": "hosts that started apart",
+    "io_client_bound": "a busy client CPU",
+    "io_faults": "errors of transfers",
+    "io_limit": "an I/O limit of the control group",
+    "kv_no_room": "too little room for the KV cache",
+    "little": "a contradiction of Little's law",
+    "network_blackhole": "packets that did not arrive",
+    "noisy_neighbour": "a noisy neighbour",
+    "steal": "CPU time that the hypervisor took",
+    "swapping": "swapping",
+    "synchronous_engine": "an engine without a queue",
+    "too_short": "too short a reading",
+    "training_cached": "data that came from memory",
+    "training_faults": "errors of reads",
+    "training_law": "figures that contradict each other",
+    "unwritten_file": "blocks that were never written",
+    "wrong_result": "a wrong result",
 }
-"""By rule: the effect that another finding explains."""
+"""By rule: the effect that it found, as a noun."""
+
+
+def effect_of(rule: str) -> str:
+    """What a rule that degrades a point found there, as a noun: ``a wide interval``."""
+    return _EFFECTS.get(rule, rule.replace("_", " "))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +76,8 @@ class Hit:
 
 def summarized(rule: str, hits: Sequence[Hit]) -> Finding:
     """The gravest verdict, with the number of points and their experiments."""
+    if rule in _NOTES_APART and any(hit.verdict.severity != "info" for hit in hits):
+        hits = [hit for hit in hits if hit.verdict.severity != "info"]
     worst = min(hits, key=lambda hit: (ORDER[hit.verdict.severity], -hit.verdict.weight))
     where = Counter(hit.result.name for hit in hits)
     says, evidence = worst.verdict.says, worst.verdict.evidence
@@ -56,14 +99,14 @@ def _explained(hits: Sequence[Hit]) -> str:
     if not counts:
         return ""
     if len(hits) == 1:
-        return f" This explains {' and '.join(_EXPLAINED_AS[name] for name in counts)}."
-    parts = [f"{_EXPLAINED_AS[name]} ({plural(count, 'point')})" for name, count in counts.items()]
+        return f" This explains {' and '.join(_EFFECTS[name] for name in counts)}."
+    parts = [f"{_EFFECTS[name]} ({plural(count, 'point')})" for name, count in counts.items()]
     return f" This explains {', '.join(parts)}."
 
 
 def hedged(says: str, result: ExperimentResult, curve: Curve) -> str:
     """A curve's finding, with a caution where most of its points are degraded."""
-    poor = sum(result.points[at].validity != "valid" for at in curve.points)
+    poor = sum(result.points[at].validity in {"degraded", "invalid"} for at in curve.points)
     if poor * 2 <= len(curve.points):
         return says
     return f"{says} Caution: {poor} of {len(curve.points)} points are degraded or invalid."

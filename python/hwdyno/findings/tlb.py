@@ -63,7 +63,7 @@ def tlb_reach(case: Case) -> Verdict | None:
             "huge_ns": alone,
         },
         "Put data that is read at random on huge pages (madvise or hugetlbfs), which cover 512 times as much. "
-        "Measure the gain: hwdyno memory latency --working-set 64M --pages 4k,2m",
+        f"Measure the gain: {case.named('memory latency', working_set='64M', pages='4k,2m')}",
     )
 
 
@@ -97,7 +97,7 @@ def _apart(counts: Sequence[float]) -> list[float]:
 def _poor(case: Case) -> bool:
     """Whether most points of the chases are degraded."""
     points = [point for _, _, point, _ in case.run.points_of(KERNEL)]
-    return 2 * sum(point.validity != "valid" for point in points) > len(points)
+    return 2 * sum(point.validity in {"degraded", "invalid"} for point in points) > len(points)
 
 
 def _round(size: float) -> int:

@@ -77,11 +77,6 @@ def fed(result: ExperimentResult, point: Measurement) -> Fed | None:
     )
 
 
-def again(case: Case, options: str = "") -> str:
-    """The typed command with further options, of which the last counts; a workload's own file stays in it."""
-    return " ".join(filter(None, [case.run.command or case.command(), options]))
-
-
 def client_bytes_s(run: Run, result: ExperimentResult, number: int) -> float | None:
     """Bytes/s that the loader alone delivered to that many accelerators, without computing and from memory."""
     for other, _, point, given in run.points_of(LOADER):
@@ -109,7 +104,7 @@ def training_too_small(case: Case) -> Verdict | None:
         f"The data set is too small to judge the storage ({what.who}): {format_size(size)}, but MLPerf Storage "
         f"requires {format_size(least)} ({why}). AU {percent(what.au)} is no verdict.",
         {"dataset_bytes": size, "least_bytes": least, "au": what.au},
-        f"Use --samples {samples:.0f} if there is room.",
+        f"Use as many samples if there is room: {case.command_with({'samples': f'{samples:.0f}'})}",
         weight=least,
     )
 
@@ -134,7 +129,7 @@ def training_read_ahead(case: Case) -> Verdict | None:
         f"an epoch fit into the {ahead:.0f} that readers prefetch. They were read during the first step, which AU "
         "leaves out.",
         {"steps_an_epoch": each, "read_ahead": ahead},
-        "Use more --samples.",
+        f"Use more samples: {case.command_with({'samples': f'{2 * ahead * batch * what.number:.0f}'})}",
         weight=ahead / each,
     )
 
@@ -150,9 +145,9 @@ def training_cached(case: Case) -> Verdict | None:
         f"Cached ({what.who}): {percent(share)} of the bytes came from the page cache{requested}. AU "
         f"{percent(what.au)} measures memory as much as storage.",
         {"cached_share": share, "limit": CACHED},
-        "Use --path on a filesystem that honours O_DIRECT (tmpfs, overlay and FUSE may not)."
+        "Use a filesystem that honours O_DIRECT (tmpfs, overlay and FUSE may not)."
         if case.direct
-        else "Use more --samples than fit in memory, --epochs 1, or --direct 1.",
+        else f"Use more samples than fit in memory, or read past the cache: {case.command(direct=True)}",
         weight=share,
     )
 
@@ -192,7 +187,7 @@ def training_au(case: Case) -> Verdict | None:
         f"{percent(waits)} of the time. They get {format_bytes_s(what.nominal_bytes_s)} of the "
         f"{format_bytes_s(what.need_bytes_s * what.number)} that they need.",
         {"au": what.au, "au_pass": what.au_pass, "nominal_bytes_s": what.nominal_bytes_s},
-        "Use fewer accelerators, faster storage or more readers: " + again(case, "--read-threads 16"),
+        f"Use fewer accelerators, faster storage or more readers: {case.command(read_threads=16)}",
         weight=waits,
     )
 
@@ -225,7 +220,7 @@ def training_law(case: Case) -> Verdict | None:
         f"{law}over all steps is {format_bytes_s(what.whole_bytes_s)}. AU leaves out the first step; the epochs are "
         "too short for AU to represent them.",
         evidence,
-        "Judge by throughput here, or use more --samples, so that an epoch has more steps.",
+        "Judge by throughput here, or use more samples, so that an epoch has more steps.",
         weight=abs(off),
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hwdyno.findings.applies import Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
-from hwdyno.findings.training import OF_LOADER, Fed, again, client_bytes_s, fed, training_too_small
+from hwdyno.findings.training import OF_LOADER, Fed, client_bytes_s, fed, training_too_small
 from hwdyno.units import format_bytes_s, format_size, plural
 from hwdyno.words import ExperimentResult, Measurement, Run
 
@@ -93,11 +93,16 @@ def training_capacity(case: Case) -> Verdict | None:
     small = any(training_too_small(Case(case.run, case.result, at)) for _, at in found)
     caveat = ", data set too small for a verdict" if small else ""
     by_plain, evidence = _by_plain(case, found)
+    last, here = found[-1][0].number, Case(case.run, case.result, found[-1][1])
     where = f"Storage {case.storage}" if "@" in case.result.name else case.storage.capitalize()
     return Verdict(
         "info",
         f"{where} feeds {most} {name} (AU of at least {percent(first.au_pass)}{caveat}). {limit}{by_plain}",
         {
+            "headline": {
+                "title": "accelerators fed, " + " on ".join(filter(None, [first.workload, first.name])),
+                "value": most,
+            },
             "most": most,
             "au": {what.number: what.au for what, _ in found},
             "law": {what.number: what.au * what.need_bytes_s * what.number for what, _ in found},
@@ -109,7 +114,7 @@ def training_capacity(case: Case) -> Verdict | None:
         f"See the findings on single points: the best rate, {format_bytes_s(best)}, is enough for {by_rate:.1f} "
         "accelerators."
         if fails
-        else f"Try more: --accelerators {found[-1][0].number * 2},{found[-1][0].number * 4}",
+        else f"Try more: {here.command(accelerators=f'{last * 2},{last * 4}')}",
         points=tuple(at for _, at in found),
     )
 
@@ -151,6 +156,7 @@ def training_plain(case: Case) -> Verdict | None:
     if worst is None:
         return None
     off, what, reached, loaded, at = worst
+    here = Case(case.run, case.result, at)
     says = f"The loader gets {format_bytes_s(loaded)}, {plain.what} with "
     says += f"{plural(what.number * plain.threads_each, 'thread')} get {format_bytes_s(reached)}."
     evidence = {"loader_bytes_s": loaded, "plain_bytes_s": reached, "apart": off, "tolerance": APART}
@@ -160,7 +166,8 @@ def training_plain(case: Case) -> Verdict | None:
             f"The loader is {percent(off)} faster than plain reads of the same storage ({what.who}). {says} "
             "Possible causes: a cache, or storage that serves many files better than one.",
             evidence,
-            "Use more --samples than fit in memory, or --direct 1, and see whether both agree.",
+            "Use more samples than fit in memory, or direct I/O, and see whether both agree: "
+            + here.command(direct=True),
             points=(at,),
         )
     client = client_bytes_s(case.run, case.result, what.number)
@@ -175,9 +182,9 @@ def training_plain(case: Case) -> Verdict | None:
         f"The storage is not the limit ({what.who}): the loader is {percent(off)} slower than plain reads. "
         f"{says} {why}",
         evidence,
-        "Use a client with more processors, or --parse raw."
+        f"Use a client with more processors, or parse nothing: {here.command(parse='raw')}"
         if slow
-        else f"Keep more in flight: {again(case, f'--read-threads {2 * plain.threads_each} --prefetch 4')}",
+        else f"Keep more in flight: {here.command(read_threads=2 * plain.threads_each, prefetch=4)}",
         points=(at,),
     )
 

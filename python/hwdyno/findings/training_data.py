@@ -8,7 +8,6 @@ from hwdyno.findings.applies import Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, percent
 from hwdyno.findings.training import OF_LOADER
 from hwdyno.units import format_bytes, format_count, plural
-from hwdyno.words import Fault
 
 GRAVE = 0.01
 """The share of lost samples above which a point did not measure its data set."""
@@ -25,7 +24,7 @@ def training_other_data(case: Case) -> Verdict | None:
         "invalid",
         f"This point does not count ({case.label}): {note.says}.",
         {"note": note.code, "dataset_bytes": size},
-        "Use the folder with this workload's data, or more --samples"
+        "Use the folder with this workload's data, or more samples"
         + (f" (the data set has {format_bytes(size)})." if size else "."),
     )
 
@@ -44,15 +43,15 @@ def training_faults(case: Case) -> Verdict | None:
         f"{f'Data loss: {cost}' if lost else 'Damaged files, but no sample was lost'} ({case.label}). "
         f"Files: {'; '.join(names[:_MOST_NAMED])}{rest}.",
         {"faults": sum(fault.count for fault in faults), "lost_samples": lost, "share": share},
-        _remedy(faults),
+        _remedy(case),
         weight=share,
     )
 
 
-def _remedy(faults: tuple[Fault, ...]) -> str:
-    if any(fault.operation == "read" and fault.errno for fault in faults):
+def _remedy(case: Case) -> str:
+    if any(fault.operation == "read" and fault.errno for fault in case.point.faults):
         return "Check dmesg and the drive's health (smartctl -a): the storage returned read errors."
-    return "Remove the named files, then repeat the command with --generate, which keeps every whole file."
+    return f"Remove the named files. Then generate them again: {case.command_with({'generate': None})}"
 
 
 def training_uneven(case: Case) -> Verdict | None:
@@ -67,9 +66,16 @@ def training_uneven(case: Case) -> Verdict | None:
         "info",
         f"{left:.0f} of {plural(whole, 'sample')} {unread} never read ({case.label}). Reason: {note.says}.",
         {"samples_left_over": left, "samples_per_epoch": each},
-        "Use a number of --samples that accelerators x batch size divides.",
+        "Use a number of samples that accelerators x batch size divides" + _divided(case, whole),
         weight=left / whole if whole else 0.0,
     )
+
+
+def _divided(case: Case, samples: float) -> str:
+    """The command with fewer samples, which the accelerators share evenly; a full stop where so few cannot be."""
+    each = (case.number("batch_size") or 0) * (case.number("accelerators") or 1)
+    even = int(samples // each * each) if each else 0
+    return f": {case.command_with({'samples': str(even)})}" if even else "."
 
 
 _FAULTS, _UNEVEN = replace(OF_LOADER, needs=("faults",)), replace(OF_LOADER, needs=("notes.uneven_tails",))

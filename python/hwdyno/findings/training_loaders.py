@@ -12,6 +12,7 @@ from hwdyno.words import Measurement, PeerResult
 
 LOADERS = ("numpy", "pytorch")
 SAME_AU = 0.02
+_PEERS = {"peers": None}
 
 
 def loaders_compared(case: Case) -> list[Verdict]:
@@ -47,7 +48,7 @@ def _compared(case: Case, peer: PeerResult) -> Verdict:
         evidence |= {"cpu_s_per_gb": ours, "their_cpu_s_per_gb": theirs}
     au, their_au = _au(point), positive(peer.details.get("au"))
     if au is None or their_au is None:
-        return Verdict("info", says, evidence, f"Compare them again: {here.command()} --peers",
+        return Verdict("info", says, evidence, f"Compare them again: {here.command_with(_PEERS)}",
                        points=(peer.point,))  # fmt: skip
     evidence |= {"au": au, "their_au": their_au}
     if au - their_au > SAME_AU:
@@ -56,14 +57,14 @@ def _compared(case: Case, peer: PeerResult) -> Verdict:
             f"{says} Its AU is {percent(their_au)} where {percent(au)} is possible: training with it waits for the "
             "loader, not for this storage.",
             evidence,
-            f"Give that loader more readers or processors: {here.command(read_threads=8)} --peers",
+            f"Give that loader more readers or processors: {here.command_with(_PEERS, read_threads=8)}",
             points=(peer.point,),
         )
     return Verdict(
         "info",
         f"{says} Its AU is {percent(their_au)}, the engine's {percent(au)}.",
         evidence,
-        f"Try more: {here.command(accelerators=f'{number * 2:.0f},{number * 4:.0f}')} --peers",
+        f"Try more: {here.command_with(_PEERS, accelerators=f'{number * 2:.0f},{number * 4:.0f}')}",
         points=(peer.point,),
     )
 

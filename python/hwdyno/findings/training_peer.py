@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hwdyno.findings.applies import Rule
 from hwdyno.findings.rule import Case, Verdict, percent, times
-from hwdyno.findings.training import OF_LOADER, again, fed
+from hwdyno.findings.training import OF_LOADER, fed
 from hwdyno.units import as_number, positive
 from hwdyno.words import Measurement, PeerResult
 
@@ -38,6 +38,7 @@ def dlio_compared(case: Case) -> Verdict | None:
     if not found:
         return None
     apart, what, theirs, peer = max(found, key=lambda one: one[0])
+    here = Case(case.run, case.result, peer.point)
     cost, evidence = _cost(case.result.points[peer.point], peer)
     evidence = {"au": what.au, "their_au": theirs, "points_apart": 100 * apart, "compared": len(found), **evidence}
     disturbed = "others_at_work" in case.result.points[peer.point].why
@@ -54,7 +55,7 @@ def dlio_compared(case: Case) -> Verdict | None:
             f"DLIO reaches {100 * apart:.1f} percentage points less AU by its own work, not the storage's. "
             f"{both}{cost}{why}",
             evidence,
-            f"Judge the storage by this loader, or run DLIO on a client with idle processors. Repeat: {again(case)}",
+            f"Judge the storage by this loader, or run DLIO on a client with idle processors. Repeat: {here.command()}",
             points=(peer.point,),
         )
     return Verdict(
@@ -62,8 +63,8 @@ def dlio_compared(case: Case) -> Verdict | None:
         f"DLIO reaches {100 * apart:.1f} percentage points more AU, which the same storage cannot explain. "
         f"{both}{cost}",
         evidence,
-        "Rule out the page cache, since DLIO ran second: use more --samples than fit in memory, or --epochs 1 on an "
-        "idle machine.",
+        "Rule out the page cache, since DLIO ran second: use more samples than fit in memory, or an idle machine and "
+        f"one epoch: {here.command_with({'peers': None}, epochs=1)}",
         points=(peer.point,),
     )
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from hwdyno.findings.applies import Applies, Rule
-from hwdyno.findings.rule import Case, Verdict, as_flag, as_number, percent
+from hwdyno.findings.rule import Case, Verdict, as_flag, as_number, mean_rate, percent
 from hwdyno.units import format_bytes, format_count
 
 CACHED = 0.02
 """With direct I/O, the bytes issued and the device's counters agree within 2%."""
+FROM_MEMORY = 0.10
+"""Share of the bytes of a buffered point that may miss the device; above it, the figure is not the storage's."""
+BLOCKS = "storage_blocks"
 NEVER_WRITTEN = 0.01
 SHORT_OF_DEPTH = 0.03
 DEEPLY_SHORT = 0.10
+LITTLES_LAW = "Little's law"
 GRAVE_FAULTS = 0.01
 
 
@@ -64,18 +69,31 @@ def compressed_file(case: Case) -> Verdict | None:
 
 
 def missed_device(case: Case) -> tuple[float, str, float, float] | None:
-    """The share of one direction's bytes that missed the device: (share, direction, issued, at the device)."""
+    """The share of one direction's bytes that missed the device: (share, direction, issued, at the device).
+
+    What was in flight as the timed region began counts as seen: it ended inside, and the counters had it before.
+    """
     if not case.carries_data:
         return None
     found = []
     for stream in case.point.streams:
-        seen = _at_device(case.point.counters, stream.name)
+        seen = at_device(case.point.counters, stream.name)
         if seen is not None and stream.bytes > 0:
-            found.append((1 - seen / stream.bytes, stream.name, float(stream.bytes), seen))
+            share = 1 - (seen + _straddling_bytes(case)) / stream.bytes
+            found.append((share, stream.name, float(stream.bytes), seen))
     return max(found, default=None)
 
 
-def _at_device(counters: Mapping[str, float], direction: str) -> float | None:
+def _straddling_bytes(case: Case) -> float:
+    """Bytes in flight as the timed regions began; at most as many as were asked for where no counter tells."""
+    counted = case.point.counters.get("straddling_bytes")
+    if counted is not None:
+        return counted
+    in_flight = case.requested or case.jobs
+    return (case.number("bs") or 0.0) * in_flight * max(1, case.point.repeats)
+
+
+def at_device(counters: Mapping[str, float], direction: str) -> float | None:
     """Bytes that reached the device, by the counters; none if no counter shows it.
 
     The device's counters include all processes, so for reads the process's counters (/proc/self/io) apply too.
@@ -101,19 +119,22 @@ def page_cache(case: Case) -> Verdict | None:
     says = (
         f"{percent(share)} of the {format_bytes(issued)} {came} ({case.label}); the device moved {format_bytes(seen)}."
     )
-    evidence = {"cached_share": share, "direction": direction, "issued_bytes": issued, "device_bytes": seen}
+    resident = {name: case.point.details.get(name) for name in ("cached_share_before", "cached_share_after")}
+    evidence = {"cached_share": share, "direction": direction, "issued_bytes": issued, "device_bytes": seen, **resident}
     if case.direct:
         return Verdict(
             "invalid" if share > 0.5 else "warning",
             f"{says} Direct I/O was requested.",
             evidence,
-            "Check that the filesystem honours O_DIRECT (overlay, ZFS and FUSE may not), and use --path on another: "
+            "Check that the filesystem honours O_DIRECT (overlay, ZFS and FUSE may not), or use another --path: "
             + case.command(),
             weight=share,
         )
+    before = as_number(resident["cached_share_before"]) if direction == "read" else None
+    warm = f" {percent(before)} of the region was cached before." if before else ""
     return Verdict(
-        "info",
-        f"{says} This measures memory as much as storage.",
+        "warning" if share > FROM_MEMORY and case.result.kernel == BLOCKS else "info",
+        f"{says}{warm} This measures memory as much as storage.",
         evidence,
         f"Measure the device with direct I/O: {case.command(direct=True)}",
         weight=share,
@@ -172,15 +193,23 @@ def synchronous_engine(case: Case) -> Verdict | None:
 def depth_not_reached(case: Case) -> Verdict | None:
     """Fewer operations in flight than requested, by Little's law."""
     requested, effective = case.requested, case.effective
-    if not requested or not effective or requested / case.jobs <= 1 or _pretended_depth(case):
+    if not requested or requested / case.jobs <= 1 or _pretended_depth(case):
+        return None
+    most = as_number(case.point.details.get("iodepth_level_most"))
+    counted = most is not None and most * case.jobs < (1 - DEEPLY_SHORT) * requested
+    if most is not None and counted:
+        effective = min(effective or math.inf, most * case.jobs)
+    if not effective:
         return None
     short = 1 - effective / requested
-    if short <= max(SHORT_OF_DEPTH, case.tolerance) + case.edges:
+    latency = case.point.latency_ns
+    tolerance = case.tolerance(SHORT_OF_DEPTH, mean_rate(case.point), latency.mean if latency else None) + case.edges
+    if short <= tolerance:
         return None
     return Verdict(
         "warning" if short > DEEPLY_SHORT else "info",
         f"Queue depth not reached ({case.label}): {effective:.1f} operations were in flight instead of "
-        f"{requested:.0f} (Little's law).",
+        f"{requested:.0f} ({'by the shares of operations at each depth' if counted else LITTLES_LAW}).",
         {"asked": requested, "effective": effective, "short": short, "tolerance": SHORT_OF_DEPTH},
         "Check the queue's nr_requests and the tool's CPU, or spread the depth over more jobs: "
         + case.command(**{workers: max(2, round(case.jobs * 2))})
@@ -207,11 +236,8 @@ def faults(case: Case) -> Verdict | None:
     )
 
 
-_DIRECT_ON_FILE = "Use --path on a filesystem with direct I/O (ext4, XFS, btrfs), or --direct 0 to measure the cache."
-_DIRECT_ON_DEVICE = (
-    "Use blocks and offsets that are multiples of the device's logical block (blockdev --getss), or --direct 0 to "
-    "measure the cache."
-)
+_DIRECT_ON_FILE = "Use a filesystem with direct I/O (ext4, XFS, btrfs)"
+_DIRECT_ON_DEVICE = "Use blocks and offsets that are multiples of the device's logical block (blockdev --getss)"
 
 
 def direct_refused(case: Case) -> Verdict | None:
@@ -223,7 +249,8 @@ def direct_refused(case: Case) -> Verdict | None:
         "warning",
         f"Direct I/O was refused, so the page cache was used ({case.label}). Reason: {note.says}.",
         {"note": note.says},
-        _DIRECT_ON_DEVICE if "/dev/" in str(case.parameter("path")) else _DIRECT_ON_FILE,
+        f"{_DIRECT_ON_DEVICE if '/dev/' in str(case.parameter('path')) else _DIRECT_ON_FILE}, or measure the cache: "
+        + case.command(direct=False),
     )
 
 

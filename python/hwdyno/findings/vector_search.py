@@ -58,6 +58,7 @@ def vector_queries(case: Case) -> Verdict | None:
         f"Each query takes {plural(round(details['reads_per_query']), 'read')}, "
         f"{format_size(details['bytes_per_query'])} in all.",
         {
+            "headline": {"title": f"index {given.get('index')}", "value": round(rate), "unit": "queries/s"},
             "queries_s": rate,
             "recall": details["recall"],
             "reads_per_query": details["reads_per_query"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -13,7 +14,11 @@ from hwdyno.words import Run, UserError
 LARGEST_BYTES = 512 << 20
 """A larger result file is refused rather than read into memory."""
 
-FORMATS = ("fio", "dlio", "mlc", "stream", "linpack", "iperf3")
+FORMATS = (
+    "fio", "dlio", "mlc", "stream", "linpack", "iperf3", "fio_text", "iperf3_text", "iozone", "lmbench", "sysbench",
+    "stress_ng", "sockperf", "netperf", "ping", "mdtest", "ior", "elbencho", "nvbandwidth", "clpeak", "cuda_bandwidth",
+    "phoronix", "geekbench", "published",
+)  # fmt: skip
 """Each name is a file ``formats/<name>.py`` that implements ``Format``."""
 
 
@@ -49,11 +54,41 @@ def read_as(form: Format, text: str, name: str) -> Run:
         raise UserError(str(error) if name in str(error) else f"{name}: {error}") from None
 
 
+def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> tuple[list[Run], list[str]]:
+    """The Runs of every format that a text has, such as a report with several tools' outputs; and how tables were read.
+
+    ``maps`` say what a table's columns are. Raises ``UserError`` in one line where no format is known.
+    """
+    forms = known()
+    table = forms.pop("published")
+    runs, readings, refused = list[Run](), list[str](), list[UserError]()
+    for form in forms.values():
+        if form.recognizes(text):
+            try:
+                runs.append(read_as(form, text, name))
+            except UserError as error:
+                refused.append(error)  # A report may name a tool without having its output.
+    # A tool's columns are no published table; a report with both marks its tables.
+    published = cast(Any, table)
+    if maps or published.recognizes(text, marked=bool(runs)):
+        found = published.read_mapped(text, name, maps or {}, marked=bool(runs))
+        runs.append(foreign.checked(declared(found.run), name, foreign.MOST_COUNT))
+        readings += found.readings
+    if runs:
+        return runs, readings
+    if refused:
+        raise refused[0]
+    raise UserError(f"{name} has no known tool's output and no table with results; name a column: --map 'bw=MB/s'")
+
+
 def read(path: Path) -> Run:
     """Read a result file into a Run. Raises ``UserError`` in one line if its format is not known."""
     text = foreign.text_of(path, LARGEST_BYTES, errors="replace")
     for form in known().values():
         if form.recognizes(text):
             return read_as(form, text, str(path))
-    names = ", ".join(form.NAME for form in known().values())
-    raise UserError(f"{path} has no known format ({names})")
+    raise UserError(f"{path} has no known format ({_names()})")
+
+
+def _names() -> str:
+    return ", ".join(form.NAME for form in known().values())

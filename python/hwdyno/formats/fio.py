@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -19,8 +19,9 @@ from hwdyno.formats import fio_options as options
 from hwdyno.formats.fio_latency import Spread, coarse_quantiles, latency_of, spread_of
 from hwdyno.formats.fio_options import KERNEL
 from hwdyno.machine import Disk, Machine, Storage
-from hwdyno.units import amount_at
+from hwdyno.units import amount_at, printed_error
 from hwdyno.words import (
+    Claim,
     Concurrency,
     ExperimentResult,
     Fault,
@@ -40,6 +41,8 @@ MOST_BRACES = 100
 """Lines that begin with a brace and hold no document before the one that does."""
 # fio averages bandwidth over this unless bwavgtime says otherwise.
 SAMPLE_S = 0.5
+DISK_SAMPLE_S = 0.25
+"""fio reads a disk's counters this often, and not at the very end (fio 3.33, ``DISK_UTIL_MSEC``)."""
 
 
 def recognizes(text: str) -> bool:
@@ -107,6 +110,7 @@ def measurement_of(job: Job) -> Measurement:
     parameters = options.parameters_of(job.options, len(job.parts))
     notes: list[Note] = []
     streams, spreads, bandwidth, rate, elapsed_s = [], [], 0.0, 0.0, 0.0
+    claims: list[Claim] = []
     active = [(d, [part[d] for part in job.parts if isinstance(part.get(d), dict)]) for d in DIRECTIONS]
     active = [(direction, rows) for direction, rows in active if sum(amount_at(row, "total_ios") for row in rows) > 0]
     for direction, rows in active:
@@ -128,6 +132,7 @@ def measurement_of(job: Job) -> Measurement:
         bandwidth += sum(_bandwidth(row) for row in rows)
         rate += sum(amount_at(row, "iops") for row in rows)
         elapsed_s = max(elapsed_s, *(amount_at(row, "runtime") / 1e3 for row in rows))
+        claims += _claims(direction, rows)
     latency = _latency(spreads, job.parts, notes)
     faults = _faults(job.parts)
     effective = rate * latency.mean / 1e9 if latency is not None else None
@@ -149,10 +154,71 @@ def measurement_of(job: Job) -> Measurement:
         repeat_values=(bandwidth,),
         validity="degraded" if faults or not streams else "valid",
         why=("tool-error",) if faults else () if streams else ("nothing-measured",),
-        details={"jobname": job.name, "context_switches": int(sum(amount_at(part, "ctx") for part in job.parts))},
+        details={
+            "jobname": job.name,
+            "context_switches": int(sum(amount_at(part, "ctx") for part in job.parts)),
+            **_depth_reached(job.parts),
+        },
         faults=faults,
         notes=tuple(dict.fromkeys(notes)),
+        claims=tuple(claims),
     )
+
+
+def _claims(direction: str, rows: Iterable[Mapping[str, Any]]) -> Iterable[Claim]:
+    """What fio states twice of a direction; it computes rates from ``runtime``, whole ms (fio 3.33, ``stat.c``)."""
+    for row in rows:
+        runtime_ms = amount_at(row, "runtime")
+        if runtime_ms <= 0:
+            continue
+        for what, stated, counted, unit in (
+            ("bandwidth", "bw_bytes" if amount_at(row, "bw_bytes") else "bw", "io_bytes", "bytes/s"),
+            ("rate", "iops", "total_ios", "operations/s"),
+        ):
+            given, total = amount_at(row, stated), amount_at(row, counted)
+            if given and total:
+                value = given * (1024 if stated == "bw" else 1)
+                error = 1 / runtime_ms + (1 / given if unit == "bytes/s" else printed_error(str(row[stated])))
+                formula = f"{counted} / runtime"
+                yield Claim(f"{direction} {what}", value, total / runtime_ms * 1e3, unit, formula, error)
+
+
+def _depth_reached(parts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """The most that the mean depth of one job can be, by fio's shares of operations at depths of 1, 2-3, 4-7 …"""
+    most = 0.0
+    for part in parts:
+        level = part.get("iodepth_level")
+        shares = level if isinstance(level, dict) else {}
+        whole = sum(amount_at(shares, name) for name in shares)
+        if amount_at(shares, ">=64") or whole <= 0:
+            return {}
+        found = sum(amount_at(shares, str(name)) * (2 * name - 1) for name in (1, 2, 4, 8, 16, 32))
+        most = max(most, found / whole)
+    return {"iodepth_level_most": most} if most else {}
+
+
+def _at_disk(document: Mapping[str, Any], points: Sequence[Measurement]) -> dict[str, float]:
+    """What the disks' counters saw of all jobs together: ``disk_read_operations`` and the like; empty without any.
+
+    Slaves of a volume are listed beside it and counted too, so that the figures are upper bounds.
+    """
+    listed = document.get("disk_util")
+    disks = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    found: dict[str, float] = {}
+    for direction in ("read", "write"):
+        if not any(f"{direction}_ios" in disk for disk in disks):
+            continue
+        found[f"disk_{direction}_operations"] = sum(amount_at(disk, f"{direction}_ios") for disk in disks)
+        found[f"disk_{direction}_merges"] = sum(amount_at(disk, f"{direction}_merges") for disk in disks)
+        if all(f"{direction}_sectors" in disk for disk in disks):
+            found[f"disk_{direction}_bytes"] = 512 * sum(amount_at(disk, f"{direction}_sectors") for disk in disks)
+        issued = [stream for point in points for stream in point.streams if stream.name == direction]
+        found[f"issued_{direction}_operations"] = float(sum(stream.operations for stream in issued))
+        found[f"issued_{direction}_bytes"] = float(sum(stream.bytes for stream in issued))
+    if found:
+        found["disk_unseen_s"] = DISK_SAMPLE_S
+        found["issued_s"] = max(point.elapsed_s for point in points)
+    return found
 
 
 _KINDS = {"submit": "slat", "complete": "clat", "total": "lat"}
@@ -180,7 +246,7 @@ def _latency(spreads: list[Spread], parts: Iterable[Mapping[str, Any]], notes: l
     for spread in spreads[1:]:
         both = both.merge(spread)
     latency = latency_of(both)
-    if latency is None and both.count:
+    if latency is not None and latency.p50 is None:
         coarse = coarse_quantiles(parts)
         if coarse:
             notes.append(Note("coarse_percentiles", "percentiles are the upper edges of fio's latency bins"))
@@ -230,6 +296,8 @@ def read(text: str, name: str) -> Run:
     document = parse(text, name)
     jobs = jobs_of(document, name)
     points = [measurement_of(job) for job in jobs]
+    at_disk = _at_disk(document, points)
+    points = [replace(point, details={**point.details, **at_disk}) for point in points]
     crowded = {job.group for job in jobs if sum(other.group == job.group for other in jobs) > 1}
     points = [
         _with_concurrent_jobs(point) if job.group in crowded else point for job, point in zip(jobs, points, strict=True)
@@ -265,8 +333,6 @@ def read(text: str, name: str) -> Run:
 
 
 def _with_concurrent_jobs(point: Measurement) -> Measurement:
-    from dataclasses import replace
-
     says = "it ran together with other jobs of its group (no stonewall between them)"
     return replace(point, notes=(*point.notes, Note("ran_beside_others", says)))
 

@@ -133,15 +133,17 @@ def coarse_quantiles(parts: Iterable[Mapping[str, Any]]) -> Quantiles:
 
 
 def latency_of(spread: Spread) -> Latency | None:
-    """Convert to a ``Latency``; none where fio reports no percentiles or measured nothing."""
+    """Convert to a ``Latency``, without percentiles where fio reports none; none where it measured nothing."""
     if spread.histogram is not None and spread.histogram.count:
         summary = spread.histogram.summary()
         # Bins are rounded; fio's mean and extremes are exact.
         return replace(summary, mean=spread.mean, min=spread.min, max=spread.max) if spread.count else summary
-    if not spread.quantiles or not spread.count:
+    if not spread.count:
         return None
 
-    def at(share: float) -> float:
+    def at(share: float) -> float | None:
+        if not spread.quantiles:
+            return None
         return next((value for known, value in spread.quantiles if known >= share - 1e-9), spread.max)
 
     return Latency(

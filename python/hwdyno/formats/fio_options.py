@@ -73,6 +73,9 @@ def parameters_of(given: Mapping[str, Any], entries: int) -> Parameters:
             found[name] = int(value) if str(value).isdecimal() and len(str(value)) < 10 else str(value)
         else:
             found[name] = str(value)
+    for name in ("bsrange", "bssplit"):
+        if name in options:
+            found["bs"] = str(options[name])  # No single size: bandwidth is not rate x size.
     if "buffered" in options and "direct" not in options:
         found["direct"] = str(options["buffered"]) in {"0", "false"}
     if is_mixed(FIELD["rw"], found):

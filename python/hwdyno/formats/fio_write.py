@@ -50,8 +50,20 @@ def document_of(run: Run, *, plus: bool = False) -> dict[str, Any]:
         "time": ended.strftime("%a %b %e %H:%M:%S %Y"),
         "global options": {},
         "jobs": [_job(group, shared, point, plus) for group, (shared, point) in enumerate(points)],
-        "disk_util": [{"name": disk.name} for disk in run.machine.storage.disks if disk.name],
+        "disk_util": _disks(run, [point for _, point in points]),
     }
+
+
+def _disks(run: Run, points: list[Measurement]) -> list[dict[str, Any]]:
+    """The disks by name; a single one with what the system counted there while the points ran."""
+    made: list[dict[str, Any]] = [{"name": disk.name} for disk in run.machine.storage.disks if disk.name]
+    counters = [point.counters for point in points if point.streams]
+    if len(made) == 1 and all("device_read_operations" in one for one in counters):
+        for name, ours in (("ios", "operations"), ("merges", "merges")):
+            for direction in ("read", "write"):
+                total = sum(one.get(f"device_{direction}_{ours}", 0.0) for one in counters)
+                made[0][f"{direction}_{name}"] = round(total)
+    return made
 
 
 def write_directory(run: Run, directory: Path, *, overwrite: bool = False) -> list[Path]:
@@ -202,8 +214,8 @@ def _latency(latency: Latency | None, plus: bool, *, percentiles: bool = True) -
         return {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0}
     histogram = Histogram.unpack(latency.histogram) if latency.histogram else None
     made: dict[str, Any] = {
-        "min": round(latency.min),
-        "max": round(latency.max),
+        "min": round(latency.min or 0),
+        "max": round(latency.max or 0),
         "mean": latency.mean,
         "stddev": _deviation(histogram, latency.mean),
         "N": latency.count,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 from hwdyno import statistics
 from hwdyno.formats import printed
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.units import printed_error
+from hwdyno.words import Claim, Measurement, Parameters, Run
 
 NAME = "linpack-text"
 # "WR11C2R4   10000   192     1     2     12.34     5.401e+01": variant, N, NB, P, Q, seconds, Gflops.
@@ -49,11 +51,28 @@ def read(text: str, name: str) -> Run:
             parameters: Parameters = {"operation": "lu", "n": int(match[2]), "nb": int(match[3]), "threads": ranks}
             residual = printed.figure(check[1]) if check else None
             shared = {"residual": residual} if residual else {}
-            points.append(printed.point(parameters, rate * 1e9, "FLOP/s", None, verification=verdict, **shared))
+            made = printed.point(parameters, rate * 1e9, "FLOP/s", None, verification=verdict, **shared)
+            points.append(replace(made, claims=_claims(int(match[2]), [(match[6], match[7])])))
     points += _intel(text)
     version = _VERSION.search(text)
     table = printed.experiment("compute.linpack", "LINPACK results", "linpack", "n", points)
     return printed.run(NAME, "LINPACK", text, name, [table], version[1] if version else "")
+
+
+def _claims(n: int, rows: Iterable[tuple[str, str]]) -> tuple[Claim, ...]:
+    """What each line of seconds and Gflops states twice.
+
+    HPL counts 2/3 n^3 + 3/2 n^2 operations (its page on performance), and LINPACK 2/3 n^3 + 2 n^2.
+    """
+    flops = 2 / 3 * n**3 + 2 * n**2
+    found = []
+    for took, rate in rows:
+        seconds, stated = printed.figure(took), printed.figure(rate)
+        if seconds and stated:
+            error = printed_error(took) + printed_error(rate) + 0.5 * n**2 / flops
+            formula = "(2/3 n^3 + 2 n^2) / time"
+            found.append(Claim("rate", stated * 1e9, flops / seconds, "FLOP/s", formula, error))
+    return tuple(found)
 
 
 def _intel(text: str) -> list[Measurement]:
@@ -61,9 +80,11 @@ def _intel(text: str) -> list[Measurement]:
     threads = _THREADS.search(text)
     shared: Parameters = {"operation": "lu", **({"threads": int(threads[1])} if threads else {})}
     trials: dict[int, list[tuple[float, bool]]] = {}
+    printed_rows: dict[int, list[tuple[str, str]]] = {}
     for match in _INTEL.finditer(text):
         if rate := printed.figure(match[3]):
             trials.setdefault(int(match[1]), []).append((rate * 1e9, match[5] == "pass"))
+            printed_rows.setdefault(int(match[1]), []).append((match[2], match[3]))
     points = []
     for n, found in trials.items():
         rates = [rate for rate, _ in found]
@@ -72,7 +93,8 @@ def _intel(text: str) -> list[Measurement]:
             {**shared, "n": n}, rates[0], "FLOP/s", verification=verdict, flops_s_best=max(rates)
         )  # fmt: skip
         value, _ = statistics.interval_of_repeats(rates, "FLOP/s")
-        points.append(replace(point, throughput=value, repeats=len(rates), repeat_values=tuple(rates)))
+        claims = _claims(n, printed_rows[n])
+        points.append(replace(point, throughput=value, repeats=len(rates), repeat_values=tuple(rates), claims=claims))
     heads = _HEADS.search(text)
     for match in _SUMMARY.finditer(text, heads.end()) if heads else ():
         rate, best = printed.figure(match[2]), printed.figure(match[3])

@@ -28,10 +28,7 @@ def point(
     """A Measurement with only the printed figures."""
     latency = None
     if latency_ns is not None:
-        latency = Latency(
-            mean=latency_ns, p50=latency_ns, p90=latency_ns, p99=latency_ns, p999=None, min=latency_ns, max=latency_ns,
-            count=0,
-        )  # fmt: skip
+        latency = Latency(latency_ns, *(None,) * 6, count=0)
     return Measurement(
         parameters=parameters,
         throughput=Value(value, unit),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from hwdyno.formats import printed
-from hwdyno.words import Measurement, Parameters, Run
+from hwdyno.units import printed_error
+from hwdyno.words import Claim, Measurement, Parameters, Run
 
 NAME = "stream-text"
 _ROW = re.compile(r"^\s*(Copy|Scale|Add|Triad):\s+([0-9.eE+]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)\s+([0-9.eE+-]+)", re.M)
@@ -14,11 +16,14 @@ _SIZE = re.compile(r"Array size = (\d{1,15})")
 # Up to 5.9 the column is "Rate (MB/s)", which is the best rate too.
 _HEADS = re.compile(r"Function\s+(?:Best )?Rate \(?MB/s\)?")
 _ELEMENT = re.compile(r"This system uses (\d{1,2}) bytes per")
+_TIMES = re.compile(r"executed (\d{1,9}) times")
 _VERSION = re.compile(r"STREAM version \$Revision: ([\d.]+)")
 # By STREAM's rules, a result that failed validation does not count.
 _FAILED = "Failed Validation"
 ARRAYS = 3
 DOUBLE_BYTES = 8
+ARRAYS_OF = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
+"""By operation: the arrays whose bytes it counts (STREAM, "Counting bytes and FLOPS")."""
 
 
 def recognizes(text: str) -> bool:
@@ -36,14 +41,32 @@ def read(text: str, name: str) -> Run:
     """Make a Run of it. Raises ``UserError`` in one line."""
     threads, size, version = (pattern.search(text) for pattern in (_THREADS, _SIZE, _VERSION))
     fixed: Parameters = {"threads": int(threads[1]) if threads else 1, "pattern": "sequential"}
+    element = _ELEMENT.search(text)
+    array_bytes = (int(size[1]) if size else 0) * (int(element[1]) if element else DOUBLE_BYTES)
     if size:
-        element = _ELEMENT.search(text)
-        whole = int(size[1]) * ARRAYS * (int(element[1]) if element else DOUBLE_BYTES)
+        whole = array_bytes * ARRAYS
         fixed["working_set"] = whole // max(1, int(threads[1]) if threads else 1)
     verdict = "failed" if _FAILED in text else "passed"
+    times = _TIMES.search(text)
+    about = {"array_elements": int(size[1]), "array_bytes": array_bytes} if size else {}
+    claims = {match[1].lower(): _claims(match, array_bytes) for match in _ROW.finditer(text)}
     points: list[Measurement] = [
-        printed.point({"operation": operation, **fixed}, rate, "bytes/s", verification=verdict)
+        replace(
+            printed.point({"operation": operation, **fixed}, rate, "bytes/s", verification=verdict, **about),
+            repeats=max(1, int(times[1])) if times else 1,
+            claims=claims[operation],
+        )
         for operation, rate in rates(text).items()
     ]
     table = printed.experiment("memory.stream", "STREAM results", "memory_bandwidth", "threads", points, **fixed)
     return printed.run(NAME, "STREAM", text, name, [table], version[1] if version else "")
+
+
+def _claims(row: re.Match[str], array_bytes: int) -> tuple[Claim, ...]:
+    """The best rate, and the same by the bytes of the arrays over the least time."""
+    stated, seconds, arrays = printed.figure(row[2]), printed.figure(row[4]), ARRAYS_OF[row[1].lower()]
+    if not stated or not seconds or not array_bytes:
+        return ()
+    error = printed_error(row[2]) + printed_error(row[4])
+    formula = f"{arrays} arrays of {array_bytes} B / the least time"
+    return (Claim("best rate", stated * 1e6, arrays * array_bytes / seconds, "bytes/s", formula, error),)

@@ -38,12 +38,50 @@ class Host(Protocol):
     def snapshot(self) -> dict[str, float]:
         """Current system counters and gauges; those that the machine lacks are left out.
 
-        Counters: ``cpu_total_s``, ``cpu_idle_s``, ``cpu_user_s``, ``cpu_steal_s``,
-        ``swap_in_bytes``, ``swap_out_bytes``.
+        Counters: ``cpu_total_s``, ``cpu_idle_s``, ``cpu_user_s``, ``cpu_steal_s``, ``cpu_interrupt_s``,
+        ``interrupts``, ``soft_interrupts``, ``context_switches``, ``swap_in_bytes``, ``swap_out_bytes``.
         Gauges: ``load_1m``, ``memory_available_bytes``, ``clock_hz``, ``temperature_c``, ``other_runs``
         (of hwdyno, that measure on the machine).
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One kernel with its parameters."""
+
+    kernel: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class UnderLoad:
+    """A Reading that was taken while another kernel loaded the machine, and that load's Reading."""
+
+    reading: dict[str, Any]
+    load: dict[str, Any]
+    """Of the whole time that the load ran; it was stopped, so ``interrupted`` is set."""
+    covered: bool
+    """Whether the load ran before the first and after the last moment of ``reading``, by the monotonic clock."""
+    before: dict[str, float]
+    after: dict[str, float]
+    """The snapshots around ``reading``, both under the load."""
+
+
+@runtime_checkable
+class Loadable(Protocol):
+    """A host that can run one kernel while another one loads it."""
+
+    def run_under_load(self, load: Work, work: Work, settle_s: float) -> UnderLoad:
+        """Start ``load``, run ``work`` ``settle_s`` later, and stop ``load`` after it.
+
+        Raises as ``run`` does for ``work``, and ``LoadError`` for what stopped the load.
+        """
+        ...
+
+
+class LoadError(OSError):
+    """Why the load beside a reading could not run."""
 
 
 class HostLostError(OSError):

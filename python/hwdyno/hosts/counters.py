@@ -13,11 +13,19 @@ PATTERNS = (
 """Files by their directory and the pattern below it (kernel's cpufreq and hwmon docs)."""
 
 
+_EVENTS = {"intr": "interrupts", "softirq": "soft_interrupts", "ctxt": "context_switches"}
+"""Totals since boot in ``/proc/stat``, by the first word of their line."""
+
+
 def parsed(texts: Mapping[str, str]) -> dict[str, float]:
     """The counters and gauges of ``Host.snapshot``; ``texts`` are files by their path below the root."""
     found = _processor_times(texts.get("proc/stat", ""))
     if load := texts.get("proc/loadavg", "").split():
         found["load_1m"] = float(load[0])
+    for line in texts.get("proc/stat", "").splitlines():
+        name, _, values = line.partition(" ")
+        if name in _EVENTS and values.split():
+            found[_EVENTS[name]] = float(values.split()[0])
     for line in texts.get("proc/meminfo", "").splitlines():
         if line.startswith("MemAvailable:"):
             found["memory_available_bytes"] = float(line.split()[1]) * 1024
@@ -51,4 +59,5 @@ def _processor_times(stat: str) -> dict[str, float]:
         "cpu_idle_s": idle + wait,
         "cpu_user_s": user + nice,
         "cpu_steal_s": steal,
+        "cpu_interrupt_s": irq + soft_irq,
     }

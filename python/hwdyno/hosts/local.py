@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import engine, workloads
-from hwdyno.hosts import Outcome, Program, cgroups, counters, programs, smbios
+from hwdyno.hosts import Outcome, Program, UnderLoad, Work, cgroups, counters, programs, settings, smbios, under_load
 from hwdyno.machine import Machine
 from hwdyno.measuring import other_runs
 from hwdyno.topology import Topology
@@ -30,7 +30,7 @@ class Local:
             found["storage"] = {**storage, "limits": limits} if limits else storage
         if why:
             found["unknown"] = {**(found.get("unknown") or {}), "memory.modules": why}
-        return Machine.of_survey(found)
+        return Machine.of_survey({**found, "settings": settings.found(os.environ, self._root)})
 
     def topology(self) -> Topology:
         """The processors that this process may use, and the NUMA nodes as the system lists them."""
@@ -58,6 +58,10 @@ class Local:
         if kernel in workloads.WORKLOADS:
             return workloads.find(kernel).run(parameters)
         return engine.run(kernel, parameters)
+
+    def run_under_load(self, load: Work, work: Work, settle_s: float) -> UnderLoad:
+        """Run a kernel while another one loads the machine; see ``Loadable.run_under_load``."""
+        return under_load.run(load, work, settle_s, self.snapshot)
 
     def find(self, program: Program) -> str | None:
         """Where this machine has a reference tool; none if it is not installed."""

@@ -112,9 +112,11 @@ def _comparison(run: Run) -> _Judged:
 
 def _percentiles(points: list[Measurement]) -> _Judged:
     asks = "Median and percentiles are shown"
-    having = sum(point.latency_ns is not None for point in points)
-    if not having:
+    timed = [point.latency_ns for point in points if point.latency_ns is not None]
+    if not timed:
         return asks, "not applicable", "No latencies were recorded."
+    if all(latency.p50 is None for latency in timed):
+        return asks, "no", "Only mean latencies are known; a mean is never shown as a percentile."
     return (
         asks,
         "yes",

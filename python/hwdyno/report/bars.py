@@ -1,55 +1,99 @@
-"""How a load is drawn that is a word or has two values: throughput and latency as grouped bars."""
+"""How loads that are words, or too few to follow, are drawn: a row of bars each, with whiskers and values."""
 
 from __future__ import annotations
 
-import altair as alt
+from typing import Any
 
 from hwdyno.report import plotdata
-from hwdyno.report.drawing import Data, Drawn, Legend, layered, load_title, standard_tips, y_axis
+from hwdyno.report.drawing import load_title, numbers, standard_tip
 from hwdyno.report.figures import Scale
+from hwdyno.report.picture import Bar, Picture, Tip, even, named, with_ends
 from hwdyno.report.plotdata import Rows
-from hwdyno.report.rows import Series, unit_of
+from hwdyno.report.rows import Series, point_label, unit_of
 from hwdyno.words import ExperimentResult
+
+ROW = 20.0
+"""Units of height that a bar and its gap take."""
+
+
+def of_rows(
+    title: str, caption: str, unit: str, rows: Rows, series: tuple[str, ...], *, reach: float = 0.0
+) -> Picture | None:
+    """Bars from rows of ``name``, ``series``, ``y``, ``text``, ``tip`` and, where known, ``low`` and ``high``.
+
+    Their axis goes to ``reach`` at least.
+    """
+    if not rows:
+        return None
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    count = max(1, len(series))
+    thick = 0.72 / count
+    marks = tuple(
+        Bar(
+            (at := series.index(row["series"]) if row["series"] in series else 0),
+            names.index(row["name"]) + thick * (at - (count - 1) / 2),
+            thick * 0.9,
+            row["y"],
+            row["text"],
+            row.get("low"),
+            row.get("high"),
+            row["tip"],
+        )
+        for row in rows
+    )
+    x = even(unit, with_ends((reach, *(row["y"] for row in rows)), (row.get("high") for row in rows)), steps=4)
+    longest = max(map(len, names))
+    # A long name has a line of its own above its bars.
+    height = len(names) * (ROW * count * 0.8 + (18.0 if longest > 20 else 8.0))
+    return Picture(title, caption, x, named(names), series, marks, height)
 
 
 def _bars(
     experiment: ExperimentResult, group: list[Series], rows: Rows, scale: Scale, title: str, caption: str
-) -> Drawn | None:
-    if not rows:
-        return None
-    data = Data()
-    legend = Legend([series.label for series in group])
-    order = list(dict.fromkeys(row["tip_load"] for row in rows))
-    x = alt.X("tip_load:N", sort=order, title=load_title(experiment), axis=alt.Axis(labelAngle=0, labelLimit=120))
-    offset = [alt.XOffset("series:N", sort=[series.label for series in group])] if legend.many else []
-    tips = standard_tips(experiment, legend)
-    base = data(rows)
-    layers = [
-        base.mark_bar(cornerRadiusEnd=2, width={"band": 0.8}).encode(
-            x, y_axis("y", scale.unit), legend.colour, *offset, tooltip=tips, opacity=legend.opacity
-        )
-    ]
-    spread = [row for row in rows if row["interval"]]
-    if spread:
-        layers.append(
-            data(spread)
-            .mark_rule(style="note", strokeWidth=1.4, stroke="#888")
-            .encode(x, alt.Y("low:Q", title=scale.unit), alt.Y2("high"), *offset, opacity=legend.opacity)
-        )
-    return Drawn(title, caption, layered(layers, legend), data.sets)
+) -> Picture | None:
+    at = numbers(group)
+    made = [_row(row, row["tip_load"], scale, standard_tip(experiment, row, many=len(at) > 1)) for row in rows]
+    return of_rows(title, caption, scale.unit, made, tuple(at))
 
 
-def throughput(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
-    """Throughput as grouped bars, for a load that is a word or has two values."""
+def _row(row: dict[str, Any], name: str, scale: Scale, tip: Tip) -> dict[str, Any]:
+    known = bool(row.get("interval"))
+    return {
+        "name": name,
+        "series": row["series"],
+        "y": row["y"],
+        "low": row["low"] if known else None,
+        "high": row["high"] if known else None,
+        "text": scale.number(row["y"] * scale.divisor),
+        "tip": tip,
+    }
+
+
+def throughput(experiment: ExperimentResult, group: list[Series]) -> Picture | None:
+    """Throughput by a load that is a word or has two values."""
     rows, scale = plotdata.measured(experiment, group, unit_of(experiment))
     title = f"Throughput by {load_title(experiment)}"
-    return _bars(experiment, group, rows, scale, title, f"{scale.unit}, with the 95% interval where known.")
+    return _bars(experiment, group, rows, scale, title, f"{scale.unit}, more is better{_whiskers(rows)}.")
 
 
-def latency(experiment: ExperimentResult, group: list[Series]) -> Drawn | None:
-    """Mean latency as grouped bars."""
+def latency(experiment: ExperimentResult, group: list[Series]) -> Picture | None:
+    """Mean latency by such a load."""
     rows, scale = plotdata.latencies(experiment, group)
     title = f"Latency by {load_title(experiment)}"
-    return _bars(
-        experiment, group, [{**row, "interval": False} for row in rows], scale, title, f"Mean latency in {scale.unit}."
-    )
+    return _bars(experiment, group, rows, scale, title, f"Mean latency in {scale.unit}, less is better.")
+
+
+def tests(experiment: ExperimentResult) -> Picture | None:
+    """The throughput of each test of a grid, whose points differ in more than a load."""
+    each = [Series(point_label(experiment, at), {}, (at,)) for at in range(len(experiment.points))]
+    rows, scale = plotdata.measured(experiment, each, unit_of(experiment))
+    made = [
+        _row(row, row["series"], scale, standard_tip(experiment, {**row, "tip_load": row["series"]}, many=False))
+        for row in rows
+    ]
+    caption = f"{scale.unit}, more is better{_whiskers(rows)}."
+    return of_rows("Throughput of each test", caption, scale.unit, made, (experiment.name,))
+
+
+def _whiskers(rows: Rows) -> str:
+    return "; whiskers show the 95% interval" if any(row["interval"] for row in rows) else ""

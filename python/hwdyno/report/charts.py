@@ -1,14 +1,14 @@
-"""Every chart of a Run, described once as an Altair chart; the page, the pictures and the paper all draw these."""
+"""Every chart of a Run, described once; the page, the pictures and the paper all draw these."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
+from hwdyno.curves import is_loaded
 from hwdyno.findings.snia import is_rounds
 from hwdyno.report import bars, distributions, open_closed, plots, roofline, snia
-from hwdyno.report.drawing import Drawn
+from hwdyno.report.picture import Picture
 from hwdyno.report.rows import Series, by_unit, is_number, label_of, load_of, series_of, varying
 from hwdyno.words import ExperimentResult, Run
 
@@ -18,40 +18,22 @@ MOST_SERIES = 8
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart by its name (fit for a file), with what it shows in a sentence."""
+    """A chart by its name (fit for a file)."""
 
     name: str
     experiment: int
     """Index of its experiment in the Run."""
-    title: str
-    caption: str
-    chart: Any
-    """The ``altair.LayerChart``: no size, no colours of its own."""
-    sets: dict[str, list[dict[str, Any]]]
-    """Its rows by name."""
+    picture: Picture
 
-    def spec(self) -> dict[str, Any]:
-        """The Vega-Lite document, with its rows and without a size, a title or colours."""
-        # Unchecked: Altair checked each part when it was made, and a check of the whole costs as much again.
-        made: dict[str, Any] = self.chart.to_dict(validate=False, context={"pre_transform": False})
-        made.pop("config", None)
-        return {**_with_safe_titles(made), "datasets": self.sets}
+    @property
+    def title(self) -> str:
+        """What it shows in a few words."""
+        return self.picture.title
 
-
-def _with_safe_titles(part: Any) -> Any:
-    """A part of a Vega-Lite document whose titles cannot become code.
-
-    Vega-Lite writes titles into the expressions of its tooltips and descriptions, and escapes the quotes in them, but
-    not the backslashes: a title with both would end its string there. A look-alike replaces the backslash.
-    """
-    if isinstance(part, dict):
-        return {
-            key: value.replace("\\", "\N{REVERSE SOLIDUS OPERATOR}")
-            if key == "title" and isinstance(value, str)
-            else _with_safe_titles(value)
-            for key, value in part.items()
-        }
-    return [_with_safe_titles(inner) for inner in part] if isinstance(part, list) else part
+    @property
+    def caption(self) -> str:
+        """How to read it, in a sentence or two."""
+        return self.picture.caption
 
 
 def charts_of(run: Run) -> list[Chart]:
@@ -62,8 +44,7 @@ def charts_of(run: Run) -> list[Chart]:
 def _roofline(run: Run, at: int) -> Iterator[Chart]:
     drawn = roofline.drawn(run)
     if drawn is not None and drawn[0] == at:
-        _, caption, chart, sets = drawn
-        yield Chart(f"{at + 1}-roofline", at, "Roofline of this machine", caption, chart, sets)
+        yield Chart(f"{at + 1}-roofline", at, drawn[1])
 
 
 def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
@@ -75,10 +56,10 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
     )
     stem = f"{at + 1}-{stem.strip('-')[:40] or 'experiment'}"
 
-    def made(kind: str, drawn: Drawn | None, part: str = "") -> Iterator[Chart]:
+    def made(kind: str, drawn: Picture | None, part: str = "") -> Iterator[Chart]:
         if drawn is not None:
-            title = f"{drawn.title}: {part}" if part else drawn.title
-            yield Chart(f"{stem}-{kind}", at, title, drawn.caption, drawn.chart, drawn.sets)
+            titled = replace(drawn, title=f"{drawn.title}: {part}") if part else drawn
+            yield Chart(f"{stem}-{kind}", at, titled)
 
     if is_rounds(experiment):
         yield from made("convergence", snia.convergence(experiment))
@@ -86,8 +67,12 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
     yield from made("open-closed", open_closed.drawn(run, experiment))
     chosen = distributions.chosen_points(experiment)
     grid = experiment.name.endswith(".grid")
-    if not grid:
-        alike = by_unit(experiment)
+    alike = by_unit(experiment)
+    if grid:
+        for number, one in enumerate(alike):
+            suffix, unit = (f"-{number + 1}", one.points[0].throughput.unit) if len(alike) > 1 else ("", "")
+            yield from made(f"tests{suffix}", bars.tests(one), unit)
+    else:
         groups = [(one, part, group) for one in alike for part, group in parted(one)]
         for number, (one, part, group) in enumerate(groups):
             unit = one.points[0].throughput.unit if len(alike) > 1 else ""
@@ -98,12 +83,14 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
     yield from made("samples", distributions.samples(experiment, chosen))
 
 
-Draw = Callable[[ExperimentResult, list[Series]], Drawn | None]
+Draw = Callable[[ExperimentResult, list[Series]], Picture | None]
 
 
 def _kinds(experiment: ExperimentResult, group: list[Series]) -> list[tuple[str, Draw]]:
     """Lines where the load is a quantity with enough values to follow, bars where it is a word."""
     loads = {load_of(experiment, at) for series in group for at in series.points}
+    if is_loaded(experiment) and len(loads) >= 3:
+        return [("tradeoff", plots.tradeoff)]
     if experiment.metric == "latency":
         many = len(loads) >= 3 and all(is_number(load) for load in loads)
         return [("latency", plots.latency if many else bars.latency)]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import altair as alt
+from dataclasses import replace
 
 from hwdyno.report import plotdata
-from hwdyno.report.drawing import Data, Drawn, Legend, layered, tips_of, y_axis
-from hwdyno.report.rows import load_of, point_label, series_of
+from hwdyno.report.drawing import joined, tip_of, y_axis
+from hwdyno.report.picture import Dot, Line, Mark, Picture, Side, even
+from hwdyno.report.rows import is_at, series_of
 from hwdyno.words import ExperimentResult
 
 MOST_LINES = 6
 """Points that the charts of percentiles and of samples show at once."""
+MOST_TIPS = 150
+"""Samples that each have a tooltip; of more, each line has one."""
 
 
 def chosen_points(experiment: ExperimentResult) -> list[int]:
@@ -22,66 +25,56 @@ def chosen_points(experiment: ExperimentResult) -> list[int]:
     for one in series:
         ends = [one.points[0], one.points[-1]] if len(series) <= MOST_LINES // 2 else []
         best = one.curve.best if one.curve else None
-        middle = next(
-            (at for at in one.points if best and load_of(experiment, at) == best.load), one.points[len(one.points) // 2]
-        )
+        middle = next((at for at in one.points if is_at(experiment, at, best)), one.points[len(one.points) // 2])
         wanted += dict.fromkeys([*ends[:1], middle, *ends[1:]])
     return wanted[:MOST_LINES]
 
 
-def percentiles(experiment: ExperimentResult, points: list[int]) -> Drawn | None:
+def percentiles(experiment: ExperimentResult, points: list[int]) -> Picture | None:
     """Latency against quantile from 50% to 99.99%, stretched so that the tail has room."""
     rows, scale = plotdata.quantiles(experiment, points)
     if not rows:
         return None
-    data = Data()
-    legend = Legend([point_label(experiment, at) for at in points if experiment.points[at].latency_ns])
-    over = [row["y"] for row in rows]
-    log = plotdata.wide(over)
-    axis = alt.Axis(
-        values=[2, 10, 100, 1000, 10000],
-        labelExpr="format(100 - 100 / datum.value, '~r') + '%'",
-        title="share of operations",
-        grid=True,
+    at = _numbers(rows)
+    y = y_axis(scale.unit, [row["y"] for row in rows])
+    end = max(100.0, *(row["tail"] for row in rows))
+    ticks = tuple((tail, text) for tail, text in _SHARES if tail <= end * 1.001)
+    x = Side("share of operations", 2.0, end, "log", ticks)
+    fields = (("series", "point"), ("tip_share", "share"), ("tip_latency", "at most"))
+    marks: list[Mark] = [*joined(rows, at, "tail")]
+    marks += [Dot(at[row["series"]], row["tail"], row["y"], tip=tip_of(row, *fields)) for row in rows]
+    words = (
+        f"{scale.unit} within which this share of operations completed{', on a log scale' if y.kind == 'log' else ''}"
     )
-    x = alt.X(
-        "tail:Q", scale=alt.Scale(type="log", base=10, domain=[2, max(100, *(row["tail"] for row in rows))]), axis=axis
-    )
-    tips = tips_of(("series", "point"), ("tip_share", "share"), ("tip_latency", "at most"))
-    base = data(rows)
-    layers = [
-        base.mark_line(strokeWidth=1.8).encode(x, y_axis("y", scale.unit, over), legend.colour, opacity=legend.opacity),
-        base.mark_point(filled=True, size=34).encode(
-            x, y_axis("y", scale.unit, over), legend.colour, legend.shape, tooltip=tips, opacity=legend.opacity
-        ),
-    ]
-    words = f"{scale.unit} within which this share of operations completed{', on a log scale' if log else ''}"
     caption = f"{words}; a percentile is shown only if ten operations lie beyond it."
-    return Drawn("Latency percentiles", caption, layered(layers, legend), data.sets)
+    return Picture("Latency percentiles", caption, x, y, tuple(at), tuple(marks))
 
 
-def samples(experiment: ExperimentResult, points: list[int]) -> Drawn | None:
+_SHARES = ((2.0, "50%"), (10.0, "90%"), (100.0, "99%"), (1e3, "99.9%"), (1e4, "99.99%"))
+
+
+def _numbers(rows: plotdata.Rows) -> dict[str, int]:
+    return {name: number for number, name in enumerate(dict.fromkeys(row["series"] for row in rows))}
+
+
+def samples(experiment: ExperimentResult, points: list[int]) -> Picture | None:
     """Throughput over the time of the measurement."""
     rows, unit = plotdata.over_time(experiment, points)
     if not rows:
         return None
-    data = Data()
-    legend = Legend(list(dict.fromkeys(row["series"] for row in rows)))
-    x = alt.X("time:Q", title="time, s", scale=alt.Scale(zero=True, nice=False))
-    over = [row["y"] for row in rows]
-    y = y_axis("y", unit, over)
-    tips = tips_of(
-        ("series", "point"), ("tip_time", "time"), ("tip_value", "throughput"), ("tip_range", "min … avg … max")
-    )
-    base = data(rows)
-    layers = [
-        base.mark_line(strokeWidth=1.3, interpolate="step-after").encode(x, y, legend.colour, opacity=legend.opacity),
-        base.mark_point(filled=True, size=60, opacity=0).encode(x, y, legend.colour, tooltip=tips),
-    ]
-    log = ", on a log scale" if plotdata.wide(over) else ""
-    return Drawn(
-        "Throughput over time",
-        f"{unit}, average of each interval of the timed region{log}.",
-        layered(layers, legend),
-        data.sets,
-    )
+    at = _numbers(rows)
+    y = y_axis(unit, [row["y"] for row in rows])
+    end = max(row["time"] for row in rows)
+    made = even("time, s", [end])
+    x = Side(made.title, 0.0, end or 1.0, ticks=tuple(tick for tick in made.ticks if tick[0] <= end * 1.001))
+    fields = (("series", "point"), ("tip_time", "time"), ("tip_value", "throughput"), ("tip_range", "min … avg … max"))
+    shown = [row for row in rows if row["y"] > 0 or y.kind != "log"]
+    marks: list[Mark] = [*joined(shown, at, "time", width=1.3, stepped=True)]
+    if len(rows) <= MOST_TIPS:
+        marks += [Dot(at[row["series"]], row["time"], row["y"], "unseen", tip_of(row, *fields)) for row in shown]
+    else:
+        whole = {row["series"]: tip_of(row, ("series", "point"), ("tip_range", "min … avg … max")) for row in rows}
+        marks = [replace(mark, tip=whole[name]) for name, mark in zip(at, marks, strict=True) if isinstance(mark, Line)]
+    log = ", on a log scale" if y.kind == "log" else ""
+    caption = f"{unit}, average of each interval of the timed region{log}."
+    return Picture("Throughput over time", caption, x, y, tuple(at), tuple(marks))

@@ -40,7 +40,7 @@ class Scale:
 def scale_for(values: Iterable[float | None], unit: str, rate_word: str = "") -> Scale:
     """One scale for a whole column or axis, chosen by its largest value.
 
-    ``MB/s`` up to 10 GB/s, as the field's tools have it. ``rate_word`` is the field's word for operations a second.
+    Bytes/s as in every sentence (``units.bytes_s_scale``). ``rate_word`` is the field's word for operations a second.
     """
     top = max((abs(value) for value in values if value is not None), default=0.0)
     if unit == "operations/s":
@@ -48,9 +48,7 @@ def scale_for(values: Iterable[float | None], unit: str, rate_word: str = "") ->
         # IOPS and their like are given in full.
         return Scale(1e6, f"M {word}") if top >= 1e7 and "/" in word else Scale(1.0, word)
     if unit == "bytes/s":
-        if top >= 1e10:
-            return Scale(1e9, "GB/s")
-        return Scale(1e6, "MB/s") if top >= 1e5 else Scale(1e3, "kB/s")
+        return Scale(*units.bytes_s_scale(top))
     if unit in {"s", "ns"}:
         base = 1.0 if unit == "s" else 1e-9
         for size, name in _TIMES:
@@ -63,6 +61,13 @@ def scale_for(values: Iterable[float | None], unit: str, rate_word: str = "") ->
         if top >= size:
             return Scale(size, prefix + unit)
     return Scale(1.0, unit)
+
+
+def count_scale(values: Iterable[float], rate_word: str = "") -> Scale:
+    """One scale for rates of operations where three digits are enough: ``139 k IOPS``, as findings say them."""
+    least, word = min(map(abs, values), default=0.0), rate_word or "operations/s"
+    size, prefix = next(((size, prefix) for size, prefix in _PREFIXES if least >= size), (1.0, ""))
+    return Scale(size, f"{prefix} {word}".strip())
 
 
 def quantity(value: Value, rate_word: str = "") -> str:

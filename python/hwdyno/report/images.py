@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from hwdyno import door
 from hwdyno.printable import printable
-from hwdyno.report import theme
+from hwdyno.report import svg, theme
 from hwdyno.report.charts import Chart, charts_of
-from hwdyno.words import Run
+from hwdyno.words import Run, UserError
 
 Format = Literal["png", "svg", "pdf"]
 
-WIDTH, HEIGHT = 640, 320
-SCALE = 2.0
-"""PNG pixels a point: sharp in print at column width."""
-_LINE = 105
-
-
-def spec_of(chart: Chart) -> dict[str, Any]:
-    """The Vega-Lite document of a chart that stands alone: its title, its caption, its size and its colours."""
-    spec = {**chart.spec(), "width": WIDTH, "height": HEIGHT}
-    spec["title"] = {"text": chart.title, "subtitle": textwrap.wrap(chart.caption, _LINE)}
-    spec["config"] = theme.config()
-    return spec
+SCALE = 2.5
+"""PNG pixels a unit of the picture: sharp in print at column width."""
 
 
 def draw(chart: Chart, kind: Format) -> bytes:
-    """One chart as the bytes of a file."""
-    import vl_convert
-
-    spec = spec_of(chart)
-    if kind == "png":
-        return bytes(vl_convert.vegalite_to_png(spec, scale=SCALE))
+    """One chart as the bytes of a file, with its title and its caption; raises ``UserError`` without vl-convert."""
+    drawn = svg.draw(chart.picture, theme.paint(), alone=True)
     if kind == "svg":
-        return str(vl_convert.vegalite_to_svg(spec)).encode()
-    return bytes(vl_convert.vegalite_to_pdf(spec))
+        return drawn.encode()
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise UserError(
+            f"a chart as {kind} needs vl-convert (pip install vl-convert-python); --svg needs nothing"
+        ) from error
+    if kind == "png":
+        return bytes(vl_convert.svg_to_png(drawn, scale=SCALE))
+    return bytes(vl_convert.svg_to_pdf(drawn))
 
 
 def write(run: Run, directory: Path, kind: Format, *, overwrite: bool = False) -> list[Path]:

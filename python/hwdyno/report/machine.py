@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,9 @@ _GROUPS = {
     "hypervisor": "Hypervisor",
     "container": "Container",
     "conditions": "Conditions",
+    "settings": "Settings",
 }
+_ON_DISK = re.compile(r"storage\.(disks\.\d+\.)?(size|free)_bytes")
 _SECTION_OF_LONG_LISTS = 24
 
 
@@ -93,7 +96,7 @@ def _facts(
         if value:
             yield Fact(label, _listed(value))
     else:
-        yield Fact(label, _text(name, value))
+        yield Fact(label, _text(name, value, path))
 
 
 def _missing(path: str, reasons: dict[str, str], used: set[str]) -> Iterator[Fact]:
@@ -133,7 +136,12 @@ def _words(name: str) -> str:
     return name.replace("clock_hz", "clock").replace("bits_s", "rate").replace("_", " ").strip()
 
 
-def _text(name: str, value: Any) -> str:
+def amount(path: str, value: float) -> str:
+    """A fact in bytes by its dotted path: what a disk holds in decimal units, memory and blocks in binary ones."""
+    return units.format_bytes(value) if _ON_DISK.fullmatch(path) else units.format_memory(value)
+
+
+def _text(name: str, value: Any, path: str = "") -> str:
     """A value in the unit that its name ends with."""
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -147,7 +155,7 @@ def _text(name: str, value: Any) -> str:
     if last.endswith("bytes_s"):
         return units.format_bytes_s(value)
     if last.endswith("bytes"):
-        return units.format_size(value)
+        return amount(path, value)
     if last.endswith("_hz") or " clock_hz " in f" {name} ":
         return units.format_value(value, "Hz")
     if last.endswith("_c"):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import altair as alt
-
 from hwdyno.curves.open_loop import OpenLoop
 from hwdyno.report import figures
-from hwdyno.report.drawing import Data, Drawn, tips_of
+from hwdyno.report.drawing import joined, tip_of
+from hwdyno.report.picture import Dot, Line, Mark, Picture, Place, decades, even
 from hwdyno.resources import rate_word_of
 from hwdyno.units import format_size
 from hwdyno.words import Axis, Curve, ExperimentResult, Measurement, Parameters, Run
@@ -19,7 +18,7 @@ SHARES = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0
 """Of the capacity, where the model is drawn."""
 
 
-def drawn(run: Run, experiment: ExperimentResult) -> Drawn | None:
+def drawn(run: Run, experiment: ExperimentResult) -> Picture | None:
     """Mean latency against the rate reached, of one experiment over rates; none for any other."""
     axis = experiment.load_axis
     if axis.role != "rate" or not experiment.curves:
@@ -37,45 +36,31 @@ def drawn(run: Run, experiment: ExperimentResult) -> Drawn | None:
     latency = figures.latency_scale([_latency(point) for _, point, _ in known])
     names = list(dict.fromkeys(kind for kind, *_ in known)) + ([f"G/G/{model.servers}"] if model else [])
     rows = [_row(kind, point, load, rate, latency) for kind, point, load in known]
-    data = Data()
-    x = alt.X(
-        "x:Q", title=f"reached, {rate.unit}", scale=alt.Scale(zero=True), axis=alt.Axis(format=",~r", tickCount=6)
-    )
-    y = alt.Y(
-        "y:Q",
-        title=f"mean latency, {latency.unit} (log)",
-        scale=alt.Scale(type="log", nice=False, padding=8),
-        axis=alt.Axis(format=",~r", tickCount=6),
-    )
-    colour = alt.Color("series:N", scale=alt.Scale(domain=names), legend=alt.Legend(columns=3))
-    tips = tips_of(("series", "loop"), ("load", "load"), ("tip", "there"))
-    base = data(rows)
-    layers = [
-        base.mark_line(strokeWidth=1.4).encode(x, y, colour, order="order:Q"),
-        base.mark_point(filled=True, size=52).encode(x, y, colour, tooltip=tips),
-    ]
+    at = {name: number for number, name in enumerate(names)}
+    fields = (("series", "loop"), ("load", "load"), ("tip", "there"))
+    marks: list[Mark] = [*joined(sorted(rows, key=lambda row: row["order"]), at, width=1.4, across="x")]
+    marks += [Dot(at[row["series"]], row["x"], row["y"], tip=tip_of(row, *fields)) for row in rows]
     clauses = ["Open loop: requests arrive at a set rate; latency counts from the scheduled start"]
     clauses.append(
         "Closed loop: a fixed number in flight; the wait before the start is not counted"
         if closed
         else "No closed loop of the same work was measured; `hwdyno storage rate iodepth` measures both"
     )
+    modelled: tuple[Place, ...] = ()
     if model is not None:
-        modelled = [
-            {
-                "x": share * model.capacity_s / rate.divisor,
-                "y": model.latency_ns(share * model.capacity_s) / latency.divisor,
-                "series": names[-1],
-            }
+        modelled = tuple(
+            (share * model.capacity_s / rate.divisor, model.latency_ns(share * model.capacity_s) / latency.divisor)
             for share in SHARES
-        ]
-        line = data(modelled).mark_line(strokeDash=[4, 3], strokeWidth=1.8)
-        layers.append(line.encode(x, y, colour))
+        )
+        marks.append(Line(at[names[-1]], modelled, dash="4 3"))
         clauses.append(f"Dashed: the G/G/{model.servers} queue that fits the open loop best")
     size = work.get("bs")
     named = " ".join([str(work.get("rw", "")), format_size(size) if isinstance(size, int) else ""]).strip()
     title = f"Response time: {named}" if named else "Response time by request rate"
-    return Drawn(title, f"{'. '.join(clauses)}.", alt.layer(*layers), data.sets)
+    places = [(row["x"], row["y"]) for row in rows] + list(modelled)
+    x = even(f"reached, {rate.unit}", [place[0] for place in places])
+    y = decades(f"mean latency, {latency.unit} (log)", [place[1] for place in places])
+    return Picture(title, f"{'. '.join(clauses)}.", x, y, tuple(names), tuple(marks))
 
 
 def _points(experiment: ExperimentResult, curve: Curve) -> list[Measurement]:

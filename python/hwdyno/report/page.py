@@ -6,27 +6,37 @@ import base64
 import hashlib
 import json
 import re
-from functools import cache
+from collections.abc import Iterable
+from dataclasses import fields
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hwdyno import door, units
 from hwdyno.axes import is_mixed, splits
 from hwdyno.printable import printable
-from hwdyno.report import distributions, figures, study, tables, theme
+from hwdyno.report import contention, distributions, figures, study, svg, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
 from hwdyno.report.machine import machines_of
-from hwdyno.report.overview import overview_of, ranked
+from hwdyno.report.overview import ranked
 from hwdyno.report.rows import Row, parameters_of, rows_of
-from hwdyno.resources import rate_word_of
+from hwdyno.report.scorecard import Headline, Scorecard, scorecard, urgency
+from hwdyno.report.story import Figure, story_of
+from hwdyno.resources import find, rate_word_of
 from hwdyno.statistics import half_width
-from hwdyno.words import ExperimentResult, Run, Value
+from hwdyno.words import ExperimentResult, Finding, Run, Value
 
-CHARTS_IN_SIGHT = 6
-"""Charts of one experiment that stand open; the others wait in folds, one a part of the sweep."""
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+CHARTS_IN_SIGHT = 4
+"""Charts of one experiment that stand open; the others wait in a fold."""
 MOST_EVIDENCE = 400
 """Characters of one piece of evidence: whole histograms and lists stay in the raw data."""
+UNKNOWN = "unknown"
+FIRST_FINDINGS = 3
+"""Findings beside the scorecard; the resources have all of theirs."""
 
 _WEB = Path(__file__).parent / "web"
 
@@ -48,27 +58,41 @@ def html(run: Run) -> str:
         loader=FileSystemLoader(_WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["tight"] = _tight
+    environment.filters["coded"] = _coded
     return environment.get_template("page.html.j2").render(_context(run))
 
 
 def _context(whole: Run) -> dict[str, Any]:
     run = printable(whole)
-    charts = charts_of(run)
-    rows = rows_of(run)
     text = run_json(whole)
-    experiments = [
-        _experiment(experiment, at, charts) for at, experiment in enumerate(run.experiments) if experiment.points
-    ]
+    findings = ranked(run.findings)
+    card = scorecard(run)
+    story = [_figure(figure) for figure in story_of(run)]
+    # One of each rule: what holds for every resource is read once.
+    first: dict[str, Finding] = {}
+    for finding in sorted(findings, key=urgency):
+        first.setdefault(finding.rule, finding)
+    shown = list(first.values())[:FIRST_FINDINGS]
+    resources = _resources(run, card, findings)
     machine = machines_of(run.machines)
-    scripts = [vega(), (_WEB / "page.js").read_text()]
+    scripts = [(_WEB / "page.js").read_text()]
     studied = study.page(run)
-    links = [
-        ("figures", "Figures", rows),
-        ("findings", "Findings", run.findings),
+    matrices = contention.matrices(run)
+    named = {part["name"] for part in resources}
+    others = [_finding(finding) for finding in findings if finding.resource not in named]
+    contents = [
+        ("top", "Summary", True),
+        ("findings", "Findings", findings),
+        ("charts", "Charts", story),
+        ("contention", "Contention", matrices),
         ("study", "Study", studied),
-        *_experiment_links(experiments),
+        *((part["id"], part["title"], True) for part in resources),
+        ("others", "Other findings", others),
+        ("machine", "Machine", machine),
+        ("method", "Method", True),
+        ("commands", "Commands", True),
+        ("data", "Data", True),
     ]
-    links += [("machine", "Machine", machine), ("method", "Method", True), ("data", "Data", True)]
     stem = "".join(letter for letter in run.id if letter.isascii() and (letter.isalnum() or letter in "-_"))[:60]
     host = run.machine.hostname or (f"from {run.imported_from}" if run.imported_from else "this machine")
     host += f" and {len(run.machines) - 1} more" if len(run.machines) > 1 else ""
@@ -80,23 +104,86 @@ def _context(whole: Run) -> dict[str, Any]:
         "css": theme.css() + (_WEB / "page.css").read_text(),
         "scripts": scripts,
         "policy": policy(scripts),
-        "links": [{"id": name, "says": says} for name, says, there in links if there],
-        "overview": overview_of(run),
-        "heading": _heading(run, host),
-        "grid": _grid(run, rows),
-        "grid_note": _grid_note(rows),
-        "findings": [_finding(finding) for finding in ranked(run.findings)],
+        "contents": [{"id": name, "says": says} for name, says, there in contents if there],
+        "card": card,
+        "score": _score(card),
+        "heading": _heading(run),
+        "findings": [_finding(finding) for finding in shown],
+        "more_findings": len(findings) - len(shown),
+        "story": story,
         "study": studied,
-        "experiments": experiments,
+        "contention": matrices,
+        "worst_pair": contention.worst_pair(run) if matrices else "",
+        "resources": resources,
+        "others": others,
         "machine": machine,
         "rules": audit(run),
         "commands": _commands(run),
         "run_json": embedded(text),
         "raw_size": units.format_bytes(len(text)),
         "file_name": f"hwdyno-{stem or 'run'}.json",
-        "specs_json": embedded(json.dumps([_spec(chart) for chart in charts], separators=(",", ":"))),
-        "themes_json": embedded(json.dumps({"page": theme.config(page=True), "paper": theme.config()})),
     }
+
+
+def _score(card: Scorecard) -> list[dict[str, Any]]:
+    """The scorecard's rows under their resources."""
+    return [
+        {"resource": resource, "rows": [_headline(one, card.reason) for one in some]}
+        for resource, some in groupby(card.rows, key=lambda one: one.resource)
+    ]
+
+
+def _headline(one: Headline, reason: str) -> dict[str, Any]:
+    share = one.share.of_ceiling if one.share else 0.0
+    plain = {field.name: getattr(one, field.name) for field in fields(one)}
+    # What the verdict gives as its reason is not repeated in every row.
+    plain["why"] = "" if one.why in reason else one.why
+    return {**plain, "width": f"{100 * min(1.0, max(0.0, share)):.1f}", "percent": figures.percent(share)}
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    paint = theme.paint(page=True)
+    return {
+        "name": figure.name,
+        "title": figure.title,
+        "caption": figure.caption,
+        "drawings": [svg.draw(picture, paint) for picture in figure.pictures],
+    }
+
+
+def _resources(run: Run, card: Scorecard, findings: list[Finding]) -> list[dict[str, Any]]:
+    """A section a resource, in the order in which they were measured."""
+    charts, rows = charts_of(run), rows_of(run)
+    made = []
+    for number, name in enumerate(dict.fromkeys(experiment.resource for experiment in run.experiments), start=1):
+        some = [
+            (at, experiment)
+            for at, experiment in enumerate(run.experiments)
+            if experiment.resource == name and experiment.points
+        ]
+        if not some:
+            continue
+        theirs = [_finding(finding) for finding in findings if finding.resource == name]
+        figures_ = [row for row in rows if row.experiment.resource == name]
+        points = sum(len(experiment.points) for _, experiment in some)
+        tally = [units.plural(len(some), "experiment"), units.plural(points, "point")]
+        made.append(
+            {
+                "id": f"resource-{number}",
+                "name": name,
+                "title": find(name).title,
+                "says": " · ".join(
+                    f"{row.title}: {row.value}" for row in card.rows if run.experiments[row.experiment].resource == name
+                ),
+                "tally": ", ".join([*tally, units.plural(len(theirs), "finding")]),
+                "grid": (grid := _grid(run, figures_)),
+                "columns": _columns(grid),
+                "grid_note": _grid_note(run, figures_),
+                "findings": theirs,
+                "experiments": [_experiment(experiment, at, charts) for at, experiment in some],
+            }
+        )
+    return made
 
 
 def _tight(text: str) -> str:
@@ -104,18 +191,23 @@ def _tight(text: str) -> str:
     return re.sub(r"(?<=\d) (?=[A-Za-zµ%])", "\N{NO-BREAK SPACE}", text)
 
 
+def _coded(text: str) -> Markup:
+    """Text with each ``part`` in single backquotes as code; everything in it is escaped."""
+    from markupsafe import Markup, escape
+
+    parts = _tight(text).split("`")
+    if len(parts) % 2 == 0:
+        return escape(_tight(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(one) if at % 2 else escape(one) for at, one in enumerate(parts)
+    )
+
+
 def run_json(run: Run) -> str:
     """The Run's document."""
     from hwdyno.store import to_json
 
     return to_json(run)
-
-
-def _spec(chart: Chart) -> dict[str, Any]:
-    spec = chart.spec()
-    # An address that nothing follows; without it the page holds none of its own.
-    spec.pop("$schema", None)
-    return spec
 
 
 def embedded(text: str) -> str:
@@ -133,23 +225,12 @@ def policy(scripts: list[str]) -> str:
     )
 
 
-@cache
-def vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script of 0.9 MB; vl-convert carries them."""
-    import vl_convert
-
-    script = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
-    return script.replace("</script", "<\\/script")
-
-
-def _heading(run: Run, host: str) -> list[str]:
+def _heading(run: Run) -> list[str]:
     texts = [
-        host,
-        run.machine.cpu.model,
-        run.machine.storage.path,
         run.started[:16].replace("T", " "),
         _took(run),
         f"{run.profile} profile" if run.profile else "",
+        run.machine.storage.path,
     ]
     texts += [
         f"study {run.study}" if run.study else "",
@@ -188,18 +269,27 @@ def _grid(run: Run, rows: list[Row]) -> list[dict[str, Any]]:
     return list(parts.values())
 
 
+def _columns(grid: list[dict[str, Any]]) -> list[str]:
+    """The columns of a resource's figures that have anything to say."""
+    rows = [row for part in grid for row in part["rows"]]
+    known = {"Rate": "rate", "Mean latency": "latency", "Reference": "peer", "Ceiling": "ceiling"}
+    names = [name for name, key in known.items() if any(row[key] for row in rows)]
+    return [*names, "Of ceiling"] if "Ceiling" in names else names
+
+
 def _grid_row(run: Run, row: Row) -> dict[str, Any]:
     point, rate_word = row.measurement, rate_word_of(row.experiment)
-    latency = point.latency_ns
+    latency, unit = point.latency_ns, point.throughput.unit
     made: dict[str, Any] = {
         "label": row.label,
         "validity": point.validity,
         "measured": _quantity(point.throughput, rate_word),
-        "rate": _quantity(point.rate, rate_word, interval=False) if point.rate else None,
+        # Operations a second beside arithmetic say nothing: each has its own count of them.
+        "rate": _quantity(point.rate, rate_word, interval=False) if point.rate and unit == "bytes/s" else None,
         "latency": None,
         "peer": None,
         "ceiling": None,
-        "no_ceiling": _why_no_ceiling(run, row),
+        "no_ceiling": "unknown" if _why_no_ceiling(run, row) else figures.NONE,
         "percent": figures.percent(row.share) if row.share is not None else "",
         "bar": f"{min(1.0, row.share or 0.0) * 100:.1f}",
         "over": row.share is not None and row.share > 1 and row.ceiling is not None and row.ceiling.kind == "physical",
@@ -207,36 +297,41 @@ def _grid_row(run: Run, row: Row) -> dict[str, Any]:
     }
     if latency:
         scale = figures.latency_scale([latency.mean])
-        tail = f"p99 {scale.number(latency.p99)}" if latency.count else ""
-        made["latency"] = {"number": scale.number(latency.mean), "unit": scale.unit, "interval": tail}
+        tail = f"p99 {scale.number(latency.p99)}" if latency.p99 is not None else ""
+        mean = {"number": scale.number(latency.mean), "unit": scale.unit, "interval": tail}
+        # Of a latency test the time is the figure.
+        made["measured" if row.experiment.metric == "latency" else "latency"] = mean
     if row.peer:
         made["peer"] = _quantity(row.peer.value, rate_word, interval=False)
         ratio = f": ours is {tables.ratio_words(row.peer.ratio)}" if row.peer.ratio else ""
         made["peer_says"] = f"{row.peer.named}{ratio}"
     if row.ceiling:
         made["ceiling"] = _quantity(Value(row.ceiling.value, row.ceiling.unit), rate_word)
-        label = f"{row.ceiling.label}: " if row.ceiling.label and row.ceiling.label != row.ceiling.kind else ""
-        formula = row.ceiling.source if row.ceiling.formula in {"", "as rated"} else row.ceiling.formula
-        made["ceiling_says"] = f"{row.ceiling.kind}, {label}{formula}"
-        made["ceiling_source"] = row.ceiling.source
+        label = row.ceiling.label if row.ceiling.label != row.ceiling.kind else ""
+        made["ceiling_says"] = f"{row.ceiling.kind}: {label or row.ceiling.formula or row.ceiling.source}"
+        made["ceiling_source"] = f"{row.ceiling.formula} ({row.ceiling.source})"
     return made
 
 
 def _why_no_ceiling(run: Run, row: Row) -> str:
-    """Why the machine gives no bound, as the survey has it."""
-    if any(ceiling for ceiling in row.experiment.ceilings):
-        return figures.NONE
+    """Why the machine gives no bound, as the survey has it; empty where there is one for other points."""
+    if row.experiment.ceilings:
+        return ""
     reasons = run.machine.unknown.items()
-    found = next((why for path, why in reasons if path.startswith(row.experiment.resource) and "link" in path), "")
-    return f"unknown: {found}" if found else "unknown"
+    return next((why for path, why in reasons if path.startswith(row.experiment.resource) and "link" in path), UNKNOWN)
 
 
-def _grid_note(rows: list[Row]) -> str:
+def _grid_note(run: Run, rows: list[Row]) -> list[str]:
+    notes = []
+    if any(row.measurement.throughput.low is not None for row in rows):
+        notes.append("Below a figure stands its 95% interval, below a latency its 99th percentile.")
     peers = dict.fromkeys(f"{row.peer.named}" for row in rows if row.peer)
-    return f"{' and '.join(peers)} ran in turn with hwdyno on the same points." if peers else ""
+    notes += [f"{' and '.join(peers)} ran in turn with hwdyno on the same points."] if peers else []
+    reasons = dict.fromkeys(_why_no_ceiling(run, row) for row in rows if row.ceiling is None)
+    return notes + [f"Ceiling unknown: {reason}." for reason in reasons if reason not in {"", UNKNOWN}]
 
 
-def _finding(finding: Any) -> dict[str, Any]:
+def _finding(finding: Finding) -> dict[str, Any]:
     evidence = [(str(name), _evidence(value)) for name, value in finding.evidence.items()]
     return {
         "severity": finding.severity,
@@ -255,20 +350,14 @@ def _evidence(value: Any) -> str:
     return text if len(text) <= MOST_EVIDENCE else text[:MOST_EVIDENCE] + " …"
 
 
-def _experiment_links(experiments: list[dict[str, Any]]) -> list[tuple[str, str, Any]]:
-    if len(experiments) > 5:
-        return [(experiments[0]["id"], "Experiments", True)]
-    return [(part["id"], part["name"].rpartition(".")[2][:24], True) for part in experiments]
-
-
 def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> dict[str, Any]:
     curves = tables.curves_table(experiment)
     chosen = distributions.chosen_points(experiment)
     shown = [tables.distribution_table(experiment, chosen)] if len(experiment.points) > 1 else []
     whole = tables.points_table(experiment)
     drawn = [
-        {"index": index, "name": chart.name, "title": chart.title, "caption": chart.caption}
-        for index, chart in enumerate(charts)
+        _figure(Figure(chart.name, chart.title, chart.caption, (chart.picture,)))
+        for chart in charts
         if chart.experiment == at
     ]
     return {
@@ -276,8 +365,7 @@ def _experiment(experiment: ExperimentResult, at: int, charts: list[Chart]) -> d
         "name": experiment.name,
         "asks": experiment.asks or experiment.name,
         "fixed": _fixed(experiment),
-        "curve_heads": curves.heads if curves else (),
-        "curves": curves.rows if curves else (),
+        "curves": curves if curves and any(curve.state != "unknown" for curve in experiment.curves) else None,
         "charts": _folds(drawn),
         "tables": [
             *({"caption": table.caption, "heads": table.heads, "rows": table.rows, "fold": ""} for table in shown),
@@ -331,10 +419,19 @@ def _remarks(experiment: ExperimentResult) -> list[str]:
 
 
 def _commands(run: Run) -> list[dict[str, Any]]:
-    groups = [("This run", [run.command])]
-    for experiment in run.experiments:
-        groups.append((experiment.name, list(experiment.commands)))
-        for tool in dict.fromkeys(peer.tool for peer in experiment.peers):
-            lines = dict.fromkeys(peer.command for peer in experiment.peers if peer.tool == tool)
-            groups.append((f"{experiment.name}, {tool}", list(lines)))
-    return [{"title": title, "lines": kept} for title, lines in groups if (kept := [line for line in lines if line])]
+    """What to type, each line once: the whole run, then what measures a part of it, then the reference tools."""
+    seen: set[str] = set()
+
+    def new(lines: Iterable[str]) -> list[str]:
+        kept = [line for line in dict.fromkeys(lines) if line and line not in seen]
+        seen.update(kept)
+        return kept
+
+    groups = [("This run", new([run.command]), False)]
+    for name in dict.fromkeys(experiment.resource for experiment in run.experiments):
+        lines = (line for one in run.experiments if one.resource == name for line in one.commands)
+        groups.append((find(name).title, new(lines), False))
+    peers = [peer for experiment in run.experiments for peer in experiment.peers]
+    tools = dict.fromkeys(peer.tool for peer in peers)
+    groups += [(tool, new(peer.command for peer in peers if peer.tool == tool), True) for tool in tools]
+    return [{"title": title, "lines": lines, "fold": fold} for title, lines, fold in groups if lines]

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from hwdyno.ceilings import block_bytes
+from hwdyno.curves import LOADED_MODEL
 from hwdyno.curves.knee import knee_at
 from hwdyno.report import figures
 from hwdyno.report.figures import Scale, latency_scale, scale_for
@@ -29,6 +30,7 @@ STEPS_PER_OCTAVE = 8
 
 MOST_NAMED = 2
 """Curves of one chart whose marks can be named and still be read."""
+STEPS_OF_LOADED = 60
 LABEL_SHARE = 0.05
 """Of a chart's width or height: points nearer to each other cannot both be named."""
 
@@ -73,7 +75,8 @@ def _latency_words(latency: Latency | None) -> str:
     if latency is None:
         return figures.NONE
     scale = latency_scale([latency.mean])
-    return f"mean {scale.quantity(latency.mean)}, p50 {scale.quantity(latency.p50)}, p99 {scale.quantity(latency.p99)}"
+    words = (("mean", latency.mean), ("p50", latency.p50), ("p99", latency.p99))
+    return ", ".join(f"{word} {scale.quantity(ns)}" for word, ns in words if ns is not None)
 
 
 def measured(experiment: ExperimentResult, group: list[Series], unit: str) -> tuple[Rows, Scale]:
@@ -95,7 +98,7 @@ def measured(experiment: ExperimentResult, group: list[Series], unit: str) -> tu
 
 
 def latencies(experiment: ExperimentResult, group: list[Series]) -> tuple[Rows, Scale]:
-    """One row a point with a latency: ``y`` its mean, ``p50`` and ``p99``."""
+    """One row a point with a latency: ``y`` its mean, ``p50`` and ``p99``, each 0 where only the mean is known."""
     found = [
         (series, at, latency)
         for series in group
@@ -107,8 +110,8 @@ def latencies(experiment: ExperimentResult, group: list[Series]) -> tuple[Rows, 
         {
             **_shared(experiment, at, series),
             "y": latency.mean / scale.divisor,
-            "p50": latency.p50 / scale.divisor,
-            "p99": latency.p99 / scale.divisor,
+            "p50": (latency.p50 or 0.0) / scale.divisor,
+            "p99": (latency.p99 or 0.0) / scale.divisor,
         }
         for series, at, latency in found
         if latency.mean > 0
@@ -155,6 +158,22 @@ def tradeoff_marks(group: list[Series], x_scale: Scale, y_scale: Scale) -> tuple
         if curve.ceiling is not None and len(fitted) <= MOST_NAMED:
             tops.append({"series": series.label, "x": curve.ceiling.value / x_scale.divisor})
     return places, tops
+
+
+def loaded_lines(group: list[Series], rows: Rows, x_scale: Scale, y_scale: Scale) -> Rows:
+    """The fitted latency by bandwidth, R = R0 + A X / (Xm - X), within what was measured."""
+    made: Rows = []
+    for series in group:
+        curve, across = series.curve, [row["x"] for row in rows if row["series"] == series.label]
+        if curve is None or curve.model != LOADED_MODEL or not across:
+            continue
+        rest, wait, top = (curve.parameters[name].value for name in ("R0", "A", "Xm"))
+        low, high = min(across), max(across)
+        for step in range(STEPS_OF_LOADED + 1):
+            x = low + (high - low) * step / STEPS_OF_LOADED
+            rate = x * x_scale.divisor
+            made.append({"series": series.label, "x": x, "y": (rest + wait * rate / (top - rate)) / y_scale.divisor})
+    return made
 
 
 def model_at(curve: Curve, load: float) -> float | None:
@@ -330,12 +349,12 @@ def _unpacked(packed: str) -> Histogram:
 
 
 def quantiles_of(latency: Latency) -> list[tuple[float, float]]:
-    """(quantile, ns) from the whole histogram, or from the summary where that is all there is."""
+    """(quantile, ns) from the whole histogram, or from the summary where that is all there is; none for a mean."""
     if latency.histogram:
         histogram = _unpacked(latency.histogram)
         return [(q, float(histogram.quantile(q))) for q in QUANTILES if latency.count * (1 - q) >= LEAST_BEYOND - 1e-6]
-    known = [(0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99)]
-    return known + ([(0.999, latency.p999)] if latency.p999 is not None else [])
+    known = ((0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99), (0.999, latency.p999))
+    return [(share, ns) for share, ns in known if ns is not None]
 
 
 def quantiles(experiment: ExperimentResult, points: list[int]) -> tuple[Rows, Scale]:

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hwdyno.report import figures
+from hwdyno.report.picture import NEUTRAL, Dot, Line, Mark, Picture, Rule, Side, Words, decades
 from hwdyno.units import as_number, format_size
 from hwdyno.words import Measurement, Parameters, Run
 
 LOWEST, HIGHEST = 2.0**-5, 2.0**9
 """Arithmetic intensities that are shown, FLOP a byte."""
-MIDDLE = 4.0
-GREY = "#808890"
-"""Told apart from light and dark paper alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,64 +111,39 @@ def spots(run: Run) -> list[Spot]:
     return list(found.values())
 
 
-def drawn(run: Run) -> tuple[int, str, Any, dict[str, list[dict[str, Any]]]] | None:
-    """The experiment that it belongs to, its caption, chart and rows; none without a slope and a ceiling."""
-    import altair as alt
-
+def drawn(run: Run) -> tuple[int, Picture] | None:
+    """The experiment that it belongs to, and its picture; none without a slope and a ceiling."""
     slopes, tops = levels(run), peaks(run)
     if not slopes or not tops:
         return None
     at = run.experiments.index(next(result for result, *_ in run.points_of("compute_flops")))
-    highest = tops[-1].value
-    scale = figures.Scale(1e9, "GFLOP/s")  # As everyone compares them, however fast.
-    rows: list[dict[str, Any]] = []
-    for slope in slopes:
+    highest, unit = tops[-1].value, figures.Scale(1e9, "GFLOP/s")  # As everyone compares them, however fast.
+    kernels = spots(run)
+    names: list[str] = []
+    marks: list[Mark] = []
+    for number, slope in enumerate(slopes):
         # A slope ends where it meets the highest ceiling.
         end = min(HIGHEST, highest / slope.value)
-        label = f"{slope.label}: {figures.scale_for([slope.value], 'bytes/s').quantity(slope.value)}"
-        rows += [{"line": label, "x": at_x, "y": at_x * slope.value / scale.divisor} for at_x in (LOWEST, end)]
-    flat = [
-        {
-            "label": f"{top.label}: {figures.scale_for([top.value], 'FLOP/s').quantity(top.value)}",
-            "x": max(LOWEST, top.value / slopes[0].value),
-            "end": HIGHEST,
-            "y": top.value / scale.divisor,
-        }
-        for top in tops
-    ]
-    marks = [
-        {
-            "label": spot.label,
-            "x": spot.intensity,
-            "y": spot.flop_s / scale.divisor,
-            "tip": figures.scale_for([spot.flop_s], "FLOP/s").quantity(spot.flop_s),
-        }
-        for spot in spots(run)
-    ]
-    sets = {"roofs": rows, "peaks": flat, "kernels": marks}
-    x = alt.X("x:Q", title="arithmetic intensity, FLOP/B", scale=alt.Scale(type="log", base=2, nice=False))
-    y = alt.Y("y:Q", title=scale.unit, scale=alt.Scale(type="log", nice=False))
-    names = list(dict.fromkeys(row["line"] for row in rows))
-    legend = alt.Legend(columns=1, labelLimit=400, title=None)
-    lines = (
-        alt.Chart(alt.NamedData(name="roofs"))
-        .mark_line(strokeWidth=2)
-        .encode(x, y, alt.Color("line:N", scale=alt.Scale(domain=names), legend=legend), tooltip=["line:N"])
+        names.append(f"{slope.label}: {figures.scale_for([slope.value], 'bytes/s').quantity(slope.value)}")
+        ends = tuple((x, x * slope.value / unit.divisor) for x in (LOWEST, end))
+        marks.append(Line(number, ends, width=2.0, tip=(("slope", names[-1]),)))
+    for top in reversed(tops):
+        text = f"{top.label}: {figures.scale_for([top.value], 'FLOP/s').quantity(top.value)}"
+        start = max(LOWEST, top.value / slopes[0].value)
+        marks.append(Rule(NEUTRAL, top.value / unit.divisor, start, HIGHEST, text, (("peak", text),), "5 3"))
+    for spot in kernels:
+        reached = figures.scale_for([spot.flop_s], "FLOP/s").quantity(spot.flop_s)
+        place = spot.intensity, spot.flop_s / unit.divisor
+        marks += [Dot(NEUTRAL, *place, tip=(("kernel", spot.label), ("reaches", reached)))]
+        marks += [Words(NEUTRAL, *place, spot.label)]
+    ticks = tuple((2.0**power, f"{2.0**power:,g}" if power >= 0 else f"1/{2**-power}") for power in range(-5, 10, 2))
+    x = Side("arithmetic intensity, FLOP/B", LOWEST, HIGHEST, "log", ticks)
+    lowest = (
+        [slope.value * LOWEST for slope in slopes] + [spot.flop_s for spot in kernels] + [top.value for top in tops]
     )
-    # Ceilings carry their names themselves: with the slopes they are more than there are colours.
-    over = alt.Chart(alt.NamedData(name="peaks"))
-    ceilings = over.mark_rule(strokeDash=[5, 3], color=GREY).encode(x, y, x2="end:Q", tooltip=["label:N"])
-    names_of = over.mark_text(align="right", baseline="bottom", dy=-2, fontSize=9, color=GREY).encode(
-        alt.X("end:Q"), y, text="label:N"
-    )
-    base = alt.Chart(alt.NamedData(name="kernels"))
-    points = base.mark_point(filled=True, size=60, color=GREY).encode(x, y, tooltip=["label:N", "tip:N"])
-    # To the side where there is room: at the right the ceilings have their names.
-    kept = base.transform_filter(f"datum.x < {MIDDLE}").mark_text(align="left", dx=7, dy=7, color=GREY)
-    moved = base.transform_filter(f"datum.x >= {MIDDLE}").mark_text(align="right", dx=-7, dy=-8, color=GREY)
-    words = [one.encode(x, y, text="label:N") for one in (kept, moved)]
+    y = decades(unit.unit, [value / unit.divisor for value in lowest])
     caption = (
         "Slopes: measured bandwidth of each level. Dashed: measured peaks. "
         "A kernel cannot exceed the roof at its intensity."
     )
-    return at, caption, alt.layer(lines, ceilings, names_of, points, *words), sets
+    return at, Picture("Roofline of this machine", caption, x, y, tuple(names), tuple(marks), 250.0)

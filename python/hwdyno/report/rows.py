@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hwdyno.axes import read_share, traits_of
+from hwdyno.axes import BACKGROUND, read_share, traits_of
 from hwdyno.ceilings import applies_by_key, utilizations
+from hwdyno.curves import is_loaded
 from hwdyno.findings import why_not_double
 from hwdyno.findings.snia import is_rounds
 from hwdyno.report import figures
@@ -17,6 +18,7 @@ from hwdyno.words import (
     Declaration,
     ExperimentResult,
     Measurement,
+    OperatingPoint,
     Parameters,
     PeerResult,
     Run,
@@ -129,6 +131,15 @@ _GRID_NAMES = {"rw", "rwmixread", "bs", "iodepth", "numjobs"}
 def load_of(experiment: ExperimentResult, point: int) -> Scalar:
     """The point's value on the axis of load."""
     return parameters_of(experiment, experiment.points[point]).get(experiment.load)
+
+
+def is_at(experiment: ExperimentResult, point: int, place: OperatingPoint | None) -> bool:
+    """Whether a measured operating point of a curve is this point."""
+    if place is None:
+        return False
+    if is_loaded(experiment) and place.load == place.throughput:
+        return experiment.points[point].throughput.value == place.throughput
+    return load_of(experiment, point) == place.load
 
 
 def is_number(value: Scalar) -> bool:
@@ -247,8 +258,8 @@ def peer_of(experiment: ExperimentResult, point: int) -> PeerResult | None:
 
 
 def headline_points(experiment: ExperimentResult) -> list[int]:
-    """All points of a grid; of a sweep, one a series: the best operating point, or the fastest valid one."""
-    if experiment.name.endswith(".grid"):
+    """All points of a grid, and those beside a load; of a sweep, one a series: its best point, or the fastest."""
+    if experiment.name.endswith(".grid") or experiment.load == BACKGROUND.name:
         return list(range(len(experiment.points)))
     unit = unit_of(experiment)
 
@@ -259,7 +270,7 @@ def headline_points(experiment: ExperimentResult) -> list[int]:
     chosen = []
     for series in series_of(experiment):
         best = series.curve.best if series.curve else None
-        at_best = [at for at in series.points if best and load_of(experiment, at) == best.load]
+        at_best = [at for at in series.points if is_at(experiment, at, best)]
         chosen.append(at_best[0] if at_best else max(series.points, key=reached))
     if len(chosen) > MOST_ROWS:
         chosen = sorted(chosen, key=reached, reverse=True)[:MOST_ROWS]

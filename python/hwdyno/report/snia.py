@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import altair as alt
-
 from hwdyno.report import figures
-from hwdyno.report.drawing import Data, Drawn, tips_of
+from hwdyno.report.drawing import joined, tip_of
+from hwdyno.report.picture import CEILING, NEUTRAL, Dot, Line, Mark, Picture, Rule, Side, even
 from hwdyno.resources import rate_word_of
 from hwdyno.statistics import SNIA_RANGE, SNIA_SLOPE, snia_window
-from hwdyno.units import format_size
+from hwdyno.units import format_size, number_at
 from hwdyno.words import ExperimentResult, Measurement
 
 TRACKED = "snia_tracked"
 """The note on the rounds that decide."""
+DECIDES = " (decides)"
+MOST_NAMED = 8
+"""Workloads that a legend has."""
 
 
-def convergence(experiment: ExperimentResult) -> Drawn | None:
+def convergence(experiment: ExperimentResult) -> Picture | None:
     """Each workload's rounds as a line; of the tracked one its window: the mean, 90% and 110% of it, the best line."""
     if not experiment.points:
         return None
@@ -39,50 +41,36 @@ def convergence(experiment: ExperimentResult) -> Drawn | None:
             tracked.append(one)
         rows.append(
             {
-                "round": point.parameters.get("round"),
+                "round": number_at(point.parameters, "round"),
                 "y": one / scale.divisor,
-                "series": _workload(point) + (" (decides)" if decides else ""),
+                "series": _workload(point) + (DECIDES if decides else ""),
                 "tip": scale.quantity(one),
             }
         )
     title = f"mean latency, {scale.unit}" if by_latency else scale.unit
-    x = alt.X(
-        "round:Q", title="round", axis=alt.Axis(format="d", tickMinStep=1), scale=alt.Scale(nice=False, padding=14)
-    )
-    y = alt.Y("y:Q", title=title, scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(format=",~r", tickCount=6))
-    data = Data()
-    names = list(dict.fromkeys(row["series"] for row in rows))
-    colour = alt.Color("series:N", scale=alt.Scale(domain=names), legend=alt.Legend(columns=2) if names[1:] else None)
-    tips = [*tips_of(("series", "workload")), alt.Tooltip("round:Q"), *tips_of(("tip", "value"))]
-    base = data(rows)
-    layers = [
-        base.mark_line(strokeWidth=1.8).encode(x, y, colour),
-        base.mark_point(filled=True, size=52).encode(x, y, colour, tooltip=tips),
-    ]
+    every = list(dict.fromkeys(row["series"] for row in rows))
+    # More than a legend can tell apart are grey, but for what decides.
+    names = every if len(every) <= MOST_NAMED else [name for name in every if name.endswith(DECIDES)]
+    at = {name: names.index(name) if name in names else NEUTRAL for name in every}
+    fields = (("series", "workload"), ("round", "round"), ("tip", "value"))
+    marks: list[Mark] = [*joined(rows, at, "round")]
+    marks += [Dot(at[row["series"]], row["round"], row["y"], tip=tip_of(row, *fields)) for row in rows]
     window = snia_window(tracked)
-    caption = "Rounds by workload"
+    caption = (
+        "Rounds by workload"
+        if len(names) == len(every)
+        else f"Rounds of {len(every)} workloads; in colour: what decides"
+    )
     if window is not None:
         middle, half = (window.first + window.last) / 2, (window.last - window.first) / 2
-        bounds = [
-            {"from": window.first, "to": window.last, "y": share * window.mean / scale.divisor, "text": text}
-            for share, text in ((1.0, "mean"), (1 + SNIA_RANGE / 2, "110%"), (1 - SNIA_RANGE / 2, "90%"))
+        bounds = ((1.0, "mean"), (1 + SNIA_RANGE / 2, "110%"), (1 - SNIA_RANGE / 2, "90%"))
+        marks += [
+            Rule(CEILING, share * window.mean / scale.divisor, window.first, window.last, text)
+            for share, text in bounds
         ]
         slope = window.moves * window.mean / (2 * half)
-        line = [
-            {"round": at, "y": (window.mean + slope * (at - middle)) / scale.divisor}
-            for at in (window.first, window.last)
-        ]
-        layers.append(
-            data(bounds)
-            .mark_rule(style="ceiling-rule")
-            .encode(
-                alt.X("from:Q", title="round"),
-                alt.X2("to"),
-                alt.Y("y:Q", title=title),
-                tooltip=tips_of(("text", "bound")),
-            )
-        )
-        layers.append(data(line).mark_line(strokeDash=[2, 3], strokeWidth=1.4).encode(x, y))
+        best = ((one, (window.mean + slope * (one - middle)) / scale.divisor) for one in (window.first, window.last))
+        marks.append(Line(NEUTRAL, tuple(best), dash="2 3", width=1.4))
         state = "Steady" if window.steady else "Not steady"
         caption += (
             f". {state}: in rounds {window.first} to {window.last} the range is {window.spread:.1%} (at most "
@@ -90,7 +78,11 @@ def convergence(experiment: ExperimentResult) -> Drawn | None:
             f"{SNIA_SLOPE:.0%})"
             "; lines: their mean, and 90% and 110% of it"
         )
-    return Drawn("Convergence to steady state", f"{caption}.", alt.layer(*layers), data.sets)
+    rounds = sorted({row["round"] for row in rows})
+    ticks = tuple((one, f"{one:g}") for one in rounds)
+    x = Side("round", rounds[0] - 0.3, rounds[-1] + 0.3, ticks=ticks)
+    levels = [mark.y for mark in marks if isinstance(mark, Rule | Dot)]
+    return Picture("Convergence to steady state", f"{caption}.", x, even(title, levels), tuple(names), tuple(marks))
 
 
 def _workload(point: Measurement) -> str:

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from hwdyno.curves import LOADED_MODEL, is_loaded
 from hwdyno.printable import csv_cell, markdown_code, markdown_text
 from hwdyno.report import figures, study
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.plotdata import quantiles_of
 from hwdyno.report.rows import Row, parameters_of, point_label, rows_of, series_of, unit_of, varying
+from hwdyno.report.scorecard import Scorecard, scorecard
 from hwdyno.resources import rate_word_of
 from hwdyno.units import format_number
 from hwdyno.words import Curve, ExperimentResult, Latency, Measurement, OperatingPoint, Run, Value
@@ -46,6 +48,8 @@ def points_table(experiment: ExperimentResult) -> Table:
         [one.value for one in rates], rates[0].unit if rates else "operations/s", rate_word_of(experiment)
     )
     latency = figures.latency_scale(point.latency_ns.mean if point.latency_ns else None for point in points)
+    # A test of latency is said in times: its rates are the same figures upside down. FLOP/s need no count beside them.
+    timed, counted = unit_of(experiment) == "ns", unit in {"FLOP/s", "IOP/s"}
     heads = [*names, scale.unit, f"95% interval, {scale.unit}", rate.unit]
     heads += [f"{word}, {latency.unit}" for word in ("mean", "p50", "p90", "p99", "p99.9", "max")]
     heads += [f"children's {word}, {scale.unit}" for word in _CHILDREN]
@@ -54,8 +58,9 @@ def points_table(experiment: ExperimentResult) -> Table:
     for point in points:
         parameters = parameters_of(experiment, point)
         cells = [figures.parameter(experiment.axis(name), parameters.get(name)) for name in names]
-        cells += [scale.number(point.throughput.value), scale.interval(point.throughput) or figures.NONE]
-        cells.append(rate.number(point.rate.value if point.rate else None))
+        throughput = [scale.number(point.throughput.value), scale.interval(point.throughput) or figures.NONE]
+        cells += [figures.NONE] * 2 if timed else throughput
+        cells.append(rate.number(point.rate.value if point.rate and not timed and not counted else None))
         cells += [latency.number(value) for value in _latencies(point.latency_ns)]
         cells += [scale.number(_child(point, word)) for word in _CHILDREN]
         cells += [_effective(point), _cpu(point), str(point.repeats), point.validity]
@@ -124,7 +129,7 @@ def curves_table(experiment: ExperimentResult) -> Table | None:
     tops = [one.curve.ceiling.value for one in series if one.curve and one.curve.ceiling]
     tops += [one.curve.best.throughput for one in series if one.curve and one.curve.best]
     scale = figures.scale_for(tops, unit, rate_word_of(experiment))
-    load = experiment.load
+    load = scale.unit if is_loaded(experiment) else experiment.load
     heads = ["series", "shape", f"floor, {load}: latency", f"knee, {load}", f"90%, {load}", f"95%, {load}"]
     heads += [f"limit, {scale.unit}", "95% interval", f"best, {load}", f"there, {scale.unit}", "latency there"]
     rows = []
@@ -136,7 +141,7 @@ def curves_table(experiment: ExperimentResult) -> Table | None:
 
 
 def _operating(experiment: ExperimentResult, curve: Curve, scale: figures.Scale) -> list[str]:
-    load = partial(figures.load, experiment.load_axis)
+    load = scale.number if curve.model == LOADED_MODEL else partial(figures.load, experiment.load_axis)
 
     def place(point: OperatingPoint | None) -> str:
         return load(point.load) if point else figures.NONE
@@ -162,25 +167,38 @@ def _ns(value: float | None) -> str:
 def grid_table(rows: Sequence[Row]) -> Table:
     """The headline figures beside reference and ceiling, each cell with its unit, since resources mix here."""
     heads = ("test", "measured", "95% interval", "rate", "mean latency", "reference", "ratio", "ceiling", "of ceiling")
-    made = [[row.label, *grid_cells(row)] for row in rows]
+    made = [[row.label, *grid_cells(row, rows)] for row in rows]
     return _whole(heads, made, "Figures")
 
 
-def grid_cells(row: Row) -> list[str]:
-    """Measured, interval, rate, latency, reference, ratio, ceiling and share of one headline."""
+def grid_cells(row: Row, rows: Sequence[Row]) -> list[str]:
+    """Measured, interval, rate, latency, reference, ratio, ceiling and share of one headline.
+
+    All bytes/s of ``rows`` are in one unit. A test of latency has its time as what was measured, and no rate.
+    """
     point, rate_word = row.measurement, rate_word_of(row.experiment)
-    scale = figures.scale_for([point.throughput.value], point.throughput.unit, rate_word)
+    timed = unit_of(row.experiment) == "ns"
+    moved = [one.measurement.throughput.value for one in rows if one.measurement.throughput.unit == "bytes/s"]
+    unit = point.throughput.unit
+    scale = figures.scale_for(moved if unit == "bytes/s" else [point.throughput.value], unit, rate_word)
     peer, ceiling = row.peer, row.ceiling
+
+    def quantity(value: Value) -> str:
+        return scale.quantity(value.value) if value.unit == unit else figures.quantity(value, rate_word)
+
     bound = figures.NONE
     if ceiling:
-        figure = figures.quantity(Value(ceiling.value, ceiling.unit), rate_word)
+        figure = quantity(Value(ceiling.value, ceiling.unit))
         bound = f"{figure} ({ceiling.kind}: {ceiling.label or ceiling.formula})"
+    rated = point.rate and unit not in {"FLOP/s", "IOP/s"} and not timed
     return [
-        scale.quantity(point.throughput.value),
-        scale.interval(point.throughput) or figures.NONE,
-        figures.quantity(point.rate, rate_word) if point.rate else figures.NONE,
+        _ns(point.latency_ns.mean if point.latency_ns else None) if timed else scale.quantity(point.throughput.value),
+        (not timed and scale.interval(point.throughput)) or figures.NONE,
+        figures.quantity(point.rate, rate_word) if point.rate and rated else figures.NONE,
         _ns(point.latency_ns.mean if point.latency_ns else None),
-        f"{figures.quantity(peer.value, rate_word)} ({peer.named})" if peer else figures.NONE,
+        f"{_ns(peer.latency_ns_mean) if timed and peer.latency_ns_mean else quantity(peer.value)} ({peer.named})"
+        if peer
+        else figures.NONE,
         ratio_words(peer.ratio) if peer and peer.ratio else figures.NONE,
         bound,
         figures.percent(row.share),
@@ -194,10 +212,14 @@ def ratio_words(ratio: Value) -> str:
 
 
 def markdown(run: Run) -> str:
-    """The report as Markdown: overview, figures, findings, operating points and all points."""
-    overview = overview_of(run)
-    tally = f"{overview.status}: {overview.tally}."
-    parts = [f"# {markdown_text(overview.says)}", markdown_text(overview.more), tally]
+    """The report as Markdown: scorecard, figures, findings, operating points and all points."""
+    overview, card = overview_of(run), scorecard(run)
+    parts = [f"# {markdown_text(card.machine)}", f"**{card.verdict}**: {markdown_text(card.reason)}"]
+    parts += [_markdown_table(card_table(card))] if card.rows else []
+    parts += [
+        f"{number}. {markdown_text(one.says)} {markdown_code(one.command)}" for number, one in enumerate(card.todo, 1)
+    ]
+    parts.append(f"{overview.status}: {overview.tally}.")
     rows = rows_of(run)
     if rows:
         parts += ["## Figures", _markdown_table(grid_table(rows))]
@@ -227,6 +249,17 @@ def _markdown_table(table: Table) -> str:
 
     rule = "| " + " | ".join("---" if at == 0 else "---:" for at in range(len(table.heads))) + " |"
     return "\n".join([line(table.heads), rule, *map(line, table.rows)])
+
+
+def card_table(card: Scorecard) -> Table:
+    """The figures of a scorecard."""
+    heads = ("", "figure", "value", "95%", "of ceiling", "p99", "typical", "state")
+    rows = []
+    for row in card.rows:
+        share = f"{figures.percent(row.share.of_ceiling)} of {row.share.ceiling}" if row.share else ""
+        usual, state = row.typical.says if row.typical else "", f"{row.state}: {row.why}" if row.why else ""
+        rows.append((row.resource, row.title, row.value, row.interval, share, row.p99 or "", usual, state))
+    return _whole(heads, rows, "Scorecard")
 
 
 CSV_HEADS = (

@@ -1,14 +1,18 @@
-"""A Run on the terminal: the grid that everyone compares, the overview, the findings, and where the report lies."""
+"""A Run on the terminal: its scorecard on one screen, and on request every table and finding."""
 
 from __future__ import annotations
 
+import shlex
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from hwdyno.curves import LOADED_MODEL
+from hwdyno.curves.loaded import BEARABLE
 from hwdyno.printable import console_on, printable
-from hwdyno.report import figures, study
+from hwdyno.report import contention, figures, study
 from hwdyno.report.overview import overview_of, ranked
 from hwdyno.report.rows import (
     Series,
@@ -16,40 +20,88 @@ from hwdyno.report.rows import (
     direction,
     grid_label,
     in_unit,
+    is_at,
     load_of,
     parameters_of,
     series_of,
     tightest,
     unit_of,
 )
+from hwdyno.report.scorecard import COMMAND_COLUMNS, Scorecard, Share, command_lines, scorecard
 from hwdyno.resources import rate_word_of
 from hwdyno.units import format_number
-from hwdyno.words import ExperimentResult, Measurement, Run
+from hwdyno.words import ExperimentResult, Measurement, Run, Validity
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
+    from rich.text import Text
 
 NARROW = 78
 """Columns below which the grid shows only what everyone compares."""
 MOST_SERIES = 24
 MOST_POINTS = 16
 
-_STYLES = {"invalid": "bold red", "warning": "yellow", "info": "cyan", "partial": "yellow", "degraded": "yellow"}
+BAR = 10
+"""Places of a bar that is full at the ceiling."""
+_VERDICTS = {"sound": "bold green", "use with care": "bold yellow", "not to be trusted": "bold red"}
+_STYLES = {
+    **{"invalid": "bold red", "warning": "yellow", "info": "cyan", "partial": "yellow", "degraded": "yellow"},
+    "unverified": "cyan",
+}
 _MARKS = {"invalid": "✗", "warning": "!", "info": "·"}
+_FLAGS: dict[Validity, str] = {"valid": "", "unverified": "?", "degraded": "!", "invalid": "✗"}
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = "_.-=+*#@"
 
 
-def print_run(run: Run, reports: Sequence[Path] = (), *, file: TextIO | None = None, width: int | None = None) -> None:
-    """Print a Run to ``file`` (stdout unless given); ``reports`` are the files that were made of it."""
-    from rich.table import Table
+def print_run(
+    run: Run,
+    reports: Sequence[Path] = (),
+    *,
+    file: TextIO | None = None,
+    width: int | None = None,
+    verbose: bool = False,
+    named: str = "",
+) -> None:
+    """Print a Run's scorecard to ``file`` (stdout unless given), and all that it has if ``verbose``.
+
+    ``reports`` are the files that were made of it; ``named`` is what ``hwdyno report`` finds it by, if not its id.
+    """
     from rich.text import Text
 
     run = printable(run)
     console = console_on(file or sys.stdout, width)
     if width is None and not console.is_terminal:
         console.width = max(console.width, 100)
+    card = scorecard(run)
+    for line in card_lines(card, console.width, ascii_only=not _unicode(console)):
+        console.print(line, overflow="fold")
+    for more in filter(None, (study.text(run), contention.text(run))):
+        console.print()
+        console.print(Text(more), end="", overflow="fold")
+    if verbose:
+        _print_all(run, console)
+    else:
+        console.print(Text(_rest_line(card.rest, printable(named) or run.id, console.width), style="dim"))
+    if reports:
+        console.print()
+    for path in reports:
+        console.print(Text(f"report  {printable(str(path))}", overflow="fold"))
+
+
+def _rest_line(rest: str, name: str, width: int) -> str:
+    """What else the Run has, and the command that shows it, as far as there is room."""
+    again = f"hwdyno report {shlex.quote(name)} --verbose"
+    texts = (f"{rest}: {again}", again, f"{rest}: add --verbose to see all of it")
+    return next((text for text in texts if len(text) <= width), _cut(rest, width))
+
+
+def _print_all(run: Run, console: Console) -> None:
+    """Every experiment's table, how far the Run can be trusted, and every finding."""
+    from rich.table import Table
+    from rich.text import Text
+
     for experiment in run.experiments:
         if experiment.points:
             console.print()
@@ -57,9 +109,6 @@ def print_run(run: Run, reports: Sequence[Path] = (), *, file: TextIO | None = N
             console.print(_body(experiment, console))
             if experiment.run_to_run:
                 console.print(Text(figures.run_to_run(experiment.run_to_run), style="dim"))
-    if study_text := study.text(run):
-        console.print()
-        console.print(Text(study_text), end="", overflow="fold")
     overview = overview_of(run)
     console.print()
     console.print(Text(overview.says, style="bold"))
@@ -81,10 +130,71 @@ def print_run(run: Run, reports: Sequence[Path] = (), *, file: TextIO | None = N
         for sentence in run.degraded:
             console.print()
             console.print(Text(sentence, style="yellow"))
-    if reports:
-        console.print()
-    for path in reports:
-        console.print(Text(f"report  {printable(str(path))}", overflow="fold"))
+
+
+def card_lines(card: Scorecard, width: int, *, ascii_only: bool = False) -> list[Text]:
+    """A scorecard in lines of at most ``width`` columns."""
+    from rich.text import Text
+
+    lines = [Text(_cut(card.machine, width), style="bold")]
+    verdict = textwrap.wrap(f"{card.verdict.upper()}  {card.reason}", width)[:2] or [card.verdict.upper()]
+    lines += [Text(line, style=_VERDICTS[card.verdict]) for line in verdict]
+    lines += _figures(card, width, ascii_only=ascii_only)
+    for number, todo in enumerate(card.todo, 1):
+        lines.append(Text(_cut(f"{number} {todo.says}", width)))
+        narrow = min(COMMAND_COLUMNS, width - 2)
+        lines += [Text(f"  {line}", style="cyan") for line in command_lines(todo.command, narrow)]
+    return lines
+
+
+def _figures(card: Scorecard, width: int, *, ascii_only: bool) -> list[Text]:
+    """A line a figure, its columns aligned; what a typical figure is of stands below where there is no room beside."""
+    from rich.text import Text
+
+    shares, tails = any(row.share for row in card.rows), any(row.p99 for row in card.rows)
+    of = ", ".join(["of ceiling"] * shares + ["p99"] * tails)
+    rows, before = [["", "", "", "95%", of, "typical"]], ""
+    for row in card.rows:
+        mark = {"valid": "", "degraded": " !"}.get(row.state, " ?")
+        of = _bar(row.share, ascii_only=ascii_only) if row.share else f"p99 {row.p99}" if row.p99 else ""
+        usual = row.typical.says if row.typical else ""
+        rows.append([row.resource * (row.resource != before), row.title, row.value + mark, row.interval, of, usual])
+        before = row.resource
+    kept = [at for at in range(6) if any(cells[at] for cells in rows[1:])]
+    rows = [[cells[at] for at in kept] for cells in rows]
+    below = ""
+    if rows[1:] and _wide(rows) > width:
+        for cells, row in zip(rows[1:], card.rows, strict=True):
+            cells[-1] = row.typical.value if row.typical else cells[-1] * (5 not in kept)
+        below = "; ".join(dict.fromkeys(row.typical.what for row in card.rows if row.typical))
+        longest = max(len(cells[1]) for cells in rows) - max(0, _wide(rows) - width)
+        for cells in rows:
+            cells[1] = _cut(cells[1], max(8, longest))
+    sizes = [max(len(cells[at]) for cells in rows) for at in range(len(kept))]
+    lines: list[Text] = []
+    for cells in rows if card.rows else ():
+        parts = [
+            cell.rjust(size) if at == 2 else cell.ljust(size) for at, cell, size in zip(kept, cells, sizes, strict=True)
+        ]
+        lines.append(Text(_cut("  ".join(parts).rstrip(), width), style="" if lines else "dim"))
+    if below or card.todo:
+        lines.append(Text(_cut(f"typical of {below}", width) if below else "", style="dim"))
+    return lines
+
+
+def _wide(rows: list[list[str]]) -> int:
+    return sum(max(len(cells[at]) for cells in rows) + 2 for at in range(len(rows[0]))) - 2
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(1, width - 1)] + "…"
+
+
+def _bar(share: Share, *, ascii_only: bool) -> str:
+    """Ten places, full at the ceiling, and the share as a number."""
+    full = min(BAR, round(share.of_ceiling * BAR))
+    drawn = "#" * full + "." * (BAR - full) if ascii_only else "█" * full + "░" * (BAR - full)
+    return f"{drawn} {figures.percent(share.of_ceiling)}"
 
 
 def _unicode(console: Console) -> bool:
@@ -155,14 +265,19 @@ def _grid(experiment: ExperimentResult, console: Console) -> RenderableType:
 
 def _flagged(text: str, point: Measurement) -> str:
     """A figure that cannot be trusted carries a mark: colour alone does not reach everyone."""
-    return text if point.validity == "valid" else f"{text} {'✗' if point.validity == 'invalid' else '!'}"
+    return f"{text} {_FLAGS[point.validity]}".rstrip()
+
+
+def _scale_of(experiment: ExperimentResult, unit: str) -> figures.Scale:
+    values = [value.value for point in experiment.points if (value := in_unit(point, unit))]
+    return figures.latency_scale(values) if unit == "ns" else figures.scale_for(values, unit, rate_word_of(experiment))
 
 
 def _points(experiment: ExperimentResult, series: list[Series], console: Console) -> RenderableType:
     """A row a point, with the knee and the best operating point named."""
     unit = unit_of(experiment)
     values = [in_unit(point, unit) for point in experiment.points]
-    scale = figures.scale_for((value.value for value in values if value), unit, rate_word_of(experiment))
+    scale = _scale_of(experiment, unit)
     latency = figures.latency_scale(p.latency_ns.mean if p.latency_ns else None for p in experiment.points)
     timed = any(point.latency_ns for point in experiment.points)
     wide = console.width >= NARROW
@@ -174,7 +289,9 @@ def _points(experiment: ExperimentResult, series: list[Series], console: Console
     wide = wide and any(value and value.low is not None for value in values)
     if wide:
         table.add_column("95% interval", justify="right")
-    for head in ("mean", "p99") if timed else ():
+    # Where latency is what is measured, its mean is there already.
+    means = timed and unit != "ns"
+    for head in ("mean", "p99") if means else ("p99",) if timed else ():
         table.add_column(f"{head} {latency.unit}", justify="right")
     table.add_column("")
     for one in series:
@@ -187,9 +304,10 @@ def _points(experiment: ExperimentResult, series: list[Series], console: Console
                 row.append(scale.interval(value) if value else "")
             if timed:
                 known = point.latency_ns
-                row += [latency.number(known.mean if known else None), latency.number(known.p99 if known else None)]
+                row += [latency.number(known.mean if known else None)] if means else []
+                row.append(latency.number(known.p99 if known else None))
             best = one.curve.best if one.curve else None
-            row.append("best" if best is not None and best.load == load_of(experiment, at) else "")
+            row.append("best" if is_at(experiment, at, best) else "")
             table.add_row(*row)
     if any(one.curve and one.curve.knee for one in series) or any(len(one.points) > MOST_POINTS for one in series):
         table.caption = "; ".join(filter(None, (_read_off(experiment, one, scale) for one in series)))
@@ -201,7 +319,7 @@ def _curves(experiment: ExperimentResult, series: list[Series], console: Console
     """A row a series: its shape as a sparkline, what it reaches, where its knee is."""
     unit = unit_of(experiment)
     values = [in_unit(point, unit) for point in experiment.points]
-    scale = figures.scale_for((value.value for value in values if value), unit, rate_word_of(experiment))
+    scale = _scale_of(experiment, unit)
     wide = console.width >= NARROW
     table = _table(console)
     longest = max(len(one.label) for one in series)
@@ -234,6 +352,9 @@ def _read_off(experiment: ExperimentResult, series: Series, scale: figures.Scale
     if curve is None or curve.state == "unknown":
         return ""
     axis = experiment.load_axis
+    if curve.model == LOADED_MODEL:
+        borne = f"{BEARABLE:g} times idle latency at {scale.quantity(curve.knee.load)}" if curve.knee else ""
+        return ", ".join(filter(None, [borne, f"peak {scale.number(curve.ceiling.value)}" if curve.ceiling else ""]))
     cells = [f"knee {figures.load(axis, curve.knee.load)}" if curve.knee else curve.state]
     cells.append(f"90% at {figures.load(axis, curve.load_90)}" if curve.load_90 is not None else "")
     cells.append(f"limit {scale.number(curve.ceiling.value)}" if curve.ceiling else "")

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from hwdyno.ceilings import compute
-from hwdyno.resources.description import Doubt, Resource
+from hwdyno.resources.description import Doubt, Figure, Resource
 
 RESOURCE = Resource(
     name="compute",
     title="Processor",
     subject="The processor",
+    figures=(
+        Figure(
+            title="FP64 peak, {threads}",
+            unit="FLOP/s",
+            kernels=(compute.LOOPS,),
+            where={"operation": "fma", "precision": "double"},
+        ),
+        Figure(
+            title="LINPACK, n = {n}", unit="FLOP/s", kernels=("linpack",), where={"operation": "lu"}, typical="linpack"
+        ),
+        Figure(
+            title="FP32 peak, {threads}",
+            unit="FLOP/s",
+            kernels=(compute.LOOPS,),
+            where={"operation": "fma", "precision": "single"},
+        ),
+    ),
     derived={compute.LOOPS: compute.of_loops, "linpack": compute.of_algebra},
     limits=("the clock under this load", "execution units shared with another thread", "cache bandwidth"),
     client="measured",
@@ -20,4 +37,5 @@ RESOURCE = Resource(
     ),
     on_faults="Check dmesg for machine checks and throttling",
     runtime_share=0.3,
+    knee="threads",
 )

@@ -20,22 +20,29 @@ def _nothing(machine: Machine) -> tuple[()]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One figure of the headline: the best valid point of its pattern and parameters."""
+    """One figure of the headline: among the points that fit, a valid one before a degraded one, then the best."""
 
-    does: str
-    """The verb before the figure, such as ``reads``."""
-    how: str = ""
-    """What follows it, such as ``at random``; figures that share it stand in one clause."""
+    title: str = ""
+    """The field's name of the test, such as ``LINPACK, n = {n}``: ``{axis}`` stands for the point's value on that axis,
+    ``{path}`` for the way to the other end. If empty, the point's label, such as ``RND4K Q32T1 read``."""
     unit: str
-    """Which of a point's figures it is: ``bytes/s``, ``operations/s``, or ``ns`` for its mean latency."""
-    experiment: str = ""
-    """The experiment that it is from, without a storage's name; any if empty."""
+    """Which of a point's figures it is: ``bytes/s``, ``operations/s`` …, or ``ns`` for its mean latency."""
+    kernels: tuple[str, ...] = ()
+    """The kernels that measure it; any if empty."""
+    not_in: tuple[str, ...] = ()
+    """Experiments, without a storage's name, whose points of this kind are something else."""
     pattern: tuple[Trait, ...] = ()
     """The access pattern of its points: ``reads``, ``writes``, ``random``."""
     where: Parameters = field(default_factory=dict)
     """Further parameters that its points must have."""
+    prefer: Parameters = field(default_factory=dict)
+    """Parameters by which one point comes before another of the same validity, whichever is faster."""
+    most: str = ""
+    """The axis on which only the points with the greatest value count, such as a working set beyond all caches."""
     lowest: bool = False
     """Whether less is better, as for a latency."""
+    typical: str = ""
+    """Its name in the catalogue of typical figures; empty if it has none there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +76,7 @@ class Resource:
 
     # The headline
     figures: tuple[Figure, ...] = ()
-    """The headline figures. If none was measured, the fastest valid point is the headline."""
+    """The headline figures, the most quoted first. If none was measured, the fastest valid points are the headline."""
     headline_rules: tuple[str, ...] = ()
     """Rules whose findings are the headline, where no single figure is."""
 
@@ -89,6 +96,8 @@ class Resource:
     ``measured``, or the resource's rules judge them (``by_rule``)."""
     fills_processors: bool = False
     """Whether a measurement keeps every processor busy by design."""
+    latency_kernels: tuple[str, ...] = ()
+    """Kernels that time one thing at a time, and are judged by that time alone."""
     two_ended: bool = False
     """Whether its other end may be another process on this machine, whose work is part of the measurement."""
     bursty: bool = False
@@ -103,7 +112,7 @@ class Resource:
     """Why a point can be above a physical ceiling."""
     steps_down: tuple[str, str] = (
         "heat, a power limit, or CPU time taken by others",
-        "the clock (hwdyno compute clock)",
+        "the clock (`hwdyno compute clock`)",
     )
     """Possible causes of a step down in throughput while a point runs, and what to watch."""
     on_faults: str = "Check dmesg"
@@ -113,6 +122,14 @@ class Resource:
     """Parameters that make operations larger, for when every processor already issues them."""
     both_loops: str = ""
     """The command that measures the same work in an open and a closed loop, where one command does both."""
+
+    # Contention
+    knee: str = ""
+    """The experiment, without the resource's name, whose sweep finds the load at which ``hwdyno together`` drives it;
+    empty where it is not driven beside others."""
+
+    is_memory_traffic: bool = False
+    """Whether the bytes that it counts cross the memory's channels."""
 
     # Its part of a run
     by_default: bool = True

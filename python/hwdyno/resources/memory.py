@@ -3,17 +3,44 @@
 from __future__ import annotations
 
 from hwdyno.ceilings import memory
-from hwdyno.resources.description import Doubt, Resource
+from hwdyno.resources.description import Doubt, Figure, Resource
 
 RESOURCE = Resource(
     name="memory",
     title="Memory",
     rate_word="accesses/s",
+    figures=(
+        Figure(
+            title="triad, {threads}",
+            unit="bytes/s",
+            kernels=("memory_bandwidth",),
+            not_in=("memory.levels",),
+            where={"operation": "triad"},
+            typical="dram_bytes_s",
+        ),
+        Figure(
+            title="idle latency, {working_set}",
+            unit="ns",
+            kernels=("memory_latency",),
+            prefer={"pages": "2m"},
+            most="working_set",
+            lowest=True,
+            typical="dram_idle_ns",
+        ),
+        Figure(
+            title="read, {threads}",
+            unit="bytes/s",
+            kernels=("memory_bandwidth",),
+            not_in=("memory.levels",),
+            where={"operation": "read"},
+        ),
+    ),
     ceilings=memory.of_modules,
     why_no_ceiling=memory.why_none,
     derived=dict.fromkeys(memory.BANDWIDTH, memory.practical),
     limits=("the lines that a core keeps in flight", "the memory's channels", "the TLB", "the link between sockets"),
     client="measured",
+    latency_kernels=("memory_latency", "memory_core_to_core"),
     above_ceiling=Doubt(
         cause="a working set that fits a cache, a wrong number of channels, or a wrong ceiling",
         test="Measure again, longer",
@@ -21,4 +48,6 @@ RESOURCE = Resource(
     ),
     on_faults="Check dmesg for machine checks and corrected memory errors",
     runtime_share=0.3,
+    knee="threads",
+    is_memory_traffic=True,
 )

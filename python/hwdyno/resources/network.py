@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from hwdyno.ceilings import network
-from hwdyno.resources.description import Resource
+from hwdyno.resources.description import Figure, Resource
 
 RESOURCE = Resource(
     name="network",
     title="Network",
     rate_word="messages/s",
+    figures=(
+        Figure(
+            title="TCP {path}, {streams}",
+            unit="bytes/s",
+            kernels=("network_throughput",),
+            where={"protocol": "tcp", "direction": "up"},
+            typical="tcp_loopback_bytes_s",
+        ),
+        Figure(
+            title="round trip, {path}",
+            unit="ns",
+            kernels=("network_latency",),
+            where={"protocol": "tcp", "in_flight": 1},
+            prefer={"message": 64},
+            lowest=True,
+        ),
+    ),
     derived={"network_throughput": network.of_path},
     limits=("the path between the ends", "a policer or shaper on it", "the other end's processors"),
     client="by_rule",
+    latency_kernels=("network_latency", "network_ping"),
     two_ended=True,
     steps_down=("a spent burst budget, a policer, or a lower clock", "both ends' processors"),
     on_faults="Check errors and drops at both ends (ip -s link, nstat -az) and the server's log",
+    knee="streams",
 )

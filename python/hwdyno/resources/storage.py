@@ -4,17 +4,37 @@ from __future__ import annotations
 
 from hwdyno.ceilings import stack
 from hwdyno.resources.description import Doubt, Figure, Resource
+from hwdyno.words import Parameters, Trait
+
+
+def _sequential(way: Trait, typical: str) -> Figure:
+    return Figure(unit="bytes/s", pattern=(way,), where={"bs": 1 << 20}, typical=typical)
+
+
+def _random(way: Trait) -> Figure:
+    return Figure(
+        unit="operations/s", pattern=(way, "random"), where={"bs": 4096}, prefer={"iodepth": 32, "numjobs": 1}
+    )
+
+
+def _one_at_a_time(way: Trait, typical: str) -> Figure:
+    where: Parameters = {"bs": 4096, "iodepth": 1, "numjobs": 1}
+    return Figure(unit="ns", pattern=(way, "random"), where=where, lowest=True, typical=typical)
+
 
 RESOURCE = Resource(
     name="storage",
     title="Storage",
     subject="This storage",
     rate_word="IOPS",
+    # The field's standard tests (CrystalDiskMark's SEQ1M, RND4K), the reads first; their titles are the points' labels.
     figures=(
-        Figure(does="reads", how="in sequence", unit="bytes/s", pattern=("reads",)),
-        Figure(does="writes", how="in sequence", unit="bytes/s", pattern=("writes",)),
-        Figure(does="reads", how="at random", unit="operations/s", pattern=("reads", "random")),
-        Figure(does="writes", how="at random", unit="operations/s", pattern=("writes", "random")),
+        _sequential("reads", "read_bytes_s"),
+        _random("reads"),
+        _one_at_a_time("reads", "randread_4k_q1_ns"),
+        _sequential("writes", "write_bytes_s"),
+        _random("writes"),
+        _one_at_a_time("writes", "randwrite_4k_q1_ns"),
     ),
     ceilings=stack.of_machine,
     why_no_ceiling=stack.why_none,
@@ -31,6 +51,7 @@ RESOURCE = Resource(
     ),
     on_faults="Check dmesg and the drive's health (smartctl -a)",
     workers="numjobs",
-    both_loops="hwdyno storage rate iodepth",
+    both_loops="storage rate iodepth",
     larger={"bs": "128k"},
+    knee="iodepth",
 )

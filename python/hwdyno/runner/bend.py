@@ -1,19 +1,24 @@
-"""One more point a curve, near its bend: where 90% of the ceiling is reached, the sweep's own loads are far apart."""
+"""Points beside the plan's where its loads are far apart: near 90% of the ceiling, and below a full memory."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from hwdyno.curves import LEAST_POINTS, curves_of, suggest_load
+from hwdyno.curves import LEAST_POINTS, LOADED, LOADED_MODEL, curves_of, suggest_load
+from hwdyno.curves.loaded import LEAST_INSIDE, more_delays
 from hwdyno.plan import Planned
 from hwdyno.words import ExperimentResult, Note, Parameters, Scalar
 
-NOTE = Note("near_the_bend", "added to the plan where the curve reaches about 90% of its ceiling")
+NOTE = Note("near_the_bend", "added to the plan where the curve bends")
 
 
 def may_add(planned: Planned) -> int:
     """How many points near bends an experiment may bring at most: one a curve along the load of a queue."""
-    if planned.declaration.axis(planned.load).role != "concurrency":
+    axis = planned.declaration.axis(planned.load)
+    if planned.experiment.kernel == LOADED and axis.role == "delay":
+        curves = len({tuple(sorted((n, v) for n, v in one.items() if n != planned.load)) for one in planned.points})
+        return curves * (LEAST_INSIDE - LEAST_POINTS) if len(planned.points) >= LEAST_POINTS * curves else 0
+    if axis.role != "concurrency":
         return 0
     loads: dict[tuple[tuple[str, Scalar], ...], set[Scalar]] = defaultdict(set)
     for point in planned.points:
@@ -27,6 +32,11 @@ def near_the_bend(result: ExperimentResult, planned: Planned) -> list[Parameters
     found = []
     for curve in curves_of(result):
         measured = [result.points[at] for at in curve.points]
+        if curve.model == LOADED_MODEL:
+            delays = [float(point.parameters[curve.load]) for point in measured]  # type: ignore[arg-type]
+            added = more_delays(delays, [point.throughput.value for point in measured])
+            found += [{**measured[0].parameters, curve.load: delay} for delay in added]
+            continue
         loads = [float(point.parameters[curve.load]) for point in measured]  # type: ignore[arg-type]
         load = suggest_load(curve, result.axis(curve.load), loads)
         if load is None or not min(loads) < load < max(loads):

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hwdyno import statistics
-from hwdyno.measurement import Reading, Snapshot, interval_of, measurement_of, throughput_of, unit_of
+from hwdyno.measurement import Reading, Snapshot, course_of, interval_of, measurement_of, throughput_of, unit_of
 from hwdyno.peers import Peer
 from hwdyno.plan import Profile, Timing
+from hwdyno.samples import FEW_REPEATS, plain_noise
 from hwdyno.units import format_percent
 from hwdyno.words import Declaration, Measurement, Note, Parameters, PeerResult
 
@@ -39,13 +40,18 @@ class PointInWork:
         counted, unit = unit_of(self.declaration, self.readings)
         return statistics.half_width(interval_of(self.readings, counted, unit)[0]) if len(self.readings) > 1 else None
 
+    def plain_noise(self) -> bool:
+        """Whether the samples of its readings show nothing but noise around one level."""
+        counted, _ = unit_of(self.declaration, self.readings)
+        return plain_noise([course_of(one, counted)[0] for one in self.readings])
+
     def ends(self, timing: Timing, target: float) -> str:
         """What ends it, whatever time is left: ``sure`` (within ``target``) or ``repeats``; empty if it goes on."""
         repeats = len(self.readings)
         if repeats < timing.repeats_min:
             return ""
         half = self.half_width()
-        if half is not None and half <= target:
+        if half is not None and half <= target and (repeats >= FEW_REPEATS or self.plain_noise()):
             return "sure"
         return "repeats" if repeats >= timing.repeats_max else ""
 

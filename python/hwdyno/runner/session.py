@@ -18,7 +18,7 @@ from hwdyno.hosts.site import Site, site_of
 from hwdyno.measurement import Reading, operations_of
 from hwdyno.measuring import announced
 from hwdyno.peers import Peer, on_site
-from hwdyno.plan import Plan, Planned
+from hwdyno.plan import WARM_UP_S, Plan, Planned
 from hwdyno.resources import ceilings_of_site, rate_word
 from hwdyno.runner import faults
 from hwdyno.runner.access import reachable
@@ -38,7 +38,6 @@ from hwdyno.units import format_duration
 from hwdyno.words import Ceiling, ExperimentResult, Measurement, Note, Parameters, PeerResult, Run, UserError
 from hwdyno.workspace import DataFile, Place
 
-WARM_UP_S = 0.3
 SAMPLES = 20
 LEAST_OPERATIONS = 10
 """An interrupted reading with fewer operations is not a point of a curve."""
@@ -178,6 +177,11 @@ class Session:
         return run
 
     def _measure(self, place: Place | None, journal: Journal) -> None:
+        self._lay_out(place)
+        self._measure_all(journal)
+
+    def _lay_out(self, place: Place | None) -> None:
+        """Write the data file, if any point needs one."""
         self.watch.snapshot()  # Before anything is written: the user may want to stop.
         if place is not None:
             self.workspace = self.site.data_file(place)
@@ -191,6 +195,9 @@ class Session:
             if made.says:
                 self.notes.append(Note("data_file_smaller", made.says))
                 self.progress.says(made.says)
+
+    def _measure_all(self, journal: Journal) -> None:
+        """Read the plan's experiments, block by block, within the budget."""
         self.allowance.share_out(self.plan)
         if self.allowance.timing.says:
             self.progress.says(self.allowance.timing.says)

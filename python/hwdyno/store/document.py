@@ -17,7 +17,7 @@ from hwdyno.machine import Machine, survey_of
 from hwdyno.printable import escaped
 from hwdyno.statistics import Histogram
 from hwdyno.store.files import StoreError
-from hwdyno.words import SCHEMA, Axis, ExperimentResult, Run, UserError
+from hwdyno.words import SCHEMA, Axis, ExperimentResult, Latency, Measurement, Run, UserError
 
 SCHEMA_ID = "urn:hwdyno:schema:run:2"
 
@@ -103,10 +103,31 @@ def run_from(plain: Any, name: str) -> Run:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise StoreError(f"{name} is not a valid Run: {where}: {_one_line(first['msg'])}") from None
+    run = _without_made_percentiles(run)
     wrong = next(_contradictions(run), None)
     if wrong is not None:
         raise StoreError(f"{name} is not a valid Run: {wrong}")
     return run
+
+
+def _without_made_percentiles(run: Run) -> Run:
+    """The Run without the percentiles that former versions made of a table's mean: its latency counts no operation."""
+    if not run.imported_from:
+        return run
+
+    def honest(point: Measurement) -> Measurement:
+        latency = point.latency_ns
+        if (
+            latency is None
+            or latency.count
+            or latency.histogram
+            or {latency.p50, latency.min, latency.max} != {latency.mean}
+        ):
+            return point
+        return replace(point, latency_ns=Latency(latency.mean, None, None, None, None, None, None, 0))
+
+    results = (replace(one, points=tuple(map(honest, one.points))) for one in run.experiments)
+    return replace(run, experiments=tuple(results))
 
 
 def _contradictions(run: Run) -> Iterator[str]:

@@ -11,8 +11,8 @@ from hwdyno.foreign import Table
 from hwdyno.store.files import StoreError
 from hwdyno.words import Run, UserError
 
-Status = Literal["valid", "degraded", "invalid", "partial", "empty"]
-"""How far a Run can be trusted; ``partial`` is interrupted or killed, ``empty`` without a point."""
+Status = Literal["valid", "unverified", "degraded", "invalid", "partial", "empty"]
+"""How far a Run can be trusted: as a point, and ``partial`` is interrupted or killed, ``empty`` without a point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Entry:
     """A ``Status``, or ``running`` or ``unreadable``."""
     points: int
     headline: tuple[tuple[str, float, str], ...]
-    """Each experiment's best throughput: name, value and unit."""
+    """Each experiment's best figure, a latency test's in ns: name, value and unit."""
     path: str
     error: str = ""
     """Why the document cannot be read, in one line."""
@@ -43,7 +43,9 @@ def status_of(run: Run) -> Status:
         return "invalid"
     if run.interrupted or any(experiment.planned > len(experiment.points) for experiment in run.experiments):
         return "partial"
-    return "degraded" if run.degraded or "degraded" in validities else "valid"
+    if run.degraded or "degraded" in validities:
+        return "degraded"
+    return "unverified" if "unverified" in validities else "valid"
 
 
 def machine_of(run: Run) -> str:
@@ -57,9 +59,12 @@ def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
     """Summarize a Run; ``verdict`` overrides the status, for a Run that is still going on."""
     headline = []
     for experiment in run.experiments:
-        sound = [point.throughput for point in experiment.points if point.validity != "invalid"]
-        if sound:
-            best = max(sound, key=lambda value: value.value)
+        sound = [point for point in experiment.points if point.validity != "invalid"]
+        times = [point.latency_ns.mean for point in sound if point.latency_ns]
+        if times and experiment.metric == "latency":
+            headline.append((experiment.name, min(times), "ns"))
+        elif sound:
+            best = max((point.throughput for point in sound), key=lambda value: value.value)
             headline.append((experiment.name, best.value, best.unit))
     points = sum(len(experiment.points) for experiment in run.experiments)
     return Entry(

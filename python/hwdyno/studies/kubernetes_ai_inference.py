@@ -72,7 +72,8 @@ def _latency(point: Measurement, stream: str) -> Latency | None:
 def _waits(result: ExperimentResult) -> list[tuple[int, float]]:
     """Users, and the P95 of their reads from storage, ns."""
     found = [(number(whole(result, point), "users"), _latency(point, "read")) for point in result.points]
-    return sorted((users, quantile_of(latency, 0.95)) for users, latency in found if latency is not None)
+    known = ((users, quantile_of(latency, 0.95)) for users, latency in found if latency is not None)
+    return sorted((users, p95) for users, p95 in known if p95 is not None)
 
 
 def _of_users(result: ExperimentResult, point: Measurement) -> tuple[str, ...]:
@@ -80,7 +81,8 @@ def _of_users(result: ExperimentResult, point: Measurement) -> tuple[str, ...]:
     for stream in ("read", "write"):
         latency = _latency(point, stream)
         cells.append(mb_s(point.details.get(f"{stream}_bytes_s")))
-        cells.append(NONE if latency is None else f"{quantile_of(latency, 0.95) / 1e6:.1f}")
+        p95 = None if latency is None else quantile_of(latency, 0.95)
+        cells.append(NONE if p95 is None else f"{p95 / 1e6:.1f}")
     return tuple(cells)
 
 

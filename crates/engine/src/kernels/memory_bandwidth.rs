@@ -58,9 +58,10 @@ impl Flow {
         (now_ns(), done)
     }
 
-    pub fn finish(self) -> Share {
-        let verdict = self.traffic.verify();
-        Share { moved: self.traffic.moved().since(self.before), verdict, huge: self.traffic.mapping().huge_bytes() }
+    pub fn finish(mut self) -> Share {
+        let moved = self.traffic.moved().since(self.before);
+        self.traffic.finish();
+        Share { moved, verdict: self.traffic.verify(), huge: self.traffic.mapping().huge_bytes() }
     }
 }
 
@@ -77,7 +78,7 @@ impl Kernel for MemoryBandwidth {
 
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let Parameters { threads, runtime, interval_s, working_set, ref placement, .. } = *parameters;
-        let work = parameters.traffic.work(placement, working_set, 0)?;
+        let work = parameters.traffic.work(placement, working_set, None)?;
         fits(working_set.saturating_mul(threads as u64))?;
         let cpus = placement.processors(&parameters.cpus)?;
         let (traffics, choice) = trial::ready(work, threads, &cpus)?;

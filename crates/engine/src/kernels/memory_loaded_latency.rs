@@ -1,5 +1,5 @@
 //! How long a load takes while other threads make traffic: one thread chases, the others move bytes
-//! with a delay after each block, so that the load on the memory rises step by step.
+//! with a pause after every two lines, so that the load on the memory rises step by step.
 
 use super::memory_bandwidth::{streams, Flow, Share};
 use super::memory_latency::{Chaser, Found, RingParameters, CHASE_BYTES};
@@ -25,7 +25,7 @@ parameters! {
     /// What `memory_loaded_latency` takes.
     pub struct Parameters {
         traffic: TrafficParameters = Group,
-        delay: u64 = integer("pause of a traffic thread after each block, in cycles", "cycles", (0, 1 << 32), 0)
+        delay: u64 = integer("pause of a traffic thread after every 128 bytes, in cycles", "cycles", (0, 1 << 32), 0)
             .role(Role::Delay),
         threads: usize = THREADS.means("number of traffic threads").within(0, 1023),
         working_set: u64 = integer("size of all arrays of one traffic thread", "B", (64, 1 << 44), 256 << 20),
@@ -64,7 +64,7 @@ impl Kernel for MemoryLoadedLatency {
     fn run(&self, parameters: &Parameters, stop: &Stop) -> Result<Reading, Error> {
         let Parameters { threads, runtime, interval_s, chase_set, ref placement, .. } = *parameters;
         let ring = parameters.ring.ring(placement, ("chase_set", chase_set), 64)?;
-        let work = parameters.traffic.work(placement, parameters.working_set, parameters.delay)?;
+        let work = parameters.traffic.work(placement, parameters.working_set, Some(parameters.delay))?;
         fits(work.working_set.saturating_mul(threads as u64).saturating_add(chase_set))?;
         let cpus = placement.processors(&parameters.cpus)?;
         // The first processor chases, and the traffic begins on the second.

@@ -10,7 +10,7 @@ use crate::histogram::Histogram;
 use crate::kernel::{Declaration, Error, Kernel, Stop, Writes};
 use crate::reading::{CpuTime, Reading};
 use crate::rng::mix;
-use crate::training::dataset::{DatasetParameters, Layout};
+use crate::training::dataset::{DatasetParameters, Format, Layout};
 use crate::training::ledger::Ledger;
 use crate::training::sink::{Halt, Sink};
 use crate::{cpu_time, parameters, sys, team};
@@ -48,6 +48,7 @@ impl Kernel for Generate {
         }
         possible(&layout)?;
         let dimensions = layout.dimensions();
+        countable(&layout, &dimensions)?;
         let (folder, missing, kept_bytes) = plan(&layout, &dimensions)?;
         let needed: u64 = missing.iter().map(|&file| layout.size(dimensions[file as usize]).0).sum();
         room(&layout.folder, needed, &layout)?;
@@ -173,6 +174,24 @@ fn possible(layout: &Layout) -> Result<(), Error> {
     ))
 }
 
+/// Refuses files whose length, or all of whose together, no file offset can count.
+fn countable(layout: &Layout, dimensions: &[(u32, u32)]) -> Result<(), Error> {
+    let of = |&(rows, columns): &(u32, u32)| match layout.format {
+        Format::Parquet => layout.record * layout.samples as f64,
+        _ => f64::from(rows) * f64::from(columns) * layout.samples as f64,
+    };
+    let all: f64 = dimensions.iter().map(of).sum();
+    // What a format adds is less than three times the samples' bytes, or a few hundred bytes a file and a sample.
+    let most = 4.0 * all + 1024.0 * layout.files as f64 * (layout.samples as f64 + 1.0);
+    if most <= i64::MAX as f64 {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "the data set would have {all:.3e} bytes, more than a file system can count: use smaller record_bytes, \
+        record_bytes_stdev, samples_per_file or files"
+    )))
+}
+
 fn room(folder: &Path, needed: u64, layout: &Layout) -> Result<(), Error> {
     let free = sys::filesystem::free_bytes(folder)
         .map_err(|error| Error::machine(format!("ask {} for its room", folder.display()), &error))?;
@@ -205,4 +224,33 @@ fn one(
     let mut sink = Sink::create(folder, &layout.name(file), buffer, content, stop)?;
     layout.write(&mut sink, dimensions)?;
     sink.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::storage::scratch::Scratch;
+
+    #[test]
+    fn sizes_beyond_any_file_are_refused_in_one_line() {
+        let scratch = Scratch::new("generate-extremes");
+        for format in ["npz", "npy", "tfrecord", "hdf5", "jpeg", "png", "csv", "bin", "parquet"] {
+            for (record, stdev, samples) in [(1.0, 1e12, 1_u64), (4.0, 1e12, 3), (1.0, 1e12, 1 << 40)] {
+                let folder = scratch.path(&format!("{format}-{record}-{samples}"));
+                let given = json!({"path": folder, "format": format, "files": 4, "samples_per_file": samples,
+                    "record_bytes": record, "record_bytes_stdev": stdev, "columns": 4, "row_group": 10});
+                let refused = crate::run("training_generate", &given, &Stop::new());
+                // A table's columns have no spread: it is as large as its nominal size.
+                if format == "parquet" && samples < 1 << 40 {
+                    assert!(refused.is_ok(), "{refused:?}");
+                    continue;
+                }
+                let says = refused.unwrap_err().to_string();
+                assert!(!says.contains('\n') && says.contains("use "), "{format} {samples}: {says}");
+                assert!(!folder.exists(), "{format} {samples}");
+            }
+        }
+    }
 }

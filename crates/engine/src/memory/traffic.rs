@@ -8,6 +8,7 @@ use std::io;
 
 use super::loops::loop_of;
 use super::operation::{Choice, Job, Loop, Primitive, SCALAR, WRITTEN};
+use super::paced::{Paced, Route};
 use super::places::Places;
 use super::work::Work;
 use crate::reading::Verdict;
@@ -38,12 +39,17 @@ pub struct Traffic {
     /// Bytes at each place in one call, and between places.
     block: u64,
     stride: u64,
-    /// Cycles to wait after each place.
-    delay: u64,
+    /// In how many turns a mix by turns repeats itself, and how many of them only read.
+    period: (u64, u64),
+    /// The pauses between lines; none at full speed.
+    paced: Option<Paced>,
     turns_a_call: u64,
     calls_a_batch: u64,
     reads: Box<[u64; TURNS]>,
     updates: Box<[u64; TURNS]>,
+    /// How many of them were taken last.
+    reading: usize,
+    updating: usize,
     /// Blocks that were read only, or in a mix of any kind visited; and blocks that were updated.
     visited: u64,
     updated: u64,
@@ -93,21 +99,6 @@ fn source(number: usize, word: usize) -> f64 {
 
 fn first(word: usize) -> u64 {
     (-((1 + word % PERIOD) as f64)).to_bits()
-}
-
-/// Waits about `cycles` cycles: a chain of as many dependent decrements.
-#[inline]
-fn spin(cycles: u64) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a register is counted down; nothing else is touched.
-    unsafe {
-        std::arch::asm!("2:", "sub {n}, 1", "jnz 2b", n = inout(reg) cycles.max(1) => _, options(nomem, nostack));
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: as above.
-    unsafe {
-        std::arch::asm!("2:", "subs {n}, {n}, #1", "b.ne 2b", n = inout(reg) cycles.max(1) => _, options(nomem, nostack));
-    }
 }
 
 // SAFETY: its pointers lead into its own mapping and its own boxes, which move with it and are nobody else's.
@@ -177,11 +168,17 @@ impl Traffic {
             places: Places::new(count, work.random, key),
             block,
             stride,
-            delay: 0,
+            period: match work.primitive.mixed() {
+                Some((reads, updates)) if turns.is_some() => (reads + updates, reads),
+                _ => (1, 1),
+            },
+            paced: None,
             turns_a_call: 1,
             calls_a_batch: 1,
             reads,
             updates,
+            reading: 0,
+            updating: 0,
             visited: 0,
             updated: 0,
         };
@@ -189,15 +186,39 @@ impl Traffic {
         Ok(traffic)
     }
 
-    /// Waits `delay` cycles after each place from now on.
-    pub(super) fn wait(&mut self, delay: u64) {
-        self.delay = delay;
-        (self.turns_a_call, self.calls_a_batch) = if delay > 0 {
-            (1, (100_000 / (delay + 20 + self.block / 8)).clamp(1, 1000))
+    /// Pauses `delay` cycles after every two lines from now on; none for full speed.
+    pub(super) fn wait(&mut self, delay: Option<u64>) {
+        self.finish();
+        self.paced = delay.map(|delay| Paced::new(delay, self.block, self.work.random));
+        let turns = (BATCH_BYTES / self.block).clamp(1, TURNS as u64);
+        (self.turns_a_call, self.calls_a_batch) =
+            if delay.is_some() { (turns, 1) } else { (turns, (BATCH_BYTES / (self.block * turns)).max(1)) };
+    }
+
+    /// Does what was only fetched so far, so that every place that was taken was worked on.
+    pub fn finish(&mut self) {
+        self.paced(|paced, job, route| {
+            // SAFETY: as of the loops in `call`.
+            unsafe { paced.finish(job, route) }
+        });
+    }
+
+    /// Lets paced traffic go on, if it is paced.
+    #[inline]
+    fn paced(&mut self, work: impl FnOnce(&mut Paced, &mut Job, &mut Route<'_>) -> (u64, u64)) -> bool {
+        let Some(paced) = &mut self.paced else { return false };
+        let (period, only_read) = self.period;
+        let kinds = if self.turns.is_some() {
+            (Primitive::Read, Primitive::Update)
         } else {
-            let turns = (BATCH_BYTES / self.block).clamp(1, TURNS as u64);
-            (turns, (BATCH_BYTES / (self.block * turns)).max(1))
+            (self.work.primitive, Primitive::Update)
         };
+        let loops = self.turns.unwrap_or((self.whole, self.whole));
+        let mut route = Route { places: &mut self.places, stride: self.stride, period, only_read, kinds, loops };
+        let (read, updated) = work(paced, &mut self.job, &mut route);
+        self.visited += read;
+        self.updated += updated;
+        true
     }
 
     /// Whether two loops take turns, as in a mix of short blocks.
@@ -228,12 +249,32 @@ impl Traffic {
 
     #[inline]
     fn call(&mut self) {
+        // SAFETY: as of the loops below.
+        if self.paced(|paced, job, route| unsafe { paced.batch(job, route) }) {
+            return;
+        }
+        self.take_places();
+        let (first, second) = self.turns.unwrap_or((self.whole, self.whole));
+        let (reading, updating) = (self.reading, self.updating);
+        self.visited += reading as u64;
+        self.updated += updating as u64;
+        for (which, offsets, count) in [(first, &self.reads, reading), (second, &self.updates, updating)] {
+            if count > 0 {
+                self.job.offsets = offsets.as_ptr();
+                self.job.count = count as u64;
+                // SAFETY: every offset is a place below `count` times the stride, and a block is no longer
+                // than the stride, so that all blocks lie in the arrays; `new` took a loop that is here.
+                unsafe { which(&mut self.job) };
+            }
+        }
+    }
+
+    /// Takes the next places, those that are only read and those that are updated.
+    #[inline]
+    fn take_places(&mut self) {
         let (count, stride) = (self.places.count(), self.stride);
         let (mut reading, mut updating, mut left) = (0, 0, self.turns_a_call);
-        let (period, only_read) = match self.turns {
-            Some(_) => self.work.primitive.mixed().map_or((1, 1), |(reads, updates)| (reads + updates, reads)),
-            None => (1, 1),
-        };
+        let (period, only_read) = self.period;
         while left > 0 {
             let mut taken = 0;
             let (reads, updates) = (&mut self.reads, &mut self.updates);
@@ -259,21 +300,7 @@ impl Traffic {
             }
             left -= taken;
         }
-        let (first, second) = self.turns.unwrap_or((self.whole, self.whole));
-        self.visited += reading as u64;
-        self.updated += updating as u64;
-        for (which, offsets, count) in [(first, &self.reads, reading), (second, &self.updates, updating)] {
-            if count > 0 {
-                self.job.offsets = offsets.as_ptr();
-                self.job.count = count as u64;
-                // SAFETY: every offset is a place below `count` times the stride, and a block is no longer
-                // than the stride, so that all blocks lie in the arrays; `new` took a loop that is here.
-                unsafe { which(&mut self.job) };
-            }
-        }
-        if self.delay > 0 && reading + updating > 0 {
-            spin(self.delay);
-        }
+        (self.reading, self.updating) = (reading, updating);
     }
 
     /// Visits of a block of the given size.
@@ -407,7 +434,7 @@ mod tests {
     use crate::sys::pages::Pages;
 
     fn work(primitive: Primitive, random: bool, stride: u64, block: u64, working_set: u64) -> Work {
-        Work { primitive, isa: None, random, working_set, stride, block, delay: 0, pages: Pages::Base, node: None }
+        Work { primitive, isa: None, random, working_set, stride, block, delay: None, pages: Pages::Base, node: None }
     }
 
     fn sets() -> Vec<Isa> {
@@ -538,11 +565,20 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_changes_no_result() {
-        let mut slow = work(Primitive::Mix21, true, 64, 64, 100_000);
-        slow.delay = 50;
-        let mut traffic = Traffic::new(slow, sets()[0], 3).unwrap();
-        traffic.batch();
-        assert_eq!(traffic.verify().wrong, 0);
+    fn pauses_change_no_result() {
+        for primitive in PRIMITIVES {
+            for (random, stride, block, bytes) in SHAPES {
+                for delay in [0, 50, 3000] {
+                    let mut slow = work(primitive, random, stride, block, bytes);
+                    slow.delay = Some(delay);
+                    let mut traffic = Traffic::new(slow, Isa::Scalar, 3).unwrap();
+                    traffic.batch();
+                    traffic.finish();
+                    let verdict = traffic.verify();
+                    assert!(verdict.checked > 1 && traffic.visits() > 0);
+                    assert_eq!(verdict.wrong, 0, "{primitive:?} {random} {stride} {block} {bytes} {delay}");
+                }
+            }
+        }
     }
 }

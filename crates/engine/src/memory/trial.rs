@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use super::allocation;
 use super::loops::{self, loop_of};
 use super::operation::{Choice, Isa, Primitive, Way};
+use super::paced;
 use super::traffic::Traffic;
 use super::work::Work;
 use crate::clock::now_ns;
@@ -194,8 +195,10 @@ pub fn ready(work: Work, threads: usize, cpus: &[u64]) -> Result<(Vec<Traffic>, 
     let made = team::run(threads, cpus, |member| {
         let made = Traffic::new(work, isas[0], member.number as u64).map(|mut traffic| {
             let evidence = known.clone().unwrap_or_else(|| Evidence::of(&candidates_of(&work, &isas, &mut traffic)));
-            traffic.wait(0);
-            (traffic, evidence.candidates(), evidence.wants())
+            traffic.wait(None);
+            // Paced traffic has one loop, whatever the instructions.
+            let wants = if work.delay.is_some() { 0 } else { evidence.wants() };
+            (traffic, evidence.candidates(), wants)
         });
         member.wait_for_start();
         made.map(|(mut traffic, candidates, wants)| {
@@ -225,6 +228,7 @@ pub fn ready(work: Work, threads: usize, cpus: &[u64]) -> Result<(Vec<Traffic>, 
     for traffic in &mut traffics {
         traffic.take(choice);
     }
+    let choice = if work.delay.is_some() { Choice::from(paced::ISA) } else { choice };
     Ok((traffics, choice))
 }
 
@@ -309,7 +313,7 @@ mod tests {
     #[test]
     fn what_is_ready_leaves_what_it_must_and_knows_its_delay() {
         use crate::sys::pages::Pages;
-        for delay in [0, 300] {
+        for delay in [None, Some(300)] {
             let work = Work {
                 primitive: Primitive::Copy,
                 isa: None,
@@ -322,10 +326,11 @@ mod tests {
                 node: None,
             };
             let (mut traffics, choice) = ready(work, 1, &[]).unwrap();
-            assert!(choice.isa != Isa::Scalar && choice.way == Way::Plain);
+            assert!(choice.way == Way::Plain && (delay.is_some() || choice.isa != Isa::Scalar));
             let before = traffics[0].moved();
             traffics[0].batch();
             let moved = traffics[0].moved().since(before);
+            traffics[0].finish();
             assert!(moved.read > 0 && moved.read == moved.written);
             assert_eq!(traffics[0].verify().wrong, 0);
         }

@@ -25,8 +25,8 @@ pub struct Work {
     pub stride: u64,
     /// Bytes touched at each place, in turn.
     pub block: u64,
-    /// Cycles of a dependent chain after each place.
-    pub delay: u64,
+    /// Cycles of a pause after every two lines; none to go at full speed.
+    pub delay: Option<u64>,
     /// On which pages.
     pub pages: Pages,
     /// On which NUMA node; none for where its thread runs.
@@ -176,12 +176,12 @@ impl TrafficParameters {
         }
     }
 
-    /// The traffic of a thread on `working_set` bytes for all its arrays, with a wait of `delay` cycles after each
-    /// place.
+    /// The traffic of a thread on `working_set` bytes for all its arrays, with a pause of `delay` cycles after
+    /// every two lines.
     ///
     /// # Errors
     /// Usage: sizes that do not fit together, or instructions that this machine lacks.
-    pub fn work(&self, placement: &Placement, working_set: u64, delay: u64) -> Result<Work, Error> {
+    pub fn work(&self, placement: &Placement, working_set: u64, delay: Option<u64>) -> Result<Work, Error> {
         let block = self.block;
         let stride = if self.stride == 0 { block } else { self.stride };
         if !(matches!(block, 8 | 16 | 32) || block % 64 == 0) {
@@ -232,7 +232,7 @@ impl Work {
     /// Whether it is one unbroken walk through memory.
     #[must_use]
     pub fn dense(&self) -> bool {
-        !self.random && self.stride == self.block && self.delay == 0
+        !self.random && self.stride == self.block && self.delay.is_none()
     }
 
     /// Whether a mix's reads and updates take turns by whole blocks.

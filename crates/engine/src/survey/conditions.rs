@@ -1,5 +1,8 @@
 //! The conditions right now: load, governor, turbo, steal, swapping, free memory, temperature, congestion control.
 
+use std::path::Path;
+use std::sync::OnceLock;
+
 use serde_json::{json, Value};
 
 use super::memory::meminfo_bytes;
@@ -8,11 +11,21 @@ use super::tree::Tree;
 
 /// How long others' work, steal and swapping are watched; at 100 ticks a second the least share seen of a processor is 2%.
 const WINDOW_NS: u64 = 500_000_000;
+/// Counters taken when the engine was loaded serve a survey for so long: what ended earlier is not what goes on now.
+const LOADED_NS: u64 = 1_500_000_000;
 /// The kernel counts swapping in pages of the processor's base size; 4 KiB on all but few arm64 kernels.
 const PAGE_BYTES: u64 = 4096;
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// The counters at the start of the survey, so that its own time is part of the window.
+static LOADED: OnceLock<Before> = OnceLock::new();
+
+/// Takes the counters once, when the engine is loaded: a survey soon after has its window behind it.
+pub fn watch() {
+    LOADED.get_or_init(|| Before::now(&Tree::open(Path::new("/"))));
+}
+
+/// The counters at the start of the window; the survey's own time is part of it.
+#[derive(Clone, Copy)]
 pub struct Before {
     taken: Option<Counters>,
     at_ns: u64,
@@ -23,17 +36,23 @@ struct Counters {
     ticks: u64,
     idle_ticks: u64,
     stolen_ticks: u64,
-    /// CPU time of this process, which is no work of others.
+    /// CPU time of this process and its ended children, which is no work of others.
     spent_s: f64,
     pages_in: u64,
     pages_out: u64,
 }
 
 impl Before {
-    /// Reads the counters, where they can be read twice.
+    /// The counters since the engine was loaded, if that was lately, or now; none where they cannot be read twice.
     #[must_use]
     pub fn take(survey: &Survey) -> Self {
-        let taken = survey.tree.is_live().then(|| Counters::read(&survey.tree)).flatten();
+        let is_late = |loaded: &&Self| crate::clock::now_ns().saturating_sub(loaded.at_ns) <= LOADED_NS;
+        let loaded = LOADED.get().filter(|_| survey.tree.is_live()).filter(is_late);
+        loaded.copied().unwrap_or_else(|| Self::now(&survey.tree))
+    }
+
+    fn now(tree: &Tree) -> Self {
+        let taken = tree.is_live().then(|| Counters::read(tree)).flatten();
         Self { taken, at_ns: crate::clock::now_ns() }
     }
 
@@ -95,13 +114,13 @@ impl Counters {
         // user nice system idle iowait irq softirq steal; the guests' times after them are in user and nice already
         let ticks: Vec<u64> = line.split_whitespace().take(8).filter_map(|word| word.parse().ok()).collect();
         let vmstat = tree.text("/proc/vmstat")?;
-        let spent = crate::sys::time::process_cpu_time();
+        let spent = [crate::sys::time::process_cpu_time(), crate::sys::time::children_cpu_time()];
         let pages = |name: &str| vmstat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
         Some(Self {
             ticks: ticks.iter().fold(0, |sum, ticks| sum.saturating_add(*ticks)),
             idle_ticks: ticks.get(3)?.saturating_add(*ticks.get(4)?),
             stolen_ticks: ticks.get(7).copied()?,
-            spent_s: spent.user_s + spent.system_s,
+            spent_s: spent.iter().map(|time| time.user_s + time.system_s).sum(),
             pages_in: pages("pswpin ").unwrap_or(0),
             pages_out: pages("pswpout ").unwrap_or(0),
         })

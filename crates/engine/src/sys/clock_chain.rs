@@ -79,11 +79,188 @@ pub fn chain(_turns: u64) -> u64 {
     0
 }
 
+/// Steps in a turn of a long pause.
+const STEPS: u64 = 64;
+/// Cycles of a step: on x86-64 a multiplication (3 cycles on every core of today), which takes a third of the places in
+/// the core's queues that additions would; elsewhere an addition.
+const STEP_CYCLES: u64 = if cfg!(target_arch = "x86_64") { 3 } else { 1 };
+
+/// A pause of a number of cycles: a chain of steps, each of which waits for the one before.
+///
+/// Whole turns of 64 steps, then 32, 16 … 1 of them by the bits of what is left, and on x86-64 up to two additions. Every
+/// branch goes the same way each time, so that below some thousand cycles none is mispredicted; an indirect jump into a
+/// row of steps would be, where a system forbids their prediction.
+#[derive(Debug, Clone, Copy)]
+pub struct Pause {
+    turns: u64,
+    /// Steps that are left.
+    rest: u64,
+    /// Additions that are left then.
+    single: u64,
+}
+
+impl Pause {
+    /// Of `cycles` cycles.
+    #[must_use]
+    pub fn new(cycles: u64) -> Self {
+        let steps = cycles / STEP_CYCLES;
+        Self { turns: steps / STEPS, rest: steps % STEPS, single: cycles % STEP_CYCLES }
+    }
+
+    /// Goes on with the chain from its last value, and gives the next one: a pause begins when the one before ended.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    #[must_use]
+    pub fn wait(self, chain: u64) -> u64 {
+        let sum: u64;
+        // SAFETY: only the named registers and the flags change.
+        unsafe {
+            std::arch::asm!(
+                "test {turns}, {turns}",
+                "jz 3f",
+                "2:",
+                ".rept 64",
+                "imul {sum}, {step}",
+                ".endr",
+                "dec {turns}",
+                "jnz 2b",
+                "3:",
+                "test {rest:e}, 32",
+                "jz 4f",
+                ".rept 32",
+                "imul {sum}, {step}",
+                ".endr",
+                "4:",
+                "test {rest:e}, 16",
+                "jz 5f",
+                ".rept 16",
+                "imul {sum}, {step}",
+                ".endr",
+                "5:",
+                "test {rest:e}, 8",
+                "jz 6f",
+                ".rept 8",
+                "imul {sum}, {step}",
+                ".endr",
+                "6:",
+                "test {rest:e}, 4",
+                "jz 7f",
+                ".rept 4",
+                "imul {sum}, {step}",
+                ".endr",
+                "7:",
+                "test {rest:e}, 2",
+                "jz 8f",
+                ".rept 2",
+                "imul {sum}, {step}",
+                ".endr",
+                "8:",
+                "test {rest:e}, 1",
+                "jz 9f",
+                ".rept 1",
+                "imul {sum}, {step}",
+                ".endr",
+                "9:",
+                "test {single:e}, {single:e}",
+                "jz 3f",
+                "add {sum}, {step}",
+                "test {single:e}, 2",
+                "jz 3f",
+                "add {sum}, {step}",
+                "3:",
+                sum = inout(reg) chain => sum,
+                step = in(reg) 3_u64,
+                turns = inout(reg) self.turns => _,
+                rest = in(reg) self.rest,
+                single = in(reg) self.single,
+                options(nomem, nostack),
+            );
+        }
+        sum
+    }
+
+    /// Goes on with the chain from its last value, and gives the next one: a pause begins when the one before ended.
+    #[cfg(target_arch = "aarch64")]
+    #[inline(always)]
+    #[must_use]
+    pub fn wait(self, chain: u64) -> u64 {
+        let sum: u64;
+        // SAFETY: only the named registers and the flags change.
+        unsafe {
+            std::arch::asm!(
+                "cbz {turns}, 3f",
+                "2:",
+                ".rept 64",
+                "add {sum}, {sum}, {step}",
+                ".endr",
+                "subs {turns}, {turns}, #1",
+                "b.ne 2b",
+                "3:",
+                "tbz {rest}, #5, 4f",
+                ".rept 32",
+                "add {sum}, {sum}, {step}",
+                ".endr",
+                "4:",
+                "tbz {rest}, #4, 5f",
+                ".rept 16",
+                "add {sum}, {sum}, {step}",
+                ".endr",
+                "5:",
+                "tbz {rest}, #3, 6f",
+                ".rept 8",
+                "add {sum}, {sum}, {step}",
+                ".endr",
+                "6:",
+                "tbz {rest}, #2, 7f",
+                ".rept 4",
+                "add {sum}, {sum}, {step}",
+                ".endr",
+                "7:",
+                "tbz {rest}, #1, 8f",
+                ".rept 2",
+                "add {sum}, {sum}, {step}",
+                ".endr",
+                "8:",
+                "tbz {rest}, #0, 9f",
+                ".rept 1",
+                "add {sum}, {sum}, {step}",
+                ".endr",
+                "9:",
+                sum = inout(reg) chain => sum,
+                step = in(reg) 3_u64,
+                turns = inout(reg) self.turns => _,
+                rest = in(reg) self.rest,
+                options(nomem, nostack),
+            );
+        }
+        let _ = self.single;
+        sum
+    }
+
+    /// Does not wait on this architecture.
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[must_use]
+    pub fn wait(self, chain: u64) -> u64 {
+        chain
+    }
+}
+
 #[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests {
     #[test]
     fn every_addition_of_the_chain_is_done() {
         assert_eq!(super::chain(1000), 1000 * super::TURN * 3);
+    }
+
+    #[test]
+    fn a_pause_has_as_many_steps_as_cycles() {
+        for cycles in [0, 1, 2, 3, 15, 63, 64, 65, 127, 128, 189, 192, 193, 1000, 20_015] {
+            let mut expected = 7_u64;
+            let (steps, single) = if cfg!(target_arch = "x86_64") { (cycles / 3, cycles % 3) } else { (0, cycles) };
+            (0..steps).for_each(|_| expected = expected.wrapping_mul(3));
+            expected = expected.wrapping_add(3 * single);
+            assert_eq!(super::Pause::new(cycles).wait(7), expected, "{cycles}");
+        }
     }
 
     #[test]

@@ -71,13 +71,38 @@ impl Batch {
     /// Sends the first `count` buffers; gives how many went.
     pub fn send(&mut self, socket: &UdpSocket, count: usize) -> io::Result<usize> {
         let count = count.min(self.headers.len());
+        if count == 1 {
+            return self.send_one(socket);
+        }
         // SAFETY: the first `count` headers lead to vectors and buffers that this batch owns.
         let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count as libc::c_uint, 0) };
         result(sent as libc::ssize_t)
     }
 
+    /// Sends the first buffer by the call with the least to copy and to check.
+    fn send_one(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        let buffer = &self.buffers[0];
+        // SAFETY: the buffer is this batch's.
+        let sent = unsafe { libc::send(socket.as_raw_fd(), buffer.as_ptr().cast(), buffer.len(), 0) };
+        result(sent).map(|_| 1)
+    }
+
+    /// Waits for one datagram, into the first buffer; gives 1.
+    fn receive_one(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        let buffer = &mut self.buffers[0];
+        // SAFETY: the buffer is this batch's.
+        let came = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+        self.headers[0].msg_len = result(came)? as libc::c_uint;
+        Ok(1)
+    }
+
     /// Waits for one buffer and takes what else is there; gives how many came.
+    ///
+    /// A batch of one takes no control messages, and so nothing that was coalesced.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        if self.headers.len() == 1 {
+            return self.receive_one(socket);
+        }
         for ((header, vector), (buffer, ancillary)) in
             self.headers.iter_mut().zip(&mut self.vectors).zip(self.buffers.iter_mut().zip(&mut self.ancillary))
         {

@@ -276,6 +276,24 @@ pub fn extents(file: &File, offset: u64, length: u64) -> Option<Extents> {
 /// by mincore(2) over at most 64 samples of 1 MiB; none where neither answers.
 #[must_use]
 pub fn cached_share(file: &File, offset: u64, length: u64) -> Option<f64> {
+    if length == 0 {
+        return None;
+    }
+    match cachestat(file, offset, length) {
+        Some([cached, ..]) => Some(cached),
+        None => sampled_share(file, offset, length),
+    }
+}
+
+/// The share of `[offset, offset + length)` that was written to the page cache and not yet to the device, by
+/// cachestat(2); none where that does not answer (before Linux 6.5).
+#[must_use]
+pub fn dirty_share(file: &File, offset: u64, length: u64) -> Option<f64> {
+    cachestat(file, offset, length).map(|[_, dirty, on_the_way]| (dirty + on_the_way).min(1.0))
+}
+
+/// The shares of the pages of a range that are cached, dirty and under write-back.
+fn cachestat(file: &File, offset: u64, length: u64) -> Option<[f64; 3]> {
     const SYS_CACHESTAT: libc::c_long = 451; // one number on all architectures, as every call since 424
     if length == 0 {
         return None;
@@ -284,11 +302,8 @@ pub fn cached_share(file: &File, offset: u64, length: u64) -> Option<f64> {
     let mut counts = [0_u64; 5]; // cached, dirty, under writeback, evicted, recently evicted: pages
                                  // SAFETY: `range` is a cachestat_range and `counts` has the size of a cachestat.
     let answer = unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0_u32) };
-    if answer == 0 {
-        let pages = (offset + length).div_ceil(page_size()) - offset / page_size();
-        return Some((counts[0] as f64 / pages as f64).min(1.0));
-    }
-    sampled_share(file, offset, length)
+    let pages = (offset + length).div_ceil(page_size()) - offset / page_size();
+    (answer == 0).then(|| [counts[0], counts[1], counts[2]].map(|count| (count as f64 / pages as f64).min(1.0)))
 }
 
 /// Bytes of the first `length` of a file that lie in the page cache, likewise.

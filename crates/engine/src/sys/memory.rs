@@ -16,6 +16,7 @@ const HUGE_PAGE: usize = 2 << 20;
 pub struct Region {
     base: NonNull<u8>,
     length: usize,
+    huge: bool,
 }
 
 // SAFETY: a Region is plain memory that it alone owns; whoever shares one keeps to disjoint parts.
@@ -56,7 +57,13 @@ impl Region {
             // SAFETY: `at` lies inside the mapping; volatile, so that the touch is not optimised away.
             unsafe { base.as_ptr().add(at).write_volatile(0) };
         }
-        Ok(Self { base, length })
+        Ok(Self { base, length, huge })
+    }
+
+    /// Whether huge pages were asked for.
+    #[must_use]
+    pub fn is_huge(&self) -> bool {
+        self.huge
     }
 
     /// Its length in bytes.

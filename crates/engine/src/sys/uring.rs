@@ -12,6 +12,10 @@ use super::memory::Region;
 
 /// The kernel registers at most 1 GiB in one piece.
 const LARGEST_REGISTERED: usize = 1 << 30;
+/// The same of buffers in small pages. A registered one goes to the device page by page, and a queue takes 126 to 256
+/// segments a request: above that each transfer would be split in two. Of one that is not registered, the kernel joins
+/// the pages that are neighbours in memory.
+const LARGEST_IN_PIECES: usize = 256 << 10;
 
 /// What a set-up asks of the kernel.
 type SetFlags = fn(&mut Builder);
@@ -119,7 +123,8 @@ impl<'a> Ring<'a> {
                 iov_len: slot_length,
             })
             .collect();
-        let fixed_buffers = slot_length <= LARGEST_REGISTERED
+        let pieces = if region.is_huge() { LARGEST_REGISTERED } else { LARGEST_IN_PIECES };
+        let fixed_buffers = slot_length <= pieces
             // SAFETY: the region outlives the ring, which is empty when it is dropped.
             && unsafe { submitter.register_buffers(&buffers) }.is_ok();
         Self {

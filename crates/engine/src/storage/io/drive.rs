@@ -72,7 +72,7 @@ struct CompletionGroup {
 
 /// Runs operations of `order` through `access`, as many at once as `pool` has slots, and records them
 /// in `metrics`. `edge` is called when the timed region begins (`true`) and when it ends
-/// (`false`). `controls` are looked at only where `CONTROLLED` is set, so that a plain run does not pay for them.
+/// (`false`), with the bytes that are in flight as it begins. `controls` are looked at only where `CONTROLLED` is set, so that a plain run does not pay for them.
 // long because one loop shares all its state, and each call in it would cost every operation cycles
 #[allow(clippy::too_many_lines, clippy::too_many_arguments, reason = "one loop whose parts share all their state")]
 pub fn drive<A: Access, const CONTROLLED: bool>(
@@ -83,7 +83,7 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
     schedule: &Schedule,
     stop: &Stop,
     metrics: &mut Metrics,
-    mut edge: impl FnMut(&A, bool),
+    mut edge: impl FnMut(&A, bool, u64),
 ) -> Ending {
     let clock = schedule.clock;
     let depth = pool.slots();
@@ -103,7 +103,7 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
     }
     let mut counting = now >= schedule.count_from_ns;
     if counting {
-        edge(access, true);
+        edge(access, true, 0);
         now = clock.now();
         if CONTROLLED {
             controls.restart(now);
@@ -215,7 +215,7 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
             }
             counting = true;
             order.restart();
-            edge(access, true);
+            edge(access, true, in_flight as u64 * block);
             now = clock.now();
             next_event = end(now);
             if CONTROLLED {
@@ -232,7 +232,7 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
                     break Ending::Time;
                 }
                 LoopAction::Restart => {
-                    edge(access, true);
+                    edge(access, true, in_flight as u64 * block);
                     now = clock.now();
                     metrics.begin(now);
                 }
@@ -246,7 +246,7 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
         }
     };
     if !counting {
-        edge(access, true);
+        edge(access, true, in_flight as u64 * block);
         metrics.begin(now);
     }
     // What is in flight owns its buffer: wait for it before the buffer is freed.
@@ -272,13 +272,13 @@ pub fn drive<A: Access, const CONTROLLED: bool>(
             Err(error) => metrics.fault(true, error.raw_os_error().unwrap_or(libc::EIO)),
         }
         metrics.end(clock.now().max(now));
-        edge(access, false);
+        edge(access, false, 0);
     } else {
         if let Err(error) = access.finish() {
             metrics.fault(true, error.raw_os_error().unwrap_or(libc::EIO));
         }
         metrics.end(now);
-        edge(access, false);
+        edge(access, false, 0);
         drain(access);
     }
     ending
@@ -392,7 +392,7 @@ mod tests {
             Schedule { clock: Clock::best(), count_from_ns: 0, runtime_ns: None, reap_at_least: 1, sync_at_end: false };
         let controls = &mut Controls::default();
         let ending =
-            drive::<_, false>(access, &mut order, controls, &pool, &schedule, &Stop::new(), &mut metrics, |_, _| ());
+            drive::<_, false>(access, &mut order, controls, &pool, &schedule, &Stop::new(), &mut metrics, |_, _, _| ());
         (metrics, ending)
     }
 

@@ -18,6 +18,9 @@ use crate::sys::files::{self, Advice, Durable};
 use crate::sys::filesystem;
 use crate::sys::memory::Region;
 
+/// A share of a range of a file; none where the system does not tell.
+pub(super) type ShareOf = fn(&File, u64, u64) -> Option<f64>;
+
 /// A prepared job: files open, region known.
 pub(super) struct Prepared {
     /// Keeps everybody else off a raw device that is written, as long as the run lasts.
@@ -139,7 +142,7 @@ impl Job {
                 details.insert("extent_hole_bytes".into(), json!(under.map(|f| f.hole)));
                 details.insert("extent_encoded_bytes".into(), json!(under.map(|f| f.encoded)));
             }
-            let before = self.cached_share(&all, span.offset, file_blocks);
+            let before = self.share_of(&all, span.offset, file_blocks, files::cached_share);
             details.insert("cached_share_before".into(), json!(before));
         }
         self.options.check_polling(self.engine == Engine::Uring, direct, device.as_ref())?;
@@ -218,13 +221,13 @@ impl Job {
         Ok(file)
     }
 
-    /// The share of the region that lies in the page cache, over all files.
-    pub(super) fn cached_share(&self, all: &[Vec<File>], offset: u64, blocks: u64) -> Option<f64> {
+    /// A share of the region, over all files.
+    pub(super) fn share_of(&self, all: &[Vec<File>], offset: u64, blocks: u64, of: ShareOf) -> Option<f64> {
         let opened: Vec<&File> =
             if self.share_whole { all.first()?.iter().collect() } else { all.iter().flatten().collect() };
         // One file that all jobs share is looked at once.
         let opened = if self.files.len() > 1 { &opened[..] } else { opened.get(..1)? };
-        let shares = opened.iter().map(|file| files::cached_share(file, offset, blocks * self.block));
+        let shares = opened.iter().map(|file| of(file, offset, blocks * self.block));
         let shares = shares.collect::<Option<Vec<f64>>>()?;
         Some(shares.iter().sum::<f64>() / shares.len() as f64)
     }

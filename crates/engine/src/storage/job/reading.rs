@@ -73,8 +73,8 @@ pub struct ThreadResult {
     pub touched: u64,
     /// Facts about its access engine.
     pub facts: Map<String, Value>,
-    /// The system's counters, from the first thread.
-    pub counters: Option<Map<String, Value>>,
+    /// Bytes of operations that were in flight when its timed region began.
+    pub straddling: u64,
     /// How long filling its buffers took, s.
     pub fill_s: f64,
     /// Its controls, with their results.
@@ -190,9 +190,6 @@ impl Job {
             calls += result.calls;
             touched += result.touched;
             fill_s = fill_s.max(result.fill_s);
-            if let Some(counters) = result.counters {
-                reading.counters = counters;
-            }
             details.extend(result.facts);
             if result.ending == Ending::Faults && !notes.iter().any(|note| note.code == "faults_ended_run") {
                 notes

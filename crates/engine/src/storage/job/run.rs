@@ -1,13 +1,13 @@
 //! Runs a job: prepares its files, drives every thread, and makes one reading of their results.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use serde_json::{json, Map};
+use serde_json::{json, Map, Value};
 
 use super::options::ThreadPart;
-use super::prepare::Prepared;
+use super::prepare::{Prepared, ShareOf};
 use super::reading::ThreadResult;
 use super::spec::{Engine, Job};
 use crate::clock::Clock;
@@ -33,8 +33,9 @@ use crate::storage::io::trim::Trimming;
 use crate::storage::io::uring::Uring;
 use crate::storage::order::blocks::{Order, Span};
 use crate::storage::pace::steady_state::SharedProgress;
-use crate::storage::results::counters::Snapshot;
+use crate::storage::results::counters::{Device, Snapshot};
 use crate::storage::results::metrics::Metrics;
+use crate::sys::files;
 use crate::sys::uring::Queues;
 use crate::team;
 
@@ -53,6 +54,7 @@ impl Job {
             failed: AtomicBool::new(false),
             steady: Arc::new(SharedProgress::new(self.jobs)),
             journal: self.journal(&prepared)?,
+            edges: Edges::new(self.jobs),
         };
         let results = team::run(self.jobs, &self.cpus, |member| {
             self.member(member, &prepared, clock, &team_state, stop)
@@ -71,12 +73,24 @@ impl Job {
                 ),
             ));
         }
-        let after = self.cached_share(&prepared.files, prepared.span.offset, prepared.file_blocks);
-        if let (Some(after), false) = (after, self.engine == Engine::Null) {
-            prepared.details.insert("cached_share_after".into(), json!(after));
+        if self.engine != Engine::Null {
+            let shares: [(&str, ShareOf); 2] =
+                [("cached_share_after", files::cached_share), ("dirty_share_after", files::dirty_share)];
+            for (name, of) in shares {
+                let after = self.share_of(&prepared.files, prepared.span.offset, prepared.file_blocks, of);
+                if let Some(after) = after {
+                    prepared.details.insert(name.into(), json!(after));
+                }
+            }
         }
         prepared.details.insert("clock".into(), json!(clock.name()));
-        Ok(self.reading_of(results, prepared))
+        let mut counters = team_state.edges.counted();
+        if !counters.is_empty() {
+            // What began before the system's counters were read and ended after it.
+            let straddling: u64 = results.iter().map(|result| result.straddling).sum();
+            counters.insert("straddling_bytes".into(), json!(straddling));
+        }
+        Ok(Reading { counters, ..self.reading_of(results, prepared) })
     }
 
     /// The part of the region that thread `number` covers.
@@ -178,6 +192,46 @@ struct TeamState {
     failed: AtomicBool,
     steady: Arc<SharedProgress>,
     journal: Option<Journal>,
+    edges: Edges,
+}
+
+/// The system's counters at the edges of the timed region: where the first thread begins and the last one ends, so
+/// that whatever any thread counts lies between them.
+struct Edges {
+    /// How often the region has begun: a steady state that was missed begins it again.
+    begun: AtomicU32,
+    /// Threads that have not ended.
+    running: AtomicUsize,
+    before: Mutex<Snapshot>,
+    after: Mutex<Option<Snapshot>>,
+}
+
+impl Edges {
+    fn new(threads: usize) -> Self {
+        let before = Mutex::new(Snapshot::default());
+        Self { begun: AtomicU32::new(0), running: AtomicUsize::new(threads), before, after: Mutex::new(None) }
+    }
+
+    /// A thread begins its timed region for the `time`-th time, from 1.
+    fn begin(&self, time: u32, device: Option<&Device>) {
+        if self.begun.fetch_max(time, Ordering::Relaxed) < time {
+            *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Snapshot::take(device);
+        }
+    }
+
+    /// A thread ends.
+    fn end(&self, device: Option<&Device>) {
+        if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            *self.after.lock().unwrap_or_else(PoisonError::into_inner) = Some(Snapshot::take(device));
+        }
+    }
+
+    /// What was counted in between; empty unless every thread has ended.
+    fn counted(&self) -> Map<String, Value> {
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = self.after.lock().unwrap_or_else(PoisonError::into_inner);
+        after.as_ref().map(|after| after.since(&before)).unwrap_or_default()
+    }
 }
 
 /// What a thread needs to run once its access engine is set up.
@@ -247,23 +301,20 @@ impl ThreadContext<'_> {
             reap_at_least: job.reap_at_least(),
             sync_at_end: job.end_fsync && job.writes(),
         };
-        let observes = self.member.number == 0;
+        let (edges, device) = (&self.team_state.edges, self.prepared.device.as_ref());
         let (mut cpu, mut calls) = (CpuTime::default(), 0);
-        let mut before = Snapshot::default();
-        let mut counters = None;
-        let edge = |access: &A, begins: bool| {
+        let (mut begun, mut straddling) = (0, 0);
+        let edge = |access: &A, begins: bool, in_flight: u64| {
             if begins {
-                if observes {
-                    before = Snapshot::take(self.prepared.device.as_ref());
-                }
+                begun += 1;
+                straddling = in_flight;
+                edges.begin(begun, device);
                 calls = access.calls();
                 cpu = cpu_time::of_this_thread();
             } else {
                 cpu = cpu_time::of_this_thread().since(cpu);
                 calls = access.calls() - calls;
-                if observes {
-                    counters = Some(Snapshot::take(self.prepared.device.as_ref()).since(&before));
-                }
+                edges.end(device);
             }
         };
         let (order, recorded) = (&mut order, &mut metrics);
@@ -291,7 +342,7 @@ impl ThreadContext<'_> {
             cpu,
             calls,
             facts,
-            counters,
+            straddling,
             fill_s: 0.0,
             controls,
         })

@@ -10,6 +10,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from run' -l budget -d 'finish wit
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l store -d 'folder of the stored Runs' -r
@@ -136,6 +137,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l budget -d 'finish
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l store -d 'folder of the stored Runs' -r
@@ -161,7 +163,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l cpu-node -d 'NUMA 
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l locality -d 'order of accesses: random over the whole set, random within neighbourhoods, or sequential' -x -a 'random local sequential'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l local-size -d 'size of a neighbourhood, for locality local' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l batch -d 'loads per timing' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l delay -d 'pause of a traffic thread after each block, in cycles' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l delay -d 'pause of a traffic thread after every 128 bytes, in cycles' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l chase-set -d 'size of the memory that is read' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l lines -d 'cache lines per handover, for clean and modified' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l load -d 'axis of the curves' -r
@@ -173,6 +175,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l budget -d 'finish 
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l store -d 'folder of the stored Runs' -r
@@ -200,6 +203,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l budget -d 'finish
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l store -d 'folder of the stored Runs' -r
@@ -247,6 +251,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from network' -l budget -d 'finish
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l store -d 'folder of the stored Runs' -r
@@ -316,6 +321,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l budget -d 'finis
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l store -d 'folder of the stored Runs' -r
@@ -323,6 +329,25 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l no-page -d 'writ
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a together -d 'measure what resources cost each other when they run together'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l resources -d 'resources that run beside each other' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l at -d 'loads at which they run, e.g. storage=32,memory=2' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l path -d 'directory or device to measure' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l peers -d 'also run the reference tools'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l seed -d 'seed of the order of points and of random offsets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l budget -d 'finish within this time, e.g. 10m' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l verbose -d 'print every table and finding below the scorecard'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l out -d 'folder of the report' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l overwrite -d 'replace files that hwdyno did not write, but no link'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l no-page -d 'write no HTML page'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l quiet -d 'no progress on stderr'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a study -d 'reproduce a published study on this machine'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -f -a 'cloud-vm-suite jetson-sequential-read kubernetes-ai-storage laptop-memory-and-flash sata-ssd-queue'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l only -d 'only these resources of the study, e.g. memory,cpu,disk' -r
@@ -339,6 +364,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from study' -l budget -d 'finish w
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l overwrite -d 'replace files that hwdyno did not write, but no link'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l store -d 'folder of the stored Runs' -r
@@ -351,14 +377,27 @@ complete -c hwdyno -n '__fish_seen_subcommand_from report' -l html -d 'write the
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l png -d 'write every chart as PNG into DIR' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l svg -d 'write every chart as SVG into DIR' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l pdf -d 'write every chart as PDF into DIR' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l overwrite -d 'replace files that hwdyno did not write'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l csv -d 'print CSV, one line per point, in base units'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l markdown -d 'print the tables as Markdown'
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a audit -d 'hold any tool’s file or published table against the laws'
+complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l map -d 'what a column is: ’bw=MB/s’, ’delay=lat us’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l device -d 'the device: its maker’s figures and its link' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l all -d 'also print tables, curves and observations'
+complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l json -d 'print the audit as a Run document'
+complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l html -d 'write the page: one self-contained file' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l overwrite -d 'replace a file that hwdyno did not write'
+complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a compare -d 'compare two runs'
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l force -d 'compare runs of different machines'
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l json -d 'print the changes as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a history -d 'list the stored runs'
@@ -371,10 +410,11 @@ complete -c hwdyno -f -n __fish_use_subcommand -a export -d 'write runs as CSV o
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l csv -d 'write CSV' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l parquet -d 'write Parquet' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l overwrite -d 'replace files that hwdyno did not write'
+complete -c hwdyno -n '__fish_seen_subcommand_from export' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a explain -d 'explain a finding: law, drawing, example, limits'
-complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share peer_ratio rolls_over off_the_curve repeats_disagree two_modes'
+complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified mislabelled_accelerator unit_slip runs_backwards latency_floor through_page_cache too_fast_for_class too_many_lines on_loopback formula_yields_other memory_by_clock flops_per_core line_rate_in_bytes claim_exceeded rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache loaded_latency wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share pinned_library costly_setting peer_ratio rolls_over off_the_curve repeats_disagree two_modes'
 complete -c hwdyno -n '__fish_seen_subcommand_from explain' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a schema -d 'print the JSON Schema of the Run document'
 complete -c hwdyno -n '__fish_seen_subcommand_from schema' -l help -d 'show this help'

@@ -1,0 +1,551 @@
+"""What a column of a published table means, by the words and the unit in its head; and what its cells say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from hwdyno.units import printed_number
+from hwdyno.words import Parameters, Scalar
+
+_DECIMAL = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
+_BINARY = {"": 1.0, "k": 2.0**10, "m": 2.0**20, "g": 2.0**30, "t": 2.0**40, "p": 2.0**50}
+_TIMES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit of a column: what it measures, in which base unit, and its factor to it."""
+
+    kind: str
+    """``bytes/s``, ``operations/s``, ``FLOP/s``, ``s``, ``bytes``, ``1`` (a share), ``cycles`` …"""
+    factor: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a column holds."""
+
+    quantity: str
+    """A figure (``bw``, ``iops``, ``lat`` …), a parameter (``bs``, ``iodepth`` …), or ``label``."""
+    units: tuple[Unit, ...] = ()
+    """More than one where its head can be read in more than one way; none where it names no unit."""
+    statistic: str = ""
+    """``min``, ``mean``, ``max``, ``stdev``, or a percentile such as ``p99``; empty where the head names none."""
+    given: Parameters = field(default_factory=dict)
+    """Parameters that the head states for all of its cells."""
+    rest: str = ""
+    """The words of the head that say nothing else."""
+
+    @property
+    def unit(self) -> Unit | None:
+        """Its unit, where there is exactly one reading."""
+        return self.units[0] if len(self.units) == 1 else None
+
+
+FIGURES: dict[str, str] = {
+    "bw": "bytes/s", "iops": "operations/s", "lat": "s", "flops": "FLOP/s", "au": "1", "loss": "1", "jitter": "s",
+    "retransmits": "", "time": "s", "data": "bytes", "share": "1", "ceiling": "", "speedup": "", "cpu": "1",
+    "value": "",
+}  # fmt: skip
+"""Each figure with the kind of its unit; empty where it has none, or any."""
+SIZES = ("bs", "size", "working_set")
+COUNTS = ("iodepth", "numjobs", "threads", "streams", "n", "accelerators", "samples", "nodes", "delay", "lda", "epochs")
+PARAMETERS = ("rw", "read_percent", "write_percent", "direct", "operation", "protocol", *SIZES, *COUNTS)
+
+_WORDS: tuple[tuple[str, str], ...] = (
+    (
+        "read_percent",
+        r"(?:rwmix ?)?reads? ?(?:percent(?:age)?|share|ratio|mix|intensity)|rwmixread|(?:percent|share of) reads?",
+    ),
+    ("write_percent", r"(?:rwmix ?)?writes? ?(?:percent(?:age)?|share|ratio|mix)|rwmixwrite"),
+    (
+        "bs",
+        r"bs|block|(?:i/?o|access|data access|request|req|xfer|transfer|message|msg|packet|"
+        r"payload|chunk|record|rec|buffer|block) ?(?:size|len|length)|blocksize|blksize|reclen|"
+        r"datagram(?: size)?",
+    ),
+    (
+        "iodepth",
+        r"qd|(?:i/?o )?(?:queue ?)?depth|iodepth|queue ?(?:depth|size|length)|outstanding(?: i/?os?)?|in ?flight",
+    ),
+    ("numjobs", r"num ?jobs|jobs?|# ?jobs|workers?|processes|procs|ranks?|tasks?|np|clients?|num ?procs"),
+    ("threads", r"(?:num(?:ber)? ?(?:of )?)?(?:cpu |omp )?threads?|# ?(?:of )?threads|(?:# ?|num(?:ber of)? )?cores"),
+    ("streams", r"(?:parallel |tcp |number of |num )?(?:streams?|connections?|flows?)|parallel"),
+    ("size", r"(?:file|test|data ?set|total) ?size|size of (?:the )?file|size"),
+    ("working_set", r"working ?set(?: size)?|footprint|wss|array size|buffer"),
+    ("delay", r"(?:inject(?:ed|ion)?|load) ?delay(?: cycles)?|delay(?: cycles)?|inject"),
+    ("n", r"n|(?:problem|matrix) ?size(?: n)?|matrix|(?:number of )?equations|order|dimension"),
+    ("lda", r"lda|leading dimension"),
+    ("accelerators", r"(?:#|num(?:ber of)?|n) ?(?:accelerators?|gpus?)|accelerators|gpus"),
+    ("samples", r"(?:num |number of |# ?)?samples"),
+    ("epochs", r"(?:number of )?epochs"),
+    ("nodes", r"(?:#|num(?:ber of)?) ?nodes|nodes"),
+    ("direct", r"direct(?: i/?o)?|o_direct|buffered"),
+    ("protocol", r"protocol|proto|transport"),
+    (
+        "rw",
+        r"rw|readwrite|(?:i/?o|access|rw) ?(?:pattern|type|mode)|pattern|test ?(?:type|description|"
+        r"name|case)?|mode|workload pattern|read/write|i/?o",
+    ),
+    ("operation", r"kernel|function|operation|op|direction|copy type|transfer type"),
+)
+_FIGURE_WORDS: tuple[tuple[str, str], ...] = (
+    ("ceiling", r"theoretical(?: peak)?|theory|ceiling|r?peak (?:theoretical|possible)|rpeak|line "
+r"rate|(?:link|bus) (?:rate|speed|bandwidth|limit|capacity)|rated|nominal|hardware "
+r"(?:limit|peak)|spec(?:ification)?(?: max)?|hw peak|limit|roofline|peak (?=flop|perf)"),
+    ("au", r"au|(?:accelerator|gpu) utili[sz]ation"),
+    ("share", r"efficiency|eff|utili[sz]ation|util|share(?: of (?:peak|ceiling|link|line rate))?|"
+r"of (?:peak|ceiling|theoretical|link|line rate|max)|(?:hit|cache hit) ?(?:rate|ratio)"
+r"|busy|percentage of (?:peak|ceiling)|fraction"),
+    ("cpu", r"(?:cpu|usr|sys|system|user)(?: ?(?:usage|util(?:i[sz]ation)?|load|time))?"),
+    ("loss", r"(?:packet |datagram )?loss(?: rate)?|(?:lost|dropped|drops?) ?(?:percent|%|share|rate)"),
+    ("jitter", r"jitter"),
+    ("retransmits", r"retr(?:ansmit(?:s|ted)?|ansmissions|ies|y)?|retransmits"),
+    ("speedup", r"speed-?up|scaling|ratio|relative"),
+    ("lat", r"latenc(?:y|ies)|[cs]?lat|rtt|round[- ]?trip(?: time)?|response ?time|await|ping|"
+r"completion time|access time|time/op"),
+    ("iops", r"iops|i/?os|ops|operations|op rate|tps|transactions|requests|queries|messages|msgs?|"
+r"packets|datagrams|rand (?:read|write) 4k iops|samples per second|message rate"),
+    ("flops", r"g?flops?|t?flops?|rmax|performance|perf|gflop/s"),
+    ("bw", r"bw|band ?width|through ?put|(?:transfer|data|bit) ?rate|bitrate|speed|good ?put|rate|transfer speed"),
+    ("time", r"(?:elapsed|run|wall|total|execution|solve|copy)? ?time|duration|runtime|elapsed|seconds"),
+    ("data", r"data|transferred|transfer|(?:total )?(?:bytes|volume|amount)(?: (?:moved|transferred|"
+r"read|written))?|size copied|data (?:size|volume|moved|transferred|read|written)|"
+r"bytes"),
+    ("value", r"value|result|score|measurement|measured|figure"),
+)  # fmt: skip
+_AS_WORD = {name: re.compile(pattern) for name, pattern in _WORDS}
+_AS_FIGURE = [(name, re.compile(rf"(?<![\w/])(?:{pattern})(?![\w/])")) for name, pattern in _FIGURE_WORDS]
+_LABELS = re.compile(
+    r"device|drive|disk|ssd|model|product|interface|link|bus|gpu|card|accelerator|simulated gpu|system|machine|host|"
+    r"platform|storage(?: type| class)?|study|path|source|why|notes?|comments?|explanation|"
+    r"remarks?|name|job(?: ?name)?|"
+    r"file ?system|fs|engine|ioengine|workload|model|config(?:uration)?|scenario|cpu|processor|tool|vendor|date|url|"
+    r"capacity|category|type|network|nic|adapter|unit|claim|resource|correct|status|pass(?:ed)?|verdict|result|check"
+)
+_STATISTICS: tuple[tuple[str, str], ...] = (
+    ("stdev", r"std ?dev|st ?dev|std|standard deviation|sd|bw dev|mdev|±"),
+    ("min", r"min(?:imum)?|lowest|best case"),
+    ("max", r"max(?:imum|imal)?|highest|worst(?: case)?|best|peak"),
+    ("mean", r"avg|average|mean|typical"),
+    ("p50", r"median|med"),
+)
+_AS_STATISTIC = [(name, re.compile(rf"(?<![\w])(?:{pattern})(?![\w])")) for name, pattern in _STATISTICS]
+_PERCENTILE = re.compile(
+    r"(?<![\w.])(?:p ?(\d{2,5})(?:\.(\d{1,3}))?|(\d{2})(?:\.(\d{1,3}))? ?(?:th|st|nd|rd)"
+    r"?[ -]?(?:percentile|pctl|pct|tile|%(?:ile)?)|(\d{2})(?:\.(\d{1,3}))?(?:th|st|nd|"
+    r"rd))(?![\w.])"
+)
+_SECONDS = r"(?:s|sec|second)(?![a-z])"
+_RATE = re.compile(
+    rf"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(i?)(Bytes?|bytes?|BYTES?|Bits?|bits?|bit|B|b)(?:\s?/\s?|"
+    rf"\s?per\s?|p)(?i:{_SECONDS})"
+)
+_FLOP = re.compile(r"(?<![A-Za-z0-9])([kKMGTPmgtp]?)(?:I?OP|(?i:flop))(?i:s?)(?:/s(?:ec)?|ps)?(?![A-Za-z])")
+_OPS = re.compile(
+    rf"(?<![A-Za-z0-9])([kKMm]?)\s?(?:(?i:iops)|(?i:i/?os?|ops?|operations?|req(?:uests)"
+    rf"?|transactions?|messages?|msgs?|packets?|datagrams?|events?|samples?|files?|creates?|"
+    rf"queries|accesses)(?:\s?/\s?|\s?per\s?){_SECONDS}|(?i:tps|pps|qps))(?![A-Za-z])"
+)
+_TIME = re.compile(
+    r"(?<![A-Za-z0-9])(nanoseconds?|nsecs?|ns|microseconds?|u-?secs?|us|milliseconds?|"
+    r"msecs?|ms|seconds?|secs?|s|minutes?|mins?)(?![A-Za-z/])",
+    re.I,
+)
+_SIZE_UNIT = re.compile(
+    r"(?<![A-Za-z0-9])([kKMGTmgt]?)(i?)(B|b|Bytes?|bytes?)(?![A-Za-z/])|(?<![A-Za-z0-9])([kKMG])(?![A-Za-z0-9/])"
+)
+_SHARE = re.compile(r"%|(?<![a-z])(?:percent|pct)(?![a-z])", re.I)
+_SNAKE = re.compile(
+    r"(?i)(?<![a-z])([kmgt]?i?b(?:ytes?|its?)?|[kmgt]?ops|i?ops|[kmgt]bit)[_ ](?:per[_ ])?(s|sec)(?![a-z])"
+)
+
+
+_THOUSANDS_OF = re.compile(r"[(\[]\s*(k|m|x ?1000|thousands?|millions?)\s*[)\]]", re.I)
+_UNIT_COLUMN = re.compile(r"(?i)(?:.*[ _])?units?")
+
+
+def unit_readings(text: str) -> tuple[tuple[Unit, ...], tuple[int, int]]:
+    """The readings of the unit that a text names, and where it names it; none at (0, 0)."""
+    for pattern, made in ((_FLOP, _flop), (_RATE, _rate), (_OPS, _operations)):
+        if (match := pattern.search(text)) and (units := made(match)):
+            return units, match.span()
+    inner = re.search(r"[(\[]([^()\[\]]*)[)\]]", text)
+    tail = re.search(r"(?:[,/:]\s*|\bin\s+|[_ ])(?P<u>[A-Za-z-]{1,12}|%)$", text)
+    places = [(inner[1], inner.start(1))] if inner else []
+    places += [(tail["u"], tail.start("u"))] if tail and not tail["u"].lower().startswith("min") else []
+    for part, start in (*places, (text if text.lower() != "min" else "", 0)):
+        if (match := _TIME.search(part) if inner and part == inner[1] else _TIME.fullmatch(part)) is not None:
+            word = match[1].lower().replace("-", "")
+            kind = "min" if word.startswith("min") else word[0] + "s" if word[:2] in {"na", "ns"} else _time_of(word)
+            return (Unit("s", _TIMES[kind], kind),), (start + match.start(), start + match.end())
+        if (match := _SHARE.search(part)) is not None:
+            return (Unit("1", 0.01, "%"),), (start + match.start(), start + match.end())
+        if (match := _SIZE_UNIT.fullmatch(part.strip())) is not None:
+            prefix, binary = (match[1] or match[4] or "").lower(), match[2] or ""
+            factor = (_BINARY if binary or prefix == "k" else _DECIMAL)[prefix]
+            return (Unit("bytes", factor, part.strip()),), (start, start + len(part))
+        if re.fullmatch(r"(?i)(?:clock )?cycles|clocks|clk", part.strip()):
+            return (Unit("cycles", 1.0, "cycles"),), (start, start + len(part))
+    if (match := _SHARE.search(text)) and not _PERCENTILE.search(text.lower()):
+        return (Unit("1", 0.01, "%"),), match.span()
+    return (), (0, 0)
+
+
+def _time_of(word: str) -> str:
+    if word.startswith(("mi", "ms")):
+        return "us" if word.startswith("mic") else "ms"
+    return "us" if word.startswith("u") else "s"
+
+
+def _rate(match: re.Match[str]) -> tuple[Unit, ...]:
+    prefix, binary, what = match[1].lower(), match[2], match[3]
+    factor = (_BINARY if binary else _DECIMAL)[prefix]
+    shown = prefix if prefix == "k" and not binary else prefix.upper()
+    bytes_ = Unit("bytes/s", factor, f"{shown}{binary}B/s")
+    bits = Unit("bytes/s", factor / 8, f"{shown}{binary}bit/s")
+    if what.lower().startswith("byte") or what == "B":
+        return (bytes_,)
+    if what.lower().startswith("bit"):
+        return (bits,)
+    # A small b is a bit by the standard, but many tables of storage mean bytes.
+    snake = match[0] == match[0].lower() and "/" in match[0] and match[1] in "kmgt"
+    return (bytes_,) if snake and not binary else (bits, bytes_)
+
+
+def _flop(match: re.Match[str]) -> tuple[Unit, ...]:
+    if not match[1] and "/" not in match[0] and not match[0].lower().startswith("flop"):
+        return ()
+    if match[0].lower() in {"ops", "op", "iops", "iop", "kops", "mops", "kiops", "miops"} or "IO" in match[0].upper():
+        return ()
+    if "flop" not in match[0].lower():
+        return ()
+    factor = _DECIMAL[match[1].lower()]
+    return (Unit("FLOP/s", factor, f"{match[1].upper()}FLOP/s"),)
+
+
+def _operations(match: re.Match[str]) -> tuple[Unit, ...]:
+    return (Unit("operations/s", _DECIMAL[match[1].lower()], match[0].strip()),)
+
+
+def meaning_of(head: str) -> Meaning:
+    """What a column with this head holds."""
+    if _UNIT_COLUMN.fullmatch(head.strip()):
+        return Meaning("label")
+    text = _SNAKE.sub(lambda m: f"{m[1]}/s", head.replace("µ", "u").replace("μ", "u"))
+    units, (start, end) = unit_readings(text)
+    thousands = _THOUSANDS_OF.search(text)
+    if thousands is not None and re.search(r"(?i)iops|ops\b|operations", text):
+        factor = _DECIMAL["m" if thousands[1][:1].lower() == "m" else "k"]
+        units, (start, end) = (Unit("operations/s", factor, f"{thousands[1]} IOPS"),), thousands.span()
+    rest = f"{text[:start]} {text[end:]}".replace("_", " ").lower() if units else text.replace("_", " ").lower()
+    rest = " ".join(re.sub(r"[()\[\]{}:,;=]|(?<![\w])/|/(?![\w])", " ", rest).split())
+    for name, pattern in _AS_WORD.items():
+        of_share = name in {"read_percent", "write_percent"} and units and units[0].kind == "1"
+        if pattern.fullmatch(rest) and (not units or of_share or units[0].kind in {"bytes", "cycles"}):
+            return Meaning(name, units)
+    if units and units[0].kind == "1" and re.fullmatch(r"reads?|read mix|r", rest):
+        return Meaning("read_percent", units)
+    if units and units[0].kind == "FLOP/s" and re.fullmatch(r"(?:cpu |gpu )?peak(?: performance| rate)?", rest):
+        return Meaning("ceiling", units)
+    statistic, rest = _statistic(rest)
+    given, rest = given_in(rest)
+    figure, rest = _figure(rest, units)
+    if figure is None:
+        if _LABELS.fullmatch(rest) or not units:
+            return Meaning("label", (), "", {}, rest)
+        figure = {
+            "bytes/s": "bw",
+            "operations/s": "iops",
+            "FLOP/s": "flops",
+            "s": "lat" if units[0].factor < 1 else "time",
+        }.get(units[0].kind)
+        if figure is None:
+            return Meaning("label" if units[0].kind != "1" else "percent", units, statistic, given, rest)
+    kind = FIGURES[figure]
+    if units and kind and units[0].kind != kind:
+        by_unit = {
+            "bytes/s": "bw",
+            "operations/s": "iops",
+            "FLOP/s": "flops",
+            "s": "lat" if figure == "lat" else "time",
+        }
+        other = by_unit.get(units[0].kind)
+        if other is None:
+            return Meaning("percent" if units[0].kind == "1" else "label", units, statistic, given, rest)
+        figure = "share" if figure == "share" else other
+    words = [word for word in rest.split() if word not in _EMPTY]
+    return Meaning(figure, units, statistic, given, " ".join(words))
+
+
+_EMPTY = {
+    "of",
+    "the",
+    "in",
+    "per",
+    "at",
+    "for",
+    "with",
+    "and",
+    "to",
+    "a",
+    "total",
+    "random",
+    "4k",
+    "-",
+    "|",
+    "best",
+    "rate",
+    "single",
+    "aggregate",
+    "agg",
+    "combined",
+    "overall",
+    "io",
+    "i/o",
+    "memory",
+    "network",
+    "disk",
+}
+
+
+def _statistic(text: str) -> tuple[str, str]:
+    if match := _PERCENTILE.search(text):
+        digits = match[1] or match[3] or match[5]
+        more = match[2] or match[4] or match[6] or ""
+        return f"p{digits}{more}", f"{text[: match.start()]} {text[match.end() :]}".strip()
+    for name, pattern in _AS_STATISTIC:
+        if match := pattern.search(text):
+            if name == "max" and match[0] == "peak" and re.search(r"theor|flop|perf|% of|of peak|link", text):
+                continue
+            return name, " ".join(f"{text[: match.start()]} {text[match.end() :]}".split())
+    return "", text
+
+
+def _figure(text: str, units: tuple[Unit, ...]) -> tuple[str | None, str]:
+    for name, pattern in _AS_FIGURE:
+        match = pattern.search(text)
+        if match is None or (name in {"time", "value", "data", "cpu"} and match[0] != text.strip() and name != "time"):
+            continue
+        if name == "cpu" and not (units and units[0].kind == "1"):
+            continue
+        if name == "speedup" and units and units[0].kind != "1":
+            continue
+        rest = " ".join(f"{text[: match.start()]} {text[match.end() :]}".split())
+        return name, rest
+    return None, text
+
+
+# --- parameters in words
+
+_GIVEN: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(
+            r"\bq(?:d|ueue ?depth)? ?= ?(\d{1,5})\b|\bqd ?(\d{1,5})\b|\bq(\d{1,5})(?=t\d|\b)|\biodepth ?=? ?(\d{1,5})\b"
+        ),
+        "iodepth",
+    ),
+    (re.compile(r"(?:\b|(?<=\d))t(\d{1,4})\b|\b(\d{1,4}) ?threads?\b|\bthreads? ?=? ?(\d{1,4})\b"), "threads"),
+    (re.compile(r"\b(\d{1,4}) ?jobs?\b|\bnumjobs ?=? ?(\d{1,4})\b"), "numjobs"),
+    (re.compile(r"\b(\d{1,4}) ?(?:streams?|connections?)\b|\b-?p ?(\d{1,4}) streams?\b"), "streams"),
+    (re.compile(r"\b(\d{1,4}) ?gpus?\b"), "accelerators"),
+)
+_BLOCK = re.compile(r"(?:\b|(?<=rnd)|(?<=seq)|(?<=rand))(\d{1,7}(?:\.\d)?) ?([kmg])(i?)b?\b|\b(\d{1,7}) ?(?:b|bytes)\b")
+_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\br(?:a?nd)(?:om)?[ _-]*(?:read|rd)s?\b|\breads? random\b"), "randread"),
+    (re.compile(r"\br(?:a?nd)(?:om)?[ _-]*(?:writes?|wr)\b"), "randwrite"),
+    (re.compile(r"\brandrw\b|\brand(?:om)?[ _-]?(?:rw|read ?/ ?write|mix(?:ed)?)\b"), "randrw"),
+    (re.compile(r"\bseq(?:uential)?[ _-]?(?:reads?|rd)\b|\breads? seq(?:uential)?\b"), "read"),
+    (re.compile(r"\bseq(?:uential)?[ _-]?(?:writes?|wr)\b|\bwrites? seq(?:uential)?\b"), "write"),
+    (re.compile(r"\bread ?/ ?writes?\b|\bmixed\b|\brw\b"), "rw"),
+    (re.compile(r"\breads?\b|\brd\b"), "read"),
+    (re.compile(r"\bwrites?\b|\bwr\b"), "write"),
+)
+_COPIES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(
+            r"\bh2d\b|\bhtod\b|\bhost[ -]?(?:to|->|→)[ -]?(?:device|gpu)\b|\bupload\b|\bcpu ?(?:to|->|→) ?gpu\b"
+        ),
+        "host-to-device",
+    ),
+    (
+        re.compile(
+            r"\bd2h\b|\bdtoh\b|\b(?:device|gpu)[ -]?(?:to|->|→)[ -]?host\b|\bdownload\b|\bgpu ?(?:to|->|→) ?cpu\b"
+        ),
+        "device-to-host",
+    ),
+    (
+        re.compile(r"\bd2d\b|\bdtod\b|\bdevice[ -]?(?:to|->|→)[ -]?device\b|\bgpu ?(?:to|->|→) ?gpu\b|\bp2p\b"),
+        "device-to-device",
+    ),
+    (re.compile(r"\bcopy\b"), "copy"),
+    (re.compile(r"\bscale\b"), "scale"),
+    (re.compile(r"\badd\b"), "add"),
+    (re.compile(r"\btriad\b"), "triad"),
+)
+_PROTOCOLS = re.compile(r"\b(tcp|udp|rdma|roce|sctp|quic)\b")
+_READ_SHARE = re.compile(
+    r"\b(\d{1,3})(?:\.0+)?\s*%\s*(reads?|writes?)\b|\b(\d{1,3})\s*/\s*(\d{1,3})\b\s*%?\s*(?:reads?|"
+    r"r/?w|mix)?|\b(\d{1,3}):(\d{1,3})\b(?: reads?-writes?)?"
+)
+
+
+def given_in(text: str) -> tuple[Parameters, str]:
+    """Parameters that words state (``4k randread qd32``), and the words that are left."""
+    found: Parameters = {}
+    for pattern, name in _GIVEN:
+        if (match := pattern.search(text)) and (number := next(filter(None, match.groups()), None)):
+            found[name] = int(number)
+            text = f"{text[: match.start()]} {text[match.end() :]}"
+    if match := _BLOCK.search(text):
+        factor = _BINARY[match[2]] if match[2] else 1.0
+        found["bs"] = int(float(match[1] or match[4]) * factor)
+        text = f"{text[: match.start()]} {text[match.end() :]}"
+    text = " ".join(text.split())
+    for patterns, name in ((_COPIES, "operation"), (_PATTERNS, "rw")):
+        for pattern, word in patterns:
+            if match := pattern.search(text):
+                found[name] = word
+                text = f"{text[: match.start()]} {text[match.end() :]}"
+                break
+    if found.get("bs") == 4096 and found.get("rw") in {"read", "write"} and "seq" not in text:
+        found["rw"] = f"rand{found['rw']}"  # Reviews call random accesses of 4 KiB by their size alone.
+    if match := _PROTOCOLS.search(text):
+        found["protocol"] = match[1]
+        text = f"{text[: match.start()]} {text[match.end() :]}"
+    return found, " ".join(text.split())
+
+
+def pattern_of(cell: str) -> Parameters:
+    """What a cell says of an access pattern: ``rw``, ``rwmixread``, ``bs``, ``iodepth`` …; empty for other words."""
+    text = cell.lower().replace("_", " ")
+    found: Parameters = {}
+    if match := _READ_SHARE.search(text):
+        if match[1]:
+            share = int(match[1]) if match[2].startswith("read") else 100 - int(match[1])
+        else:
+            first, second = (int(match[3]), int(match[4])) if match[3] else (int(match[5]), int(match[6]))
+            share = first if first + second == 100 else round(100 * first / (first + second)) if first + second else 0
+        if 0 <= share <= 100:
+            found["rwmixread"] = share
+        text = f"{text[: match.start()]} {text[match.end() :]}"
+    named, _ = given_in(text)
+    if "rwmixread" in found and named.get("rw") in {"read", "write", "rw"} and "seq" not in text:
+        named.pop("rw")
+    if "rwmixread" in found and named.get("rw") not in {None, "rw", "randrw"}:
+        found.pop("rwmixread")
+    return {**found, **named}
+
+
+# --- cells
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as a table prints it."""
+
+    value: float
+    rounding: float
+    """Half a unit in its last printed digit, as a share of it; 0 for an exact zero."""
+    unit: Unit | None = None
+    """The unit in the cell itself."""
+
+
+_CELL = re.compile(r"\s*[~≈<>≥≤]?\s*([-+]?\d[\d.,' ]*(?:[eE][-+]?\d+)?)\s*(.*)", re.DOTALL)
+_THOUSANDS = re.compile(r"\d{1,3}(?:([,' ])\d{3})(?:\1\d{3})*(?:\.\d+)?")
+
+
+def number_in(cell: str) -> Number | None:
+    """The number that a cell begins with; none for words, empty cells and what is out of range."""
+    match = _CELL.match(cell.replace("µ", "u").replace("μ", "u").replace("\u202f", " "))
+    if match is None:
+        return None
+    digits, after = match[1].strip(), match[2].strip()
+    plain = _plain_number(digits)
+    value = printed_number(plain)
+    if value is None:
+        return None
+    mantissa, _, exponent = plain.lower().partition("e")
+    decimals = len(mantissa.partition(".")[2])
+    unit_last = 10.0 ** (-decimals + int(exponent or 0)) if abs(int(exponent or 0)) < 30 else 0.0
+    if not decimals and not exponent:
+        # From three zeros on, an integer was probably rounded there: 138000 is 138 k.
+        zeros = len(mantissa) - len(mantissa.rstrip("0"))
+        figures = len(mantissa.lstrip("+-")) - zeros
+        unit_last = 10.0 ** (zeros if zeros >= 3 and figures >= 2 else 0)
+    scale, unit = 1.0, None
+    if word := re.match(r"[A-Za-z%/]+(?: ?/ ?s(?:ec)?)?", after):
+        short = re.fullmatch(r"([kKMG])", word[0])
+        if short:
+            scale = _DECIMAL[short[1].lower()]
+            unit = Unit("short", _BINARY[short[1].lower()], short[1])
+        else:
+            readings, _ = unit_readings(word[0])
+            unit = readings[0] if readings else None
+            if len(readings) > 1:
+                unit = replace(readings[1], kind="bits or bytes")
+    rounding = 0.5 * unit_last / abs(value) if value else 0.0
+    return Number(value * scale, rounding, unit)
+
+
+def _plain_number(digits: str) -> str:
+    digits = digits.strip(" '.,") if digits[-1:] in " '.," else digits
+    if "," in digits and "." in digits:
+        last = max(digits.rfind(","), digits.rfind("."))
+        return digits[:last].replace(",", "").replace(".", "").replace(" ", "") + "." + digits[last + 1 :]
+    if _THOUSANDS.fullmatch(digits) and not digits.startswith("0"):
+        return digits.replace(",", "").replace("'", "").replace(" ", "")
+    if digits.count(",") == 1:
+        return digits.replace(",", ".")
+    return digits.replace("'", "").split(" ")[0].replace(",", "")
+
+
+def flag_of(cell: str) -> bool | None:
+    """A yes or a no; none for anything else."""
+    word = cell.strip().lower()
+    if word in {"1", "true", "yes", "on", "direct"}:
+        return True
+    return False if word in {"0", "false", "no", "off", "buffered"} else None
+
+
+def size_of(number: Number, unit: Unit | None) -> float:
+    """The bytes of a block, whose prefixes are powers of 1024 whatever their letters' case."""
+    in_cell = number.unit
+    if in_cell is not None and in_cell.kind == "short":
+        return number.value / _DECIMAL[in_cell.name.lower()] * in_cell.factor
+    chosen = in_cell or unit
+    if chosen is None or chosen.kind not in {"bytes", "bits or bytes"}:
+        return number.value
+    prefix = chosen.name.strip().lower()[:1]
+    return number.value * (_BINARY[prefix] if prefix in "kmgt" else 1.0)
+
+
+def statistics_in_order(names: Iterator[str]) -> list[str]:
+    """Names of statistics in the order that their values must have: least, percentiles, greatest."""
+
+    def place(name: str) -> float:
+        if name in {"min", "max"}:
+            return -1.0 if name == "min" else 200.0
+        digits = name[1:]
+        return float(f"{digits[:2]}.{digits[2:] or 0}")
+
+    return sorted((name for name in names if name in {"min", "max"} or name[:1] == "p"), key=place)
+
+
+def parameter_value(quantity: str, cell: str, unit: Unit | None) -> Scalar:
+    """A parameter as its cell states it; none where the cell says nothing of the kind."""
+    if quantity == "direct":
+        return flag_of(cell)
+    number = number_in(cell)
+    if quantity in {"operation", "protocol"} or number is None:
+        return cell.strip().lower()[:60] or None
+    if quantity in SIZES:
+        value = size_of(number, unit)
+    elif quantity == "write_percent":
+        value = 100 - number.value
+    else:
+        value = number.value
+    return int(value) if value == int(value) else value

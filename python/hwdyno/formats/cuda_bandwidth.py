@@ -1,0 +1,44 @@
+"""Reads the text of CUDA's bandwidthTest sample into a Run. Its MB are of 10^6 bytes (10^9 where it prints GB/s)."""
+
+from __future__ import annotations
+
+import re
+
+from hwdyno.formats import printed
+from hwdyno.formats.row import figures, number, point_of
+from hwdyno.words import Measurement, Parameters, Run
+
+NAME = "bandwidthtest-text"
+_TEST = re.compile(
+    r"^[ \t]{0,8}-?[ \t]{0,8}(Host to Device|Device to Host|Device to Device) Bandwidth, (\d{1,3}) Device\(s\)", re.M
+)
+_MEMORY = re.compile(r"(PINNED|PAGEABLE|WRITE-COMBINED)[\w ]* Memory Transfers", re.I)
+_HEADS = re.compile(r"Transfer Size \(Bytes\)\s+Bandwidth\((MB/s|GB/s)\)")
+_ROW = re.compile(r"^[ \t]{0,8}-?[ \t]{0,8}(\d{1,12})\s+(\d{1,9}(?:\.\d{1,4})?)\s*$", re.M)
+_DEVICE = re.compile(r"Device \d+: ([^\n]{1,80})")
+
+
+def recognizes(text: str) -> bool:
+    """Whether this looks like bandwidthTest's output."""
+    return _TEST.search(text) is not None and _HEADS.search(text) is not None
+
+
+def read(text: str, name: str) -> Run:
+    """Make a Run of it. Raises ``UserError`` in one line."""
+    points: list[Measurement] = []
+    starts = list(_TEST.finditer(text))
+    for at, match in enumerate(starts):
+        part = text[match.end() : starts[at + 1].start() if at + 1 < len(starts) else len(text)]
+        unit, memory = _HEADS.search(part), _MEMORY.search(part)
+        if unit is None:
+            continue
+        for size, value in _ROW.findall(part[unit.end() :]):
+            given: Parameters = {"operation": match[1].lower().replace(" ", "-"), "bs": int(size)}
+            if memory is not None:
+                given["memory"] = memory[1].lower()
+            made = point_of(given, figures(bw=number(value, 1e6 if unit[1] == "MB/s" else 1e9)))
+            points += [made] if made else []
+    device = _DEVICE.search(text)
+    fixed: Parameters = {"device": device[1].strip()} if device else {}
+    table = printed.experiment("gpu.bandwidthtest", "bandwidthTest results", "gpu_copy", "bs", points, **fixed)
+    return printed.run(NAME, "bandwidthTest", text, name, [table])

@@ -1,0 +1,273 @@
+"""Finds the tables in a text: CSV, tab-separated, Markdown, HTML, or columns that spaces align."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html.parser import HTMLParser
+
+from hwdyno.words import UserError
+
+MOST_CELLS = 200_000
+MOST_COLUMNS = 256
+LONGEST_CAPTION = 120
+"""Characters of a line right above a table that count as its title."""
+LONGEST_RULE = 2000
+LONGEST_CELL = 500
+"""Characters of a cell that are read; what is longer is prose."""
+MOST_SPAN = 64
+"""Cells that one cell of HTML may stand for."""
+_RULE = re.compile(r"\s*[|+]?\s*:?[-=]+:?\s*(?:[|+]\s*:?[-=]+:?\s*)+[|+]?\s*|\s*[|+]?\s*:?[-=]{2,}:?\s*[|+]?\s*")
+_HEADING = re.compile(r"\s*(?:#{1,6}\s+|\*\*|=+\s+)(.{1,200}?)\s*(?:\*\*|#*|=+)?:?\s*|\s*(.{1,100}):\s*")
+_NUMBER = re.compile(r"[~≈<>]?\s*[-+]?\d")
+_UNIT_LINE = re.compile(r"\(.{1,12}\)|[kKMG]?i?B/s(?:ec)?|[nmu]s|%|IOPS", re.I)
+_HTML = re.compile(r"<(?:table|tr)\b", re.I)
+_EMPHASIS = re.compile(r"(\*\*|__|`|\*(?=\S))|(?<=\S)\*")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """One table: its title, its heads, and rows with as many cells as it has heads."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def transposed(self) -> Grid:
+        """The same table with its first column as heads."""
+        lines = [self.heads, *self.rows]
+        turned = list(zip(*lines, strict=True))
+        return Grid(self.title, tuple(turned[0]), tuple(turned[1:]))
+
+
+def grids_of(text: str, *, marked: bool = False) -> list[Grid]:
+    """Every table of a text with heads and at least one row; only those of HTML and Markdown if ``marked``.
+
+    Raises ``UserError`` for one that is too large.
+    """
+    if _HTML.search(text):
+        return [grid for title, rows in _html(text) for grid in _grid(title, rows)]
+    if any("|" in line for line in text.splitlines()):
+        found = [grid for title, rows in _piped(text) for grid in _grid(title, rows)]
+        if found:
+            return found
+    return [] if marked else [grid for title, rows in _separated(text) for grid in _grid(title, rows)]
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell begins with a number."""
+    return _NUMBER.match(cell) is not None
+
+
+def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
+    """The table with whole rows; a second line of heads (units, or what a wide head covers) joins the first."""
+    lines = [[_plain(cell) for cell in row] for row in rows]
+    lines = [line for line in lines if any(line)]
+    if len(lines) < 2:
+        return
+    width = Counter(map(len, lines)).most_common(1)[0][0] if len(lines) > 2 else max(map(len, lines))
+    width = max(width, len(lines[0]))
+    if width < 2:
+        return
+    if width > MOST_COLUMNS or width * len(lines) > MOST_CELLS:
+        raise UserError(f"a table has {len(lines)} rows of {width} columns; split the file")
+    whole = [(line + [""] * width)[:width] for line in lines]
+    heads, rest = whole[0], whole[1:]
+    twice = len(set(filter(None, heads))) < len(list(filter(None, heads))) or "" in heads[1:]
+    units = any(_UNIT_LINE.fullmatch(cell) for cell in rest[0])
+    if len(rest) > 1 and (twice or units) and not any(map(is_number, rest[0])) and any(rest[0]):
+        heads = [
+            f"{first} {second}".strip() if first != second else first
+            for first, second in zip(heads, rest[0], strict=True)
+        ]
+        rest = rest[1:]
+    if rest and any(heads):
+        yield Grid(title, tuple(heads), tuple(map(tuple, rest)))
+
+
+def _plain(cell: str) -> str:
+    bare = _EMPHASIS.sub("", _LINK.sub(r"\1", cell[:LONGEST_CELL]))
+    return " ".join(bare.replace("\u00a0", " ").split())
+
+
+def _is_rule(line: str) -> bool:
+    """Whether a line is made of dashes that part heads from rows."""
+    return len(line) <= LONGEST_RULE and _RULE.fullmatch(line) is not None
+
+
+# --- Markdown
+
+
+def _piped(text: str) -> Iterator[tuple[str, list[list[str]]]]:
+    """Blocks of lines with pipes; a line of dashes below the heads makes them a table."""
+    title, above, block, ruled = "", "", list[list[str]](), False
+    for line in [*text.splitlines(), ""]:
+        if "|" in line and not _is_rule(line):
+            block.append(_cells(line))
+        elif _is_rule(line) and (block or line.lstrip()[:1] == "+"):
+            ruled = True
+        elif line.strip() or block:
+            if block and ruled:
+                yield above or title, block
+            block, ruled, above = [], False, ""
+            if match := _HEADING.fullmatch(line[:LONGEST_RULE]):
+                title = match[1] or match[2]
+            elif 0 < len(line) <= LONGEST_CAPTION:
+                above = line.strip()
+        else:
+            above = ""
+
+
+def _cells(line: str) -> list[str]:
+    parts = re.split(r"(?<!\\)\|", line.strip())
+    if parts and not parts[0].strip() and line.lstrip().startswith("|"):
+        parts = parts[1:]
+    if parts and not parts[-1].strip() and line.rstrip().endswith("|"):
+        parts = parts[:-1]
+    return [part.replace("\\|", "|").strip() for part in parts]
+
+
+# --- CSV, tabs and aligned columns
+
+
+def _separated(text: str) -> Iterator[tuple[str, list[list[str]]]]:
+    """Blocks of lines that one separator cuts into like numbers of cells."""
+    title, block = "", list[str]()
+    for line in [*text.splitlines(), ""]:
+        comment = line.lstrip().startswith("#")
+        if line.strip() and not comment:
+            block.append(line)
+            continue
+        if comment:
+            title = title if block else line.lstrip("# \t")
+            continue
+        if len(block) == 1:
+            title = block[0].strip()
+        elif block:
+            yield from _block(title, block)
+        block = []
+
+
+def _block(title: str, lines: list[str]) -> Iterator[tuple[str, list[list[str]]]]:
+    for mark in ("\t", ",", ";"):
+        rows = _split(lines, mark)
+        widths = [len(row) for row in rows]
+        most = max(widths)
+        alike = sum(width == most for width in widths)
+        if most > 1 and alike >= max(2, 0.6 * len(rows)):
+            first = next(at for at, width in enumerate(widths) if width == most)
+            yield " ".join([title, *lines[:first]]) if first else title, rows[first:]
+            return
+    rows = [re.split(r"\s{2,}|\t", line.strip()) for line in lines if not _is_rule(line)]
+    if rows and len({len(row) for row in rows}) == 1 and len(rows[0]) > 1:
+        yield title, rows
+
+
+def _split(lines: list[str], mark: str) -> list[list[str]]:
+    try:
+        return [row for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=mark) if row]
+    except csv.Error:
+        return [[""]]
+
+
+# --- HTML
+
+
+_Cell = tuple[str, int, int]
+_CELLS, _ROWS = ("td", "th"), ("tr", "td", "th")
+_HEADINGS = ("caption", "h1", "h2", "h3", "h4", "h5", "title")
+
+
+class _Tables(HTMLParser):
+    """Collects each table's rows of cells, with how many columns and rows a cell stands for."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tables: list[tuple[str, list[list[_Cell]]]] = []
+        self.title = ""
+        self.texts: list[str] | None = None
+        self.heading = False
+        self.span = (1, 1)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin a table, a row, a cell or a heading."""
+        if tag == "table" or (tag in _ROWS and not self.tables):
+            self._end_cell()
+            self.tables.append((self.title, []))
+        if tag == "tr" or (tag in _CELLS and not self.tables[-1][1]):
+            self._end_cell()
+            self.tables[-1][1].append([])
+        if tag in _CELLS:
+            self._end_cell()
+            given = dict(attrs)
+            self.span = (_span(given.get("colspan")), _span(given.get("rowspan")))
+            self.texts = []
+        elif tag in _HEADINGS:
+            self.heading, self.title = True, ""
+        elif tag == "br" and self.texts is not None:
+            self.texts.append(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        """End a cell or a heading."""
+        if tag in {*_CELLS, "tr", "table"}:
+            self._end_cell()
+        elif tag in _HEADINGS:
+            self.heading = False
+            if tag == "caption" and self.tables:
+                self.tables[-1] = (self.title, self.tables[-1][1])
+
+    def handle_data(self, data: str) -> None:
+        """Take a text."""
+        if self.heading:
+            self.title = f"{self.title}{' '.join(data.split())}"[:200]
+        elif self.texts is not None:
+            self.texts.append(data)
+
+    def _end_cell(self) -> None:
+        if self.texts is not None:
+            self.tables[-1][1][-1].append(("".join(self.texts), *self.span))
+        self.texts = None
+
+
+def _laid_out(rows: list[list[_Cell]]) -> list[list[str]]:
+    """The cells in their columns, wide and tall ones repeated where they reach."""
+    below: dict[int, tuple[int, str]] = {}
+    lines = []
+    for row in rows:
+        line: list[str] = []
+        following: dict[int, tuple[int, str]] = {}
+        cells = [(text, tall) for text, wide, tall in row for _ in range(wide)]
+        while cells or any(at >= len(line) for at in below):
+            at = len(line)
+            tall, text = below.pop(at, (0, ""))
+            if not tall:
+                text, tall = cells.pop(0) if cells else ("", 1)
+            if tall > 1:
+                following[at] = (tall - 1, text)
+            line.append(text)
+            if len(line) > MOST_COLUMNS:
+                raise UserError(f"a table has more than {MOST_COLUMNS} columns; split the file")
+        below = following
+        lines.append(line)
+    return lines
+
+
+def _span(text: str | None) -> int:
+    return min(MOST_SPAN, max(1, int(text))) if text and text.isascii() and text.isdigit() and len(text) < 6 else 1
+
+
+def _html(text: str) -> list[tuple[str, list[list[str]]]]:
+    parser = _Tables()
+    try:
+        parser.feed(text)
+        parser.close()
+    except (AssertionError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"the HTML cannot be read ({error})") from None
+    return [(title, _laid_out(rows)) for title, rows in parser.tables]

@@ -1,0 +1,58 @@
+"""Reads IOR's text into a Run: a point for each write and read of its results table. Its MiB are of 2^20 bytes."""
+
+from __future__ import annotations
+
+import re
+
+from hwdyno.formats import printed
+from hwdyno.formats.row import figures, number, point_of
+from hwdyno.units import parse_size
+from hwdyno.words import Measurement, Parameters, Run, UserError
+
+NAME = "ior-text"
+_HEADS = re.compile(r"^access\s+bw\(MiB/s\)(?P<rest>[^\n]*)$", re.M)
+_ROW = re.compile(r"^(write|read)\s+([\d.]+)((?:\s+[\d.eE+-]+){3,9})\s*$", re.M)
+_MAX = re.compile(r"^Max (Write|Read):\s+([\d.]+) MiB/sec \(([\d.]+) MB/sec\)", re.M)
+_OPTIONS = {
+    "ranks": re.compile(r"^(?:tasks|clients)\s*[:=]\s*(\d{1,7})", re.M),
+    "bs": re.compile(r"^(?:xfersize|transfer size)\s*[:=]\s*([\d.]+ ?[KMGTi]*(?:bytes?|B)?)", re.M | re.I),
+    "size": re.compile(r"^aggregate filesize\s*[:=]\s*([\d.]+ ?[KMGTi]*(?:bytes?|B)?)", re.M | re.I),
+}
+_VERSION = re.compile(r"IOR-([\w.+]+)")
+_MIB = 2.0**20
+
+
+def recognizes(text: str) -> bool:
+    """Whether this looks like IOR's output."""
+    return _HEADS.search(text) is not None or _MAX.search(text) is not None
+
+
+def read(text: str, name: str) -> Run:
+    """Make a Run of it. Raises ``UserError`` in one line."""
+    parameters: Parameters = {}
+    for key, pattern in _OPTIONS.items():
+        if match := pattern.search(text):
+            try:
+                plain = re.sub(r"(?i)bytes?", "B", match[1])
+                parameters[key] = parse_size(plain.replace(" ", ""))
+            except UserError:
+                continue
+    random = re.search(r"ordering in a file\s*[:=]\s*random", text) is not None
+    points: list[Measurement] = []
+    heads = _HEADS.search(text)
+    names = re.findall(r"(\w+)\((?:KiB|s)\)|(\w+)", heads["rest"]) if heads else []
+    columns = [one or other for one, other in names]
+    for match in _ROW.finditer(text, heads.end()) if heads else ():
+        cells = match[3].split()
+        rate = cells[columns.index("IOPS")] if "IOPS" in columns and columns.index("IOPS") < len(cells) else None
+        given: Parameters = {**parameters, "rw": ("rand" if random else "") + match[1]}
+        made = point_of(given, figures(bw=number(match[2], _MIB), iops=number(rate)))
+        points += [made] if made else []
+    if not points:
+        for way, binary, decimal in _MAX.findall(text):
+            found = figures(bw=number(binary, _MIB, "MiB/s"), bw_again=number(decimal, 1e6, "MB/s"))
+            made = point_of({**parameters, "rw": way.lower()}, found)
+            points += [made] if made else []
+    version = _VERSION.search(text)
+    table = printed.experiment("storage.ior", "IOR results", "storage_blocks", "ranks", points)
+    return printed.run(NAME, "IOR", text, name, [table], version[1] if version else "")

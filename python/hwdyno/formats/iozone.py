@@ -1,0 +1,95 @@
+"""Reads IOzone's text into a Run: the automatic mode's table, and the throughput mode's sums.
+
+IOzone's Kbytes are of 1024 bytes. Without ``-I`` it goes through the page cache.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hwdyno.formats import printed
+from hwdyno.formats.row import figures, number, point_of
+from hwdyno.words import Measurement, Parameters, Run
+
+NAME = "iozone-text"
+TESTS = (
+    "write", "rewrite", "read", "reread", "random read", "random write", "backward read", "record rewrite",
+    "stride read", "fwrite", "frewrite", "fread", "freread",
+)  # fmt: skip
+_PATTERNS = {"random read": "randread", "random write": "randwrite"}
+_HEADS = re.compile(r"^\s*[kK]B\s+reclen\s+write\s+rewrite", re.M)
+_ROW = re.compile(r"^\s*(\d{1,12})\s+(\d{1,9})((?:\s+\d{1,12}){2,13})\s*$", re.M)
+_SUM = re.compile(r"(Children|Parent) sees? throughput for\s+(\d{1,5}) ([\w -]{1,40}?)\s*=\s*([\d.]+) [kK]B/sec")
+_FILE = re.compile(r"Each process writes a (\d{1,12}) [kK]byte file in (\d{1,9}) [kK]byte records")
+_COMMAND = re.compile(r"Command line used: ([^\n]{1,400}?)(?=\s+(?:Output|Time)\b|\n|$)")
+_KIB = 1024.0
+
+
+def recognizes(text: str) -> bool:
+    """Whether this looks like IOzone's output."""
+    return "ozone" in text and (_HEADS.search(text) is not None or _SUM.search(text) is not None)
+
+
+def read(text: str, name: str) -> Run:
+    """Make a Run of it. Raises ``UserError`` in one line."""
+    tables = [
+        printed.experiment("storage.iozone", "IOzone results", "storage_blocks", "bs", list(_automatic(text))),
+        printed.experiment(
+            "storage.iozone-throughput", "IOzone throughput", "storage_blocks", "numjobs", list(_sums(text))
+        ),
+    ]
+    return printed.run(NAME, "IOzone", text, name, tables)
+
+
+def is_direct(command: str) -> bool:
+    """Whether a command line asks for direct I/O."""
+    return re.search(r"\s-[A-Za-z]*I(?![a-z])", command) is not None
+
+
+def _automatic(text: str) -> Iterator[Measurement]:
+    heads = _HEADS.search(text)
+    if heads is None:
+        return
+    command = _COMMAND.search(text[: heads.start()])
+    for row in _ROW.finditer(text, heads.end()):
+        size, block, rates = int(row[1]), int(row[2]), row[3].split()
+        # A row whose cells were lost in printing has other columns than the heads.
+        whole = len(rates) == len(TESTS)
+        for at, (test, rate) in enumerate(zip(TESTS, rates, strict=False)):
+            if not whole and at > 1:
+                break
+            parameters: Parameters = {
+                "rw": _PATTERNS.get(test, "read" if "read" in test else "write"),
+                "test": test,
+                "bs": block * 1024,
+                "size": size * 1024,
+                **({"direct": is_direct(command[1])} if command else {}),
+            }
+            if (made := point_of(parameters, figures(bw=number(rate, _KIB)))) is not None:
+                yield made
+
+
+def _sums(text: str) -> Iterator[Measurement]:
+    seen: dict[tuple[str, str, int], float] = {}
+    for match in _SUM.finditer(text):
+        before = text[: match.start()]
+        files, commands = list(_FILE.finditer(before)), list(_COMMAND.finditer(before))
+        key = (match[3], match[2], len(commands))
+        if match[1] == "Parent":
+            continue
+        following = _SUM.search(text, match.end())
+        parent = number(following[4], _KIB) if following is not None and following[1] == "Parent" else None
+        test = match[3].strip()
+        parameters: Parameters = {
+            "rw": ("rand" if "random" in test else "") + ("read" if "read" in test else "write"),
+            "test": test,
+            "numjobs": int(match[2]),
+            **({"size": int(files[-1][1]) * 1024, "bs": int(files[-1][2]) * 1024} if files else {}),
+            **({"direct": is_direct(commands[-1][1])} if commands else {}),
+        }
+        found = number(match[4], _KIB)
+        seen[key] = found.value if found else 0.0
+        made = point_of(parameters, figures(bw=found), **({"parent_bytes_s": parent.value} if parent else {}))
+        if made is not None:
+            yield made

@@ -1,0 +1,106 @@
+"""Reads the text that iperf3 and iperf2 print into a Run: one point per test, from the summary at its end.
+
+Transfers are in powers of 1024 and rates in powers of 1000 (esnet/iperf, ``units.c``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from hwdyno.formats import printed
+from hwdyno.formats.row import figures, number, point_of
+from hwdyno.words import Measurement, Parameters, Run, Samples
+
+NAME = "iperf3-text"
+# "[  5]   0.00-10.00  sec  11.0 GBytes  9.42 Gbits/sec    0             sender"
+_LINE = re.compile(
+    r"^\s*(?P<id>\[\s*(?:\d{1,4}|SUM)\])(?:\[(?P<way>[TR]X-[CS])\])?\s+(?P<from>[\d.]+)-\s*(?P<to>[\d.]+)\s+sec\s+"
+    r"(?P<moved>[\d.]+)\s*(?P<big>[KMGT]?)B{1,2}ytes\s+(?P<rate>[\d.]+)\s*(?P<prefix>[KMGT]?)"
+    r"(?P<unit>bits|bites|bytes|Bytes)/sec(?P<rest>[^\n]*)$",
+    re.M,
+)
+_DATAGRAMS = re.compile(r"([\d.]+)\s*ms\s+(\d{1,15})/\s*\[?(\d{1,15})\s*\(([\d.e+-]+)%\)")
+_CONNECTED = re.compile(r"local \S+ port \d+ connected (?:to|with) (\S+)")
+_CONNECTING = re.compile(r"Connecting to host ([^\s,]+)|Client connecting to ([^\s,]+)")
+_HOST = re.compile(r"\biperf3?\b[^\n]*\s-c\s+(\S+)")
+_START = re.compile(
+    r"^(?:.*\biperf3?\s+-|Connecting to host|Server listening on|Accepted connection|-{10,}\s*$\n(?:Client|Server))",
+    re.M,
+)
+_VERSION = re.compile(r"iperf (3\.[\d.]+)")
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+
+
+def recognizes(text: str) -> bool:
+    """Whether this looks like iperf's text."""
+    return _LINE.search(text) is not None
+
+
+def read(text: str, name: str) -> Run:
+    """Make a Run of it. Raises ``UserError`` in one line."""
+    lines = list(_LINE.finditer(text))
+    tests: list[list[re.Match[str]]] = []
+    for at, line in enumerate(lines):
+        between = text[lines[at - 1].end() : line.start()] if at else ""
+        fresh = float_of(line["from"]) == 0 and float_of(line["to"]) <= 1.5 and _START.search(between)
+        if not tests or fresh:
+            tests.append([])
+        tests[-1].append(line)
+    points = [point for test in tests if (point := _point(test, text)) is not None]
+    version = _VERSION.search(text)
+    table = printed.experiment("network.iperf3", "iperf3 results", "network_throughput", "streams", points)
+    return printed.run(NAME, "iperf3", text, name, [table], version[1] if version else "")
+
+
+def float_of(text: str) -> float:
+    """A number of seconds; 0 for other text."""
+    found = number(text)
+    return found.value if found is not None else 0.0
+
+
+def _rate(line: re.Match[str]) -> float:
+    each = 1 / 8 if line["unit"].startswith("bit") else 1.0
+    return float_of(line["rate"]) * 1000.0 ** _POWERS[line["prefix"]] * each
+
+
+def _point(lines: list[re.Match[str]], text: str) -> Measurement | None:
+    """The longest interval's line: the receiver's where both ends are given, of all streams together."""
+    longest = max(float_of(line["to"]) - float_of(line["from"]) for line in lines)
+    whole = [
+        line for line in lines if float_of(line["to"]) - float_of(line["from"]) >= 0.9 * longest and _rate(line) > 0
+    ]
+    if not whole:
+        return None
+    sums = [line for line in whole if "SUM" in line["id"]] or whole
+    ends = [line for line in sums if "receiver" in line["rest"]] or sums
+    line = ends[-1]
+    before = text[: line.start()]
+    datagrams = _DATAGRAMS.search(line["rest"])
+    parameters: Parameters = {"protocol": "udp" if datagrams or re.search(r"\bUDP\b", before[-4000:]) else "tcp"}
+    ids = {one["id"] for one in lines if "SUM" not in one["id"]}
+    parameters["streams"] = max(1, len(ids))
+    hosts = [match[1] for match in _CONNECTED.finditer(before)]
+    hosts += [match[1] or match[2] for match in _CONNECTING.finditer(before)]
+    hosts += [match[1] for match in _HOST.finditer(before)]
+    if hosts and (hosts[-1].startswith("127.") or hosts[-1] in {"localhost", "::1"}):
+        parameters["path"] = "loopback"
+    each = 1 / 8 if line["unit"].startswith("bit") else 1.0
+    scale = 1000.0 ** _POWERS[line["prefix"]] * each
+    found = figures(
+        bw=number(line["rate"], scale, f"{line['prefix']}bit/s"),
+        data=number(line["moved"], 1024.0 ** _POWERS[line["big"]], "GiB"),
+        time=number(str(float_of(line["to"]) - float_of(line["from"]))),
+    )
+    if datagrams is not None:
+        found |= figures(loss=number(datagrams[4], 0.01), jitter=number(datagrams[1], 1e-3))
+    made = point_of(parameters, found)
+    values = [
+        _rate(one)
+        for one in lines
+        if 0 < float_of(one["to"]) - float_of(one["from"]) <= 0.5 * longest and one["id"] == line["id"]
+    ]
+    if made is not None and len(values) > 2:
+        span = Samples(min(values), sum(values) / len(values), max(values), 1.0, values=tuple(values[:600]))
+        made = replace(made, samples=span)
+    return made

@@ -1,0 +1,99 @@
+"""One row of printed figures as a point, with what it states twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from hwdyno.axes import is_loopback
+from hwdyno.formats import printed
+from hwdyno.formats.column import FIGURES, Number, Unit, number_in
+from hwdyno.formats.table_laws import claims_of
+from hwdyno.units import LARGEST
+from hwdyno.words import Latency, Measurement, Parameters, UserError, Value
+
+_STATISTICS = ("", "_mean", "_max", "_p50", "_min", "_p99", "_p95", "_p90", "_p999", "_p9999")
+RATE_OF_TIME = "1/s"
+
+
+def number(text: str | None, factor: float = 1.0, unit: str = "") -> Number | None:
+    """A figure of a tool's output in its base unit, ``factor`` to it; none for other text. Raises ``UserError``."""
+    found = number_in(text) if text is not None else None
+    if found is None or found.value < 0:
+        return None
+    value = found.value * factor
+    if value > LARGEST:
+        raise UserError(f"'{str(text)[:40]}' is not a number in range")
+    return Number(value, found.rounding, Unit("", factor, unit) if unit else None)
+
+
+def figures(**found: Number | None) -> dict[str, Number]:
+    """The figures that were found, by name: ``bw``, ``lat_mean``, ``lat_p99`` …"""
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def main_of(numbers: Mapping[str, Number]) -> tuple[str, str] | None:
+    """The figure that is a point's throughput, with its unit; ``1/s`` for a time of one operation."""
+    for name, unit in (("bw", "bytes/s"), ("flops", "FLOP/s"), ("iops", "operations/s"), ("lat", RATE_OF_TIME)):
+        for statistic in _STATISTICS:
+            found = numbers.get(name + statistic)
+            if found is not None and found.value > 0:
+                return name + statistic, unit
+    for name in ("au", "share", "ceiling", "time", "loss", "data"):
+        key = name if name in numbers else f"{name}_mean"
+        if key in numbers and numbers[key].value > 0:
+            return key, FIGURES[name] or "1"
+    return None
+
+
+def point_of(parameters: Parameters, numbers: Mapping[str, Number], **details: Any) -> Measurement | None:
+    """A point of these figures in base units; none where there is no figure above 0."""
+    main = main_of(numbers)
+    if main is None:
+        return None
+    (key, unit), latency = main, _latency(numbers)
+    value = numbers[key].value if unit != RATE_OF_TIME else 1 / numbers[key].value
+    if unit == RATE_OF_TIME and parameters.get("iodepth") not in {None, 1}:
+        latency = None  # No rate is stated, and one operation at a time would contradict the depth.
+    made = printed.point(
+        parameters,
+        value,
+        "operations/s" if unit == RATE_OF_TIME else unit,
+        None,
+        **_stated(numbers, parameters),
+        printed={name: one.value for name, one in numbers.items()},
+        rounding={name: one.rounding for name, one in numbers.items()},
+        printed_in={name: one.unit.name for name, one in numbers.items() if one.unit},
+        **details,
+    )
+    rate = numbers.get("iops") or numbers.get("iops_mean")
+    has_both = rate is not None and unit != "operations/s" and rate.value > 0
+    return replace(
+        made,
+        latency_ns=latency,
+        claims=tuple(claims_of(numbers, parameters)),
+        rate=Value(rate.value, "operations/s") if has_both and rate is not None else None,
+    )
+
+
+def _latency(numbers: Mapping[str, Number]) -> Latency | None:
+    mean = numbers.get("lat") or numbers.get("lat_mean")
+    if mean is None or mean.value <= 0:
+        return None
+
+    def at(name: str) -> float | None:
+        found = numbers.get(f"lat_{name}")
+        return found.value * 1e9 if found is not None else None
+
+    return Latency(mean.value * 1e9, at("p50"), at("p90"), at("p99"), at("p999"), at("min"), at("max"), count=0)
+
+
+def _stated(numbers: Mapping[str, Number], parameters: Parameters) -> dict[str, Any]:
+    """Figures that rules read under their usual names."""
+    found: dict[str, Any] = {}
+    if "loss" in numbers:
+        found["loss_share"] = numbers["loss"].value
+    if is_loopback(str(parameters.get("path") or "")):
+        found["loopback"] = True
+    return found

@@ -1,0 +1,64 @@
+"""Reads sockperf's text into a Run. Its latency is half a round trip, its MBps are of 2^20 bytes."""
+
+from __future__ import annotations
+
+import re
+
+from hwdyno.formats import printed
+from hwdyno.formats.row import figures, number, point_of
+from hwdyno.words import Measurement, Parameters, Run
+
+NAME = "sockperf-text"
+_VERSION = re.compile(r"sockperf:?\s.{0,12}== version #([\w.-]+)")
+_LATENCY = re.compile(r"Summary: (?:Latency|Round trip) is ([\d.]+) usec")
+_ENDS = {
+    "lat_max": re.compile(r"<MAX> observation\s*=\s*([\d.]+)"),
+    "lat_min": re.compile(r"<MIN> observation\s*=\s*([\d.]+)"),
+}
+_PERCENTILE = re.compile(r"percentile (\d\d)\.(\d{3})\s*=\s*([\d.]+)")
+_RATE = re.compile(r"Summary: Message Rate is (\d+) \[msg/sec\]")
+_BANDWIDTH = re.compile(r"Summary: BandWidth is ([\d.]+) MBps")
+_PEER = re.compile(r"IP = (\S+)\s+PORT = \d+ # (TCP|UDP)")
+_SIZE = re.compile(r"msg-size=(\d{1,8})")
+_TEST = re.compile(r"sockperf.{0,20}== version")
+
+
+def recognizes(text: str) -> bool:
+    """Whether this looks like sockperf's output."""
+    return "sockperf" in text and (_LATENCY.search(text) is not None or _RATE.search(text) is not None)
+
+
+def read(text: str, name: str) -> Run:
+    """Make a Run of it. Raises ``UserError`` in one line."""
+    trips: list[Measurement] = []
+    streams: list[Measurement] = []
+    starts = [match.start() for match in _TEST.finditer(text)] or [0]
+    for at, begin in enumerate(starts):
+        part = text[begin : starts[at + 1] if at + 1 < len(starts) else len(text)]
+        peer, size = _PEER.search(part), _SIZE.search(part)
+        parameters: Parameters = {"protocol": peer[2].lower() if peer else "udp"}
+        if size is not None:
+            parameters["message"] = int(size[1])
+        if peer is not None and peer[1].startswith("127."):
+            parameters["path"] = "loopback"
+        if match := _LATENCY.search(part):
+            found = {name: number(one[1], 1e-6) for name, pattern in _ENDS.items() if (one := pattern.search(part))}
+            for whole, rest, value in _PERCENTILE.findall(part):
+                if int(whole) >= 50:
+                    found[f"lat_p{whole}{rest.rstrip('0')}"] = number(value, 1e-6)
+            made = point_of({**parameters, "half_round_trip": True}, figures(lat_mean=number(match[1], 1e-6), **found))
+            trips += [made] if made else []
+        elif match := _RATE.search(part):
+            bandwidth = _BANDWIDTH.search(part)
+            made = point_of(
+                parameters, figures(iops=number(match[1]), bw=number(bandwidth[1], 2.0**20) if bandwidth else None)
+            )
+            streams += [made] if made else []
+    version = _VERSION.search(text)
+    tables = [
+        printed.experiment(
+            "network.sockperf", "sockperf latency (half a round trip)", "network_round_trip", "message", trips
+        ),
+        printed.experiment("network.sockperf-rate", "sockperf throughput", "network_throughput", "message", streams),
+    ]
+    return printed.run(NAME, "sockperf", text, name, tables, version[1] if version else "")

@@ -1,0 +1,88 @@
+"""Reads the text of sysbench 1 into a Run: cpu, memory, fileio, threads and mutex tests. Its MiB are of 2^20 bytes."""
+
+from __future__ import annotations
+
+import re
+
+from hwdyno.formats import printed
+from hwdyno.formats.column import Number
+from hwdyno.formats.row import figures, number, point_of
+from hwdyno.units import parse_size
+from hwdyno.words import ExperimentResult, Parameters, Run, UserError
+
+NAME = "sysbench-text"
+_VERSION = re.compile(r"^sysbench ([\d.]+)", re.M)
+_THREADS = re.compile(r"Number of threads: (\d{1,6})")
+_EVENTS = re.compile(r"events per second:\s+([\d.]+)")
+_MOVED = re.compile(r"([\d.]+) MiB transferred \(([\d.]+) MiB/sec\)")
+_BLOCK = re.compile(r"[Bb]lock size:? ([\d.]+[KMG]?i?B)")
+_MODE = re.compile(
+    r"Doing (sequential write|sequential rewrite|sequential read|random read|random write|"
+    r"random r/w|combined)[^\n]*test"
+)
+_LATENCY = re.compile(
+    r"Latency \(ms\):\s+min:\s+([\d.]+)\s+avg:\s+([\d.]+)\s+max:\s+([\d.]+)\s+95th percentile:\s+([\d.]+)"
+)
+_TIME = re.compile(r"total time:\s+([\d.]+)s")
+_EACH = re.compile(r"(reads|writes)/s:\s+([\d.]+)")
+_RATES = re.compile(r"(read|written), MiB/s:\s+([\d.]+)")
+_MIB = 2.0**20
+_PATTERNS = {
+    "sequential write": "write", "sequential rewrite": "write", "sequential read": "read", "random read": "randread",
+    "random write": "randwrite", "random r/w": "randrw", "combined": "randrw",
+}  # fmt: skip
+
+
+def recognizes(text: str) -> bool:
+    """Whether this looks like sysbench's output."""
+    return _VERSION.search(text) is not None and "General statistics" in text
+
+
+def read(text: str, name: str) -> Run:
+    """Make a Run of it. Raises ``UserError`` in one line."""
+    experiments = [one for part in re.split(r"(?m)^(?=sysbench \d)", text) if (one := _experiment(part)) is not None]
+    version = _VERSION.search(text)
+    return printed.run(NAME, "sysbench", text, name, experiments, version[1] if version else "")
+
+
+def _experiment(text: str) -> ExperimentResult | None:
+    threads, mode, moved = _THREADS.search(text), _MODE.search(text), _MOVED.search(text)
+    parameters: Parameters = {"threads": int(threads[1]) if threads else 1}
+    if block := _BLOCK.search(text):
+        try:
+            parameters["bs" if mode else "block"] = parse_size(block[1])
+        except UserError:
+            parameters.pop("bs", None)
+    latency, time = _LATENCY.search(text), _TIME.search(text)
+    found = figures(
+        lat_min=number(latency[1], 1e-3) if latency else None, lat_mean=number(latency[2], 1e-3) if latency else None,
+        lat_max=number(latency[3], 1e-3) if latency else None, lat_p95=number(latency[4], 1e-3) if latency else None,
+    )  # fmt: skip
+    if moved is not None:
+        moves = figures(
+            bw=number(moved[2], _MIB), data=number(moved[1], _MIB, "iB"), time=number(time[1]) if time else None
+        )
+        made = point_of({"operation": "write" if "operation: write" in text else "read", **parameters}, moves)
+        return printed.experiment(
+            "memory.sysbench", "sysbench memory", "memory_bandwidth", "threads", [made] if made else []
+        )
+    if mode is not None:
+        parameters["rw"] = _PATTERNS[mode[1]]
+        jobs = parameters.pop("threads")
+        rates = [number(one) for _, one in _EACH.findall(text)]
+        bytes_ = [number(one, _MIB) for _, one in _RATES.findall(text)]
+        total = figures(iops=_sum(rates), bw=_sum(bytes_))
+        # fileio's latency is also of its syncs, so that it does not go with the rate of reads and writes.
+        made = point_of({**parameters, "numjobs": jobs}, total, latency_ms=float(latency[2]) if latency else None)
+        return printed.experiment(
+            "storage.sysbench", "sysbench fileio", "storage_blocks", "numjobs", [made] if made else []
+        )
+    if events := _EVENTS.search(text):
+        made = point_of({"operation": "primes", **parameters}, {**found, **figures(iops=number(events[1]))})
+        return printed.experiment("compute.sysbench", "sysbench cpu", "sysbench_cpu", "threads", [made] if made else [])
+    return None
+
+
+def _sum(numbers: list[Number | None]) -> Number | None:
+    known = [one for one in numbers if one is not None]
+    return Number(sum(one.value for one in known), max(one.rounding for one in known)) if known else None

@@ -1,0 +1,116 @@
+"""What a row of a published table states twice: figures that follow from its other figures, with their rounding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from hwdyno.formats.column import Number, statistics_in_order
+from hwdyno.units import as_number
+from hwdyno.words import Claim, Parameters
+
+_TITLES = {"bw": "bandwidth", "iops": "rate", "lat": "latency", "flops": "rate of arithmetic"}
+_UNITS = {"bw": "bytes/s", "iops": "operations/s", "lat": "s", "flops": "FLOP/s"}
+_STATISTICS = {"min": "least", "max": "greatest", "mean": "mean", "": "stated"}
+_SHARES = {"au": "accelerator utilisation", "share": "share of a whole", "loss": "loss"}
+WORK_ERROR = 0.01
+"""Programs count the lower terms of LINPACK's operations differently, and time a little more than the solution."""
+MOVED_ERROR = 0.02
+
+
+def claims_of(numbers: Mapping[str, Number], parameters: Parameters) -> Iterator[Claim]:
+    """Each figure of a row beside what the row's others make of it; what cannot be compared is left out."""
+    for quantity in _TITLES:
+        yield from _in_order(quantity, numbers)
+        yield from _again(quantity, numbers)
+    for quantity, words in _SHARES.items():
+        for name, number in numbers.items():
+            # Parallel efficiency may exceed 1 where each part fits a cache.
+            if name.partition("_")[0] == quantity and number.value > 0 and "speedup" not in numbers:
+                yield Claim(words, number.value, 1.0, "1", "at most", number.rounding, at_most=True)
+    yield from _work_over_time(numbers, parameters)
+    yield from _moved_over_time(numbers)
+    yield from _of_ceiling(numbers)
+
+
+def _words(quantity: str, statistic: str) -> str:
+    percentile = re.fullmatch(r"p(\d\d)(\d*)", statistic)
+    named = f"p{percentile[1]}" + (f".{percentile[2]}" if percentile[2] else "") if percentile else ""
+    return f"{named or _STATISTICS.get(statistic, statistic)} {_TITLES[quantity]}"
+
+
+def _in_order(quantity: str, numbers: Mapping[str, Number]) -> Iterator[Claim]:
+    """min ≤ mean ≤ max, and min ≤ p50 ≤ p90 … ≤ max."""
+    found = {name.partition("_")[2]: n for name, n in numbers.items() if name.partition("_")[0] == quantity}
+    if "" in found and "mean" not in found:
+        found["mean"] = found[""]
+    chains: list[Sequence[str]] = [statistics_in_order(iter(found))]
+    chains.append([name for name in ("min", "mean", "max") if name in found])
+    for chain in chains:
+        for less, more in pairwise(chain):
+            low, high = found[less], found[more]
+            if low.value > 0 and high.value > 0:
+                error = low.rounding + high.rounding + 1e-9
+                formula = f"as {_words(quantity, more)}"
+                yield Claim(
+                    _words(quantity, less), low.value, high.value, _UNITS[quantity], formula, error, at_most=True
+                )
+
+
+def _again(quantity: str, numbers: Mapping[str, Number]) -> Iterator[Claim]:
+    """One figure in two units."""
+    for name, number in numbers.items():
+        first = numbers.get(name.removesuffix("_again"))
+        if name.startswith(quantity) and name.endswith("_again") and first is not None and first.unit and number.unit:
+            error = first.rounding + number.rounding + 0.001
+            what = f"{_TITLES[quantity]} in {number.unit.name}"
+            formula = f"its {first.unit.name}"
+            yield Claim(what, number.value, first.value, _UNITS[quantity], formula, error)
+
+
+def _work_over_time(numbers: Mapping[str, Number], parameters: Parameters) -> Iterator[Claim]:
+    """LINPACK's rate: (2/3 n³ + 2 n²) / time (Dongarra, Luszczek and Petitet 2003)."""
+    n, time = as_number(parameters.get("n")), numbers.get("time") or numbers.get("time_mean")
+    rate = next((numbers[name] for name in ("flops", "flops_mean", "flops_max") if name in numbers), None)
+    if not n or n < 100 or time is None or rate is None or time.value <= 0 or n > 1e8:
+        return
+    follows = (2 / 3 * n**3 + 2 * n**2) / time.value
+    # The least amount of work is that of its first term alone.
+    error = time.rounding + rate.rounding + WORK_ERROR + 2 / n
+    yield Claim("rate of arithmetic", rate.value, follows, "FLOP/s", "(2/3 n³ + 2 n²) / time", error)
+
+
+def _moved_over_time(numbers: Mapping[str, Number]) -> Iterator[Claim]:
+    """Bandwidth is bytes over time; an amount whose prefix may be binary is taken as what fits better."""
+    moved, time = numbers.get("data"), numbers.get("time")
+    rate = next((numbers[name] for name in ("bw", "bw_mean") if name in numbers), None)
+    if moved is None or time is None or rate is None or min(moved.value, time.value, rate.value) <= 0:
+        return
+    prefix = (moved.unit.name[:1].lower() if moved.unit else "").strip()
+    power = {"k": 1, "m": 2, "g": 3, "t": 4}.get(prefix, 0) if moved.unit and "i" not in moved.unit.name else 0
+    readings = [moved.value / time.value * (1.024**power if binary else 1.0) for binary in (False, True)]
+    follows = min(readings, key=lambda one: abs(one / rate.value - 1))
+    error = moved.rounding + time.rounding + rate.rounding + MOVED_ERROR
+    yield Claim("bandwidth", rate.value, follows, "bytes/s", "bytes / time", error)
+
+
+def _of_ceiling(numbers: Mapping[str, Number]) -> Iterator[Claim]:
+    """A row's figure is at most the ceiling beside it, and its efficiency is the two figures' quotient."""
+    ceiling, share = numbers.get("ceiling"), numbers.get("share")
+    if ceiling is None or ceiling.value <= 0 or ceiling.unit is None:
+        return
+    for quantity, unit in _UNITS.items():
+        for statistic in ("", "_mean", "_max"):
+            figure = numbers.get(quantity + statistic)
+            if figure is None or unit != ceiling.unit.kind or figure.value <= 0:
+                continue
+            error = figure.rounding + ceiling.rounding
+            words = _words(quantity, statistic.removeprefix("_"))
+            yield Claim(words, figure.value, ceiling.value, unit, "by the ceiling in its row", error, at_most=True)
+            if share is not None and share.value > 0:
+                formula = f"{words} / ceiling"
+                yield Claim(
+                    "efficiency", share.value, figure.value / ceiling.value, "1", formula, error + share.rounding + 0.01
+                )
+            return

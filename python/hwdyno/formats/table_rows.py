@@ -1,0 +1,338 @@
+"""The columns of a published table with their meanings, its rows, and which resource it measures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hwdyno.formats.column import (
+    FIGURES,
+    PARAMETERS,
+    SIZES,
+    Meaning,
+    Number,
+    Unit,
+    flag_of,
+    given_in,
+    meaning_of,
+    number_in,
+    parameter_value,
+    pattern_of,
+    unit_readings,
+)
+from hwdyno.formats.grid import Grid
+from hwdyno.words import Parameters, UserError
+
+LONGEST_LABEL = 60
+BY_ROW = "unit of each row"
+BY_KIND = {"bytes/s": "bw", "operations/s": "iops", "FLOP/s": "flops", "s": "lat", "1": "share"}
+_KEYS = (
+    ("accelerator", r"accelerator|simulated gpu|emulated gpu"),
+    ("device", r"device|drive|disk|ssd|model|product|gpu|card|adapter|nic"),
+    ("link", r"interface|link|bus"),
+    ("study", r"study|paper"),
+    ("path", r"path|route|where"),
+    ("workload", r"workload|model"),
+    ("resource", r"resource|category"),
+    ("claim", r"claim|ceiling|limit|theory|formula"),
+    ("unit", r"(?:.* )?unit"),
+)
+_COMMENTS = re.compile(r"source|why|notes?|comments?|explanation|remarks?|url|correct|date|capacity")
+_RESOURCE_WORDS = (
+    ("training", r"mlperf|dlio|unet3d|resnet|cosmoflow|accelerator utili|training"),
+    ("gpu", r"\bgpus?\b|cuda|nvlink|nvbandwidth|host[ -]to[ -]device|\bh2d\b|\bhbm"),
+    (
+        "network",
+        r"network|iperf|netperf|\btcp\b|\budp\b|ethernet|\bgbe\b|rdma|infiniband|\bnic\b|loopback|\brtt\b|\bping\b",
+    ),
+    ("memory", r"memory|\bdram\b|\bddr\d?|stream (?:triad|copy|bench)|\bmlc\b|\bnuma\b|\bdimm"),
+    ("compute", r"linpack|\bhpl\b|flop|\bcpu\b|\bgemm\b"),
+    ("storage", r"storage|disk|\bssd\b|nvme|\bfio\b|\bhdd\b|\bfile ?system|flash|iozone|drive"),
+)
+_RESOURCES = tuple((name, re.compile(pattern, re.I)) for name, pattern in _RESOURCE_WORDS)
+_STATISTIC_ALONE = re.compile(
+    r"p ?\d{2,5}(?:\.\d+)?|\d{2}(?:\.\d+)?(?:th|st|nd|rd)?(?: ?(?:%|percentile|pct))?(?:ile)"
+    r"?|min(?:imum)?|max(?:imum)?|avg|average|"
+    r"mean|median|std ?dev"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table with its meaning and the unit that its numbers are in."""
+
+    at: int
+    head: str
+    meaning: Meaning
+    key: str = ""
+    """Of a label: the parameter that it becomes."""
+    unit: Unit | None = None
+    inferred: str = ""
+    """Why it has this unit, where its head does not say so."""
+
+    @property
+    def is_figure(self) -> bool:
+        """Whether it holds results."""
+        return self.meaning.quantity in FIGURES
+
+    def says(self) -> str:
+        """How it was read, in a few words."""
+        what = self.meaning
+        if what.quantity == "label":
+            return "not used" if not self.key else "label"
+        if what.quantity == "percent":
+            return "not used"
+        words = TITLES.get(what.quantity, what.quantity)
+        parts = [words, what.statistic, *(f"{name} {value}" for name, value in what.given.items())]
+        unit = f" in {self.unit.name}" if self.unit and self.unit.name else ""
+        return " ".join(filter(None, parts)) + unit + (f" ({self.inferred})" if self.inferred else "")
+
+
+TITLES = {
+    "bw": "bandwidth", "iops": "operations/s", "lat": "latency", "flops": "FLOP/s", "au": "accelerator utilisation",
+    "bs": "block size", "iodepth": "queue depth", "numjobs": "jobs", "rw": "access pattern", "n": "equations",
+    "read_percent": "share of reads", "write_percent": "share of writes", "size": "file size",
+    "lda": "leading dimension", "share": "share of a whole", "cpu": "CPU use",
+}  # fmt: skip
+
+
+def has_figures(heads: Iterable[str]) -> bool:
+    """Whether any of these heads is of a result."""
+    meanings = [meaning_of(head) for head in heads]
+    named = [one for one in meanings if one.quantity in FIGURES and (one.quantity != "value" or not one.units)]
+    return any(one.quantity not in {"value", "cpu", "speedup"} for one in named) or (
+        any(one.quantity == "value" for one in named)
+        and any(re.fullmatch("units?", head.strip().lower()) for head in heads)
+    )
+
+
+def is_head(one: str, other: str) -> bool:
+    """Whether a name means a head: the same words, or those before its unit."""
+    return " ".join(re.findall(r"\w+", one.lower())) == " ".join(re.findall(r"\w+", other.lower())) or (
+        one.strip().lower() == re.sub(r"[(\[].*", "", other).strip().lower()
+    )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: its parameters, and its numbers by column."""
+
+    at: int
+    parameters: Parameters
+    numbers: Mapping[int, Number]
+    texts: Mapping[int, str]
+
+
+def read_columns(grid: Grid, maps: Mapping[str, str]) -> list[Column]:
+    """The columns with their meanings; ``maps`` say what some are. Raises ``UserError`` for a map that says nothing."""
+    found = []
+    for at, head in enumerate(grid.heads):
+        text = next((value for key, value in maps.items() if is_head(key, head)), None)
+        meaning = meaning_of(head) if text is None else _mapped(head, text)
+        if meaning.quantity == "value" and meaning.unit is not None:
+            meaning = replace(meaning_of(meaning.unit.name), given=meaning.given, statistic=meaning.statistic)
+        key = ""
+        if meaning.quantity in {"label", "percent"}:
+            words = " ".join(re.findall(r"[a-z0-9/]+", head.lower().replace("_", " ")))
+            key = next((name for name, pattern in _KEYS if re.fullmatch(pattern, words)), "")
+            key = key or ("" if _COMMENTS.fullmatch(words) else "_".join(words.split())[:40] or f"column{at + 1}")
+            if meaning.quantity == "percent":
+                key = ""
+        elif meaning.quantity in {"share", "cpu", "accelerators", "streams", "bs", "rw", "operation"}:
+            # A word may also be a label: a column called "disk" or "block" that holds names.
+            cells = [row[at] for row in grid.rows if row[at].strip()]
+            if cells and not any(number_in(cell) for cell in cells) and meaning.quantity not in {"rw", "operation"}:
+                key, meaning = "_".join(re.findall(r"[a-z0-9]+", head.lower())), Meaning("label")
+        found.append(Column(at, head, meaning, key, meaning.unit))
+    found = _with_statistics(found)
+    return found if any(column.is_figure for column in found) else _by_title(grid, found)
+
+
+def _by_title(grid: Grid, columns: Sequence[Column]) -> list[Column]:
+    """Of a table whose heads name no figure, the columns of numbers as the figure that its title names."""
+    meaning = meaning_of(grid.title)
+    if meaning.quantity not in FIGURES or meaning.unit is None or meaning.quantity == "value":
+        return list(columns)
+    found = []
+    for column in columns:
+        cells = [row[column.at] for row in grid.rows if row[column.at].strip()]
+        numbers = [cell for cell in cells if number_in(cell) is not None]
+        if column.meaning.quantity == "label" and cells and len(numbers) == len(cells):
+            given, rest = given_in(column.head.lower())
+            found.append(replace(column, meaning=replace(meaning, given=given, rest=rest), key="", unit=meaning.unit))
+        else:
+            found.append(column)
+    return found
+
+
+def _with_statistics(columns: Sequence[Column]) -> list[Column]:
+    """Heads such as ``p99`` or ``max`` alone belong to the latency, or else to the figure, that stands before them."""
+    found: list[Column] = []
+    for column in columns:
+        alone = _STATISTIC_ALONE.fullmatch(column.head.strip().lower())
+        before = [one for one in found if one.meaning.quantity in {"lat", "bw", "iops"}]
+        latencies = [one for one in before if one.meaning.quantity == "lat"]
+        base = (latencies if latencies else before)[-1:]
+        if alone and column.meaning.quantity == "label" and base:
+            same = meaning_of(f"{base[0].meaning.quantity} {column.head}")
+            meaning = replace(same, quantity=base[0].meaning.quantity, units=base[0].meaning.units, rest="")
+            column = replace(column, meaning=meaning, key="", unit=base[0].unit)
+        found.append(column)
+    return found
+
+
+def _mapped(head: str, text: str) -> Meaning:
+    """What the user says that a column is."""
+    words = " ".join(text.split())
+    if words in {"-", "label"}:
+        return Meaning("label")
+    named = meaning_of(head)
+    if words.lower() in {*FIGURES, *PARAMETERS}:
+        return replace(named, quantity=words.lower(), units=named.units if words.lower() == named.quantity else ())
+    readings, _ = unit_readings(words)
+    if len(words.split()) == 1 and readings:
+        plain = re.search(r"(?i)bytes?|B", words) is not None
+        unit = readings[0] if len(readings) == 1 else readings[1 if plain and "b" not in words.replace("/", "") else 0]
+        kind = FIGURES.get(named.quantity)
+        if (named.quantity in FIGURES and kind in {unit.kind, ""}) or (
+            named.quantity in SIZES and unit.kind == "bytes"
+        ):
+            return replace(named, units=(unit,))
+        return replace(meaning_of(words), statistic=named.statistic, given=named.given, units=(unit,))
+    made = meaning_of(words)
+    if made.quantity in {"label", "percent"}:
+        raise UserError(
+            f"--map gives '{head}' as '{text}', which is neither a unit nor a quantity; write --map 'bw=MB/s'"
+        )
+    return replace(made, given={**named.given, **made.given})
+
+
+def read_rows(grid: Grid, columns: Sequence[Column]) -> list[Row]:
+    """The rows that have a number in a column of results."""
+    found = []
+    direct = next((c for c in columns if c.meaning.quantity == "direct"), None)
+    for at, cells in enumerate(grid.rows, start=1):
+        if [cell.lower() for cell in cells] == [head.lower() for head in grid.heads]:
+            continue
+        parameters: Parameters = {}
+        numbers: dict[int, Number] = {}
+        for column in columns:
+            cell, what = cells[column.at].strip(), column.meaning
+            if not cell or cell in {"-", "–", "—", "N/A", "n/a", "NA", "nan", "null", "None"}:
+                continue
+            if column.is_figure:
+                number = number_in(cell)
+                if number is not None:
+                    numbers[column.at] = number
+            elif what.quantity == "rw":
+                stated = pattern_of(cell)
+                parameters |= stated if stated else {column.head.lower()[:40]: cell[:LONGEST_LABEL]}
+            elif what.quantity in {"read_percent", "write_percent"}:
+                value = parameter_value(what.quantity, cell, column.unit)
+                stated = pattern_of(cell)
+                if "rwmixread" in stated:
+                    parameters["rwmixread"] = stated["rwmixread"]
+                elif isinstance(value, int | float) and 0 <= value <= 100:
+                    share = value * 100 if 0 < value < 1 else value
+                    parameters["rwmixread"] = round(share)
+            elif what.quantity in PARAMETERS:
+                value = parameter_value(what.quantity, cell, column.unit)
+                if value is not None and column is not direct:
+                    parameters[what.quantity] = value
+                elif column is direct and value is not None:
+                    parameters["direct"] = flag_of(cell)
+            elif column.key and len(cell) <= (LONGEST_LABEL if column.key != "claim" else 200):
+                parameters[column.key] = cell
+        found.append(Row(at, _with_pattern(parameters), numbers, {c.at: cells[c.at] for c in columns}))
+    return [row for row in found if row.numbers]
+
+
+def _with_pattern(parameters: Parameters) -> Parameters:
+    """A pattern that a label states where no column does, such as ``4k randread qd32``."""
+    if "rw" in parameters or "rwmixread" in parameters:
+        return parameters
+    for name, value in parameters.items():
+        if isinstance(value, str) and name not in {"device", "study", "source", "claim", "unit", "path", "link"}:
+            stated = pattern_of(value)
+            if (
+                ("rw" in stated and len(stated) > 1)
+                or "operation" in stated
+                or str(stated.get("rw", "")).startswith("rand")
+            ):
+                return {**stated, **parameters}
+    return parameters
+
+
+def with_row_units(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
+    """A column of units gives each number its unit, to the columns that name none."""
+    unit_column = next((c for c in columns if c.key == "unit"), None)
+    if unit_column is None:
+        return tuple(columns), tuple(rows)
+    stem = re.sub(r"[ _]?units?$", "", unit_column.head.strip().lower())
+    made = []
+    wanted: set[int] = set()
+    for row in rows:
+        readings, _ = unit_readings(row.texts[unit_column.at].strip())
+        numbers = dict(row.numbers)
+        for column in columns:
+            fits = column.meaning.quantity == "value" or (column.is_figure and stem and column.meaning.quantity in stem)
+            if column.at in numbers and readings and column.unit is None and fits:
+                unit = readings[0] if len(readings) == 1 else replace(readings[1], kind="bits or bytes")
+                numbers[column.at] = replace(numbers[column.at], unit=numbers[column.at].unit or unit)
+                wanted.add(column.at)
+        made.append(replace(row, numbers=numbers, parameters={k: v for k, v in row.parameters.items() if k != "unit"}))
+    found = []
+    for column in columns:
+        if column.meaning.quantity == "value":
+            kinds = [row.numbers[column.at].unit for row in made if column.at in row.numbers]
+            kind = next((unit.kind for unit in kinds if unit), "")
+            quantity = BY_KIND.get(kind, "value")
+            column = replace(column, meaning=replace(column.meaning, quantity=quantity))
+        if column.at in wanted:
+            column = replace(column, unit=Unit("", 1.0, ""), inferred=BY_ROW)
+        found.append(column)
+    return tuple(found), tuple(made)
+
+
+def resource_of(columns: Sequence[Column], rows: Sequence[Row], context: str, title: str) -> str:
+    """Which resource a table measures: by its columns, and where they leave it open by its words."""
+    names = {column.meaning.quantity for column in columns}
+    given = {name for column in columns for name in column.meaning.given}
+    words = " ".join([title, *(column.head for column in columns)])
+    values = " ".join(str(value) for row in rows[:50] for value in row.parameters.values() if isinstance(value, str))
+    bits = any(
+        unit.name.endswith("bit/s")
+        for column in columns
+        for unit in column.meaning.units[:1]
+        if len(column.meaning.units) == 1
+    )
+    operations = {str(row.parameters.get("operation")) for row in rows} | {
+        str(column.meaning.given.get("operation")) for column in columns
+    }
+    if "au" in names:
+        return "training"
+    if any(one.startswith(("host-to", "device-to")) for one in operations):
+        return "gpu"
+    if "delay" in names or "working_set" in names or operations & {"triad", "scale"}:
+        return "memory"
+    if names & {"iodepth", "numjobs"} and names & {"iops", "bw", "lat"}:
+        return "storage"
+    if names & {"streams", "loss", "jitter", "retransmits", "protocol"} or "protocol" in given or bits:
+        return "network"
+    if "iops" in names and re.search(r"(?i)iops", words) and names & {"bs", "bw"}:
+        return "storage"
+    texts = [" ".join([title, *(column.head for column in columns)]), values, context]
+    for text in texts[:1]:
+        for name, pattern in _RESOURCES:
+            if pattern.search(text):
+                return name
+    if "flops" in names:
+        return "compute"
+    if "iops" in names or "rw" in names or "rw" in given:
+        return "storage"
+    for text in texts[1:]:
+        for name, pattern in _RESOURCES:
+            if pattern.search(text):
+                return name
+    return "storage" if "bs" in names else "table"

@@ -1,0 +1,156 @@
+"""A Run and a Curve in Jupyter: small HTML and SVG without scripts, in which foreign text is escaped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from hwdyno.printable import printable
+from hwdyno.report import figures, svg, theme
+from hwdyno.report.picture import CEILING, Dot, Line, Mark, Picture, Rule, Side, Words, even
+from hwdyno.report.plotdata import model_at
+from hwdyno.report.rows import label_of, rows_of
+from hwdyno.resources import rate_word_of
+from hwdyno.store import status_of
+from hwdyno.units import format_load, format_ns, format_quantity, plural
+from hwdyno.words import Curve, ExperimentResult, OperatingPoint, Run
+
+STEPS = 48
+MOST_ROWS, MOST_FINDINGS = 12, 5
+_CELL = 'style="padding:2px 12px 2px 0;text-align:left"'
+
+
+def show(run: type[Run], curve: type[Curve]) -> None:
+    """Give these words their methods for notebooks, which the words themselves know nothing of."""
+    for kind, name, made in (
+        (run, "_repr_html_", run_html),
+        (run, "_repr_svg_", run_svg),
+        (curve, "_repr_html_", curve_html),
+        (curve, "_repr_svg_", curve_svg),
+    ):
+        setattr(kind, name, made)
+
+
+def run_html(run: Run) -> str:
+    """The Run's machine, its state, its first headline figures and findings, and its first curve."""
+    run = printable(run)
+    machine = run.machine
+    threads = plural(machine.cpu.threads, "thread") if machine.cpu.threads else ""
+    title = ", ".join(filter(None, [machine.hostname, machine.cpu.model, threads]))
+    rows = rows_of(run)
+    parts = [
+        f"<div><b>{escape(run.id)}</b> ({escape(status_of(run))}) {escape(title)}</div>",
+        f"<div><code>{escape(run.command)}</code></div>",
+        "<table>",
+        _row("th", ("experiment", "point", "result", "share of ceiling")),
+    ]
+    for row in rows[:MOST_ROWS]:
+        result = format_quantity(row.measurement.throughput, "", rate_word_of(row.experiment))
+        share = figures.percent(row.share) if row.share else ""
+        parts.append(_row("td", (row.experiment.name, row.label, result, share)))
+    parts.append("</table>")
+    if len(rows) > MOST_ROWS:
+        parts.append(f"<div>{len(rows) - MOST_ROWS} more in the report: hwdyno report {escape(run.id)}</div>")
+    if run.findings:
+        says = (f"<li>{escape(one.severity)}: {escape(one.says)}</li>" for one in run.findings[:MOST_FINDINGS])
+        parts.append(f"<ul>{''.join(says)}</ul>")
+    return "\n".join([*parts, run_svg(run)])
+
+
+def _row(kind: str, cells: Iterable[str]) -> str:
+    """A row of a table, escaped."""
+    return "<tr>" + "".join(f"<{kind} {_CELL}>{escape(cell)}</{kind}>" for cell in cells) + "</tr>"
+
+
+def run_svg(run: Run) -> str:
+    """The first curve of the Run with its measured points; without any curve, one line that says so."""
+    for result in printable(run).experiments:
+        for curve in result.curves:
+            if len(_measured(curve, result)) > 1:
+                return _drawn(curve, _measured(curve, result), result)
+    return _nothing("This run has no curve.")
+
+
+def curve_html(curve: Curve) -> str:
+    """The curve's drawing, and its operating points in a table."""
+    curve = printable(curve)
+    rows = []
+    for name, place in (("floor", curve.floor), ("knee", curve.knee), ("best", curve.best)):
+        if place is not None:
+            latency = format_ns(place.latency_ns) if place.latency_ns else ""
+            reached = format_quantity(place.throughput, curve.unit)
+            rows.append(_row("td", (name, f"{curve.load} {format_load(place.load)}", reached, latency)))
+    if curve.ceiling is not None:
+        rows.append(_row("td", ("ceiling", "", format_quantity(curve.ceiling), "")))
+    return "\n".join([curve_svg(curve), f"<table>{''.join(rows)}</table>"])
+
+
+def curve_svg(curve: Curve) -> str:
+    """The fitted curve, with the operating points that were read off it."""
+    curve = printable(curve)
+    places = [(one.load, one.throughput) for one in _places(curve)]
+    return _drawn(curve, places, None) if places else _nothing("This curve has no fit.")
+
+
+def _places(curve: Curve) -> list[OperatingPoint]:
+    return [one for one in (curve.floor, curve.knee, curve.best) if one is not None and _fits(one.load, one.throughput)]
+
+
+def _measured(curve: Curve, result: ExperimentResult) -> list[tuple[float, float]]:
+    """Load and throughput of the curve's points, where both are numbers above 0."""
+    found = []
+    for at in curve.points:
+        if 0 <= at < len(result.points):
+            point = result.points[at]
+            value = point.rate if point.throughput.unit != curve.unit and point.rate else point.throughput
+            load = point.parameters.get(curve.load)
+            if isinstance(load, (int, float)) and value.unit == curve.unit and _fits(load, value.value):
+                found.append((float(load), value.value))
+    return sorted(found)
+
+
+def _fits(load: float, value: float) -> bool:
+    return math.isfinite(load) and math.isfinite(value) and load > 0 and value > 0
+
+
+def _drawn(curve: Curve, points: Sequence[tuple[float, float]], result: ExperimentResult | None) -> str:
+    """Points and model over the logarithm of the load, with the ceiling as a line."""
+    loads = [load for load, _ in points] + [one.load for one in _places(curve)]
+    first, last = min(loads), max(loads)
+    last = last if last > first else 2 * first
+    steps = [first * (last / first) ** (step / STEPS) for step in range(STEPS + 1)]
+    model = [(load, value) for load in steps if (value := model_at(curve, load)) is not None and _fits(load, value)]
+    ceiling = curve.ceiling.value if curve.ceiling is not None and _fits(1.0, curve.ceiling.value) else None
+    levels = [value for _, value in (*points, *model)] + ([ceiling] if ceiling else [])
+    scale = figures.scale_for(levels, curve.unit, rate_word_of(result) if result else "")
+    margin = (last / first) ** 0.04
+    ticks = tuple((load, format_load(load)) for load in sorted({load for load, _ in points}))
+    x = Side(curve.load, first / margin, last * margin, "log", ticks)
+
+    def scaled(places: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+        return tuple((load, value / scale.divisor) for load, value in places)
+
+    marks: list[Mark] = []
+    if ceiling:
+        marks.append(Rule(CEILING, ceiling / scale.divisor, x.low, x.high, f"ceiling {scale.quantity(ceiling)}"))
+    if model:
+        marks.append(Line(0, scaled(model)))
+    marks += [Dot(0, *place) for place in scaled(points)]
+    for name, one in (("knee", curve.knee), ("best", curve.best)):
+        if one is not None and _fits(one.load, one.throughput):
+            ((load, value),) = scaled([(one.load, one.throughput)])
+            marks += [Dot(1, load, value, "ring"), Words(1, load, value, name)]
+    title = result.asks if result else f"Throughput by {curve.load}"
+    names = label_of(curve.series, curve.series, result.declaration) if result else ""
+    y = even(scale.unit, [level / scale.divisor for level in levels])
+    return _frame(Picture(": ".join(filter(None, [title, names])), "", x, y, (names,), tuple(marks)))
+
+
+def _nothing(text: str) -> str:
+    return _frame(Picture(text, "", Side("", 0.0, 1.0), Side("", 0.0, 1.0), (), (), 20.0))
+
+
+def _frame(picture: Picture) -> str:
+    """An image of its own size, on white so that it can be read on a dark page."""
+    return svg.draw(picture, theme.paint(), alone=True)

@@ -1,0 +1,154 @@
+"""The three to five charts that tell what this machine is like, before any resource is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hwdyno.report import figures, plots, roofline, svg
+from hwdyno.report.bars import of_rows
+from hwdyno.report.charts import charts_of, parted
+from hwdyno.report.picture import Picture
+from hwdyno.report.rows import Row, is_number, load_of, rows_of
+from hwdyno.resources import find, rate_word_of
+from hwdyno.words import ExperimentResult, Run, Value
+
+MOST, LEAST = 5, 3
+"""Figures of a story."""
+LEAST_LOADS = 3
+"""Points of a curve that is worth a story."""
+ENDS = 5
+"""Of the shares: so many of the highest and of the lowest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One or two pictures above each other, with one title."""
+
+    name: str
+    title: str
+    caption: str
+    pictures: tuple[Picture, ...]
+
+
+def story_of(run: Run) -> list[Figure]:
+    """The figures in the order in which they are read; charts of single experiments fill up where there are few."""
+    made = list(_figures(run))[:MOST]
+    several = len({experiment.resource for experiment in run.experiments}) > 1
+    for chart in charts_of(run):
+        if len(made) >= LEAST:
+            break
+        experiment = run.experiments[chart.experiment]
+        taken = {picture.title for figure in made for picture in figure.pictures}
+        title = f"{find(experiment.resource).title}: {_lower(chart.title)}" if several else chart.title
+        if chart.title not in taken and not chart.name.endswith(("percentiles", "samples")):
+            made.append(Figure(chart.name, title, chart.caption, (chart.picture,)))
+    return made
+
+
+def _figures(run: Run) -> Iterator[Figure]:
+    shares = _shares(run)
+    if shares is not None:
+        yield Figure("shares", shares.title, shares.caption, (shares,))
+    depth = next(_by_depth(run), None)
+    if depth is not None:
+        yield depth
+    working_set = next(_by_size(run), None)
+    if working_set is not None:
+        yield working_set
+    roofs = roofline.drawn(run)
+    if roofs is not None:
+        yield Figure("roofline", roofs[1].title, roofs[1].caption, (roofs[1],))
+
+
+def _lower(title: str) -> str:
+    return title[:1].lower() + title[1:]
+
+
+def _shares(run: Run) -> Picture | None:
+    """The highest and the lowest shares of what link, data sheet or instruction set allow."""
+    known = [
+        row
+        for row in rows_of(run)
+        if row.share is not None
+        and row.ceiling is not None
+        and row.ceiling.kind != "reference"
+        and row.measurement.validity != "invalid"
+    ]
+    several = len({row.experiment.resource for row in known}) > 1
+    # The better of two tests with one name.
+    best = {str(one["name"]): one for one in sorted((_share(row, several) for row in known), key=lambda one: one["y"])}
+    rows = sorted(best.values(), key=lambda one: -one["y"])
+    chosen = rows if len(rows) <= 2 * ENDS else rows[:ENDS] + rows[-ENDS:]
+    if len(chosen) < 2:
+        return None
+    which = "" if len(rows) == len(chosen) else f"The {ENDS} highest and the {ENDS} lowest of {len(rows)} tests. "
+    caption = f"{which}100% is what the link, the data sheet or the instruction set allows."
+    return of_rows("Share of the ceiling reached", caption, "% of the ceiling", chosen, ("share",), reach=100.0)
+
+
+def _share(row: Row, several: bool) -> dict[str, Any]:
+    assert row.share is not None and row.ceiling is not None
+    value, percent = row.measurement.throughput, 100 * row.share
+    word = rate_word_of(row.experiment)
+    validity = row.measurement.validity
+    marked = "" if validity == "valid" else f" ({validity})"
+    low, high = (
+        None if end is None or not value.value else percent * end / value.value for end in (value.low, value.high)
+    )
+    # One name is enough for a test of a grid; of a sweep's points the axes alone differ.
+    label = row.label if row.experiment.name.endswith(".grid") else f"{row.experiment.name}, {row.label}"
+    ceiling = figures.quantity(Value(row.ceiling.value, row.ceiling.unit), word)
+    return {
+        "name": (f"{find(row.experiment.resource).title}: " if several else "") + label + marked,
+        "series": "share",
+        "y": percent,
+        "low": low,
+        "high": high if low is not None else None,
+        "text": figures.percent(row.share),
+        "tip": (
+            ("test", label),
+            ("measured", figures.quantity(value, word)),
+            ("ceiling", f"{ceiling}, {row.ceiling.kind}: {row.ceiling.label or row.ceiling.formula}"),
+        ),
+    }
+
+
+def _by_depth(run: Run) -> Iterator[Figure]:
+    """Throughput above p99 by load, of the first experiment along a concurrency that knows both; storage first."""
+    for experiment in sorted(run.experiments, key=lambda one: one.resource != "storage"):
+        if experiment.load_axis.role != "concurrency" or not _followed(experiment):
+            continue
+        group = [series for series in parted(experiment)[0][1] if len(series.points) >= LEAST_LOADS]
+        if not group:
+            continue
+        above, below = plots.throughput(experiment, group), plots.tail(experiment, group)
+        if above is None or below is None:
+            continue
+        axis = experiment.load_axis
+        title = f"{find(experiment.resource).title}: throughput and p99 by {axis.words}"
+        caption = f"{above.caption} Below: {_lower(below.caption)}"
+        margin = max(svg.margin_of(above), svg.margin_of(below))
+        bare = replace(above, x=replace(above.x, title=""), series=(), height=165.0, margin=margin)
+        yield Figure("depth", title, caption, (bare, replace(below, height=130.0, margin=margin)))
+
+
+def _by_size(run: Run) -> Iterator[Figure]:
+    """Latency by the bytes that are touched."""
+    for experiment in run.experiments:
+        if experiment.metric == "latency" and experiment.load_axis.unit == "B" and _followed(experiment):
+            picture = plots.latency(experiment, parted(experiment)[0][1])
+            if picture is not None:
+                title = f"{find(experiment.resource).title}: {_lower(picture.title)}"
+                yield Figure("working-set", title, picture.caption, (picture,))
+
+
+def _followed(experiment: ExperimentResult) -> bool:
+    """Whether there are three loads or more, all of them quantities, and latencies."""
+    loads = {load_of(experiment, at) for at in range(len(experiment.points))}
+    return (
+        len(loads) >= LEAST_LOADS
+        and all(map(is_number, loads))
+        and any(point.latency_ns for point in experiment.points)
+    )

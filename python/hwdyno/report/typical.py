@@ -1,0 +1,69 @@
+"""Typical figures of a class of hardware, from a catalogue with sources: a scale to judge a headline by."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from hwdyno import statistics
+from hwdyno.ceilings.rated import catalogue
+from hwdyno.machine import Disk, Machine
+from hwdyno.report.figures import Scale
+
+CATALOGUE = Path(__file__).parent.parent / "data" / "typical.csv"
+LEAST_DRIVES = 3
+"""Drives of one interface whose makers' figures have a median worth the name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """A scale to judge a figure by, from the catalogue."""
+
+    value: str
+    """With its unit, that of the figure: ``3,500 MB/s``."""
+    what: str
+    """What has it: ``PCIe 3.0 x4 NVMe``."""
+    source: str
+
+    @property
+    def says(self) -> str:
+        """A value and what has it: ``3,500 MB/s for PCIe 3.0 x4 NVMe``."""
+        return f"{self.value} for {self.what}"
+
+
+def of(figure: str, machine: Machine, scale: Scale) -> Typical | None:
+    """The catalogue's figure of this name for hardware of the machine's kind, in the unit of ``scale``."""
+    interface = interface_of(machine.storage.disk)
+    drives = [one.figures[figure] for one in catalogue() if one.interface == interface and figure in one.figures]
+    if len(drives) >= LEAST_DRIVES:
+        source = f"median of {len(drives)} drives with this interface, by their makers' figures"
+        return Typical(scale.quantity(statistics.median(drives)), _kind(interface), source)
+    row = next((one for one in rows() if one["figure"] == figure and one["interface"] in {"", interface}), None)
+    if row is None:
+        return None
+    value = row["value"] if "%" in row["value"] else scale.quantity(float(row["value"]))
+    return Typical(value, row["what"], row["source"])
+
+
+def interface_of(disk: Disk) -> str:
+    """A disk's interface as the catalogues name it: ``PCIe 4.0 x4``; empty where it is unknown or virtual."""
+    link = disk.link
+    if disk.rotational:
+        return "hard disk"
+    if link is None or link.type not in {"pcie", "sata"}:
+        return ""
+    return f"PCIe {link.generation}.0 x{link.lanes}" if link.type == "pcie" else "SATA 6 Gbit/s"
+
+
+def _kind(interface: str) -> str:
+    return f"{interface} NVMe" if interface.startswith("PCIe") else f"{interface.partition(' ')[0]} SSD"
+
+
+@cache
+def rows() -> tuple[Mapping[str, str], ...]:
+    """The catalogue's rows: in base units or as a share of a peak; those without an interface are for any machine."""
+    with CATALOGUE.open(encoding="utf-8", newline="") as file:
+        return tuple(csv.DictReader(file))

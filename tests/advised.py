@@ -1,0 +1,78 @@
+"""Commands that a text advises: found in it, and taken by the command line as a shell would pass them on."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+from hwdyno.cli.main import commands, main, parser_of
+
+MEASURING = {"run", "storage", "memory", "compute", "network", "training", "study"}
+"""Commands that can list what they would do."""
+PLACEHOLDERS = re.compile(
+    r"\b(?:ADDR|FILE|RUN|BEFORE|AFTER|RULE|DIR|JOURNAL|CLASS|PLAN|NAME|TEST|EXPERIMENT)\b|…|\.\.\."
+)
+"""Words for what only the user knows."""
+_COMMAND = re.compile(rf"(?<![\w./-])hwdyno (?:{'|'.join(commands())})(?![\w/])")
+
+
+def commands_in(text: str) -> list[str]:
+    """The commands of a text: between backticks, or to the end of its line."""
+    found = []
+    for match in _COMMAND.finditer(text):
+        rest = text[match.start() :].splitlines()[0]
+        quoted = text[: match.start()].count("`") % 2 == 1
+        found.append(rest.partition("`")[0] if quoted else rest)
+    return found
+
+
+def words_of(line: str) -> list[str]:
+    """The words that a shell passes on: without comments, redirections and pipes."""
+    words = shlex.split(line, comments=True)
+    ends = (at for at, word in enumerate(words) if word in {">", "|", "&&", "||", ";", "<"})
+    return words[1 : next(ends, len(words))]
+
+
+def outcome_of(what: Callable[[], int]) -> tuple[int, str]:
+    """The exit status of what a command does, and what it wrote to stderr."""
+    error = io.StringIO()
+    with contextlib.redirect_stderr(error), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            status = what()
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+    return status, error.getvalue()
+
+
+@lru_cache(maxsize=8192)
+def refused(line: str) -> str:
+    """Why the parser refuses a command; empty where it takes it."""
+    try:
+        name, *words = words_of(line)
+    except ValueError as error:
+        return str(error)
+
+    def parse() -> int:
+        parser_of(name).read(words)
+        return 0
+
+    status, error = outcome_of(parse)
+    return error if status else ""
+
+
+def not_taken(line: str, place: Path) -> str:
+    """Why a dry run of a command fails, with ``place`` for the storage that it names; empty where it is taken."""
+    name, *words = words_of(line)
+    at = next((at for at, word in enumerate(words) if word == "--path"), None)
+    if at is not None:
+        storage, equals, path = words[at + 1].rpartition("=")
+        words[at + 1] = f"{storage}{equals}{place}" if not path.startswith("/dev/") else path
+    elif name in {"run", "storage", "training", "study"}:
+        words += ["--path", str(place)]
+    status, error = outcome_of(lambda: main([name, *words, *(["--dry-run"] if name in MEASURING else [])]))
+    return "" if status == 0 else error

@@ -1,0 +1,20 @@
+"""Changes that change nothing that anybody could see, each with the reason."""
+
+from __future__ import annotations
+
+from mutants.changes import Change
+
+EQUAL: dict[tuple[str, str, str], str] = {
+    **{
+        ("samples.py", "cut = (values[at - 1] + values[at]) / 2", what): "any value between the levels parts them alike"
+        for what in ("1 to 2", "2 to 3")
+    },
+    ("samples.py", "best, at, below = 0.0, 0, 0.0", "0 to 1"): "the first split that explains anything sets it",
+    ("statistics.py", "seen, at = 0, 0", "0 to 1"): "each pass of the loop sets it before it is read",
+}
+"""By file (in ``python/hwdyno``), line and change: why no test can tell."""
+
+
+def why_equal(change: Change) -> str:
+    """Why a change changes nothing; empty where it does."""
+    return EQUAL.get((change.path.removeprefix("python/hwdyno/"), change.text, change.what), "")

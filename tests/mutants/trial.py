@@ -1,0 +1,90 @@
+"""Runs the tests against one change, in a process of its own whose import of the module has that change."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
+from types import CodeType, ModuleType
+
+import pytest
+
+from mutants.changes import ROOT, Change
+
+SLOWER, LEAST_S = 5.0, 30.0
+"""A change under which the tests take so many times longer, and at least so long, hangs."""
+
+
+class _Changed(SourceFileLoader):
+    """Loads a module from a syntax tree."""
+
+    tree: ast.Module
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self.tree, self.path, "exec")
+
+
+class _Finder:
+    """Finds the changed module before anything else does."""
+
+    def __init__(self, change: Change) -> None:
+        self.change = change
+
+    def find_spec(self, name: str, path: object = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != self.change.module:
+            return None
+        file = ROOT / self.change.path
+        loader = _Changed(name, str(file))
+        loader.tree = self.change.code()
+        inside = [str(file.parent)] if file.name == "__init__.py" else None
+        return spec_from_file_location(name, file, loader=loader, submodule_search_locations=inside)
+
+
+def warm() -> None:
+    """Import what every trial needs and no change concerns, so that a fork has it."""
+    import hypothesis  # noqa: F401
+    import jsonschema  # noqa: F401
+    import numpy as np  # noqa: F401
+    import scipy.optimize
+    import scipy.special
+    import scipy.stats  # noqa: F401
+
+    assert not any(name.partition(".")[0] == "hwdyno" for name in sys.modules), "a fork would have the module unchanged"
+
+
+def killed(change: Change | None, tests: Sequence[str], expected_s: float = 0.0) -> bool:
+    """Whether one of these tests fails, or hangs, under a change."""
+    child = os.fork()
+    if not child:
+        _try(change, tests)
+    deadline = time.monotonic() + max(LEAST_S, SLOWER * expected_s)
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status) != 0
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return True
+        time.sleep(0.01)
+
+
+def _try(change: Change | None, tests: Sequence[str]) -> None:
+    """In the child: run the tests, and end with pytest's status."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    status = 2
+    try:
+        if change is not None:
+            sys.meta_path.insert(0, _Finder(change))
+        os.chdir(ROOT)
+        options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "--no-header"]
+        status = int(pytest.main([*options, *tests]))
+    finally:
+        os._exit(status)

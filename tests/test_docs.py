@@ -1,0 +1,156 @@
+"""The documentation: commands that parse, links that lead somewhere, a site that builds strictly, a session."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from here import needs
+from hwdyno import resources, studies
+from hwdyno.cli.main import parser_of
+from hwdyno.findings import RULES
+from hwdyno.words import UserError
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+PYTHON = Path(os.environ.get("HWDYNO_DOCS_PYTHON") or ROOT / "target" / "docs-env" / "bin" / "python")
+"""Of the environment that `make docs` makes."""
+
+
+def is_there() -> bool:
+    """Whether the site's tools are installed."""
+    code = "import mkdocs, material, pyte"
+    return PYTHON.exists() and subprocess.run([PYTHON, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+tools = needs(is_there(), "the site's tools are missing; make docs installs them")
+
+
+def commands(page: Path) -> list[str]:
+    """The command lines of hwdyno in a page's code blocks."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    lines = [line.partition(" #")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.startswith("hwdyno ")]
+
+
+def in_docs(code: str, *, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run code in the site's environment, which finds hwdyno as `make docs` lets it."""
+    path = os.pathsep.join([str(ROOT / "python"), sysconfig.get_path("purelib"), str(DOCS)])
+    environment = {**os.environ, "PYTHONPATH": path, "NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run([PYTHON, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_of_a_page_is_one(page: Path) -> None:
+    for line in commands(page):
+        _, name, *words = shlex.split(line)
+        parser = parser_of(name)
+        parser.raises = True
+        try:
+            parser.read(words)
+        except UserError as error:
+            pytest.fail(f"{page.name}: {line}: {error}")
+
+
+def test_a_page_with_a_wrong_command_would_be_found(tmp_path: Path) -> None:
+    page = tmp_path / "x.md"
+    page.write_text("```\nhwdyno storage --iodpeth 3   # wrong\n```\n\nhwdyno in a sentence\n")
+    (line,) = commands(page)
+    parser = parser_of("storage")
+    parser.raises = True
+    with pytest.raises(UserError, match="did you mean"):
+        parser.read(shlex.split(line)[2:])
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name
+)
+def test_every_link_to_a_file_leads_to_one(page: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
+    made = {f"findings/{rule.name}.md" for rule in RULES} | {f"studies/{one.name}.md" for one in studies.all()}
+    made |= {"findings/index.md", "studies/index.md"}
+    for link in re.findall(r"\]\(([^)\s#]+)", text):
+        if "://" not in link:
+            assert (page.parent / link).exists() or link in made, f"{page.name}: {link}"
+
+
+def test_the_readme_is_short_and_shows_what_it_says() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) < 150
+    assert "](docs/report.png)" in text and "](docs/session.svg)" in text
+    named = set(re.findall(r"docs/resources/(\w+)\.md", text))
+    assert named == {path.stem for path in (DOCS / "resources").glob("*.md")}
+    assert {one for one in resources.all_resources() if resources.find(one).by_default} <= named
+
+
+def test_the_recorded_session_is_a_cast_and_a_small_picture_without_scripts() -> None:
+    header, *events = (json.loads(line) for line in (DOCS / "session.cast").read_text().splitlines())
+    assert header["version"] == 2 and header["width"] > 0 and header["height"] > 0
+    times = [at for at, _, _ in events]
+    assert times == sorted(times) and all(kind == "o" for _, kind, _ in events)
+    typed = "".join(text for _, _, text in events)
+    assert "$ hwdyno " in typed and "Traceback" not in typed
+    picture = (DOCS / "session.svg").read_text()
+    assert len(picture.encode()) < 200_000
+    tags = {one.tag.rpartition("}")[2] for one in ElementTree.fromstring(picture).iter()}
+    assert tags <= {"svg", "title", "style", "rect", "g", "text", "tspan"}
+
+
+@tools
+def test_the_picture_is_drawn_from_the_cast() -> None:
+    code = "import record as r; print(r.svg(r.frames(r.read_cast(r.HERE / 'session.cast'))), end='')"
+    done = in_docs(code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (DOCS / "session.svg").read_text()
+
+
+@tools
+def test_a_session_is_recorded_as_it_was_printed(tmp_path: Path) -> None:
+    code = (
+        "import record as r, pathlib\n"
+        f"folder = pathlib.Path({str(tmp_path)!r})\n"
+        f"events = r.recorded({shlex.join([sys.executable, '-m', 'hwdyno', '--version'])!r}, folder)\n"
+        "r.write_cast(events, folder / 'x.cast')\n"
+        "assert r.read_cast(folder / 'x.cast') == [(round(at, 3), text) for at, text in events]\n"
+        "assert 'hwdyno 0' in r.frames(events)[-1][1]\n"
+        "try:\n    r.recorded('exit 7', folder)\nexcept SystemExit as stop:\n    assert 'status 7' in str(stop)\n"
+        "else:\n    raise AssertionError\n"
+    )
+    done = in_docs(code)
+    assert done.returncode == 0, done.stderr
+
+
+@tools
+def test_the_site_builds_strictly_and_has_every_page(tmp_path: Path) -> None:
+    code = f"from mkdocs.__main__ import cli; cli(['build', '--strict', '--site-dir', {str(tmp_path)!r}])"
+    done = in_docs(code)
+    assert done.returncode == 0, done.stdout + done.stderr
+    wanted = {f"findings/{rule.name}.html" for rule in RULES} | {f"studies/{one.name}.html" for one in studies.all()}
+    wanted |= {"index.html", "tutorial.html", "python.html", "run.html", "resources/together.html"}
+    assert {name for name in wanted if not (tmp_path / name).is_file()} == set()
+    assert "hwdyno.run" in (tmp_path / "python.html").read_text()
+    assert "throughput" in (tmp_path / "run.html").read_text()
+    storage = (tmp_path / "resources" / "storage.html").read_text()
+    assert "storage.iodepth" in storage and "&lt;!-- " not in storage
+    for page in tmp_path.rglob("*.html"):
+        assert not re.search(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', page.read_text()), page
+
+
+@tools
+def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
+    shutil.copytree(DOCS, tmp_path / "docs")
+    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    with (tmp_path / "docs" / "tutorial.md").open("a") as page:
+        page.write("\n[lost](lost.md)\n")
+    done = in_docs("from mkdocs.__main__ import cli; cli(['build', '--strict'])", cwd=tmp_path)
+    assert done.returncode != 0 and "lost.md" in done.stdout + done.stderr

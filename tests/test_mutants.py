@@ -1,0 +1,56 @@
+"""The tests notice single-line changes: a small sample of what ``make mutants`` tries."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+from mutants.changes import ROOT, changes, files
+from mutants.equal import EQUAL, why_equal
+
+SAMPLE = 8
+"""Of the statistics' changes, which their own tests notice in about a second each."""
+TRY = """
+import sys
+from mutants.changes import changes
+from mutants.trial import killed, warm
+
+warm()
+path, tests = sys.argv[1], sys.argv[2]
+assert not killed(None, [tests], 60), "the tests fail without any change"
+for number in map(int, sys.argv[3:]):
+    if not killed(changes(path)[number], [tests], 60):
+        print(changes(path)[number])
+"""
+
+
+def alive(path: str, tests: str, numbers: list[int]) -> str:
+    """The changes of a file that its tests do not notice, a line each."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}/tests:{ROOT}/python"}
+    command = [sys.executable, "-c", TRY, path, tests, *map(str, numbers)]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.slow  # each change is a run of the tests of its file
+def test_changes_of_the_statistics_are_noticed() -> None:
+    path = "python/hwdyno/statistics.py"
+    every = [one for one in changes(path) if not why_equal(one)]
+    sample = random.Random(12).sample(every, SAMPLE)
+    assert not alive(path, "tests/test_statistics.py", [one.number for one in sample])
+
+
+def test_a_change_is_one_line_and_another_program() -> None:
+    path = "python/hwdyno/samples.py"
+    unchanged = compile((ROOT / path).read_text(), path, "exec")
+    for change in changes(path):
+        assert compile(change.code(), path, "exec") != unchanged, change
+        assert change.module == "hwdyno.samples" and change.line > 0 and change.text
+
+
+def test_each_excuse_is_of_a_change_that_exists() -> None:
+    known = {(one.path.removeprefix("python/hwdyno/"), one.text, one.what) for path in files() for one in changes(path)}
+    assert not set(EQUAL) - known
+    assert all(len(why) > 10 for why in EQUAL.values())

@@ -1,0 +1,204 @@
+"""What the samples of a point show beside its repeats: two modes, wandering levels, repeats that disagree."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hwdyno.samples import (
+    Modes,
+    disagreement,
+    each_over_time,
+    persistence,
+    plain_noise,
+    share_interval,
+    two_modes,
+    wandering,
+    with_samples,
+)
+from hwdyno.words import Samples, Value
+from scipy.stats import chi2, f_oneway
+from test_thresholds import base
+
+
+def noise(
+    seed: int, repeats: int = 3, count: int = 20, deviation: float = 0.05, ratio: float = 0.0
+) -> list[list[float]]:
+    """Samples around 1, as an AR(1) series that goes on from repeat to repeat."""
+    draw = np.random.default_rng(seed)
+    state, found = draw.standard_normal(), []
+    for _ in range(repeats):
+        one = []
+        for _ in range(count):
+            state = ratio * state + math.sqrt(1 - ratio**2) * draw.standard_normal()
+            one.append(1 + deviation * state)
+        found.append(one)
+    return found
+
+
+def levels(*shares: float, low: float = 0.6, count: int = 20) -> list[list[float]]:
+    """Repeats with so large a share of their first samples at a low level, with a little noise."""
+    draw = np.random.default_rng(3)
+    return [
+        [(low if at < share * count else 1.0) * (1 + 0.01 * draw.standard_normal()) for at in range(count)]
+        for share in shares
+    ]
+
+
+def test_persistence_is_that_of_the_series() -> None:
+    for ratio in (0.0, 0.5, 0.8):
+        found = [persistence(noise(seed, 5, 60, ratio=ratio)) for seed in range(40)]
+        assert np.mean(found) == pytest.approx(ratio, abs=0.06)
+    assert persistence([[1.0] * 20, [2.0] * 20]) == 0.0, "a level that differs between repeats is no persistence"
+
+
+def test_the_mean_of_noise_is_known_by_its_samples() -> None:
+    values = noise(1, 3, 20)
+    whole = np.concatenate(values)
+    # Student's t for 59 degrees of freedom; the deviation is once more unbiased by n / (n - 1).
+    expected = 2.000995 * whole.std(ddof=1) * math.sqrt(60 / 59) / math.sqrt(60)
+    assert wandering(values) == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_level_that_wanders_is_known_less_well() -> None:
+    for ratio, times in ((0.7, 2.0), (0.98, 4.0)):
+        wide = np.mean([wandering(noise(seed, ratio=ratio)) for seed in range(40)])
+        plain = np.mean([2.0 * np.concatenate(noise(seed, ratio=ratio)).std() / math.sqrt(60) for seed in range(40)])
+        assert wide > times * plain
+    # At least 2.5 effective samples: 1.5 degrees of freedom, not one with its t of 12.7.
+    line = [[float(at) for at in range(20)]] * 3
+    assert wandering(line) < 6 * np.std(line)
+
+
+def test_repeats_that_agree_better_than_their_samples_are_luck() -> None:
+    values = noise(2, 3, 20, 0.4)
+    value = Value(1.0, "x", 0.999, 1.001)
+    wide, modes = with_samples(value, values, [1.0, 1.0, 1.0])
+    assert wide.low is not None and wide.high is not None and modes is None
+    assert wide.high - 1.0 == pytest.approx(wandering(values)) and 1.0 - wide.low == pytest.approx(wandering(values))
+    sure = Value(1.0, "x", 0.7, 1.3)
+    assert with_samples(sure, values, [1.0, 1.0, 1.0])[0] == sure, "an interval that is wide enough stays"
+
+
+def test_without_interval_or_samples_nothing_changes() -> None:
+    alone, value = Value(1.0, "x"), Value(1.0, "x", 0.9, 1.1)
+    assert with_samples(alone, levels(0.5, 0.0), [1.0]) == (alone, None)
+    assert with_samples(value, [], [1.0]) == (value, None)
+    assert with_samples(value, levels(0.5, 0.5, count=7), [1.0]) == (value, None)
+    assert with_samples(value, levels(0.5, 0.5, count=8), [1.0])[1] is not None
+
+
+def test_the_interval_holds_what_the_share_of_a_mode_leaves_open() -> None:
+    values = levels(0.25, 0.0, 0.0)
+    modes = two_modes(values)
+    assert modes is not None
+    least, most = modes.shares()
+    value, found = with_samples(Value(0.966, "x", 0.96, 0.97), values, [0.9, 1.0, 1.0])
+    assert found == modes
+    assert value.low == pytest.approx(min(modes.high - most * (modes.high - modes.low), 0.966 - wandering(values), 0.9))
+    assert value.high == pytest.approx(
+        max(modes.high - least * (modes.high - modes.low), 0.966 + wandering(values), 1.0)
+    )
+
+
+def test_few_repeats_stay_inside_where_samples_are_no_plain_noise() -> None:
+    values = levels(0.25, 0.0, 0.0)
+    value = Value(0.966, "x", 0.96, 0.97)
+    assert with_samples(value, values, [0.1, 1.0, 3.0])[0] == Value(0.966, "x", 0.1, 3.0)
+    many = with_samples(value, levels(0.25, *[0.0] * 5), [0.1, *[1.0] * 4, 3.0])[0]
+    assert many.low is not None and many.low > 0.5, "of six repeats the interval is that of the modes"
+    plain = with_samples(value, noise(2), [0.1, 1.0, 3.0])[0]
+    assert plain.low is not None and plain.low > 0.9
+
+
+def test_plain_noise_is_neither_modes_nor_wandering() -> None:
+    assert plain_noise(noise(1)) and plain_noise([]) and plain_noise(levels(0.5, count=7))
+    assert not plain_noise(levels(0.25, 0.0, 0.0))
+    assert not plain_noise(noise(1, ratio=0.9))
+
+
+def test_modes_are_two_levels_with_their_share_and_visits() -> None:
+    found = two_modes(levels(0.25, 0.0, 0.5))
+    assert found is not None
+    assert (found.low, found.high, found.share) == pytest.approx((0.6, 1.0, 0.25), rel=0.02)
+    # Three repeats begin, and two of them change once.
+    assert (found.visits, found.rare, found.named) == (5, 2, True)
+    assert two_modes(levels(0.25, 0.0, 0.5, low=0.91)) is None, "levels within 10% are one"
+    assert two_modes(levels(0.25, 0.0, 0.5, low=0.885)) is not None
+    assert two_modes(levels(0.25, count=15)) is None, "too few samples"
+    assert two_modes(levels(0.25, count=16)) is not None
+    assert two_modes([[float(at % 5) + 1 for at in range(40)]]) is None, "steps of a count"
+    assert two_modes([[0.0] * 40]) is None
+    # Each of these repeats is low in its first sample alone.
+    (first,) = levels(0.0, count=20)
+    begins = two_modes([[0.6 + 0.001 * at, *first[1:]] for at in range(2)])
+    assert begins is not None and (begins.visits, begins.rare) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("low", "count", "named"), [(0.6, 1, False), (0.6, 2, True), (0.49, 1, True), (0.51, 1, False)]
+)
+def test_a_mode_needs_two_samples_and_a_stall_one(low: float, count: int, named: bool) -> None:
+    values = [[1.0 + 0.0001 * at for at in range(20)] for _ in range(3)]
+    for at in range(count):
+        values[0][at] = low + 0.0001 * at
+    found = two_modes(values)
+    assert found is not None and found.named == named
+    modes = with_samples(Value(1.0, "x", 0.99, 1.01), values, [1.0] * 3)[1]
+    assert (modes is not None) == named
+
+
+def test_the_cut_lies_in_the_middle_between_the_levels() -> None:
+    values = [[1.0 + 0.01 * at for at in range(10)] + [3.0 + 0.01 * at for at in range(10)]]
+    found = two_modes(values)
+    assert found is not None
+    assert (found.visits, found.rare, found.share) == (2, 1, 0.5)
+
+
+def test_shares_are_the_narrower_of_two_intervals() -> None:
+    # Wilson's score of 10 looks at 20%: 5.67% to 50.98% (Agresti & Coull's example of the formula, z = 1.96).
+    assert share_interval(0.2, 10) == pytest.approx((0.0567, 0.5098), abs=1e-3)
+    assert share_interval(0.0, 10)[0] == 0.0 and share_interval(1.0, 10)[1] == 1.0
+    # Two stays as a Poisson count: Garwood's limits of 2 / 2 = 1 are 0.0253 and 5.572.
+    low, high = Modes(0.6, 1.0, 0.2, 1000, 2).shares()
+    wilson = share_interval(0.2, 1000)
+    assert (low, high) == pytest.approx((max(wilson[0], 0.2 * 0.0253), min(wilson[1], 0.2 * 5.572)), rel=1e-2)
+    few = Modes(0.6, 1.0, 0.1, 4, 20).shares()
+    # Ten stays: chi-squared limits over two, as shares of 10%.
+    assert few == pytest.approx((0.1 * chi2.ppf(0.025, 20) / 20, 0.1 * chi2.ppf(0.975, 22) / 20), rel=1e-6)
+    often = Modes(0.6, 1.0, 0.9, 4, 20).shares()
+    assert often == pytest.approx((1 - few[1], 1 - few[0]), rel=1e-6)
+
+
+def test_disagreement_is_the_analysis_of_variance() -> None:
+    values = noise(4)
+    values[2] = [1.05 * one for one in values[2]]
+    found = disagreement(values)
+    assert found is not None
+    assert found.chance == pytest.approx(f_oneway(*values).pvalue, rel=1e-6)
+    means = [np.mean(one) for one in values]
+    assert found.spread == pytest.approx((max(means) - min(means)) / np.mean(means))
+    assert disagreement(values[:1]) is None
+    assert disagreement(noise(1, count=7)) is None and disagreement(noise(1, count=8)) is not None
+    assert disagreement([[0.0] * 20] * 2) is None
+    assert disagreement([[1.0] * 20] * 2) is not None
+
+
+def test_samples_that_persist_leave_more_open() -> None:
+    chances = [found.chance for seed in range(100) if (found := disagreement(noise(seed, ratio=0.8, count=60)))]
+    assert sum(chance < 0.01 for chance in chances) <= 10
+    steady = [found.chance for seed in range(100) if (found := disagreement(noise(seed)))]
+    assert 0 < sum(chance < 0.1 for chance in steady) < 20
+
+
+def test_the_samples_of_each_repeat_are_as_many_as_the_shortest_has() -> None:
+    values = tuple(float(at) for at in range(61))
+    point = replace(base(), repeats=3, samples=Samples(0.0, 1.0, 2.0, 0.1, None, values))
+    assert [one[0] for one in each_over_time(point)] == [0.0, 20.0, 41.0]
+    assert {len(one) for one in each_over_time(point)} == {20}
+    short = replace(point, samples=Samples(0.0, 1.0, 2.0, 0.1, None, values[:23]))
+    assert each_over_time(short) == []
+    assert len(each_over_time(replace(point, samples=Samples(0.0, 1.0, 2.0, 0.1, None, values[:24])))) == 3
+    assert each_over_time(replace(point, samples=None)) == []
