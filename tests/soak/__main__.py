@@ -81,8 +81,8 @@ def main() -> int:
     # A command of its own program cannot be performed in the process.
     inside = [one for one in commands if one.program == here()[0].program]
     watch = Watch(args.minutes * 60, args.pause_while)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: setattr(watch, "is_asked_to_end", True))
+    for end in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(end, lambda *_: setattr(watch, "is_asked_to_end", True))
     with tempfile.TemporaryDirectory(prefix="hwdyno-soak-", dir=args.path) as folder:
         runner = Runner(Path(folder), args)
         soak, rounds = runner.soak, 0
