@@ -88,8 +88,8 @@ def test_knee_and_best_load_give_one_answer(family: str) -> None:
 
         lower = [load for load in enough if load < curve.best.load]
         assert all(tail(load) >= 2 * min(map(tail, enough)) for load in lower), "a smaller load is as good"
-        said = next(one.says for one in run.findings if one.rule == "knee")
-        (at,) = re.findall(r"Knee: (?:between )?iodepth ([\d.]+)", said)
+        sentence = next(one.says for one in run.findings if one.rule == "knee")
+        (at,) = re.findall(r"Knee: (?:between )?iodepth ([\d.]+)", sentence)
         assert float(at) <= float(format_load(curve.load_90)), "the knee lies after the 90% load"
 
 

@@ -234,3 +234,10 @@ def test_clearly_skewed_repeats_have_a_median() -> None:
     )
     assert found >= 80
     assert st.skewness([1.0] * 20) is None and st.skewness([1, 2, 3]) is None
+
+
+def test_a_quantile_is_the_middle_of_its_bucket() -> None:
+    histogram = Histogram.from_values([1, 1_000_003, 1_000_003, 1_000_003, 2_000_000])
+    low, width = Histogram.bounds(Histogram.index(1_000_003))
+    assert width == 512 and histogram.quantile(0.5) == low + 255
+    assert Histogram.from_values([1, 5, 9]).quantile(0.5) == 5, "a bucket of one value is that value"

@@ -276,8 +276,8 @@ THRESHOLDS: list[tuple[str, Change, float, float, str]] = [
 
 @pytest.mark.parametrize(("rule", "change", "below", "above", "severity"), THRESHOLDS)
 def test_a_threshold_is_where_it_is(rule: str, change: Change, below: float, above: float, severity: str) -> None:
-    said = found_in(run_of(change(base(), above)))
-    assert said.get(rule) == severity
+    found = found_in(run_of(change(base(), above)))
+    assert found.get(rule) == severity
     assert found_in(run_of(change(base(), below))).get(rule) != severity
 
 
@@ -304,8 +304,8 @@ def test_each_profile_has_its_target(profile: str, target: float) -> None:
 @pytest.mark.parametrize("share", [0.09, 0.11])
 def test_steal_explains_restlessness_from_a_tenth_on(share: float) -> None:
     point = _interval(replace(base(), conditions={**QUIET, "steal": share}), 0.3)
-    said = found_in(run_of(point))
-    assert ("interval_not_reached" in said) == (share < 0.10) and "steal" in said
+    found = found_in(run_of(point))
+    assert ("interval_not_reached" in found) == (share < 0.10) and "steal" in found
 
 
 @pytest.mark.parametrize(
@@ -376,10 +376,10 @@ def test_a_fall_is_found_where_it_stays_alone() -> None:
 
 
 def test_a_wide_interval_is_printed_by_its_ends() -> None:
-    assert quantity(Value(43.3e9, "bytes/s", 20e9, 66.6e9)) == "43.3 GB/s ±54%"
+    assert quantity(Value(43.3e9, "bytes/s", 22e9, 64.6e9)) == "43.3 GB/s ±49%"
+    assert quantity(Value(43.3e9, "bytes/s", 20e9, 66.6e9)) == "43.3 GB/s (20 to 67 GB/s)"
     assert quantity(Value(43.3e9, "bytes/s", 12e9, 95e9)) == "43.3 GB/s (12 to 95 GB/s)"
-    assert quantity(Value(43.3e9, "bytes/s", 0.0, 135e9)) == "43.3 GB/s (up to 135 GB/s)"
-    assert quantity(Value(10e9, "bytes/s", 1e9, 19.9e9)) == "10.0 GB/s ±99%"
+    assert quantity(Value(43.3e9, "bytes/s", 0.0, 135e9)) == "43.3 GB/s (few repeats)"
 
 
 def twice(*pairs: tuple[float, float]) -> Run:
