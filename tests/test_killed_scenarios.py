@@ -21,7 +21,7 @@ main(sys.argv[1:])
 """
 WITH_PLAIN_READS = ("--workload", "cosmoflow", "--accelerators", "1", "--samples", "8", "--no-client")
 DATA_SET = (*WITH_PLAIN_READS, "--no-plain")
-INDEX = ("--vector-search", "ivf", "--vectors", "2000", "--runtime", "50ms")
+INDEX = ("--vector-search", "ivf", "--vectors", "2000")
 CHECKPOINT = ("--checkpoint", "llama3-8b", "--scale", "0.0005", "--ranks", "1")
 KV_CACHE = ("--kv-cache", "llama3.1-8b", "--users", "1", "--scale", "0.0005", "--runtime", "50ms")
 NEXT = ("storage", "--rw", "read", "--size", "1M", "--runtime", "10ms", "--ramp-time", "0", "--no-page", "--quiet")
@@ -107,20 +107,20 @@ os._exit(9)
 """
 
 
-def left(path: Path) -> Path:
+def abandoned(path: Path) -> Path:
     """A folder that a dead run left."""
     assert subprocess.run([sys.executable, "-c", LEAVES, str(path)], check=False).returncode == 9
     return path
 
 
 def test_a_folder_that_a_dead_run_left_goes(place: Path) -> None:
-    folder = left(place / "hwdyno-set")
+    folder = abandoned(place / "hwdyno-set")
     assert clean_stale(place) == [folder] and not list(place.iterdir())
 
 
 @pytest.mark.parametrize("change", ["copy", "other name", "link", "no mark", "lock is a link", "other signature"])
 def test_what_looks_alike_but_is_the_users_stays(place: Path, change: str) -> None:
-    folder = left(place / "hwdyno-set")
+    folder = abandoned(place / "hwdyno-set")
     lock = folder / ".hwdyno-run"
     if change == "copy":
         shutil.copytree(folder, place / "copy")
