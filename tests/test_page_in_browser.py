@@ -272,6 +272,18 @@ def test_a_tooltip_says_the_exact_figures_and_the_legend_hides_the_others(browse
     assert browser.execute_script(faded, chart) == 0
 
 
+def test_a_tap_shows_the_figures_too(browser: Any, tmp_path: Path) -> None:
+    opened(browser, "whole", tmp_path, width=390)
+    shown = browser.execute_script(
+        "const bar = document.querySelector('figure[id$=grid-tests] rect.tipped');"
+        "bar.scrollIntoView({block: 'center'}); const box = bar.getBoundingClientRect();"
+        "bar.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true, pointerType: 'touch',"
+        "clientX: box.x + 5, clientY: box.y + 5})); return document.getElementById('tip').innerText"
+    )
+    assert "SEQ1M Q8T1 read" in shown and "MB/s" in shown
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+
+
 def test_arrow_keys_go_from_point_to_point(browser: Any, tmp_path: Path) -> None:
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys

@@ -18,6 +18,7 @@ import made_run
 import pytest
 from hwdyno.report import page
 from hwdyno.report.charts import charts_of
+from hwdyno.report.scorecard import scorecard
 from hwdyno.store import from_json, to_json
 from hwdyno.words import Note, Run
 
@@ -179,6 +180,17 @@ def test_three_findings_stand_on_top_one_of_each_rule_and_those_on_the_machine_f
     assert re.findall(r"This is rule \d[^<]*", top) == ["This is rule 0.", "This is rule 1.", "This is rule 2."]
     assert "Others were at work." not in top and "Others were at work." in text
     assert "3 more findings stand with the resources below." in top
+
+
+def test_the_reason_of_the_verdict_is_not_repeated_in_every_row() -> None:
+    run = machine_run()
+    card = scorecard(run)
+    degraded = [row for row in card.rows if row.state == "degraded"]
+    assert len(degraded) > 3 and all(row.why in card.reason for row in degraded)
+    text = page.html(run)
+    top = text[text.index('<section class="card"') : text.index('<section id="findings"')]
+    assert top.count("> degraded<") + top.count(">degraded<") == len(degraded)
+    assert top.count(degraded[0].why) == 1
 
 
 def test_a_command_stands_once() -> None:

@@ -13,12 +13,14 @@ from typing import Any
 import hostile
 import made_run
 import pytest
+from hwdyno.cli.machine import show
 from hwdyno.cli.main import main, parser_of
 from hwdyno.findings import ABOUT_THE_RUN, RULES, explain
 from hwdyno.findings.summary import effect_of
 from hwdyno.machine import Disk, Link, Machine, Storage
 from hwdyno.report import typical
 from hwdyno.report.figures import Scale
+from hwdyno.report.machine import machine_of
 from hwdyno.report.scorecard import MOST_ROWS, MOST_TODO, Scorecard, command_in, command_lines, machine_line, scorecard
 from hwdyno.report.tables import markdown
 from hwdyno.report.terminal import print_run
@@ -168,13 +170,14 @@ def test_everything_is_printed_on_request() -> None:
 
 
 def test_the_command_shows_the_scorecard_and_names_what_shows_the_rest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "my run.json"
+    monkeypatch.chdir(tmp_path)
+    path = Path("my run.json")
     path.write_text(to_json(made_run.whole_run()))
     assert main(["report", str(path)]) == 0
-    last = capsys.readouterr().out.rpartition(" findings:")[2]
-    command = shlex.split(last.replace("\\\n", ""))
+    last = capsys.readouterr().out.splitlines()[-1]
+    command = shlex.split(last.partition(": ")[2])
     assert command == ["hwdyno", "report", str(path), "--verbose"]
     assert main(command[1:]) == 0
     assert "Standard disk tests" in capsys.readouterr().out
@@ -391,12 +394,21 @@ def test_what_is_about_the_machine_comes_before_the_noise_of_this_run() -> None:
     assert scorecard(replace(run, findings=(noise, cache, wrong))).todo[0].says == "This is the page cache."
 
 
+def test_a_grave_finding_without_a_command_is_explained() -> None:
+    link = Finding(
+        "link_below_its_best", "warning", "storage", "The drive links at half.", {}, "Move it to another slot."
+    )
+    run = replace(made_run.whole_run(), findings=(link, replace(link, rule="foreign"), replace(link, severity="info")))
+    (todo,) = scorecard(run).todo
+    assert (todo.says, todo.command) == ("The drive links at half.", "hwdyno explain link_below_its_best")
+    assert main(shlex.split(todo.command)[1:]) == 0
+
+
 def test_the_rules_about_a_run_are_rules() -> None:
     known = {rule.name for rule in RULES}
-    unnamed = [rule.name for rule in RULES if rule.degrades and effect_of(rule.name) == rule.name.replace("_", " ")]
-    assert unnamed in ([], ["swapping"]), "a reason is said as a noun"
     assert {"interval_not_reached", "repeats_disagree", "steal"} <= ABOUT_THE_RUN & known
     assert known >= ABOUT_THE_RUN
+    assert effect_of("client_bound") == "a busy client CPU" and effect_of("no_such_rule") == "no such rule"
 
 
 def parsed(command: str) -> None:
@@ -463,6 +475,18 @@ def test_the_machine_is_one_line() -> None:
     two = replace(made_run.whole_run(), machines=made_run.whole_run().machines * 2)
     assert machine_line(two).startswith("bench-07 and 1 more host: ")
     assert "unknown" in machine_line(RUNS["imported"])
+
+
+def test_the_command_and_the_page_say_the_bytes_of_a_machine_alike() -> None:
+    whole = Machine.of_survey(made_run.MACHINE)
+    out = io.StringIO()
+    show(whole, (), (), out)
+    paged = " ".join(fact.says for group in machine_of(whole) for fact in group.facts)
+    for amount in ("64 GiB", "51 GiB", "48 KiB"):
+        assert amount in out.getvalue() and amount in paged
+    assert "1 TB" in out.getvalue() and "1 TB" in paged
+    for text in (out.getvalue(), paged):
+        assert not re.search(r"\b(68\.7|54\.8|49\.2) |\b931 GiB", text), "the same bytes in another unit"
 
 
 def test_a_scorecard_of_a_frozen_run_is_the_same_each_time() -> None:

@@ -46,6 +46,11 @@ DEGRADES = {
     # Sites, networks, training, caches
     *("host_missing", "hosts_apart", "network_blackhole", "training_cached", "training_faults", "training_law"),
     *("training_read_ahead", "kv_no_room"),
+    # Results of other tools
+    *("contradicts_itself", "array_in_cache", "disk_not_reached", "flops_per_core", "formula_yields_other"),
+    *("latency_floor", "line_rate_in_bytes", "memory_by_clock", "too_fast_for_class", "too_many_lines"),
+    # Caches
+    *("cache_hidden", "cached_writes", "through_page_cache"),
 }
 """The rules whose warnings degrade their points."""
 RATE, BLOCK, DEPTH, THREADS = 10_000.0, 4096, 8.0, 8
@@ -59,6 +64,7 @@ def test_just_these_rules_degrade_their_points() -> None:
 
 def test_these_rules_come_first_because_they_explain_others() -> None:
     first = {"another_run", "cpu_limited", "hosts_apart", "io_limit", "others_at_work", "stalls", "steal", "straggler"}
+    first |= {"costly_setting", "pinned_library"}
     assert {rule.name for rule in RULES if rule.explains} == first
 
 

@@ -96,6 +96,8 @@ COMMANDS = (
                "--epochs", "2", "--runtime", "1s", stays_when_generating=("hwdyno-*",)),
     _measuring("vector search", "training", "--vector-search", "diskann", "--vectors", "5000", "--runtime", "500ms"),
     _measuring("checkpoint", "training", "--checkpoint", "llama3-8b", "--scale", "0.0005", "--ranks", "1"),
+    _measuring("together", "together", "--resources", "storage,compute", "--at", "storage=4,compute=1",
+               "--budget", "2s", seconds=6.0),
     _measuring("study", "study", "jetson-sequential-read", "--budget", "2s"),
     _measuring("agents", "storage", "--rw", "randread", "--iodepth", "1,2", *SHORT,
                environment=(("HWDYNO_AGENTS", f"{ENGINE} serve"),), is_here=ENGINE.exists),

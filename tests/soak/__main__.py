@@ -66,8 +66,12 @@ def _parsed() -> argparse.Namespace:
 
 def shortened(command: Command) -> Command:
     """The command with a limit on its time, where it takes one: what leaks in each run shows by the number of runs."""
-    takes_one = "--no-page" in command.words and "--budget" not in command.words
-    return replace(command, words=(*command.words, "--budget", "1s")) if takes_one else command
+    more: tuple[str, ...] = ()
+    if "--no-page" in command.words and "--budget" not in command.words:
+        more = ("--budget", "1s")
+    if "--workload" in command.words:
+        more += ("--no-plain",)  # Their file has a gigabyte.
+    return replace(command, words=(*command.words, *more))
 
 
 def main() -> int:
@@ -77,8 +81,8 @@ def main() -> int:
     # A command of its own program cannot be performed in the process.
     inside = [one for one in commands if one.program == here()[0].program]
     watch = Watch(args.minutes * 60, args.pause_while)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: setattr(watch, "is_asked_to_end", True))
+    for end in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(end, lambda *_: setattr(watch, "is_asked_to_end", True))
     with tempfile.TemporaryDirectory(prefix="hwdyno-soak-", dir=args.path) as folder:
         runner = Runner(Path(folder), args)
         soak, rounds = runner.soak, 0

@@ -69,7 +69,14 @@ impl Folder {
     /// A folder in this one, made where it is missing; says whether it is new.
     pub fn folder(&self, name: &Path) -> io::Result<(Self, bool)> {
         let is_new = beneath::make_directory(&self.handle, name, 0o755)?;
-        Ok((self.existing_folder(name)?, is_new))
+        Ok((if is_new { self.new_folder(name)? } else { self.existing_folder(name)? }, is_new))
+    }
+
+    /// A folder that this process has just made; where it cannot be opened, it goes.
+    fn new_folder(&self, name: &Path) -> io::Result<Self> {
+        self.existing_folder(name).inspect_err(|_| {
+            left_behind::remove(&self.path.join(name), || beneath::remove_directory(&self.handle, name));
+        })
     }
 
     fn existing_folder(&self, name: &Path) -> io::Result<Self> {
@@ -94,6 +101,15 @@ impl Folder {
         let direct = if how.direct { OFlags::DIRECT } else { OFlags::empty() };
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | direct;
         Ok(beneath::open(&self.handle, name, flags, Mode::from_raw_mode(how.mode))?.into())
+    }
+
+    /// The same with its identity; where the system does not give that, the file goes.
+    fn create_known(&self, name: &Path, how: New) -> io::Result<(File, Identity)> {
+        let file = self.create(name, how)?;
+        let identity = Identity::of_file(&file).inspect_err(|_| {
+            left_behind::remove(&self.path.join(name), || beneath::remove_entry(&self.handle, name));
+        })?;
+        Ok((file, identity))
     }
 
     /// Opens a file to read.
@@ -157,8 +173,7 @@ fn place_of(path: &Path) -> io::Result<(Folder, PathBuf)> {
 /// Makes a file that was not there, and nothing where there is a link.
 pub fn create(path: &Path) -> io::Result<(File, Made)> {
     let (folder, name) = place_of(path)?;
-    let file = folder.create(&name, New::PRIVATE)?;
-    let identity = Identity::of_file(&file)?;
+    let (file, identity) = folder.create_known(&name, New::PRIVATE)?;
     Ok((file, Made { folder, name, identity }))
 }
 

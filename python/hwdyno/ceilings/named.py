@@ -64,11 +64,19 @@ def link_rate(text: str, *, most: bool = False) -> Rate | None:
     ``UserError``, which names both. So for PCI Express without lanes.
     """
     words = " ".join(text.lower().replace("_", " ").split())
-    for find in (_usb_of, _pcie_of, _sata_of, _sas_of, _nvlink_of, _infiniband_of, _ddr_of, _ethernet_of):
+    for find in _FINDERS:
         rate = find(words, text, most)
         if rate is not None:
             return rate
     return None
+
+
+def only_link(title: str) -> Rate | None:
+    """The link that a table's title names; none where it names none, or several to compare."""
+    words = " ".join(title.lower().replace("_", " ").split())
+    found = [rate for find in _FINDERS if (rate := find(words, title, True)) is not None]
+    many = re.search(r"\bvs\b|\bversus\b|\band\b|/", words) is not None and len(found) != 1
+    return found[0] if len({rate.label for rate in found}) == 1 and not many else None
 
 
 def parse_link(text: str) -> Rate:
@@ -231,6 +239,9 @@ def _nvlink_of(words: str, text: str, most: bool) -> Rate | None:
         "NVIDIA, NVLink of one GPU each way",
         f"NVLink {generation}",
     )
+
+
+_FINDERS = (_usb_of, _pcie_of, _sata_of, _sas_of, _nvlink_of, _infiniband_of, _ddr_of, _ethernet_of)
 
 
 # --- devices

@@ -109,9 +109,27 @@ class Source:
 def faults_of(document: Run) -> list[Finding]:
     """What is wrong: findings that are more than observations. How well a curve fits is an observation."""
     from hwdyno.findings import RULES
+    from hwdyno.findings.laws import FAR_ABOVE_RATED
 
     of_curves = {rule.name for rule in RULES if rule.scope == "curve"}
-    return [one for one in document.findings if one.severity != "info" and one.rule not in of_curves]
+    return [
+        one
+        for found in document.findings
+        for one in _by_experiment(document, found)
+        if (one.severity != "info" and one.rule not in of_curves) or one.evidence.get("ratio", 0) > FAR_ABOVE_RATED
+    ]
+
+
+def _by_experiment(document: Run, found: Finding) -> list[Finding]:
+    """A finding on several tables as one of each, so that none hides behind the worst."""
+    from hwdyno.findings import explain
+
+    names = found.evidence.get("points")
+    if not isinstance(names, dict) or len(names) < 2:
+        return [found]
+    alone = [replace(document, experiments=(one,)) for one in document.experiments if one.name in names]
+    each = [one for run in alone for one in explain(run).findings if one.rule == found.rule]
+    return each or [found]
 
 
 # --- reading
@@ -188,7 +206,10 @@ def _stated(text: str) -> Ceiling:
     from hwdyno.ceilings import parse_given
 
     first = text.split()[0].lower() if text.split() else ""
-    return parse_given(text if first in {"rated", "physical", "reference"} else f"physical {text}")
+    if first in {"rated", "reference"}:
+        return parse_given(text)
+    limit = parse_given(text if first == "physical" else f"physical {text}")
+    return replace(limit, formula="given", label="the stated link or device")
 
 
 def _measures(ceiling: Ceiling, resource: str) -> bool:
@@ -198,11 +219,12 @@ def _measures(ceiling: Ceiling, resource: str) -> bool:
 
 def _labelled(result: ExperimentResult) -> tuple[Ceiling, ...]:
     """The ceilings of the device and the link that a table's rows name."""
-    from hwdyno.ceilings.named import device_ceilings, link_ceilings, link_rate
+    from hwdyno.ceilings.named import device_ceilings, link_ceilings, link_rate, only_link
 
     found: list[Ceiling] = []
     found += device_ceilings(str(result.fixed.get("device") or ""), result.resource)
-    rate = link_rate(str(result.fixed.get("link") or ""), most=True)
+    link = str(result.fixed.get("link") or "")
+    rate = link_rate(link, most=True) if link else only_link(result.asks)
     if rate is not None and not any(one.kind == "physical" for one in found):
         found += link_ceilings(rate, result.resource)
     return tuple(found)

@@ -153,7 +153,7 @@ def _counts(one: Case) -> bool:
     )
 
 
-_OF_BLOCKS = Applies(kernels=(BLOCKS,))
+_OF_BLOCKS = Applies(kernels=(BLOCKS,), imported=False)
 RULES = (
     Rule(
         "cached_writes",

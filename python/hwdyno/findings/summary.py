@@ -10,6 +10,8 @@ from hwdyno.findings.rule import Verdict
 from hwdyno.units import plural
 from hwdyno.words import Curve, ExperimentResult, Finding
 
+_NOTES_APART = {"rate_times_size"}
+"""Rules of which a mere note is no further case of a fault: what rounding may explain is no contradiction."""
 ORDER = {"invalid": 0, "warning": 1, "info": 2}
 _EFFECTS = {
     "throttled": "a step down",
@@ -74,8 +76,8 @@ class Hit:
 
 def summarized(rule: str, hits: Sequence[Hit]) -> Finding:
     """The gravest verdict, with the number of points and their experiments."""
-    if any(hit.verdict.severity != "info" for hit in hits):
-        hits = [hit for hit in hits if hit.verdict.severity != "info"]  # What is only noted is no case of a fault.
+    if rule in _NOTES_APART and any(hit.verdict.severity != "info" for hit in hits):
+        hits = [hit for hit in hits if hit.verdict.severity != "info"]
     worst = min(hits, key=lambda hit: (ORDER[hit.verdict.severity], -hit.verdict.weight))
     where = Counter(hit.result.name for hit in hits)
     says, evidence = worst.verdict.says, worst.verdict.evidence

@@ -164,6 +164,7 @@ _SNAKE = re.compile(
 )
 
 
+_THOUSANDS_OF = re.compile(r"[(\[]\s*(k|m|x ?1000|thousands?|millions?)\s*[)\]]", re.I)
 _UNIT_COLUMN = re.compile(r"(?i)(?:.*[ _])?units?")
 
 
@@ -236,6 +237,10 @@ def meaning_of(head: str) -> Meaning:
         return Meaning("label")
     text = _SNAKE.sub(lambda m: f"{m[1]}/s", head.replace("µ", "u").replace("μ", "u"))
     units, (start, end) = unit_readings(text)
+    thousands = _THOUSANDS_OF.search(text)
+    if thousands is not None and re.search(r"(?i)iops|ops\b|operations", text):
+        factor = _DECIMAL["m" if thousands[1][:1].lower() == "m" else "k"]
+        units, (start, end) = (Unit("operations/s", factor, f"{thousands[1]} IOPS"),), thousands.span()
     rest = f"{text[:start]} {text[end:]}".replace("_", " ").lower() if units else text.replace("_", " ").lower()
     rest = " ".join(re.sub(r"[()\[\]{}:,;=]|(?<![\w])/|/(?![\w])", " ", rest).split())
     for name, pattern in _AS_WORD.items():

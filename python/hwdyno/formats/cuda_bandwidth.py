@@ -9,10 +9,12 @@ from hwdyno.formats.row import figures, number, point_of
 from hwdyno.words import Measurement, Parameters, Run
 
 NAME = "bandwidthtest-text"
-_TEST = re.compile(r"^\s*-?\s*(Host to Device|Device to Host|Device to Device) Bandwidth, (\d{1,3}) Device\(s\)", re.M)
+_TEST = re.compile(
+    r"^[ \t]{0,8}-?[ \t]{0,8}(Host to Device|Device to Host|Device to Device) Bandwidth, (\d{1,3}) Device\(s\)", re.M
+)
 _MEMORY = re.compile(r"(PINNED|PAGEABLE|WRITE-COMBINED)[\w ]* Memory Transfers", re.I)
 _HEADS = re.compile(r"Transfer Size \(Bytes\)\s+Bandwidth\((MB/s|GB/s)\)")
-_ROW = re.compile(r"^\s*-?\s*(\d{1,12})\s+(\d{1,9}(?:\.\d{1,4})?)\s*$", re.M)
+_ROW = re.compile(r"^[ \t]{0,8}-?[ \t]{0,8}(\d{1,12})\s+(\d{1,9}(?:\.\d{1,4})?)\s*$", re.M)
 _DEVICE = re.compile(r"Device \d+: ([^\n]{1,80})")
 
 

@@ -16,6 +16,9 @@ MOST_CELLS = 200_000
 MOST_COLUMNS = 256
 LONGEST_CAPTION = 120
 """Characters of a line right above a table that count as its title."""
+LONGEST_RULE = 2000
+LONGEST_CELL = 500
+"""Characters of a cell that are read; what is longer is prose."""
 MOST_SPAN = 64
 """Cells that one cell of HTML may stand for."""
 _RULE = re.compile(r"\s*[|+]?\s*:?[-=]+:?\s*(?:[|+]\s*:?[-=]+:?\s*)+[|+]?\s*|\s*[|+]?\s*:?[-=]{2,}:?\s*[|+]?\s*")
@@ -88,7 +91,13 @@ def _grid(title: str, rows: Sequence[Sequence[str]]) -> Iterator[Grid]:
 
 
 def _plain(cell: str) -> str:
-    return " ".join(_EMPHASIS.sub("", _LINK.sub(r"\1", cell)).replace("\u00a0", " ").split())
+    bare = _EMPHASIS.sub("", _LINK.sub(r"\1", cell[:LONGEST_CELL]))
+    return " ".join(bare.replace("\u00a0", " ").split())
+
+
+def _is_rule(line: str) -> bool:
+    """Whether a line is made of dashes that part heads from rows."""
+    return len(line) <= LONGEST_RULE and _RULE.fullmatch(line) is not None
 
 
 # --- Markdown
@@ -98,15 +107,15 @@ def _piped(text: str) -> Iterator[tuple[str, list[list[str]]]]:
     """Blocks of lines with pipes; a line of dashes below the heads makes them a table."""
     title, above, block, ruled = "", "", list[list[str]](), False
     for line in [*text.splitlines(), ""]:
-        if "|" in line and not _RULE.fullmatch(line):
+        if "|" in line and not _is_rule(line):
             block.append(_cells(line))
-        elif _RULE.fullmatch(line) and (block or line.lstrip()[:1] == "+"):
+        elif _is_rule(line) and (block or line.lstrip()[:1] == "+"):
             ruled = True
         elif line.strip() or block:
             if block and ruled:
                 yield above or title, block
             block, ruled, above = [], False, ""
-            if match := _HEADING.fullmatch(line):
+            if match := _HEADING.fullmatch(line[:LONGEST_RULE]):
                 title = match[1] or match[2]
             elif 0 < len(line) <= LONGEST_CAPTION:
                 above = line.strip()
@@ -154,7 +163,7 @@ def _block(title: str, lines: list[str]) -> Iterator[tuple[str, list[list[str]]]
             first = next(at for at, width in enumerate(widths) if width == most)
             yield " ".join([title, *lines[:first]]) if first else title, rows[first:]
             return
-    rows = [re.split(r"\s{2,}|\t", line.strip()) for line in lines if not _RULE.fullmatch(line)]
+    rows = [re.split(r"\s{2,}|\t", line.strip()) for line in lines if not _is_rule(line)]
     if rows and len({len(row) for row in rows}) == 1 and len(rows[0]) > 1:
         yield title, rows
 

@@ -10,8 +10,8 @@ from hwdyno.words import Measurement, Parameters, Run
 
 NAME = "netperf-text"
 _TEST = re.compile(
-    r"^(?:MIGRATED )?(TCP|UDP|SCTP|OMNI)?\s*(STREAM|MAERTS|SENDFILE|REQUEST/RESPONSE|Connect/Request/Response|"
-    r"RR|CRR|Send\|Recv)?\s*(?:Connect/Request/Response\s+)?TEST from \S+[^\n]* to ([^\s(]+)",
+    r"^(?:MIGRATED )?(TCP|UDP|SCTP|OMNI)? ?(STREAM|MAERTS|SENDFILE|REQUEST/RESPONSE|Connect/Request/Response|RR|CRR)? ?"
+    r"(?:Connect/Request/Response )?TEST from \S+[^\n]{0,200} to ([^\s(]+)",
     re.M,
 )
 _UNIT = re.compile(r"10\^(\d)bits/s|([KMG])Bytes/s|([KMG]i?B)/s")

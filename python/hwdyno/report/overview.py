@@ -59,9 +59,9 @@ def overview_of(run: Run) -> Overview:
 
 def _reached(run: Run) -> str:
     """What each resource reached: the figures of the scorecard, or the loads that it carries."""
-    sentences = []
+    sentences, card = [], scorecard(run)
     for name in dict.fromkeys(experiment.resource for experiment in run.experiments):
-        rows = [row for row in scorecard(run).rows if run.experiments[row.experiment].resource == name]
+        rows = [row for row in card.rows if run.experiments[row.experiment].resource == name]
         clauses: dict[str, list[str]] = {}
         for row in rows:
             clauses.setdefault(row.resource, []).append(f"{row.title} {row.value}")

@@ -128,14 +128,16 @@ def _context(whole: Run) -> dict[str, Any]:
 def _score(card: Scorecard) -> list[dict[str, Any]]:
     """The scorecard's rows under their resources."""
     return [
-        {"resource": resource, "rows": [_headline(one) for one in some]}
+        {"resource": resource, "rows": [_headline(one, card.reason) for one in some]}
         for resource, some in groupby(card.rows, key=lambda one: one.resource)
     ]
 
 
-def _headline(one: Headline) -> dict[str, Any]:
+def _headline(one: Headline, reason: str) -> dict[str, Any]:
     share = one.share.of_ceiling if one.share else 0.0
     plain = {field.name: getattr(one, field.name) for field in fields(one)}
+    # What the verdict gives as its reason is not repeated in every row.
+    plain["why"] = "" if one.why in reason else one.why
     return {**plain, "width": f"{100 * min(1.0, max(0.0, share)):.1f}", "percent": figures.percent(share)}
 
 

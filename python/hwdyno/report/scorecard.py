@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from hwdyno.axes import ALONE, BACKGROUND, splits, traits_of
-from hwdyno.findings import about_this_run
+from hwdyno.findings import RULES, about_this_run
 from hwdyno.findings.rule import USELESS, Case, first_sentence, load_words
 from hwdyno.findings.snia import is_rounds, is_tracked
 from hwdyno.findings.summary import ORDER, effect_of
@@ -51,6 +51,7 @@ MORE_OF_A_CURVE = {"knee", "saturated", "load_without_effect", "best_block_size"
 """Rules that describe a curve and advise to measure more of it."""
 ACCESSES: frozenset[Trait] = frozenset({"reads", "writes", "random", "trims"})
 """What points do, whatever their engine."""
+_LESSONS = {rule.name for rule in RULES}
 _COMMAND = re.compile(r"(?:(?<=: )|(?<=`)|(?<=, then ))hwdyno [a-z][^`;]*?(?=`|;|\. |\.?$)")
 _UNQUOTED = re.compile(r"[\w@%+=:,./-]+")
 _HALF = re.compile(r" ±([\d.]+)%")
@@ -339,10 +340,12 @@ def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
                 else f"{one.value.value:g} {one.value.unit}".rstrip(),
                 interval=_interval(run, experiment, one, scale),
                 share=_share(experiment, one, scale),
-                p99=scale.quantity(latency.p99) if latency and latency.count >= LEAST_FOR_P99 else None,
+                p99=scale.quantity(latency.p99)
+                if latency and latency.p99 is not None and latency.count >= LEAST_FOR_P99
+                else None,
                 typical=typical.of(one.typical, run.machine, scale),
                 state=point.validity,
-                why=effect_of(point.why[0]) if point.why else "",
+                why=effect_of(point.why[0]) if point.why and point.validity != "unverified" else "",
                 experiment=one.experiment,
                 point=one.point,
             )
@@ -457,6 +460,8 @@ def _todo(run: Run) -> tuple[Todo, ...]:
         command, only_run = command_in(finding.advice), about_this_run(finding) and finding.severity != "invalid"
         if " --ceiling " in command and " --ceiling " not in run.command:
             continue  # Its value is an example, and only the user knows the true one.
+        if not command and not only_run and finding.severity != "info" and finding.rule in _LESSONS:
+            command = f"hwdyno explain {finding.rule}"  # What to do has no command, such as to move a drive.
         kind = "noise" if only_run else finding.rule
         if command and command not in made and kind not in rules and not (only_run and finding.severity == "info"):
             rules.add(kind)
@@ -499,7 +504,7 @@ def command_lines(command: str, columns: int = COMMAND_COLUMNS) -> list[str]:
 
 
 def _lines(todo: Todo) -> int:
-    return 1 + len(command_lines(todo.command))
+    return 1 + sum(-(-len(line) // COMMAND_COLUMNS) for line in command_lines(todo.command))
 
 
 def _without_wide(text: str) -> str:
@@ -509,9 +514,12 @@ def _without_wide(text: str) -> str:
 
 
 def _short(text: str, most: int = MOST_REASON) -> str:
-    """A sentence within so many characters: without its brackets if it has to, then cut between two words."""
+    """A sentence within so many characters: without its brackets if it has to, or its first clause, or cut."""
     if len(text) > most:
         text = re.sub(r" \([^()]*\)", "", text)
+    clause = re.split(r"[:;] |, which ", text)[0]
+    if len(text) > most > len(clause) >= most // 2:
+        return f"{clause}."
     if len(text) > most:
         text = text[: most - 1].rsplit(" ", 1)[0].rstrip(" ,;:") + "…"
     return text

@@ -42,8 +42,6 @@ NARROW = 78
 MOST_SERIES = 24
 MOST_POINTS = 16
 
-LONGEST_NAME = 200
-"""Characters of a Run's id or path; a longer one is no name to type."""
 BAR = 10
 """Places of a bar that is full at the ceiling."""
 _VERDICTS = {"sound": "bold green", "use with care": "bold yellow", "not to be trusted": "bold red"}
@@ -85,21 +83,18 @@ def print_run(
     if verbose:
         _print_all(run, console)
     else:
-        for text in _rest_lines(card.rest, printable(named) or run.id, console.width):
-            console.print(Text(text, style="dim"), overflow="fold")
+        console.print(Text(_rest_line(card.rest, printable(named) or run.id, console.width), style="dim"))
     if reports:
         console.print()
     for path in reports:
         console.print(Text(f"report  {printable(str(path))}", overflow="fold"))
 
 
-def _rest_lines(rest: str, name: str, width: int) -> list[str]:
-    """What else the Run has, and the command that shows it, in one line where there is room."""
-    if len(name) > LONGEST_NAME:
-        return [rest]
+def _rest_line(rest: str, name: str, width: int) -> str:
+    """What else the Run has, and the command that shows it, as far as there is room."""
     again = f"hwdyno report {shlex.quote(name)} --verbose"
-    whole = f"{rest}: {again}"
-    return [whole] if len(whole) <= width else [f"{rest}:", *command_lines(again, width)]
+    texts = (f"{rest}: {again}", again, f"{rest}: add --verbose to see all of it")
+    return next((text for text in texts if len(text) <= width), _cut(rest, width))
 
 
 def _print_all(run: Run, console: Console) -> None:

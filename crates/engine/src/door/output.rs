@@ -54,8 +54,7 @@ pub fn write(path: &Path, bytes: &[u8], overwrite: bool) -> Result<(), Error> {
     let (folder, name) = place_of(path).map_err(|error| failed(&error))?;
     let replaces = may_replace(&folder, &name, path, overwrite)?;
     let part = PathBuf::from(format!(".hwdyno-{}-{:x}.part", std::process::id(), crate::clock::now_ns()));
-    let mut file = folder.create(&part, New::SHARED).map_err(|error| failed(&error))?;
-    let identity = Identity::of_file(&file).map_err(|error| failed(&error))?;
+    let (mut file, identity) = folder.create_known(&part, New::SHARED).map_err(|error| failed(&error))?;
     let done = file.write_all(bytes).and_then(|()| {
         mark(&file, identity);
         let give = if replaces { beneath::replace } else { beneath::publish };

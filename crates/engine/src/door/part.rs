@@ -24,14 +24,13 @@ impl<'a> Part<'a> {
     /// # Errors
     /// The system's refusal; that another file has the name, or another run writes it.
     pub fn begin(folder: &'a Folder, whole: &Path, part: &Path, how: New) -> io::Result<Self> {
-        let file = match folder.create(part, how) {
+        let (file, identity) = match folder.create_known(part, how) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 remove_left(folder, part)?;
-                folder.create(part, how)?
+                folder.create_known(part, how)?
             }
             made => made?,
         };
-        let identity = Identity::of_file(&file)?;
         // where there are no locks, another run's file cannot be told from a dead one's
         let _ = beneath::lock(&file);
         Ok(Self { folder, temporary: part.into(), whole: whole.into(), file, identity, is_finished: false })

@@ -39,7 +39,7 @@ impl Fresh {
         if !beneath::make_directory(&parent.handle, &name, 0o700)? {
             return Err(io::Error::from_raw_os_error(libc::EEXIST));
         }
-        let folder = parent.existing_folder(&name)?;
+        let folder = parent.new_folder(&name)?;
         Ok(Self { parent, name, folder })
     }
 }

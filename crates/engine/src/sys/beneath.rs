@@ -163,8 +163,21 @@ pub fn remove(at: impl AsFd, name: &Path, identity: Identity) -> io::Result<()> 
 
 /// Removes a file of a directory that is this tool's alone.
 pub fn remove_entry(at: impl AsFd, name: &Path) -> io::Result<()> {
-    plain(name)?;
-    Ok(fs::unlinkat(at, name, AtFlags::empty())?)
+    unlink(at, name, AtFlags::empty())
+}
+
+/// Removes an empty directory by its name alone: one that this process has just made.
+pub fn remove_directory(at: impl AsFd, name: &Path) -> io::Result<()> {
+    unlink(at, name, AtFlags::REMOVEDIR)
+}
+
+fn unlink(at: impl AsFd, name: &Path, flags: AtFlags) -> io::Result<()> {
+    // Of one component by the handle that is there, which also works where no descriptor is free.
+    if plain(name)? == 1 {
+        return Ok(fs::unlinkat(at, name, flags)?);
+    }
+    let (parent, last) = parent_of(at, name)?;
+    Ok(fs::unlinkat(parent, last, flags)?)
 }
 
 /// The names in a directory, `.` and `..` aside.
@@ -231,7 +244,7 @@ pub fn replace(at: impl AsFd, from: &Path, to: &Path) -> io::Result<()> {
 
 /// Locks a file for this process alone; false where another one has it.
 pub fn lock(file: &File) -> io::Result<bool> {
-    match fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+    match retry_on_intr(|| fs::flock(file, FlockOperation::NonBlockingLockExclusive)) {
         Ok(()) => Ok(true),
         Err(Errno::AGAIN) => Ok(false),
         Err(errno) => Err(errno.into()),

@@ -93,6 +93,8 @@ def _scan(text: str, skip: set[str]) -> Trace:
             raise ValueError(f"line {number} is a trim; skip trims with replay_skip=trim")
         if not (words[2].isdecimal() and words[3].isdecimal()):
             raise ValueError(f"line {number} has no offset and length")
+        if not int(words[3]):
+            raise ValueError(f"line {number} is an operation of no bytes")
         furthest, longest = max(furthest, int(words[2]) + int(words[3])), max(longest, int(words[3]))
         ways.add(words[1])
     if not ways or not files:

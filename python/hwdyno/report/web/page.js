@@ -75,7 +75,7 @@
   };
   const middle = (mark) => { const box = mark.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; };
   const REACH = 24;
-  document.addEventListener("pointermove", (event) => {
+  const point = (event) => {
     const plot = event.target.closest?.("svg.plot");
     if (!plot) { if (!tip.hidden) hide(); return; }
     const marks = marksOf(plot), under = event.target.closest(".tipped");
@@ -84,7 +84,9 @@
     const near = points.map((mark) => [far(mark), mark]).sort((a, b) => a[0] - b[0])[0];
     const found = near && near[0] < REACH ? near[1] : under && marks.includes(under) ? under : null;
     if (found) show(found, event.clientX, event.clientY); else hide();
-  });
+  };
+  // A finger only taps.
+  for (const kind of ["pointermove", "pointerdown"]) document.addEventListener(kind, point);
   addEventListener("scroll", hide, { passive: true });
   // By keyboard: arrows go from mark to mark of the chart that has the focus.
   every("svg.plot").forEach((plot) => plot.setAttribute("tabindex", "0"));
