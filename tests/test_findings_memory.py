@@ -260,7 +260,7 @@ def test_loaded_latency_is_read_off_by_bandwidth_and_not_by_the_pause() -> None:
     assert curve.best.measured and curve.best.throughput <= curve.knee.load
     finding = found(run, "loaded_latency")
     assert finding is not None and finding.says.startswith("Up to ")
-    assert "MB/s (" in finding.says and "% of peak) a load takes under 1.2 times its idle latency" in finding.says
+    assert "GB/s (" in finding.says and "% of peak) a load takes under 1.2 times its idle latency" in finding.says
     assert "cycles" not in finding.says and found(run, "knee") is None
 
 
