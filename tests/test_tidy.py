@@ -280,8 +280,6 @@ def test_no_helper_of_the_tests_is_dead() -> None:
             "soak.worker",
             "calibration.__main__",
             "mutants.__main__",
-            "soak.__main__",
-            "soak.worker",
         }
     }
     assert_none(modules.dead_modules(OUTSIDE, live, Tree(ROOT, {}), {}))
