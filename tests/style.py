@@ -55,7 +55,7 @@ def faults_of(text: str) -> list[str]:
         if not re.match(r"[A-Z0-9`]", sentence):
             found.append(f"a small letter begins: {sentence}")
     found += [f"plural: {one[0]}" for one in (*_PLURAL.finditer(text), *_MANY.finditer(text))]
-    if re.search(rf"{NUMBER} ?([^\d\s]\S*) \({NUMBER} ?\1 to {NUMBER} ?\1\)", text):
+    if re.search(rf"{NUMBER} ?([^\d\s.,]\S*) \({NUMBER} ?\1 to {NUMBER} ?\1\)", text):
         found.append("a unit three times")
     found += [f"twice with two units: {one}" for one in _twice(text)]
     return found

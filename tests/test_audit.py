@@ -74,6 +74,8 @@ def test_a_link_or_a_ceiling_on_the_command_line_bounds_the_jetson() -> None:
     for options in ({"link": ["PCIe 3 x4"]}, {"ceiling": ["4 GB/s"]}):
         found = [one for one in of_files([table], **options).findings if one.rule == "physical_ceiling"]
         assert any("usb" in one.says.lower() for one in found)
+        faults = [one for one in audit.faults_of(of_files([table], **options)) if one.rule == "physical_ceiling"]
+        assert len(faults) == 2 and any("4,050 MB/s" in one.says for one in faults), "none hides behind the worst"
         points = of_files([table], **options).experiments[0].points
         assert [point.validity == "invalid" for point in points] == [False] * 4 + [True]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -198,8 +199,10 @@ def test_a_run_keeps_the_axes_that_matter_and_their_commands_defaults(tmp_path: 
 
 
 def _command(advice: str) -> str:
-    """The command in a text; the words around it are not those of an earlier version."""
-    return advice[advice.find("hwdyno ") :] if "hwdyno " in advice else ""
+    """The command in a text: neither the words around it nor its Run's settings are those of earlier versions."""
+    if "hwdyno " not in advice:
+        return ""
+    return re.sub(r" --(?:path|ceiling|profile|seed|size) (?:'[^']*'|\S+)", "", advice[advice.find("hwdyno ") :])
 
 
 def _of_points(finding: dict[str, Any]) -> bool:

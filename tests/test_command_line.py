@@ -226,8 +226,10 @@ LONG = ["--rw", "randread", "--iodepth", "1,2,4", "--size", "16M", "--runtime", 
 
 
 def measuring(data: Path, home: Path, *more: str) -> subprocess.Popen[str]:
-    """A run whose readings have begun: its data file is whole."""
-    process = started("storage", *LONG, *more, "--path", str(data), home=home)
+    """A run whose readings have begun: its data file is whole. ``more`` has an option in place of the usual one."""
+    at = [one for word in more if word in LONG for one in (LONG.index(word), LONG.index(word) + 1)]
+    usual = [word for number, word in enumerate(LONG) if number not in at]
+    process = started("storage", *usual, *more, "--path", str(data), home=home)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         files = list(data.glob("hwdyno-scratch-*/data"))

@@ -136,6 +136,15 @@ def test_a_cause_is_named_where_it_was_measured(pair: tuple[str, str], cause: st
     assert cause_of(bare, run) is None
 
 
+def test_threads_that_never_sleep_and_ran_less_lack_cpu_time_whoever_took_it(tmp_path: Path) -> None:
+    host = CoupledHost(51_450, {("memory", "compute"): Coupling(0.5, "CPU")})
+    found = the(measured(host, tmp_path / "a", resources="memory,compute", at="memory=1,compute=1"), "contention")
+    assert found.evidence["cause"] == "CPU" and "its threads ran 5" in found.says
+    host = CoupledHost(51_450, {("storage", "compute"): Coupling(0.5, "CPU")})
+    found = the(measured(host, tmp_path / "b", resources="storage,compute", at="storage=1,compute=1"), "contention")
+    assert found.evidence["cause"] == ""  # Storage waits for its device, so less work takes less CPU time anyway.
+
+
 def _without_counters(point: Any) -> Any:
     kept = {name: value for name, value in point.details.items() if name.endswith("by_round")}
     return replace(point, details=kept)
@@ -303,7 +312,7 @@ def test_a_load_covers_what_is_measured_beside_it() -> None:
     host = Local()
     load = Work("compute_flops", {"operation": "fma", "precision": "double", "isa": "auto", "threads": 1})
     work = Work("memory_bandwidth", {"operation": "read", "threads": 1, "working_set": 64 << 20, "runtime": 0.2})
-    taken = host.run_under_load(load, work, 0.3)
+    taken = host.run_under_load(load, work, 1.0)
     assert taken.covered and taken.load["interrupted"] and not taken.reading["interrupted"]
     assert taken.load["elapsed_s"] > taken.reading["elapsed_s"]
     assert runner.load_rate(taken, "flops") > 0

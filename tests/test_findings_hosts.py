@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -80,7 +81,7 @@ def test_hosts_that_start_apart_are_named_with_a_length_that_helps(skew_s: float
     assert ("hosts_apart" in point.why) == fires and point.validity == ("degraded" if fires else "valid")
     if fires:
         assert "b started 50.0 ms after the first host, 20% of a reading" in found["hosts_apart"].says
-        assert found["hosts_apart"].advice.endswith("--runtime 60")
+        assert found["hosts_apart"].advice.endswith("--runtime 60 --path /x")
 
 
 @pytest.mark.parametrize("names", ["ab", "abcd"])
@@ -90,7 +91,8 @@ def test_a_straggler_is_named_with_how_much_slower_it_is(names: str) -> None:
     point, found = explained(hosts)
     assert set(found) == {"straggler"} and point.validity == "valid", point.why
     others = "host" if names == "ab" else "3 hosts"
-    assert f"b is 33% slower than the other {others} (" in found["straggler"].says
+    # A third, within the noise of half a percent.
+    assert re.search(rf"b is 3[34]% slower than the other {others} \(", found["straggler"].says)
     assert "The site waits for it." in found["straggler"].says
     assert not [note for note in point.notes if note.code == "straggler"], "said once"
 

@@ -19,9 +19,9 @@ from hwdyno.cli.main import main
 runner.run = lambda *args, **more: os._exit(9)
 main(sys.argv[1:])
 """
-BESIDE_PLAIN_READS = ("--workload", "cosmoflow", "--accelerators", "1", "--samples", "8", "--no-client")
-DATA_SET = (*BESIDE_PLAIN_READS, "--no-plain")
-INDEX = ("--vector-search", "ivf", "--vectors", "2000", "--runtime", "50ms")
+WITH_PLAIN_READS = ("--workload", "cosmoflow", "--accelerators", "1", "--samples", "8", "--no-client")
+DATA_SET = (*WITH_PLAIN_READS, "--no-plain")
+INDEX = ("--vector-search", "ivf", "--vectors", "2000")
 CHECKPOINT = ("--checkpoint", "llama3-8b", "--scale", "0.0005", "--ranks", "1")
 KV_CACHE = ("--kv-cache", "llama3.1-8b", "--users", "1", "--scale", "0.0005", "--runtime", "50ms")
 NEXT = ("storage", "--rw", "read", "--size", "1M", "--runtime", "10ms", "--ramp-time", "0", "--no-page", "--quiet")
@@ -45,7 +45,7 @@ def killed(place: Path, *words: str) -> Path:
 
 @pytest.mark.machine
 @pytest.mark.parametrize(
-    "words", [DATA_SET, BESIDE_PLAIN_READS, INDEX, CHECKPOINT, KV_CACHE], ids=lambda words: words[-1]
+    "words", [DATA_SET, WITH_PLAIN_READS, INDEX, CHECKPOINT, KV_CACHE], ids=lambda words: words[-1]
 )
 def test_the_folder_of_a_killed_run_goes_with_the_next_of_any_kind(place: Path, words: tuple[str, ...]) -> None:
     killed(place, *words)
@@ -54,7 +54,7 @@ def test_the_folder_of_a_killed_run_goes_with_the_next_of_any_kind(place: Path, 
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("words", [BESIDE_PLAIN_READS, INDEX], ids=lambda words: words[-1])
+@pytest.mark.parametrize("words", [WITH_PLAIN_READS, INDEX], ids=lambda words: words[-1])
 def test_the_same_command_makes_it_anew_and_removes_it(place: Path, words: tuple[str, ...]) -> None:
     killed(place, *words)
     assert main(["training", *words, "--runtime", "50ms", "--path", str(place), "--no-page", "--quiet"]) in {0, 3}
@@ -107,20 +107,20 @@ os._exit(9)
 """
 
 
-def left(path: Path) -> Path:
+def abandoned(path: Path) -> Path:
     """A folder that a dead run left."""
     assert subprocess.run([sys.executable, "-c", LEAVES, str(path)], check=False).returncode == 9
     return path
 
 
 def test_a_folder_that_a_dead_run_left_goes(place: Path) -> None:
-    folder = left(place / "hwdyno-set")
+    folder = abandoned(place / "hwdyno-set")
     assert clean_stale(place) == [folder] and not list(place.iterdir())
 
 
 @pytest.mark.parametrize("change", ["copy", "other name", "link", "no mark", "lock is a link", "other signature"])
 def test_what_looks_alike_but_is_the_users_stays(place: Path, change: str) -> None:
-    folder = left(place / "hwdyno-set")
+    folder = abandoned(place / "hwdyno-set")
     lock = folder / ".hwdyno-run"
     if change == "copy":
         shutil.copytree(folder, place / "copy")

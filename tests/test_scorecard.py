@@ -13,12 +13,14 @@ from typing import Any
 import hostile
 import made_run
 import pytest
+from hwdyno.cli.machine import show
 from hwdyno.cli.main import main, parser_of
 from hwdyno.findings import ABOUT_THE_RUN, RULES, explain
 from hwdyno.findings.summary import effect_of
 from hwdyno.machine import Disk, Link, Machine, Storage
 from hwdyno.report import typical
 from hwdyno.report.figures import Scale
+from hwdyno.report.machine import machine_of
 from hwdyno.report.scorecard import MOST_ROWS, MOST_TODO, Scorecard, command_in, command_lines, machine_line, scorecard
 from hwdyno.report.tables import markdown
 from hwdyno.report.terminal import print_run
@@ -473,6 +475,18 @@ def test_the_machine_is_one_line() -> None:
     two = replace(made_run.whole_run(), machines=made_run.whole_run().machines * 2)
     assert machine_line(two).startswith("bench-07 and 1 more host: ")
     assert "unknown" in machine_line(RUNS["imported"])
+
+
+def test_the_command_and_the_page_say_the_bytes_of_a_machine_alike() -> None:
+    whole = Machine.of_survey(made_run.MACHINE)
+    out = io.StringIO()
+    show(whole, (), (), out)
+    paged = " ".join(fact.says for group in machine_of(whole) for fact in group.facts)
+    for amount in ("64 GiB", "51 GiB", "48 KiB"):
+        assert amount in out.getvalue() and amount in paged
+    assert "1 TB" in out.getvalue() and "1 TB" in paged
+    for text in (out.getvalue(), paged):
+        assert not re.search(r"\b(68\.7|54\.8|49\.2) |\b931 GiB", text), "the same bytes in another unit"
 
 
 def test_a_scorecard_of_a_frozen_run_is_the_same_each_time() -> None:

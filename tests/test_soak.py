@@ -29,8 +29,8 @@ def test_growth_is_told_from_noise(seed: int) -> None:
 
 def test_an_interval_holds_the_slope_as_often_as_it_says() -> None:
     slopes = [slope_of(noisy(3, 20, seed)) for seed in range(300)]
-    held = sum(one.low <= 3 <= one.high for one in slopes)
-    assert 0.97 <= held / len(slopes) < 1
+    covered = sum(one.low <= 3 <= one.high for one in slopes)
+    assert 0.97 <= covered / len(slopes) < 1
 
 
 @pytest.mark.parametrize("values", [[], [1], [1, 2, 3], [5] * 6])

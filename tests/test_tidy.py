@@ -276,6 +276,8 @@ def test_no_helper_of_the_tests_is_dead() -> None:
             "fuzz.__main__",
             "fuzz.engine",
             "signals.__main__",
+            "soak.__main__",
+            "soak.worker",
             "calibration.__main__",
             "mutants.__main__",
         }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs the engine's tests under AddressSanitizer (with LeakSanitizer), ThreadSanitizer and Miri: all, or those named.
+# Runs the engine's tests under AddressSanitizer (with LeakSanitizer) and Miri, or under those named.
 #
 #   tests/sanitizers/run.sh [address] [thread] [miri]
 #
+# ThreadSanitizer runs only where it is named: nobody has judged yet what it says of this engine.
 # It needs the nightly toolchain with rust-src and miri: sanitizers are unstable options of rustc, and ThreadSanitizer
 # needs a standard library that is built with it. What is left out stands here, each with its reason; what is excused
 # while it runs stands in the files beside this one.
@@ -18,29 +19,27 @@ built="${CARGO_TARGET_DIR:-$PWD/target}"
 tests=(--lib --bins)
 for file in crates/engine/tests/*.rs; do tests+=(--test "$(basename "$file" .rs)"); done
 
-# Tests that cannot mean anything in an instrumented program, each with its reason:
-left_out=(
-  # resident memory is that of the sanitizer's shadow
-  --skip memory_is_bounded
-)
-
 address() {
   echo "== AddressSanitizer"
   RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS="detect_stack_use_after_return=1:abort_on_error=0" \
     LSAN_OPTIONS="suppressions=$here/leaks.txt:print_suppressions=0" CARGO_TARGET_DIR="$built/sanitize-address" \
-    cargo "+$toolchain" test --locked --target "$target" -p hwdyno-engine "${tests[@]}" -- "${left_out[@]}"
+    cargo "+$toolchain" test --locked --target "$target" -p hwdyno-engine "${tests[@]}"
 }
 
 thread() {
   echo "== ThreadSanitizer"
   RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" \
     TSAN_OPTIONS="suppressions=$here/races.txt:halt_on_error=0:exitcode=66" CARGO_TARGET_DIR="$built/sanitize-thread" \
-    cargo "+$toolchain" test --locked -Zbuild-std --target "$target" -p hwdyno-engine "${tests[@]}" -- "${left_out[@]}"
+    cargo "+$toolchain" test --locked -Zbuild-std --target "$target" -p hwdyno-engine "${tests[@]}"
 }
 
 # What neither asks the system nor waits: Miri interprets it, a thousand times slower.
-pure=(histogram:: rng:: parameter:: declare:: survey::tree:: survey::mounts:: survey::routes:: storage::order::)
-pure+=(storage::pace::steady_state:: network::wire:: network::results:: storage::trace::iolog:: training::thrift::)
+pure=(histogram:: rng:: parameter:: declare:: survey::tree:: survey::mounts:: survey::routes::)
+pure+=(network::results:: storage::trace::iolog:: training::thrift::)
+# It sorts so many values that it would take an hour.
+pure+=(--skip quantiles_are_those_of_the_sorted_values)
+# It writes a file with a flag that Miri does not know.
+pure+=(--skip what_was_written_down_is_read_again)
 
 miri() {
   echo "== Miri"
@@ -48,7 +47,7 @@ miri() {
     cargo "+$toolchain" miri test --locked -p hwdyno-engine --lib -- "${pure[@]}"
 }
 
-for one in "${@:-address thread miri}"; do
+for one in "${@:-address miri}"; do
   for name in $one; do
     case "$name" in
       address | thread | miri) "$name" ;;

@@ -33,7 +33,7 @@ class Watch:
         self.pause = pause
         self.began = time.monotonic()
         self.paused_s = 0.0
-        self.is_asked_to_end = False
+        self.is_to_end = False
 
     @property
     def spent_s(self) -> float:
@@ -43,10 +43,10 @@ class Watch:
     def check(self) -> None:
         """Wait while the soak pauses; raise ``TimeIsOverError`` when its time is over."""
         since = time.monotonic()
-        while self.pause is not None and self.pause.exists() and not self.is_asked_to_end:
+        while self.pause is not None and self.pause.exists() and not self.is_to_end:
             time.sleep(1)
         self.paused_s += time.monotonic() - since
-        if self.is_asked_to_end or self.spent_s >= self.seconds:
+        if self.is_to_end or self.spent_s >= self.seconds:
             raise TimeIsOverError
 
 
@@ -81,8 +81,8 @@ def main() -> int:
     # A command of its own program cannot be performed in the process.
     inside = [one for one in commands if one.program == here()[0].program]
     watch = Watch(args.minutes * 60, args.pause_while)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: setattr(watch, "is_asked_to_end", True))
+    for end in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(end, lambda *_: setattr(watch, "is_to_end", True))
     with tempfile.TemporaryDirectory(prefix="hwdyno-soak-", dir=args.path) as folder:
         runner = Runner(Path(folder), args)
         soak, rounds = runner.soak, 0

@@ -114,9 +114,22 @@ def faults_of(document: Run) -> list[Finding]:
     of_curves = {rule.name for rule in RULES if rule.scope == "curve"}
     return [
         one
-        for one in document.findings
+        for found in document.findings
+        for one in _by_experiment(document, found)
         if (one.severity != "info" and one.rule not in of_curves) or one.evidence.get("ratio", 0) > FAR_ABOVE_RATED
     ]
+
+
+def _by_experiment(document: Run, found: Finding) -> list[Finding]:
+    """A finding on several tables as one of each, so that none hides behind the worst."""
+    from hwdyno.findings import explain
+
+    names = found.evidence.get("points")
+    if not isinstance(names, dict) or len(names) < 2:
+        return [found]
+    alone = [replace(document, experiments=(one,)) for one in document.experiments if one.name in names]
+    each = [one for run in alone for one in explain(run).findings if one.rule == found.rule]
+    return each or [found]
 
 
 # --- reading
@@ -193,7 +206,10 @@ def _stated(text: str) -> Ceiling:
     from hwdyno.ceilings import parse_given
 
     first = text.split()[0].lower() if text.split() else ""
-    return parse_given(text if first in {"rated", "physical", "reference"} else f"physical {text}")
+    if first in {"rated", "reference"}:
+        return parse_given(text)
+    limit = parse_given(text if first == "physical" else f"physical {text}")
+    return replace(limit, formula="given", label="the stated link or device")
 
 
 def _measures(ceiling: Ceiling, resource: str) -> bool:

@@ -125,13 +125,16 @@ def cause_of(cell: Cell, run: Run) -> Cause | None:
         if counts and grew >= LEAST_RISE and grew * processors >= EXPLAINS * lost_cores:
             before, after = percent(known[f"{name}_alone"]), percent(known[name])
             return Cause(words.lower(), f"{words} rose from {before} to {after} of the CPU time.")
-    wanted = cores_alone + known.get("load_cores_alone", 0.0)
-    if ran_less and wanted >= BUSY * processors and known.get("busy_share", 1.0) >= BUSY:
-        return Cause(
-            "CPU",
-            f"CPU time is short: alone, both together use {format_number(wanted)} of "
-            f"{plural(processors, 'processor')}.",
-        )
+    busy = known.get("busy_share", 0.0)
+    if ran_less and busy >= BUSY:
+        wanted = cores_alone + known.get("load_cores_alone", 0.0)
+        if wanted >= BUSY * processors:
+            total = plural(processors, "processor")
+            return Cause("CPU", f"CPU time is short: alone, both together use {format_number(wanted)} of {total}.")
+        if find(cell.resource).client == "measured":
+            # Its threads never sleep: that they ran less is what was lost, also on a machine with other load.
+            less = percent(1 - cores / cores_alone)
+            return Cause("CPU", f"CPU time is short: its threads ran {less} less, with {percent(busy)} of it in use.")
     capacity = max((known.get(f"{side}bytes_s_alone", 0.0) for side in _memory_sides(cell)), default=0.0)
     moved = known.get("bytes_s", 0.0) + known.get("load_bytes_s", 0.0)
     if not ran_less and {"bytes_s", "load_bytes_s"} <= set(known) and 0 < FULL * capacity <= moved:

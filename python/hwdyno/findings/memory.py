@@ -291,8 +291,8 @@ def loaded_latency(case: Case) -> Verdict | None:
     borne = curve.knee.throughput if curve.knee else peak
     full = max((case.result.points[at] for at in curve.points), key=lambda point: point.throughput.value)
     peak_ns = full.latency_ns.mean if full.latency_ns else None
-    there = f", {format_ns(peak_ns)} at the peak of {case.quantity(peak, curve.unit)}" if peak_ns else ""
-    how_far = f"Up to {case.quantity(borne, curve.unit)} ({percent(borne / peak)} of peak)"
+    there = f", {format_ns(peak_ns)} at the peak of {peak / 1e9:.3g} GB/s" if peak_ns else ""
+    how_far = f"Up to {borne / 1e9:.3g} GB/s ({percent(borne / peak)} of peak)"
     return Verdict(
         "info",
         f"{how_far if curve.knee else 'At any bandwidth that was reached'} a load takes under {BEARABLE:g} times its "

@@ -39,6 +39,7 @@ parameters! {
 }
 
 /// The first thread chases, the others make traffic.
+#[allow(clippy::large_enum_variant, reason = "one a thread, made before anything is timed")]
 enum Part {
     Chase(Chaser),
     Traffic(Flow),

@@ -2,6 +2,8 @@
 
 // Arrays are aligned to 64 bytes, and offsets of lines are multiples of 64.
 #![allow(clippy::cast_ptr_alignment)]
+// Part of a timed loop, whatever the optimiser thinks of its length.
+#![allow(clippy::inline_always)]
 
 use super::operation::{Job, SCALAR, WRITTEN};
 

@@ -6,6 +6,9 @@
 //! anything waits for: lines are fetched ahead of their use, so that no miss stalls the core, and the order of places
 //! is computed a few at a time between two pauses, so that it costs nothing beside them.
 
+// Parts of a timed loop, whatever the optimiser thinks of their length.
+#![allow(clippy::inline_always)]
+
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -192,6 +195,7 @@ impl Paced {
     }
 
     /// Goes through blocks of whole lines, each of which counts as `each`, and where a mix updates it as one more.
+    #[allow(clippy::too_many_arguments, reason = "each is a part of the loop that is made of them")]
     #[inline(always)]
     fn walk(
         &mut self,
@@ -221,7 +225,9 @@ impl Paced {
             while in_block == 1 && each == 1 && self.reads.len() > ahead + 1 {
                 let pair = [self.reads.pop(), self.reads.pop()];
                 read += LINES;
-                pair.into_iter().for_each(|place| line(job, place as usize, 0, &mut sum));
+                for place in pair {
+                    line(job, place as usize, 0, &mut sum);
+                }
                 chain = pause.wait(chain);
             }
             while self.reads.len() > ahead && (in_block > 1 || each > 1 || groups == 0) {
@@ -262,7 +268,7 @@ impl Paced {
         for group in 0..groups.max(1) {
             if group < groups {
                 take(route, &mut self.reads, &mut self.updates, |place| {
-                    lane::fetch(array.wrapping_add(place as usize))
+                    lane::fetch(array.wrapping_add(place as usize));
                 });
             }
             let both =

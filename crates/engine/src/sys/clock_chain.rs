@@ -109,6 +109,7 @@ impl Pause {
 
     /// Goes on with the chain from its last value, and gives the next one: a pause begins when the one before ended.
     #[cfg(target_arch = "x86_64")]
+    #[allow(clippy::inline_always, reason = "a call would be part of the pause")]
     #[inline(always)]
     #[must_use]
     pub fn wait(self, chain: u64) -> u64 {
@@ -181,6 +182,7 @@ impl Pause {
 
     /// Goes on with the chain from its last value, and gives the next one: a pause begins when the one before ended.
     #[cfg(target_arch = "aarch64")]
+    #[allow(clippy::inline_always, reason = "a call would be part of the pause")]
     #[inline(always)]
     #[must_use]
     pub fn wait(self, chain: u64) -> u64 {
