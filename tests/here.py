@@ -19,3 +19,15 @@ def missing(reason: str) -> None:
     if REQUIRED:
         pytest.fail(f"{reason}, and HWDYNO_REQUIRE_PEERS=1 takes no excuse")
     pytest.skip(reason)
+
+
+def once(*words: str) -> list[str]:
+    """A command's words with each option as it is given last: the command line refuses one that is given twice."""
+    groups: dict[str, list[str]] = {"": []}
+    for word in words:
+        if word.startswith("--"):
+            groups.pop(word, None)
+            groups[word] = [word]
+        else:
+            groups[next(reversed(groups))].append(word)
+    return [word for group in groups.values() for word in group]

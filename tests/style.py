@@ -45,7 +45,7 @@ def faults_of(text: str) -> list[str]:
         found.append("a double or outer space")
     if not re.match(r"[A-Z0-9]", text):
         found.append("it begins with neither a capital nor a number")
-    if not re.match(r".*[.)\w`/'\"]$", text, re.DOTALL):
+    if not re.match(r".*[.)\w`/'\"+]$", text, re.DOTALL):
         found.append("it has no end")
     lower = text.lower()
     found += [f"'{phrase}'" for phrase in STILTED if re.search(rf"(?<![\w-]){re.escape(phrase)}(?!\w)", lower)]

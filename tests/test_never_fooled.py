@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from devices import MIB, command, loop, loops, mounted
 from groups import group
-from here import missing
+from here import missing, once
 from hwdyno import engine
 from hwdyno.cli.main import main
 from hwdyno.findings import RULES
@@ -58,8 +58,7 @@ def found(run: Run, rule: str) -> Finding:
 
 def measured(capsys: pytest.CaptureFixture[str], path: Path, *words: str) -> Run:
     capsys.readouterr()
-    # The last of two alike wins, so that a test may say otherwise than SHORT.
-    assert main(["storage", "--path", str(path), *SHORT, *words]) in {0, 3}
+    assert main(once("storage", "--path", str(path), *SHORT, *words)) in {0, 3}
     return from_json(capsys.readouterr().out)
 
 
@@ -266,7 +265,7 @@ def readings_in(made: Path, *limits: str, after_s: float = 0.2) -> Iterator[None
 
 def inside(made: Path, path: Path, *words: str) -> Run:
     """Measured by a process of its own that lives in that control group."""
-    script = f"echo $$ > {made}/cgroup.procs && exec {sys.executable} -m hwdyno storage --path {path} {' '.join(words)}"
+    script = f"echo $$ > {made}/cgroup.procs && exec {sys.executable} -m hwdyno storage --path {path} {' '.join(once(*words))}"
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, env=os.environ)
     assert done.returncode in {0, 3}, done.stderr
     return from_json(done.stdout)
@@ -320,7 +319,7 @@ def test_a_small_filesystem_that_is_full(tmp_path: Path, capsys: pytest.CaptureF
     with loop(tmp_path / "disk", 32 * MIB) as device:
         command("mkfs.ext4", "-q", device)
         with mounted(device, tmp_path / "small") as where:
-            assert main(["storage", "--path", str(where), "--rw", "write", *SHORT, "--size", "30M"]) == 2
+            assert main(once("storage", "--path", str(where), "--rw", "write", *SHORT, "--size", "30M")) == 2
             assert "minus a reserve" in capsys.readouterr().err
             # A size that is hwdyno's to choose shrinks to the room, and the report says so.
             words = ["--only", "storage.grid", "--path", str(where), "--budget", "1s", "--quiet", "--json"]

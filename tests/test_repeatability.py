@@ -17,8 +17,9 @@ from hwdyno.hosts.local import Local
 from hwdyno.plan import build
 from hwdyno.repeatability import half_width, qn_scale, spread_of, unknown, with_earlier
 from hwdyno.runner import session
+from hwdyno.runner.bend import NOTE
 from hwdyno.runner.in_turn import blocks
-from hwdyno.words import ExperimentResult, Run
+from hwdyno.words import ExperimentResult, Measurement, Run
 from simulation.core import Core
 from simulation.host import SimulatedHost, SimulatedMachine
 from test_runner import Memory
@@ -36,11 +37,16 @@ def run_at(core: Core, begun_s: float, seed: int, path: Path) -> Run:
     return runner.run(build(chosen, host, path=path, seed=seed), host, Memory(), "run")
 
 
+def planned(result: ExperimentResult) -> list[Measurement]:
+    """The points that every run has: those near a bend are added where a run finds it."""
+    return [point for point in result.points if all(note.code != NOTE.code for note in point.notes)]
+
+
 def intervals(run: Run) -> dict[tuple[str, str], tuple[float, float]]:
     return {
         (result.name, str(point.parameters)): (point.throughput.low, point.throughput.high)
         for result in run.experiments
-        for point in result.points
+        for point in planned(result)
         if point.throughput.low is not None and point.throughput.high is not None
     }
 
@@ -127,7 +133,7 @@ def across_runs(run: Run) -> dict[tuple[str, str], tuple[float, float]]:
     found = {}
     for result in run.experiments:
         between = half_width(result.run_to_run or unknown())
-        for point in result.points:
+        for point in planned(result):
             if point.throughput.low is not None and point.throughput.high is not None:
                 value = point.throughput.value
                 half = math.hypot((point.throughput.high - point.throughput.low) / 2 / value, between)

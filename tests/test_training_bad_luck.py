@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from here import needs
+from here import needs, once
 from hwdyno import engine
 from hwdyno.cli.main import main
 from hwdyno.store import Store
@@ -50,7 +50,7 @@ def data(place: Path) -> list[Path]:
 @pytest.fixture
 def measured(place: Path, capsys: pytest.CaptureFixture[str]) -> Measured:
     def measure(*more: str) -> tuple[int, dict[str, Any]]:
-        status = main([*command(place), "--json", "--quiet", "--no-page", *more])
+        status = main(once(*command(place), "--json", "--quiet", "--no-page", *more))
         run: dict[str, Any] = json.loads(capsys.readouterr().out)
         assert [one["id"] for one in map(vars_of, Store(None).history())] == [run["id"]]
         return status, run
@@ -127,7 +127,7 @@ def test_data_of_another_format_is_named_before_anything_is_measured(
 
 def started(place: Path, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "hwdyno", *command(place), "--json", "--no-page", *more],
+        [sys.executable, "-m", "hwdyno", *once(*command(place), "--json", "--no-page", *more)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -214,7 +214,6 @@ def test_a_disk_that_fills_up_while_generating_is_one_line_and_left_clean(
         "440",
         "--no-client",
         "--no-plain",
-        "--no-page",
     ]
     assert main([*options, "--quiet", "--no-page", "--accelerators", "1"]) == 2
     error = capsys.readouterr().err

@@ -83,7 +83,7 @@ def test_a_checkpoint_is_saved_and_loaded_with_its_memory_said_first(
     options = ["training", "--checkpoint", "llama3-8b", "--scale", "0.0001", "--ranks", "1,4", "--path", str(tmp_path)]
     assert main([*options, "--dry-run"]) == 0
     captured = capsys.readouterr()
-    assert "writes up to 33.7 MB" in captured.out
+    assert "33.7 MB at a time" in captured.out
     assert "3 saves, then 3 loads, instead of MLPerf Storage's 10 and 10" in captured.err
     assert main([*options, "--no-page"]) in {0, 3}
     captured = capsys.readouterr()

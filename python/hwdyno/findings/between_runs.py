@@ -29,7 +29,7 @@ def between_runs(case: Case) -> Verdict | None:
         f"({case.result.name}, {plural(spread.earlier, 'earlier run')}). Memory placement, clock and neighbours stay "
         "the same within a run. The intervals hold for this run only.",
         {"deviation": deviation, "within": within, "earlier_runs": spread.earlier},
-        "Compare runs made at different times: `hwdyno compare` uses this variation.",
+        "Compare runs made at different times; a comparison uses this variation.",
         weight=deviation,
     )
 
