@@ -41,9 +41,12 @@ def offered_and_reached(case: Case) -> tuple[Axis, float, float] | None:
     return None if reached is None else (axis, rate, reached)
 
 
-def chance(point: Measurement) -> float:
-    """How far below its rate a count of random arrivals may be by chance, as a share."""
-    return CHANCE / math.sqrt(point.operations) if point.operations else 1.0
+def chance(point: Measurement, share: float) -> float:
+    """How far below its rate a count of random arrivals may be by chance, as a share.
+
+    Of all that arrived, of which this ``share`` was served: few served of many is no chance.
+    """
+    return CHANCE / math.sqrt(point.operations / share) if point.operations and share > 0 else 1.0
 
 
 def rate_not_reached(case: Case) -> Verdict | None:
@@ -54,7 +57,7 @@ def rate_not_reached(case: Case) -> Verdict | None:
         return None
     axis, offered, reached = found
     share, latency = reached / offered, case.point.latency_ns
-    if share >= MISSED - chance(case.point):
+    if share >= MISSED - chance(case.point, share):
         return None
     counted = "bytes/s" if axis.unit == "B" else rate_word_of(case.result) or "operations/s"
     waits = f" ({format_ns(latency.mean)} on average)" if latency else ""
@@ -133,7 +136,7 @@ def _range(case: Case, model: OpenLoop) -> str:
 
 def _kept_up(point: Measurement, rate: float) -> bool:
     reached = operations_per_s(point)
-    return bool(rate and reached and reached >= (REACHED_SHARE - chance(point)) * rate and point.latency_ns)
+    return bool(rate and reached and reached >= (REACHED_SHARE - chance(point, reached / rate)) * rate and point.latency_ns)
 
 
 def _closed_loop(case: Case) -> str:
