@@ -437,6 +437,8 @@ def test_each_thing_to_do_is_a_command_that_the_parser_takes(name: str) -> None:
         ("Compare runs: `hwdyno compare` uses this.", "hwdyno compare"),
         ("Measure a path: `hwdyno network server --bind ADDR` there.", ""),
         ("Set the governor.", ""),
+        ("Again: hwdyno storage --path .", "hwdyno storage --path ."),
+        ("Again: hwdyno storage --path . Then compare.", "hwdyno storage --path ."),
         ("Again: hwdyno run --path '/a b'", "hwdyno run --path '/a b'"),
         ("Again: hwdyno run; rm -rf /", "hwdyno run"),
         ("Again: hwdyno run && rm -rf /", ""),
