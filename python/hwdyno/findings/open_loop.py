@@ -136,7 +136,9 @@ def _range(case: Case, model: OpenLoop) -> str:
 
 def _kept_up(point: Measurement, rate: float) -> bool:
     reached = operations_per_s(point)
-    return bool(rate and reached and reached >= (REACHED_SHARE - chance(point, reached / rate)) * rate and point.latency_ns)
+    return bool(
+        rate and reached and reached >= (REACHED_SHARE - chance(point, reached / rate)) * rate and point.latency_ns
+    )
 
 
 def _closed_loop(case: Case) -> str:

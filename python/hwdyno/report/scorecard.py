@@ -52,7 +52,8 @@ MORE_OF_A_CURVE = {"knee", "saturated", "load_without_effect", "best_block_size"
 ACCESSES: frozenset[Trait] = frozenset({"reads", "writes", "random", "trims"})
 """What points do, whatever their engine."""
 _LESSONS = {rule.name for rule in RULES}
-_COMMAND = re.compile(r"(?:(?<=: )|(?<=`)|(?<=, then ))hwdyno [a-z][^`;]*?(?=`|;|(?<! )\. |(?<= \.) [A-Z]|(?<! )\.?$)")
+_ENDS = r"`|;|(?<! )\. |(?<= \.) [A-Z]|(?<! )\.?$"
+_COMMAND = re.compile(rf"(?:(?<=: )|(?<=`)|(?<=, then ))hwdyno [a-z][^`;]*?(?={_ENDS})")
 _UNQUOTED = re.compile(r"[\w@%+=:,./-]+")
 _HALF = re.compile(r" ±([\d.]+)%")
 _PLACEHOLDER = re.compile(r"(?<![\w./-])[A-Z]{3,}(?![\w./-])|\.\.\.|…")
