@@ -44,6 +44,7 @@ COMMANDS = (
     Command("report", "show a run again; write its page, images and tables"),
     Command("audit", "hold any tool's file or published table against the laws"),
     Command("compare", "compare two runs"),
+    Command("project", "project a run's curves to loads far past the measured ones"),
     Command("history", "list the stored runs"),
     Command("export", "write runs as CSV or Parquet"),
     Command("explain", "explain a finding: law, drawing, example, limits"),

@@ -400,6 +400,11 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l json -d 'print th
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a project -d 'project a run’s curves to loads far past the measured ones'
+complete -c hwdyno -n '__fish_seen_subcommand_from project' -l load -d 'loads to project to' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from project' -l json -d 'print the projections as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from project' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from project' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a history -d 'list the stored runs'
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l rebuild -d 'rebuild the index from the stored documents'
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l json -d 'print the list as JSON'
