@@ -73,7 +73,8 @@ def declared_rules() -> tuple[Rule, ...]:
 
 ABOUT_THE_RUN = frozenset(
     {
-        *("interval_not_reached", "outlying_repeats", "repeats_disagree", "two_modes", "not_steady", "off_the_curve"),
+        *("interval_not_reached", "outlying_repeats", "repeats_disagree", "two_modes", "modes_nearby", "not_steady"),
+        *("off_the_curve", "stalls"),
         *("others_at_work", "another_run", "load_before", "steal", "noisy_neighbour", "between_runs", "hosts_apart"),
         *("too_short", "small_region", "host_missing"),
     }
