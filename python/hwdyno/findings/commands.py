@@ -22,7 +22,7 @@ _SWITCHES = {
     *("after-power-cut", "keep", "generate", "no-client", "no-plain", "no-inference", "help-all"),
 }
 """Options without a value."""
-_CARRIED = {"profile", "seed", "ceiling"}
+_CARRIED = {"profile", "seed", "ceiling", "link", "device"}
 """Options that say how to measure, whatever is measured."""
 _OF_A_DEVICE = {"destroy", "serial"}
 _OF_A_REPORT = {
@@ -163,12 +163,18 @@ def _whole(of_run: Typed, kernel: Declaration, changes: Parameters) -> str:
 
 
 def aligned(given: dict[str, Scalar]) -> dict[str, Scalar]:
-    """The parameters with a block of whole pages where it is direct I/O, which moves whole sectors."""
-    block = given.get("bs")
-    size = parse_size(block) if isinstance(block, str) and "," not in block and ".." not in block else block
-    if str(given.get("direct")).lower() in {"1", "true"} and isinstance(size, int) and size % _SECTOR:
-        given["bs"] = -(-size // _PAGE) * _PAGE
+    """The parameters with blocks of whole pages where it is direct I/O, which moves whole sectors."""
+    if str(given.get("direct")).lower() in {"1", "true"} and "bs" in given:
+        blocks = given["bs"]
+        parts = blocks.split(",") if isinstance(blocks, str) and ".." not in blocks else [blocks]
+        whole = list(dict.fromkeys(_in_pages(part) for part in parts))
+        given["bs"] = ",".join(map(str, whole)) if len(whole) > 1 else whole[0]
     return given
+
+
+def _in_pages(block: Scalar) -> Scalar:
+    size = parse_size(block) if isinstance(block, str) and ".." not in block else block
+    return -(-size // _PAGE) * _PAGE if isinstance(size, int) and size % _SECTOR else block
 
 
 def _placed(command: Typed, run: Run, result: ExperimentResult) -> Typed:

@@ -61,6 +61,7 @@ class JobScenario(Scenario):
             command=plan.command,
             seed=plan.seed,
             progress=progress,
+            limits=plan.limits,
             explain=explain,
             logged=log_writer(self.job_file, overwrite=self.overwrite),
         )
@@ -98,6 +99,7 @@ def make(request: Request, host: Host) -> JobScenario:
         path=path,
         seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
         command=request.command,
+        limits=request.limits,
     )
     return JobScenario(
         plan=plan,
