@@ -46,6 +46,8 @@ class Typed:
 
     words: tuple[str, ...]
     options: tuple[tuple[str, str | None], ...]
+    pasted: tuple[str, ...] = ()
+    """A command line of another tool, which follows ``--``."""
 
     def values(self, name: str) -> list[str]:
         """Every value of an option."""
@@ -68,7 +70,8 @@ class Typed:
     def line(self) -> str:
         """The command line, quoted for a shell."""
         shown = [f"--{name}" if value is None else f"--{name} {_quoted(value)}" for name, value in self.options]
-        return " ".join([*map(_quoted, self.words), *shown])
+        pasted = ["--", *map(_quoted, self.pasted)] if self.pasted else []
+        return " ".join([*map(_quoted, self.words), *shown, *pasted])
 
 
 def _quoted(text: str) -> str:
@@ -82,6 +85,8 @@ def typed_command(command: str) -> Typed:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
+    pasted = words[words.index("--") + 1 :] if "--" in words else []
+    words = words[: len(words) - len(pasted) - 1] if "--" in words else words
     plain: list[str] = []
     options: list[tuple[str, str | None]] = []
     while words:
@@ -93,7 +98,7 @@ def typed_command(command: str) -> Typed:
             options.append((name, word.partition("=")[2]))
         else:
             options.append((name, None if name in _SWITCHES or not words else words.pop(0)))
-    return Typed(tuple(plain), tuple(options))
+    return Typed(tuple(plain), tuple(options), tuple(pasted))
 
 
 def shared_options(result: ExperimentResult) -> Parameters:
