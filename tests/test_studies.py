@@ -19,8 +19,17 @@ from hwdyno.scenarios import Request
 from hwdyno.scenarios import study as command
 from hwdyno.store import Store, from_json, to_json
 from hwdyno.studies import sata_ssd_queue as sata
-from hwdyno.studies.common import same
-from hwdyno.words import Ceiling, ExperimentResult, Measurement, Run, UserError, Value
+from hwdyno.studies.common import mb_s, same
+from hwdyno.words import (
+    Ceiling,
+    ExperimentResult,
+    Measurement,
+    PeerResult,
+    Run,
+    Samples,
+    UserError,
+    Value,
+)
 from simulation.host import SimulatedHost, SimulatedMachine
 
 KIB = 1024
@@ -48,7 +57,10 @@ def sequential(*points: Measurement, ceilings: tuple[Ceiling, ...] = ()) -> Run:
 
 
 def read(bs: int, depth: int, value: float, cpu_s: float = 0.6) -> Measurement:
-    return replace(point(value, rw="read", bs=bs, iodepth=depth), cpu_user_s=0.0, cpu_system_s=cpu_s, elapsed_s=3.0)
+    made = point(value, rw="read", bs=bs, iodepth=depth)
+    halves = Samples(value * 0.9, value, value * 1.1, 0.5, values=(value * 0.9, value, value * 1.1))
+    rate = Value(max(20.0, value / bs), "operations/s")
+    return replace(made, cpu_user_s=0.0, cpu_system_s=cpu_s, elapsed_s=3.0, samples=halves, rate=rate)
 
 
 LINK = Ceiling("read_bytes_s", "physical", 4e9, "bytes/s", "4 lanes x 1 GB/s", "test")
@@ -80,9 +92,35 @@ def test_published_figures_stand_beside_ours() -> None:
     run = sequential(read(4096, 12, 5e8), read(4 << 30, 4, 3.9e9))
     (table,) = studies.tables(run)
     small, large = table.rows
-    assert small[:8] == ("read", "1 GiB", "4 KiB", "12", "450", "500", "550", "250.0")
-    assert small[8] == "380 / 400 / 420"
-    assert large[8] == "4010 / 4050 / 4060"
+    assert small[:9] == ("read", "1 GiB", "4 KiB", "12", "450", "500", "550", "500", "250.0")
+    assert small[9] == "380 / 400 / 420"
+    assert large[9] == "4010 / 4050 / 4060"
+    assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_a_sample_is_ten_operations_or_half_a_second_long() -> None:
+    """Two blocks that end in one short interval are no bandwidth of twice their rate."""
+    block = 256 << 20
+    # 50 ms each: four blocks in flight end two at a time, every 100 ms or so.
+    course = tuple(float(2 * block / 0.05 if at % 2 else 0) for at in range(60))
+    whole = replace(read(block, 4, block * 20.0), rate=Value(20.0, "operations/s"))
+    one = replace(whole, samples=Samples(0, block * 20.0, block * 40.0, 0.05, values=course))
+    (row,) = studies.tables(sequential(one))[0].rows
+    average = mb_s(block * 20.0)
+    assert row[4:8] == (average, average, average, "500")
+    slow = replace(one, rate=Value(5.0, "operations/s"), samples=replace(one.samples, values=course[:30]))
+    (row,) = studies.tables(sequential(slow))[0].rows
+    assert row[4:8] == ("-", average, "-", "2000")  # Ten operations take 2 s, and 1.5 s were measured.
+
+
+def test_fios_least_and_greatest_sample_stand_beside_ours() -> None:
+    run = sequential(read(4096, 12, 5e8), read(4 << 20, 24, 2e9))
+    details = {"bytes_s_min": 4e8, "bytes_s_max": 5e8}
+    peer = PeerResult("fio", "fio-3.33", 1, Value(4.5e8, "bytes/s"), None, details=details)
+    run = replace(run, experiments=(replace(run.experiments[0], peers=(peer,)),))
+    (table,) = studies.tables(run)
+    assert table.columns[8] == "fio min / avg / max, MB/s"
+    assert [row[8] for row in table.rows] == ["-", "400 / 450 / 500"]
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 

@@ -281,8 +281,8 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
         for point in planned.points:
             parameters = {**planned.fixed, **point}
             once = reading_s(planned, point, chosen, plan.given)
-            takes = chosen.repeats_min * (once + (once + PEER_OVERHEAD_S if plan.peers else 0.0))
             tools = 2 if plan.peers and planned.experiment.peers else 1
+            takes = chosen.repeats_min * (once + (once + PEER_OVERHEAD_S if tools == 2 else 0.0))
             each, counted = written(planned, parameters, write_bytes_s, once)
             warm = 0.0
             if point is planned.points[0]:

@@ -74,7 +74,9 @@ def make(request: Request, host: Host) -> JobScenario:
 
     files, pasted = request.options["files"], request.options.get("pasted") or ()
     if len(files) + bool(pasted) != 1:
-        raise UserError("storage job takes one job file: `hwdyno storage job reads.fio`, or `storage job -- fio --rw=…`")
+        raise UserError(
+            "storage job takes one job file: `hwdyno storage job reads.fio`, or `storage job -- fio --rw=…`"
+        )
     name = "fio's command line" if pasted else files[0]
     if pasted:
         text = fio_job.job_file_of(pasted)

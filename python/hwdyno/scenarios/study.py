@@ -96,7 +96,7 @@ def _experiment(question: Question, profile: str, largest: int) -> Experiment:
         ceilings=like.ceilings,
         peers=like.peers,
         needs=like.needs,
-        time_share=like.time_share,
+        time_share=like.time_share * question.time_share,
         setup_s=like.setup_s,
         writes=like.writes,
     )

@@ -39,6 +39,8 @@ class Question:
     size_bytes: int = 1 << 30
     runtime_s: float = 30.0
     startdelay_s: float = 0.0
+    time_share: float = 1.0
+    """How many times a profile's usual reading one of a shorter run takes."""
 
 
 @dataclass(frozen=True, slots=True)
