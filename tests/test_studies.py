@@ -11,6 +11,7 @@ from hwdyno import runner, studies
 from hwdyno.cli.main import main
 from hwdyno.curves import curves_of
 from hwdyno.findings import explain
+from hwdyno.plan import Limits
 from hwdyno.report.page import html
 from hwdyno.report.study import text as study_text
 from hwdyno.report.tables import markdown
@@ -242,7 +243,32 @@ def test_full_is_at_the_studys_own_size_and_time(tmp_path: Path) -> None:
     ]  # fmt: skip
     plan = command.plan_of(studies.find("sata-ssd-queue"), request, host)
     assert plan.data_bytes == 1 << 30 and {one.fixed["runtime"] for one in plan.experiments} == {35.0}
-    assert [len(one.points) for one in plan.experiments] == [20, 11, 3]
+    assert [len(one.points) for one in plan.experiments] == [20, 11, 3, 132]
+
+
+def test_this_drive_its_link_and_the_cube_stand_in_the_sata_study(tmp_path: Path) -> None:
+    host = SimulatedHost(SimulatedMachine())
+    limits = Limits(links=("PCIe 4 x4",), devices=("Intel SSD D7-P5600 1.6TB",))
+    plan = command.plan_of(studies.find(sata.NAME), Request(places=(("", tmp_path),), seed=1, limits=limits), host)
+    run = runner.run(plan, host, Store(tmp_path / "home"), "run-1", explain=explain)
+    disk = replace(run.machine.storage.disk, model="APPLE SSD SM256E", size_bytes=251 * 10**9, serial="SECRET")
+    storage = replace(run.machine.storage, disks=(disk,))
+    run = replace(run, machines=(replace(run.machine, storage=storage),))
+    tables = {table.title: table for table in studies.tables(run)}
+    cube = [title for title in tables if title.startswith("Depth x block size")]
+    assert cube == [
+        f"Depth x block size, {kind}: MB/s / mean latency, µs" for kind in ("randread", "randwrite", "randrw 70/30")
+    ]
+    assert tables[cube[0]].columns == ("iodepth", "4 KiB", "32 KiB", "128 KiB")
+    assert {"1", "8", "64"} <= {row[0] for row in tables[cube[0]].rows}
+    rows = tables["This drive beside published figures"].rows
+    mine = {row[1]: row for row in rows if row[0] == "this drive, measured (APPLE SSD SM256E, 251 GB)"}
+    assert {"ceiling of 4 KiB random reads", "best depth at 4 KiB", "randread, 4 KiB", "randwrite, 4 KiB"} <= set(mine)
+    rated = [row for row in rows if row[0].startswith("this drive, rated (Intel")]
+    assert [row[1:3] for row in rated] == [("randread, 4 KiB", "1.00 M IOPS"), ("randwrite, 4 KiB", "130 k IOPS")]
+    (knee,) = (one for one in studies.observations(run) if "random reads tend to" in one)
+    assert knee.startswith("APPLE SSD SM256E, 251 GB behind PCIe") and "of that link" in knee
+    assert "SECRET" not in study_text(run)
 
 
 def test_intervals_decide_what_is_the_same() -> None:

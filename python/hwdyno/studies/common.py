@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 
 from hwdyno.axes import FIELD, is_mixed
-from hwdyno.units import as_number
-from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run, Value
+from hwdyno.units import as_number, format_bytes
+from hwdyno.words import Ceiling, CeilingClass, Curve, ExperimentResult, Measurement, Parameters, Run, Value
 
 NONE = "-"
 SAME = 0.05
@@ -86,6 +86,19 @@ def fio_samples(result: ExperimentResult, at: int) -> str:
         return NONE
     ends = [as_number(peer.details.get(name)) for name in ("bytes_s_min", "bytes_s_max")]
     return " / ".join((mb_s(ends[0]), mb_s(peer.value.value), mb_s(ends[1])))
+
+
+def drive_of(run: Run) -> str:
+    """The drive and its link as the system reports them, without its serial number."""
+    disk = run.machine.storage.disk
+    size = f", {format_bytes(disk.size_bytes)}" if disk.size_bytes else ""
+    return f"{(disk.model or '').strip() or disk.name or 'a drive without a model'}{size}"
+
+
+def tightest(result: ExperimentResult, metric: str, kind: CeilingClass) -> Ceiling | None:
+    """The lowest ceiling of a metric and class; none where none is known."""
+    found = [one for one in result.ceilings if one.metric == metric and one.kind == kind]
+    return min(found, key=lambda one: one.value, default=None)
 
 
 def sound(points: Iterable[Measurement]) -> list[Measurement]:
