@@ -8,6 +8,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from run' -l peers -d 'also run th
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l verbose -d 'print every table and finding below the scorecard'
@@ -135,6 +137,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l peers -d 'also ru
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l verbose -d 'print every table and finding below the scorecard'
@@ -173,6 +177,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l peers -d 'also run
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l verbose -d 'print every table and finding below the scorecard'
@@ -201,6 +207,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l peers -d 'also ru
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l verbose -d 'print every table and finding below the scorecard'
@@ -249,6 +257,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from network' -l peers -d 'also ru
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l verbose -d 'print every table and finding below the scorecard'
@@ -319,6 +329,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l peers -d 'also r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l verbose -d 'print every table and finding below the scorecard'
@@ -338,6 +350,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from together' -l peers -d 'also r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l verbose -d 'print every table and finding below the scorecard'
@@ -362,6 +376,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from study' -l peers -d 'also run 
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l verbose -d 'print every table and finding below the scorecard'
