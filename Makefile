@@ -86,7 +86,7 @@ share: setup
 
 # Rewrites the lock file from pyproject.toml; needs uv.
 lock:
-	uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --group dev pyproject.toml -o requirements.lock
+	uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --all-extras --group dev pyproject.toml -o requirements.lock
 
 clean:
 	rm -rf $(VENV) target
