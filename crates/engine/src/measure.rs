@@ -104,9 +104,9 @@ impl Step {
 pub fn measure(text: &[u8], output: &mut dyn Write, stop: &Stop) -> Result<(), Error> {
     let plan = Plan::read(text)?;
     let mut write = |document: &Value| {
-        writeln!(output, "{document}").and_then(|()| output.flush()).map_err(|error| {
-            Error::machine("write the readings", &error)
-        })
+        writeln!(output, "{document}")
+            .and_then(|()| output.flush())
+            .map_err(|error| Error::machine("write the readings", &error))
     };
     let root = Path::new("/");
     let survey = crate::survey(root, plan.path.as_deref());
