@@ -112,6 +112,8 @@ class Session:
         machines = self.site.machines(self.plan.path)
         self.plan, notes = self._on(machines)
         self.notes += notes
+        for note in notes:
+            self.progress.says(note.says)
         self.ceilings = {
             one.experiment.name: tuple(
                 ceiling
