@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "units": {"words"},
     "foreign": {"spelling", "words", "units"},
     "door": {"words", "signals"},
+    "extras": {"words"},
     "_engine": set(),
     "printable": set(),
     "spelling": set(),
@@ -70,7 +71,18 @@ ALLOWED: dict[str, set[str]] = {
     # what a resource is; the left side reads it too
     "resources": {"words", "machine", "ceilings"},
     "curves": {"words", "axes", "units", "statistics"},
-    "formats": {"door", "spelling", "words", "foreign", "axes", "machine", "units", "statistics", "printable"},
+    "formats": {
+        "door",
+        "extras",
+        "spelling",
+        "words",
+        "foreign",
+        "axes",
+        "machine",
+        "units",
+        "statistics",
+        "printable",
+    },
     "comparison": {"words", "machine", "statistics", "repeatability"},
     "repeatability": {"words", "units", "statistics", "samples"},
     "findings": {
@@ -91,7 +103,7 @@ ALLOWED: dict[str, set[str]] = {
             "ceilings",
             "studies",
         ),
-        *("resources", "printable", "door"),
+        *("resources", "printable", "door", "extras"),
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run
     "studies": {"spelling", "words", "axes", "units", "statistics"},

@@ -43,6 +43,7 @@ COMMANDS = (
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
     Command("audit", "hold any tool's file or published table against the laws"),
+    Command("import", "store what hwdyno-engine or another tool has measured elsewhere"),
     Command("compare", "compare two runs"),
     Command("history", "list the stored runs"),
     Command("export", "write runs as CSV or Parquet"),
