@@ -36,7 +36,7 @@ def loaded(name: str, where: str | None, ceilings: Sequence[str] = ()) -> Run:
             return found
     except StoreError:
         path = Path(name)
-        if not path.is_file() or not any(form.recognizes(_head(path)) for form in formats.known().values()):
+        if not path.is_file() or not any(form.recognizes(head_of(path)) for form in formats.known().values()):
             raise
         found = formats.read(path)
     from hwdyno import findings
@@ -45,7 +45,8 @@ def loaded(name: str, where: str | None, ceilings: Sequence[str] = ()) -> Run:
     return findings.explain(replace(found, experiments=tuple(limited)))
 
 
-def _head(path: Path) -> str:
+def head_of(path: Path) -> str:
+    """How a file begins; empty where it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(65536).decode(errors="replace")
