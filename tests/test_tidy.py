@@ -83,7 +83,7 @@ ALLOWED: dict[str, set[str]] = {
         "statistics",
         "printable",
     },
-    "comparison": {"words", "machine", "statistics", "repeatability"},
+    "comparison": {"words", "axes", "machine", "statistics", "ceilings", "repeatability"},
     "repeatability": {"words", "units", "statistics", "samples"},
     "findings": {
         *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
@@ -103,7 +103,7 @@ ALLOWED: dict[str, set[str]] = {
             "ceilings",
             "studies",
         ),
-        *("resources", "printable", "door", "extras"),
+        *("resources", "printable", "door", "extras", "comparison"),
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run
     "studies": {"spelling", "words", "axes", "units", "statistics"},

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hwdyno import door
 from hwdyno.cli.main import BELOW, DEGRADED, GIVEN, INTERRUPTED, OK
-from hwdyno.cli.runs import add_ceiling
+from hwdyno.cli.sources import add_limits
 from hwdyno.units import format_bytes, format_duration
 from hwdyno.words import Run, UserError
 
@@ -47,13 +47,7 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
     )
     how.add_argument("--seed", type=_seed, metavar="N", help="seed of the order of points and of random offsets")
     how.add_argument("--budget", metavar="TIME", help="finish within this time, e.g. 10m")
-    add_ceiling(how)
-    how.add_argument(
-        "--link", action="append", default=[], metavar="LINK", help="the link: 'PCIe 3 x4', 'SATA 3', '10GbE'"
-    )
-    how.add_argument(
-        "--device", action="append", default=[], metavar="NAME", help="the device: its maker's figures and its link"
-    )
+    add_limits(how)
     what = add_output(parser)
     what.add_argument(
         "--dry-run", action="store_true", help="list the points with their time and bytes; measure nothing"
@@ -72,7 +66,7 @@ def add_output(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     what.add_argument("--quiet", action="store_true", help="no progress on stderr")
     what.add_argument(
         "--fail-under",
-        type=_share,
+        type=share,
         metavar="PERCENT",
         help="exit with 1 below this share of a ceiling",
     )
@@ -167,7 +161,8 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def _share(text: str) -> float:
+def share(text: str) -> float:
+    """A percentage from 0 to 100 as a share of one, of a command line. Raises ``argparse.ArgumentTypeError``."""
     try:
         percent = float(text.rstrip("%"))
     except ValueError:

@@ -29,7 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the Run, store it, and report it."""
     from hwdyno.cli import elsewhere
-    from hwdyno.cli.runs import head_of, loaded
+    from hwdyno.cli.sources import head_of, loaded
     from hwdyno.store import Store
 
     if elsewhere.is_readings(head_of(args.file)):

@@ -44,7 +44,7 @@ COMMANDS = (
     Command("report", "show a run again; write its page, images and tables"),
     Command("audit", "hold any tool's file or published table against the laws"),
     Command("import", "store what hwdyno-engine or another tool has measured elsewhere"),
-    Command("compare", "compare two runs"),
+    Command("compare", "compare runs, machines, tables, makers' figures"),
     Command("project", "project a run's curves to loads far past the measured ones"),
     Command("history", "list the stored runs"),
     Command("export", "write runs as CSV or Parquet"),

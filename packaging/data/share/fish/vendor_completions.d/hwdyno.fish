@@ -9,7 +9,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from run' -l peers -d 'also run th
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from run' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l verbose -d 'print every table and finding below the scorecard'
@@ -139,7 +139,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l peers -d 'also ru
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l verbose -d 'print every table and finding below the scorecard'
@@ -180,7 +180,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l peers -d 'also run
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l verbose -d 'print every table and finding below the scorecard'
@@ -211,7 +211,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l peers -d 'also ru
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l verbose -d 'print every table and finding below the scorecard'
@@ -261,7 +261,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from network' -l peers -d 'also ru
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from network' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l verbose -d 'print every table and finding below the scorecard'
@@ -333,7 +333,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l peers -d 'also r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l verbose -d 'print every table and finding below the scorecard'
@@ -354,7 +354,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from together' -l peers -d 'also r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from together' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l verbose -d 'print every table and finding below the scorecard'
@@ -380,7 +380,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from study' -l peers -d 'also run 
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from study' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l verbose -d 'print every table and finding below the scorecard'
@@ -402,6 +402,9 @@ complete -c hwdyno -n '__fish_seen_subcommand_from report' -l overwrite -d 'repl
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l csv -d 'print CSV, one line per point, in base units'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l markdown -d 'print the tables as Markdown'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l device -d 'the device: its maker’s figures and its link' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l map -d 'what a column is: ’bw=MB/s’, ’delay=lat us’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a audit -d 'hold any tool’s file or published table against the laws'
@@ -424,10 +427,17 @@ complete -c hwdyno -n '__fish_seen_subcommand_from import' -l no-page -d 'write 
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l help -d 'show this help'
-complete -c hwdyno -f -n __fish_use_subcommand -a compare -d 'compare two runs'
-complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l force -d 'compare runs of different machines'
-complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l json -d 'print the changes as JSON'
+complete -c hwdyno -f -n __fish_use_subcommand -a compare -d 'compare runs, machines, tables, makers’ figures'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l device -d 'compare with the maker’s figures of this device' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l fail-under -d 'exit with 1 where a proven loss leaves less than this' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l verbose -d 'print every difference and every point'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l json -d 'print the comparison as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l html -d 'write the page: curves over each other, one file' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l junit -d 'write JUnit XML for CI' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l overwrite -d 'replace a file that hwdyno did not write'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l map -d 'what a column is: ’bw=MB/s’, ’delay=lat us’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a project -d 'project a run’s curves to loads far past the measured ones'
