@@ -72,7 +72,7 @@ ALLOWED: dict[str, set[str]] = {
     "curves": {"words", "axes", "units", "statistics"},
     "formats": {"door", "spelling", "words", "foreign", "axes", "machine", "units", "statistics", "printable"},
     "comparison": {"words", "machine", "statistics", "repeatability"},
-    "repeatability": {"words", "statistics", "samples"},
+    "repeatability": {"words", "units", "statistics", "samples"},
     "findings": {
         *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
         "samples",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hwdyno.hosts import Host
     from hwdyno.machine import Machine
     from hwdyno.peers import Peer
-    from hwdyno.plan import Plan
+    from hwdyno.plan import Limits, Plan
     from hwdyno.scenarios import Kind, Preparation, Request, Scenario
     from hwdyno.store import Store
 
@@ -48,6 +48,12 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
     how.add_argument("--seed", type=_seed, metavar="N", help="seed of the order of points and of random offsets")
     how.add_argument("--budget", metavar="TIME", help="finish within this time, e.g. 10m")
     add_ceiling(how)
+    how.add_argument(
+        "--link", action="append", default=[], metavar="LINK", help="the link: 'PCIe 3 x4', 'SATA 3', '10GbE'"
+    )
+    how.add_argument(
+        "--device", action="append", default=[], metavar="NAME", help="the device: its maker's figures and its link"
+    )
     what = parser.add_argument_group("output")
     what.add_argument(
         "--dry-run", action="store_true", help="list the points with their time and bytes; measure nothing"
@@ -110,9 +116,20 @@ def request_of(args: argparse.Namespace, command: str, **more: Any) -> Request:
         peers=bool(args.peers),
         seed=args.seed,
         budget_s=parse_duration(args.budget) if args.budget else None,
-        ceilings=tuple(args.ceiling),
+        limits=limits_of(args),
         **{"options": vars(args), **more},
     )
+
+
+def limits_of(args: argparse.Namespace) -> Limits:
+    """The limits that ``--ceiling``, ``--link`` and ``--device`` give. Raises ``UserError`` before anything is made."""
+    from hwdyno.ceilings.limits import known_ceilings
+    from hwdyno.plan import Limits
+
+    given = Limits(tuple(args.ceiling), tuple(args.link), tuple(args.device))
+    for resource in ("storage", "compute"):
+        known_ceilings(resource, given.ceilings, given.links, given.devices)
+    return given
 
 
 def _named(text: str) -> str:

@@ -63,6 +63,8 @@ def planned(args: argparse.Namespace, host: Host) -> Scenario:
             "seed": args.seed,
             "budget": args.budget,
             "ceilings": args.ceiling or None,
+            "links": args.link or None,
+            "devices": args.device or None,
         }
         return plans.read_toml(args.plan, host, scenarios.of_experiments, overrides, command)
     profile = args.profile or "quick"
@@ -72,7 +74,7 @@ def planned(args: argparse.Namespace, host: Host) -> Scenario:
         profile=profile,
         path=args.path,
         peers=bool(args.peers),
-        ceilings=args.ceiling,
+        limits=common.limits_of(args),
         seed=args.seed,
         budget_s=parse_duration(args.budget) if args.budget else plans.budget_of(profile, bool(args.peers)),
         command=command,

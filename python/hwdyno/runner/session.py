@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hwdyno import __version__, signals
-from hwdyno.ceilings import parse_given
+from hwdyno.ceilings.limits import known_ceilings
 from hwdyno.hosts import Host, HostLostError
 from hwdyno.hosts.site import Site, site_of
 from hwdyno.measurement import Reading, operations_of
@@ -115,13 +115,14 @@ class Session:
         machines = self.site.machines(self.plan.path)
         self.plan, notes = reachable(sized(self.plan, machines), machines)
         self.notes += notes
+        limits = plan.limits
         self.ceilings = {
             one.experiment.name: tuple(
                 ceiling
                 for ceiling in ceilings_of_site(machines, one.experiment.resource)
                 if not one.experiment.ceilings or ceiling.kind in one.experiment.ceilings
             )
-            + tuple(map(parse_given, self.plan.ceilings))
+            + known_ceilings(one.experiment.resource, limits.ceilings, limits.links, limits.devices)
             for one in self.plan.experiments
         }
         header = Run(

@@ -8,6 +8,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from run' -l peers -d 'also run th
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l verbose -d 'print every table and finding below the scorecard'
@@ -135,6 +137,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l peers -d 'also ru
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l verbose -d 'print every table and finding below the scorecard'
@@ -173,6 +177,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l peers -d 'also run
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l verbose -d 'print every table and finding below the scorecard'
@@ -201,6 +207,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l peers -d 'also ru
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l verbose -d 'print every table and finding below the scorecard'
@@ -249,6 +257,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from network' -l peers -d 'also ru
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l verbose -d 'print every table and finding below the scorecard'
@@ -319,6 +329,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l peers -d 'also r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l verbose -d 'print every table and finding below the scorecard'
@@ -338,6 +350,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from together' -l peers -d 'also r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l verbose -d 'print every table and finding below the scorecard'
@@ -362,6 +376,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from study' -l peers -d 'also run 
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l verbose -d 'print every table and finding below the scorecard'
@@ -415,7 +431,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from export' -l ceiling -d 'a limi
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a explain -d 'explain a finding: law, drawing, example, limits'
-complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified mislabelled_accelerator unit_slip runs_backwards latency_floor through_page_cache too_fast_for_class too_many_lines on_loopback formula_yields_other memory_by_clock flops_per_core line_rate_in_bytes claim_exceeded rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache loaded_latency wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share pinned_library costly_setting peer_ratio rolls_over off_the_curve repeats_disagree two_modes'
+complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified mislabelled_accelerator unit_slip runs_backwards latency_floor through_page_cache too_fast_for_class too_many_lines on_loopback formula_yields_other memory_by_clock flops_per_core line_rate_in_bytes claim_exceeded rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache loaded_latency wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share pinned_library costly_setting peer_ratio rolls_over off_the_curve repeats_disagree two_modes modes_nearby'
 complete -c hwdyno -n '__fish_seen_subcommand_from explain' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a schema -d 'print the JSON Schema of the Run document'
 complete -c hwdyno -n '__fish_seen_subcommand_from schema' -l help -d 'show this help'
