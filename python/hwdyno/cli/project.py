@@ -8,7 +8,7 @@ import sys
 
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import OK
-from hwdyno.cli.runs import loaded
+from hwdyno.cli.sources import loaded
 from hwdyno.printable import printable
 from hwdyno.words import UserError
 

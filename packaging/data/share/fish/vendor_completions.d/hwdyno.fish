@@ -394,6 +394,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from study' -l dry-run -d 'list th
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a report -d 'show a run again; write its page, images and tables'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l html -d 'write the page: one self-contained file' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l full-data -d 'keep the whole run in the page, however large it gets'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l png -d 'write every chart as PNG into DIR' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l svg -d 'write every chart as SVG into DIR' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l pdf -d 'write every chart as PDF into DIR' -r
