@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import BELOW, OK
-from hwdyno.cli.runs import add_ceiling, loaded
+from hwdyno.cli.runs import add_ceiling, add_store, loaded
 from hwdyno.printable import columns, printable
 from hwdyno.units import format_percent, format_value
 from hwdyno.words import UserError, Value
@@ -38,7 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="compare runs of different machines")
     parser.add_argument("--json", action="store_true", help="print the changes as JSON")
     add_ceiling(parser)
-    parser.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
+    add_store(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.runs import add_ceiling
+from hwdyno.cli.runs import add_ceiling, add_names, add_store
 
 DEGRADED = 3
 LATEST = "-"
@@ -38,8 +38,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     for name, text in all_texts().items():
         option = f"--{name.replace('_', '-')}"
         tables.add_argument(option, action="store_const", const=text, dest="text", help=f"print {text.shows}")
+    add_names(parser)
     add_ceiling(parser)
-    parser.add_argument("--store", metavar="DIR", type=Path, help="folder of the stored Runs (default $HWDYNO_HOME)")
+    add_store(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,6 +49,10 @@ def run(args: argparse.Namespace) -> int:
     from hwdyno.report.overview import overview_of
 
     document = loaded("last" if args.run == LATEST else args.run, args.store, args.ceiling)
+    if not args.with_names:
+        from hwdyno.names import without_names
+
+        document = without_names(document)
     made: list[Path] = []
     if args.html is not None:
         from hwdyno.report import page

@@ -19,6 +19,20 @@ def add_ceiling(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_store(parser: argparse._ActionsContainer) -> None:
+    """The option ``--store``, of all commands that read or keep Runs."""
+    parser.add_argument(
+        "--store", metavar="WHERE", help="the Runs: a folder or postgresql://… (default $HWDYNO_STORE, $HWDYNO_HOME)"
+    )
+
+
+def add_names(parser: argparse._ActionsContainer) -> None:
+    """The option ``--with-names``, of all commands that write what others will see."""
+    parser.add_argument(
+        "--with-names", action="store_true", help="also show host names, serial numbers and users' folders"
+    )
+
+
 def loaded(name: str, where: str | None, ceilings: Sequence[str] = ()) -> Run:
     """Load a Run by name from the store, or another tool's result from a file, with findings.
 
@@ -27,11 +41,11 @@ def loaded(name: str, where: str | None, ceilings: Sequence[str] = ()) -> Run:
     """
     from hwdyno import formats
     from hwdyno.ceilings import parse_given
-    from hwdyno.store import Store, StoreError
+    from hwdyno.store import StoreError, open_store
 
     given = tuple(map(parse_given, ceilings))
     try:
-        found = Store(where).load(name)
+        found = open_store(where).load(name)
         if not given:
             return found
     except StoreError:
