@@ -73,7 +73,7 @@ ALLOWED: dict[str, set[str]] = {
     "resources": {"words", "machine", "ceilings"},
     "curves": {"words", "axes", "units", "statistics"},
     "formats": {"door", "spelling", "words", "foreign", "axes", "machine", "units", "statistics", "printable"},
-    "comparison": {"words", "machine", "statistics", "repeatability"},
+    "comparison": {"words", "axes", "machine", "statistics", "ceilings", "repeatability"},
     "repeatability": {"words", "statistics", "samples"},
     "findings": {
         *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
@@ -93,7 +93,7 @@ ALLOWED: dict[str, set[str]] = {
             "ceilings",
             "studies",
         ),
-        *("resources", "printable", "door"),
+        *("resources", "printable", "door", "comparison"),
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run
     "studies": {"spelling", "words", "axes", "units", "statistics"},

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwdyno import door
 from hwdyno.cli.main import BELOW, DEGRADED, GIVEN, INTERRUPTED, OK
-from hwdyno.cli.runs import add_ceiling, add_names, add_store
+from hwdyno.cli.sources import add_ceiling, add_names, add_store
 from hwdyno.units import format_bytes, format_duration
 from hwdyno.words import Run, UserError
 
@@ -62,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
     what.add_argument("--quiet", action="store_true", help="no progress on stderr")
     what.add_argument(
         "--fail-under",
-        type=_share,
+        type=share,
         metavar="PERCENT",
         help="exit with 1 below this share of a ceiling",
     )
@@ -145,7 +145,8 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def _share(text: str) -> float:
+def share(text: str) -> float:
+    """A percentage from 0 to 100 as a share of one, of a command line. Raises ``argparse.ArgumentTypeError``."""
     try:
         percent = float(text.rstrip("%"))
     except ValueError:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hwdyno import door
 from hwdyno.cli.help import Help
-from hwdyno.cli.runs import add_ceiling, add_names, add_store
+from hwdyno.cli.sources import add_ceiling, add_names, add_store
 from hwdyno.words import UserError
 
 ALL = "all"
@@ -43,12 +43,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the points of all the Runs together; CSV on stdout where no file is named."""
-    from hwdyno.cli.runs import loaded
+    from hwdyno.cli.sources import ceilings_given, loaded
     from hwdyno.formats import openmetrics, table
     from hwdyno.names import machines_of, without_names
 
     names = args.runs if ALL not in args.runs else _all(args.store)
-    runs = [loaded(name, args.store, args.ceiling) for name in names]
+    given = ceilings_given(args.ceiling)
+    runs = [loaded(name, args.store, given) for name in names]
     machines = machines_of(runs, with_names=args.with_names)
     if not args.with_names:
         runs = [without_names(run) for run in runs]

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.runs import add_store
+from hwdyno.cli.sources import add_store
 from hwdyno.printable import columns, printable
 from hwdyno.units import format_value, plural
 from hwdyno.words import UserError

@@ -43,7 +43,7 @@ COMMANDS = (
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
     Command("audit", "hold any tool's file or published table against the laws"),
-    Command("compare", "compare two runs"),
+    Command("compare", "compare runs, machines, tables, makers' figures"),
     Command("history", "list the stored runs"),
     Command("export", "write runs as CSV or Parquet"),
     Command("explain", "explain a finding: law, drawing, example, limits"),

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.runs import add_ceiling, add_names, add_store
+from hwdyno.cli.sources import add_limits, add_map, add_names, add_store
 
 DEGRADED = 3
 LATEST = "-"
@@ -39,16 +39,18 @@ def add(parser: argparse.ArgumentParser) -> None:
         option = f"--{name.replace('_', '-')}"
         tables.add_argument(option, action="store_const", const=text, dest="text", help=f"print {text.shows}")
     add_names(parser)
-    add_ceiling(parser)
+    add_limits(parser)
+    add_map(parser)
     add_store(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Make the files that the options name, or else print the terminal's report."""
-    from hwdyno.cli.runs import loaded
+    from hwdyno.cli.sources import ceilings_given, loaded, maps_of
     from hwdyno.report.overview import overview_of
 
-    document = loaded("last" if args.run == LATEST else args.run, args.store, args.ceiling)
+    given = ceilings_given(args.ceiling, args.link, args.device)
+    document = loaded("last" if args.run == LATEST else args.run, args.store, given, maps_of(args.map))
     if not args.with_names:
         from hwdyno.names import without_names
 

@@ -52,6 +52,11 @@ def write(run: Run, path: Path, *, overwrite: bool = False) -> None:
 
 def html(run: Run) -> str:
     """The whole page. Every name from the machine or a foreign file is escaped."""
+    return rendered("page.html.j2", _context(run))
+
+
+def rendered(template: str, context: dict[str, Any]) -> str:
+    """A page of the house: its own parts, in the frame of style, scripts and policy that all pages have."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -59,7 +64,9 @@ def html(run: Run) -> str:
     )
     environment.filters["tight"] = _tight
     environment.filters["coded"] = _coded
-    return environment.get_template("page.html.j2").render(_context(run))
+    scripts = [(_WEB / "page.js").read_text()]
+    css = theme.css() + (_WEB / "page.css").read_text()
+    return environment.get_template(template).render(css=css, scripts=scripts, policy=policy(scripts), **context)
 
 
 def _context(whole: Run) -> dict[str, Any]:
@@ -75,7 +82,6 @@ def _context(whole: Run) -> dict[str, Any]:
     shown = list(first.values())[:FIRST_FINDINGS]
     resources = _resources(run, card, findings)
     machine = machines_of(run.machines)
-    scripts = [(_WEB / "page.js").read_text()]
     studied = study.page(run)
     matrices = contention.matrices(run)
     named = {part["name"] for part in resources}
@@ -101,9 +107,6 @@ def _context(whole: Run) -> dict[str, Any]:
         "version": run.version,
         "id": run.id,
         "schema": run.schema,
-        "css": theme.css() + (_WEB / "page.css").read_text(),
-        "scripts": scripts,
-        "policy": policy(scripts),
         "contents": [{"id": name, "says": says} for name, says, there in contents if there],
         "card": card,
         "score": _score(card),
@@ -119,7 +122,7 @@ def _context(whole: Run) -> dict[str, Any]:
         "machine": machine,
         "rules": audit(run),
         "commands": _commands(run),
-        "run_json": embedded(text),
+        "raw_json": embedded(text),
         "raw_size": units.format_bytes(len(text)),
         "file_name": f"hwdyno-{stem or 'run'}.json",
     }

@@ -391,7 +391,10 @@ complete -c hwdyno -n '__fish_seen_subcommand_from report' -l csv -d 'print CSV,
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l markdown -d 'print the tables as Markdown'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from report' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l device -d 'the device: its maker’s figures and its link' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l map -d 'what a column is: ’bw=MB/s’, ’delay=lat us’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a audit -d 'hold any tool’s file or published table against the laws'
 complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l map -d 'what a column is: ’bw=MB/s’, ’delay=lat us’' -r
@@ -403,11 +406,18 @@ complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l json -d 'print the 
 complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l html -d 'write the page: one self-contained file' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l overwrite -d 'replace a file that hwdyno did not write'
 complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l help -d 'show this help'
-complete -c hwdyno -f -n __fish_use_subcommand -a compare -d 'compare two runs'
-complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l force -d 'compare runs of different machines'
-complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l json -d 'print the changes as JSON'
+complete -c hwdyno -f -n __fish_use_subcommand -a compare -d 'compare runs, machines, tables, makers’ figures'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l device -d 'compare with the maker’s figures of this device' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l fail-under -d 'exit with 1 where a proven loss leaves less than this' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l verbose -d 'print every difference and every point'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l json -d 'print the comparison as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l html -d 'write the page: curves over each other, one file' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l junit -d 'write JUnit XML for CI' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l overwrite -d 'replace a file that hwdyno did not write'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l map -d 'what a column is: ’bw=MB/s’, ’delay=lat us’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a history -d 'list the stored runs'
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l rebuild -d 'rebuild the index from the stored documents'
