@@ -65,6 +65,8 @@ ALLOWED: dict[str, set[str]] = {
         # what is driven beside what: a resource names its knee
         *("axes", "resources"),
     },
+    # what leaves the machine is without names
+    "names": {"words", "axes"},
     # at the wall and right of it: a Run file is all they need
     "store": {"door", "words", "foreign", "axes", "machine", "statistics", "printable", "signals"},
     "ceilings": {"words", "axes", "machine", "units"},
@@ -114,7 +116,7 @@ ALLOWED: dict[str, set[str]] = {
         "foreign",  # files that audit reads
         *("words", "axes", "machine", "units", "topology", "experiments", "plan", "workloads", "hosts", "peers"),
         *("runner", "scenarios", "store", "ceilings", "formats", "comparison", "repeatability", "findings", "report"),
-        *("studies", "resources", "printable", "spelling", "signals", "door"),
+        *("studies", "resources", "printable", "spelling", "signals", "door", "names"),
         "_engine",  # its guard of the signals
         # to serve a measurement, and to check a file against its journal: neither is a point of a plan
         "engine",

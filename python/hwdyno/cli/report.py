@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.sources import add_limits, add_map
+from hwdyno.cli.sources import add_limits, add_map, add_names, add_store
 from hwdyno.words import UserError
 
 DEGRADED = 3
@@ -42,9 +42,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     for name, text in all_texts().items():
         option = f"--{name.replace('_', '-')}"
         tables.add_argument(option, action="store_const", const=text, dest="text", help=f"print {text.shows}")
+    add_names(parser)
     add_limits(parser)
     add_map(parser)
-    parser.add_argument("--store", metavar="DIR", type=Path, help="folder of the stored Runs (default $HWDYNO_HOME)")
+    add_store(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,6 +57,10 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--full-data is for the page: add --html FILE")
     given = ceilings_given(args.ceiling, args.link, args.device)
     document = loaded("last" if args.run == LATEST else args.run, args.store, given, maps_of(args.map))
+    if not args.with_names:
+        from hwdyno.names import without_names
+
+        document = without_names(document)
     made: list[Path] = []
     if args.html is not None:
         from hwdyno.report import page
