@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.scenarios import Kind, Option, storage_classes, two_nodes
@@ -27,6 +29,10 @@ def make(request: Request, host: Host) -> Scenario:
     """The study that the request names."""
     from hwdyno import studies
 
+    if source := request.options.get("stream"):
+        if not Path(source).is_file():
+            raise UserError(f"--stream {source} does not exist; name STREAM's program or its source, stream.c")
+        os.environ["HWDYNO_STREAM"] = str(Path(source).absolute())
     study = studies.find(request.study)
     if study.method:
         does = f"hwdyno storage {study.name.replace('-', ' ')}"
@@ -187,6 +193,7 @@ KIND = Kind(
     command="study",
     make=make,
     options=(
+        Option("--stream", "STREAM to compare with: its program, or its source to build", "FILE"),
         Option("--only", "only these resources of the study, e.g. memory,cpu,disk", "NAMES"),
         Option(
             "--server",

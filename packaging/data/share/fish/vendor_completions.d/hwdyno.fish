@@ -364,6 +364,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from together' -l fail-under -d 'e
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a study -d 'reproduce a published study on this machine'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -f -a 'cloud-vm-suite jetson-sequential-read kubernetes-ai-storage laptop-memory-and-flash sata-ssd-queue'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l stream -d 'STREAM to compare with: its program, or its source to build' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l only -d 'only these resources of the study, e.g. memory,cpu,disk' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l server -d 'address of a second node that runs `hwdyno network server`' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l samples -d 'samples of the data sets' -r
