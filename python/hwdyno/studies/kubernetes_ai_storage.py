@@ -116,11 +116,7 @@ def observations(run: Run) -> list[str]:
     sentences = []
     for name in dict.fromkeys(str(result.fixed.get("accelerator")) for result, _, _ in points):
         mine = [(au, result) for result, _, au in points if result.fixed.get("accelerator") == name]
-        passed = dict.fromkeys(
-            str(result.fixed.get("storage")) + (" (from the page cache)" if (_cached(point) or 0) > CACHED else "")
-            for result, point, au in points
-            if result.fixed.get("accelerator") == name and au >= AU_PASS
-        )
+        passed = _fed(points, name)
         au, best = max(mine, key=lambda one: one[0])
         feeds = (
             f"{', '.join(passed)} feed{'s' if len(passed) == 1 else ''} it"
@@ -131,6 +127,22 @@ def observations(run: Run) -> list[str]:
             f"{name.upper()} on unet3d: {feeds}; the best AU is {100 * au:.1f}% on {best.fixed.get('storage')}."
         )
     return [*sentences, *kubernetes_ai_inference.observations(run)]
+
+
+def _fed(points: list[tuple[ExperimentResult, Measurement, float]], name: str) -> dict[str, None]:
+    """The storages that feed an accelerator: those that it passed on, and those that fed one that needs more."""
+    needs = {str(result.fixed.get("accelerator")): _need(result, point) or 0.0 for result, point, _ in points}
+    found: dict[str, None] = {}
+    for result, point, au in points:
+        other, storage = str(result.fixed.get("accelerator")), str(result.fixed.get("storage"))
+        if au < AU_PASS or (other != name and needs[other] <= needs[name]):
+            continue
+        cached = " (from the page cache)" if (_cached(point) or 0) > CACHED else ""
+        if other == name:
+            found[storage + cached] = None
+        elif not any(one.startswith(storage) for one in found):
+            found[f"{storage}{cached} (it feeds {other.upper()}, which needs more)"] = None
+    return found
 
 
 STUDY = Study(

@@ -371,6 +371,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from study' -l samples -d 'samples
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l no-inference -d 'skip the KV cache and the vector index'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l manifests -d 'print Kubernetes manifests instead of measuring: NAME=CLASS,NAME=emptyDir' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l image -d 'container image with hwdyno' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l summary -d 'write DLIO’s summary.json of each point to DIR' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l merge -d 'one table of several stored Runs or documents' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l path -d 'storage to measure' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l peers -d 'also run the reference tools'
