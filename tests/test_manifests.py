@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hwdyno.cli.main import main
 from hwdyno.findings import explain
 from hwdyno.machine import Machine, Memory
 from hwdyno.store import from_json, to_json
-from hwdyno.words import Run
+from hwdyno.words import PeerResult, Run, Value
 from made_experiment import made_experiment
 from test_training_findings import BATCH, FIXED, RECORD, point
 
@@ -114,6 +115,26 @@ def test_runs_of_several_jobs_are_one_table(
     assert "ceph, weka feed it" in out and out.count("A100") >= 2
     assert main(["study", "sata-ssd-queue", *words]) == 2
     assert "is a Run of kubernetes-ai-storage, not of sata-ssd-queue" in capsys.readouterr().err
+
+
+def test_fios_grid_is_measured_on_each_storage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("ceph", "local"):
+        (tmp_path / name).mkdir()
+    paths = [word for name in ("ceph", "local") for word in ("--path", f"{name}={tmp_path / name}")]
+    parts = ["--no-inference", "--samples", "7", *paths]
+    assert main([*STUDY, *parts, "--dry-run", "--peers"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name in ("ceph", "local"):
+        assert sum(line.startswith(f"storage.grid@{name} ") for line in lines) == 5 * 2 * 2
+        assert any("fio's grid: " in line and f"/{name}/hwdyno-fio-grid/data" in line for line in lines)
+    assert main([*STUDY, *parts, "--dry-run", "--no-grid"]) == 0
+    assert "storage.grid" not in capsys.readouterr().out
+    points = [made_store.point(at, 1e8 * at) for at in (1, 2)]
+    grid = replace(made_store.experiment(*points, name="storage.grid@ceph"), resource="storage")
+    theirs = PeerResult("fio", "fio-3.33", 1, Value(1.5e8, "bytes/s"), None)
+    run = replace(made_store.run(replace(grid, peers=(theirs,))), study=STUDY[1])
+    table = next(one for one in studies.tables(run) if one.title == "fio's grid by storage")
+    assert [(row[0], row[4], row[7]) for row in table.rows] == [("ceph", "100", "-"), ("ceph", "200", "150")]
 
 
 def test_no_accelerator_is_fed_less_than_one_that_needs_more() -> None:

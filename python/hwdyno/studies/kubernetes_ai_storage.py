@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hwdyno.studies import Study, Table, kubernetes_ai_inference, published
-from hwdyno.studies.common import NONE, mb_s, micros
-from hwdyno.units import as_number, format_size
+from hwdyno.studies.common import NONE, mb_s, micros, number, pattern, whole
+from hwdyno.units import as_number, format_count, format_size
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 NAME = "kubernetes-ai-storage"
@@ -88,7 +88,40 @@ def tables(run: Run) -> list[Table]:
     )
     made = [Table("unet3d: accelerator utilisation by storage", columns, tuple(rows))] if rows else []
     inference = kubernetes_ai_inference.tables(run)
-    return [*made, *_plain(run), *inference, Table("As published (its MB/s are MiB/s)", columns[:7], theirs)]
+    return [
+        *made,
+        *_grid(run),
+        *_plain(run),
+        *inference,
+        Table("As published (its MB/s are MiB/s)", columns[:7], theirs),
+    ]
+
+
+def _grid(run: Run) -> list[Table]:
+    """fio's grid of every storage, with fio's own figure beside each point where it was run."""
+    rows = []
+    for result in run.experiments:
+        if not result.name.startswith("storage.grid@"):
+            continue
+        peers = {peer.point: peer for peer in result.peers if peer.tool == "fio"}
+        for at, point in enumerate(result.points):
+            parameters, theirs = whole(result, point), peers.get(at)
+            rows.append(
+                (
+                    result.name.partition("@")[2],
+                    pattern(parameters),
+                    format_size(number(parameters, "bs")),
+                    str(parameters.get("iodepth")),
+                    mb_s(point.throughput.value),
+                    NONE if point.rate is None else format_count(point.rate.value),
+                    NONE if point.latency_ns is None else micros(point.latency_ns.mean),
+                    NONE if theirs is None else mb_s(theirs.value.value),
+                    point.validity,
+                )
+            )
+    rows.sort(key=lambda row: row[1])
+    columns = ("storage", "pattern", "block", "iodepth", "MB/s", "IOPS", "mean µs", "fio MB/s", "validity")
+    return [Table("fio's grid by storage", columns, tuple(rows))] if rows else []
 
 
 def _plain(run: Run) -> list[Table]:

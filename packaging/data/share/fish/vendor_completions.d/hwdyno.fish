@@ -368,6 +368,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from study' -l stream -d 'STREAM t
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l only -d 'only these resources of the study, e.g. memory,cpu,disk' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l server -d 'address of a second node that runs `hwdyno network server`' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l samples -d 'samples of the data sets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l no-grid -d 'skip fio’s grid of each storage'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l no-inference -d 'skip the KV cache and the vector index'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l manifests -d 'print Kubernetes manifests instead of measuring: NAME=CLASS,NAME=emptyDir' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l image -d 'container image with hwdyno' -r
