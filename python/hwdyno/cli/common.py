@@ -307,7 +307,9 @@ def peers_of(plan: Plan, host: Host, shown: Any) -> list[Peer]:
     for name in wanted:
         peer = peers.find(name)
         if not site_of(host).several and peer.version() is None:
-            shown.says(f"{name} is not installed, so it is left out; install it to compare")
+            shown.says(
+                f"{name} is not installed, so it is left out; {getattr(peer, 'install', 'install it')} to compare"
+            )
         else:
             here.append(peer)
     return here

@@ -375,12 +375,16 @@ complete -c hwdyno -n '__fish_seen_subcommand_from together' -l dry-run -d 'list
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a study -d 'reproduce a published study on this machine'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -f -a 'cloud-vm-suite jetson-sequential-read kubernetes-ai-storage laptop-memory-and-flash sata-ssd-queue'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l stream -d 'STREAM to compare with: its program, or its source to build' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l only -d 'only these resources of the study, e.g. memory,cpu,disk' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l server -d 'address of a second node that runs `hwdyno network server`' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l samples -d 'samples of the data sets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l no-grid -d 'skip fio’s grid of each storage'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l no-inference -d 'skip the KV cache and the vector index'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l manifests -d 'print Kubernetes manifests instead of measuring: NAME=CLASS,NAME=emptyDir' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l image -d 'container image with hwdyno' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l summary -d 'write DLIO’s summary.json of each point to DIR' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l merge -d 'one table of several stored Runs or documents' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l path -d 'storage to measure' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l peers -d 'also run the reference tools'
