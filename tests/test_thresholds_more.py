@@ -31,7 +31,7 @@ def network(kernel: str = "network_throughput", latency: float | None = None, **
 
     def run(rate: float = 1e9, imported: str = "", **details: Any) -> Run:
         point = replace(
-            base(), parameters={"protocol": "tcp", "streams": 1, **parameters}, samples=None, concurrency=None,
+            base(), parameters={"protocol": "tcp", **(parameters or {"streams": 1})}, samples=None, concurrency=None,
             counters={}, streams=(), throughput=Value(rate, "bytes/s", 0.99 * rate, 1.01 * rate), rate=None,
             latency_ns=Latency(latency, latency, latency, latency, None, latency, latency, 1000) if latency else None,
             details=details, cpu_user_s=0.1, cpu_system_s=0.1,
@@ -61,15 +61,17 @@ def _loss(share: float) -> dict[str, str]:
 
 
 def _datagrams(share: float) -> dict[str, str]:
-    return severities(network(protocol="udp", rate=1_000_000)(loss_share=share))
+    return severities(network(protocol="udp", rate=1_000_000, streams=1)(loss_share=share))
 
 
 def _bloat_by_time(added_ms: float) -> dict[str, str]:
-    return severities(network("network_latency", 0.5e6 + added_ms * 1e6)(idle_p50_ns=0.5e6, load_bytes_s=1e9))
+    return severities(
+        network("network_latency", 0.5e6 + added_ms * 1e6, load_streams=1)(idle_p50_ns=0.5e6, load_bytes_s=1e9)
+    )
 
 
 def _bloat_by_times(ratio: float) -> dict[str, str]:
-    return severities(network("network_latency", 10e6 * ratio)(idle_p50_ns=10e6, load_bytes_s=1e9))
+    return severities(network("network_latency", 10e6 * ratio, load_streams=1)(idle_p50_ns=10e6, load_bytes_s=1e9))
 
 
 def _congestion(ratio: float) -> dict[str, str]:
