@@ -333,8 +333,12 @@ def show(run: Run, args: argparse.Namespace) -> None:
             sys.stderr.write(f"degraded: {why}\n")
     else:
         from hwdyno.report.terminal import print_run
+        from hwdyno.runner.faults import why_not_stored
 
         print_run(run, verbose=args.verbose)
+        sys.stdout.flush()
+        if why := why_not_stored(run):  # No finding: without a place for the Run nothing else can show it later.
+            sys.stderr.write(f"degraded: {why}\n")
     sys.stdout.flush()
     if args.no_page:
         return

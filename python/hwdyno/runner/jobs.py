@@ -178,7 +178,7 @@ def _kept(run: Run, journal: Journal) -> Run:
     try:
         journal.finish(run)
     except StoreError as error:
-        return replace(run, degraded=(*run.degraded, f"the Run could not be stored: {error}"))
+        return faults.not_stored(run, error)
     return run
 
 
