@@ -17,6 +17,7 @@ pub mod net;
 pub mod numa;
 pub mod pages;
 pub mod pause;
+pub mod perf;
 pub mod pipe;
 pub mod stdio;
 pub mod tcp_info;
