@@ -12,6 +12,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ import hostile
 import made_run
 import pytest
 from here import missing
+from hwdyno import comparison
 from hwdyno.printable import printable
+from hwdyno.report import compared_page
 from hwdyno.report.charts import charts_of
 from hwdyno.report.story import story_of
 from hwdyno.words import Run
@@ -73,8 +76,27 @@ def opened(
     folds: bool = True,
 ) -> None:
     """Show a page, with every fold open unless ``folds`` is false."""
-    path = directory / f"{name}.html"
-    path.write_text(page_of(name))
+    shown(
+        browser, directory, page_of(name),
+        width=width, scheme=scheme, media=media, scripts=scripts, folds=folds, stem=name,
+    )  # fmt: skip
+
+
+def shown(
+    browser: Any,
+    directory: Path,
+    page: str,
+    *,
+    width: int = 1280,
+    scheme: str = "light",
+    media: str = "",
+    scripts: bool = True,
+    folds: bool = True,
+    stem: str = "page",
+) -> None:
+    """Show the text of a page."""
+    path = directory / f"{stem}.html"
+    path.write_text(page)
     metrics = {"width": width, "height": screen(width), "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -370,6 +392,45 @@ def test_a_thousand_points_open_at_once(browser: Any, tmp_path: Path) -> None:
     opened(browser, "huge", tmp_path, folds=False)
     assert browser.execute_script("return document.readyState") == "complete"
     assert complaints(browser) == []
+
+
+# --- a comparison
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "light")])
+def test_a_comparison_is_drawn_with_no_complaint_and_no_request(
+    width: int, scheme: str, browser: Any, tmp_path: Path
+) -> None:
+    run = run_of("whole")
+    slower = comparison.runs_compared(run, with_model(run, "Other CPU"), "after")
+    page = compared_page.html("before", [slower])
+    shown(browser, tmp_path, page, width=width, scheme=scheme)
+    assert browser.execute_script(OVERLAPS) == []
+    assert seen(browser) >= 3
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    kept = keep(browser, f"compare-{'desktop' if width > 500 else 'phone'}-{scheme}")
+    assert kept.stat().st_size > 20_000
+    assert complaints(browser) == [] and requests(browser) == set()
+
+
+@pytest.mark.parametrize("name", ["named", "words", "ExperimentResult"])
+def test_nothing_hostile_runs_in_a_comparison(name: str, browser: Any, tmp_path: Path) -> None:
+    run = hostile.RUNS[name]()
+    page = compared_page.html(
+        hostile.PAYLOAD, [comparison.runs_compared(run, with_model(run, hostile.PAYLOAD), hostile.PAYLOAD)]
+    )
+    shown(browser, tmp_path, page)
+    assert browser.execute_script("return window.__pwned ?? null") is None
+    marks = "#pwned, img, iframe, [onload], [onerror]"
+    assert browser.execute_script(f"return document.querySelectorAll('{marks}').length") == 0
+    assert browser.execute_script("return document.scripts.length") == 2
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    assert complaints(browser) == [] and requests(browser) == set()
+
+
+def with_model(run: Run, model: str) -> Run:
+    changed = replace(run.machine, cpu=replace(run.machine.cpu, model=model))
+    return replace(run, machines=(changed, *run.machines[1:]))
 
 
 # --- what nobody may do

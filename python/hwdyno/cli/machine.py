@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.runs import add_ceiling
+from hwdyno.cli.sources import add_ceiling
 from hwdyno.printable import console_on, printable
 from hwdyno.units import format_size, format_value, plural
 from hwdyno.words import Ceiling, UserError

@@ -57,6 +57,11 @@ def html(run: Run, *, full_data: bool = False) -> str:
 
     A Run of many points is shortened in its page, and long folds are packed, unless it is to have its ``full_data``.
     """
+    return rendered("page.html.j2", _context(run, embedded(run, whole=full_data)), full_data=full_data)
+
+
+def rendered(template: str, context: dict[str, Any], *, full_data: bool = False) -> str:
+    """A page of the house: its own parts, in the frame of style, scripts and policy that all pages have."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -65,7 +70,9 @@ def html(run: Run, *, full_data: bool = False) -> str:
     environment.filters["tight"] = _tight
     environment.filters["coded"] = _coded
     environment.filters["folded"] = partial(_folded, plain=full_data)
-    return environment.get_template("page.html.j2").render(_context(run, embedded(run, whole=full_data)))
+    scripts = [(_WEB / "page.js").read_text()]
+    css = theme.css() + (_WEB / "page.css").read_text()
+    return environment.get_template(template).render(css=css, scripts=scripts, policy=policy(scripts), **context)
 
 
 def _folded(markup: str, plain: bool) -> Markup:
@@ -90,7 +97,6 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
     shown = list(first.values())[:FIRST_FINDINGS]
     resources = _resources(run, card, findings)
     machine = machines_of(run.machines)
-    scripts = [(_WEB / "page.js").read_text()]
     studied = study.page(run)
     matrices = contention.matrices(run)
     commands = _commands(run)
@@ -117,9 +123,6 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
         "version": run.version,
         "id": run.id,
         "schema": run.schema,
-        "css": theme.css() + (_WEB / "page.css").read_text(),
-        "scripts": scripts,
-        "policy": policy(scripts),
         "contents": [{"id": name, "says": says} for name, says, there in contents if there],
         "card": card,
         "score": _score(card),
