@@ -316,7 +316,7 @@ def test_a_page_of_a_thousand_points_folds_what_is_not_asked_for() -> None:
 
 def test_a_page_has_no_heading_and_no_column_without_anything_in_it() -> None:
     text = page_of("imported")
-    assert 'id="commands"' not in text and "#commands" not in text
+    assert 'id="commands"' not in text and 'href="#commands"' not in text
     card = text[text.index('<table class="score">') : text.index("</table>")]
     assert "Typical" not in card and "Share of the ceiling" not in card and "0 findings" not in text
     assert "Typical" in page_of("whole") and 'id="commands"' in page_of("whole")
