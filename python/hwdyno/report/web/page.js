@@ -17,7 +17,7 @@
   const follow = () => {
     const line = innerHeight / 3, end = scrollY + innerHeight >= root.scrollHeight - 2;
     const last = sections.reduce((found, section, at) => section.getBoundingClientRect().top <= line ? at : found, 0);
-    const here = end ? links.length - 1 : last;
+    const here = scrollY <= 2 ? 0 : end ? links.length - 1 : last;
     links.forEach((link, at) => {
       if (at === here === link.hasAttribute("aria-current")) return;
       link.toggleAttribute("aria-current", at === here);
