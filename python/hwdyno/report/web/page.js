@@ -150,7 +150,7 @@
     canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
     save(name, canvas.toDataURL("image/png"));
   });
-  document.getElementById("download").addEventListener("click", (event) => {
+  document.getElementById("download")?.addEventListener("click", (event) => {
     const text = document.getElementById("run").textContent;
     const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
     save(event.currentTarget.dataset.name, url);
