@@ -17,7 +17,7 @@ from hwdyno.trends.changes import LEAST_RUNS, trends_of
 
 RUNS, FIGURES, EDGE = 30, 40, 6
 """Of a simulated history; a change is planted at least ``EDGE`` runs from its ends."""
-HISTORIES = 60
+HISTORIES = 100
 
 
 def normal(dice: random.Random, count: int) -> list[float]:

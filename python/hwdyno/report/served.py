@@ -116,6 +116,7 @@ def trends_page(
         {
             "head": trends.event_head(event, history),
             "parts": trends.event_parts(event)[: trends.FIRST_EXPERIMENTS],
+            "tally": plural(len(trends.event_parts(event)), "experiment"),
             "different": trends.account_words(account),
             "compare": "/compare?" + urlencode({"before": event.last.id, "after": event.first.id}),
             "state": "warning" if event.slower else "info",
