@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "units": {"words"},
     "foreign": {"spelling", "words", "units"},
     "door": {"words", "signals"},
+    "extras": {"words"},
     "_engine": set(),
     "printable": set(),
     "spelling": set(),
@@ -67,16 +68,27 @@ ALLOWED: dict[str, set[str]] = {
     # what leaves the machine is without names
     "names": {"words", "axes"},
     # at the wall and right of it: a Run file is all they need
-    "store": {"door", "words", "foreign", "axes", "machine", "statistics", "printable", "signals"},
+    "store": {"door", "extras", "words", "foreign", "axes", "machine", "statistics", "printable", "signals"},
     "ceilings": {"words", "axes", "machine", "units"},
     # what a resource is; the left side reads it too
     "resources": {"words", "machine", "ceilings"},
     "curves": {"words", "axes", "units", "statistics"},
-    "formats": {"door", "spelling", "words", "foreign", "axes", "machine", "units", "statistics", "printable"},
+    "formats": {
+        "door",
+        "extras",
+        "spelling",
+        "words",
+        "foreign",
+        "axes",
+        "machine",
+        "units",
+        "statistics",
+        "printable",
+    },
     "comparison": {"words", "axes", "machine", "statistics", "ceilings", "repeatability"},
-    "repeatability": {"words", "statistics", "samples"},
+    "repeatability": {"words", "units", "statistics", "samples"},
     # figures over Runs
-    "trends": {"words", "statistics", "repeatability", "comparison", "store"},
+    "trends": {"words", "extras", "statistics", "repeatability", "comparison", "store"},
     "serve": {"words", "printable", "names", "store", "trends", "comparison", "report"},
     "findings": {
         *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
@@ -96,7 +108,7 @@ ALLOWED: dict[str, set[str]] = {
             "ceilings",
             "studies",
         ),
-        *("resources", "printable", "door", "comparison", "trends"),
+        *("resources", "printable", "door", "extras", "comparison", "trends"),
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run
     "studies": {"spelling", "words", "axes", "units", "statistics"},

@@ -206,7 +206,7 @@ def test_without_the_library_one_line_says_what_to_install(
         store.save(run)
     monkeypatch.setitem(sys.modules, "ruptures", None)
     assert main(["history", "--trends"]) == 2
-    assert capsys.readouterr().err == "hwdyno: change points need ruptures; install it: pip install 'hwdyno[history]'\n"
+    assert capsys.readouterr().err == 'hwdyno: the search for changes needs ruptures: pip install "hwdyno[history]"\n'
 
 
 def test_the_order_is_that_of_the_runs_and_places_are_no_parameter(store: Store) -> None:

@@ -62,6 +62,8 @@ def run(
     seed: int | None = None,
     budget: str | None = None,
     ceiling: str | Iterable[str] = (),
+    link: str | Iterable[str] = (),
+    device: str | Iterable[str] = (),
     store: str | Path | None = None,
     quiet: bool = True,
 ) -> Run:
@@ -80,6 +82,8 @@ def run(
         seed=seed,
         budget=budget,
         ceiling=ceiling,
+        link=link,
+        device=device,
         store=store,
         quiet=quiet,
     )

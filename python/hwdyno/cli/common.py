@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hwdyno import door
 from hwdyno.cli.main import BELOW, DEGRADED, GIVEN, INTERRUPTED, OK
-from hwdyno.cli.sources import add_ceiling, add_names, add_store
+from hwdyno.cli.sources import add_limits, add_names, add_store
 from hwdyno.units import format_bytes, format_duration
 from hwdyno.words import Run, UserError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hwdyno.hosts import Host
     from hwdyno.machine import Machine
     from hwdyno.peers import Peer
-    from hwdyno.plan import Plan
+    from hwdyno.plan import Limits, Plan
     from hwdyno.scenarios import Kind, Preparation, Request, Scenario
     from hwdyno.store import Store
 
@@ -47,11 +47,16 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
     )
     how.add_argument("--seed", type=_seed, metavar="N", help="seed of the order of points and of random offsets")
     how.add_argument("--budget", metavar="TIME", help="finish within this time, e.g. 10m")
-    add_ceiling(how)
-    what = parser.add_argument_group("output")
+    add_limits(how)
+    what = add_output(parser)
     what.add_argument(
         "--dry-run", action="store_true", help="list the points with their time and bytes; measure nothing"
     )
+
+
+def add_output(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """The options for how to report and to keep a Run."""
+    what = parser.add_argument_group("output")
     what.add_argument("--json", action="store_true", help="print the Run as JSON instead of the report")
     what.add_argument("--verbose", action="store_true", help="print every table and finding below the scorecard")
     what.add_argument("--out", type=_folder, metavar="DIR", help="folder of the report (default ./hwdyno-runs/ID)")
@@ -66,6 +71,7 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
         metavar="PERCENT",
         help="exit with 1 below this share of a ceiling",
     )
+    return what
 
 
 def add_scenario(parser: argparse.ArgumentParser, kind: Kind) -> None:
@@ -111,9 +117,20 @@ def request_of(args: argparse.Namespace, command: str, **more: Any) -> Request:
         peers=bool(args.peers),
         seed=args.seed,
         budget_s=parse_duration(args.budget) if args.budget else None,
-        ceilings=tuple(args.ceiling),
+        limits=limits_of(args),
         **{"options": vars(args), **more},
     )
+
+
+def limits_of(args: argparse.Namespace) -> Limits:
+    """The limits that ``--ceiling``, ``--link`` and ``--device`` give. Raises ``UserError`` before anything is made."""
+    from hwdyno.ceilings.limits import known_ceilings
+    from hwdyno.plan import Limits
+
+    given = Limits(tuple(args.ceiling), tuple(args.link), tuple(args.device))
+    for resource in ("storage", "compute"):
+        known_ceilings(resource, given.ceilings, given.links, given.devices)
+    return given
 
 
 def _named(text: str) -> str:
@@ -156,8 +173,15 @@ def share(text: str) -> float:
     return percent / 100
 
 
-def this_machine() -> Host:
-    """The host that points run on, or the site of the agents that the commands in ``HWDYNO_AGENTS`` start."""
+def this_machine(args: argparse.Namespace | None = None) -> Host:
+    """The host that points run on, or the site of the agents that the commands in ``HWDYNO_AGENTS`` start.
+
+    With ``--plan-for`` it is the host of that survey, on which nothing can be run from here.
+    """
+    if survey := getattr(args, "plan_for", None):
+        from hwdyno.cli import elsewhere
+
+        return elsewhere.host_of(survey)
     if commands := os.environ.get("HWDYNO_AGENTS"):
         from hwdyno.hosts.together import of_commands
 
@@ -187,6 +211,10 @@ def perform(
 
     host = host or this_machine()
     scenario = what if isinstance(what, Scenario) else Scenario(plan=what)
+    if getattr(args, "plan_for", None) and not args.dry_run:
+        from hwdyno.cli import elsewhere
+
+        return elsewhere.print_plan(scenario, cast(Any, host))
     if not args.quiet:
         for text in scenario.remarks:
             sys.stderr.write(text + "\n")

@@ -91,6 +91,15 @@ def loaded(name: str, where: str | None, given: Ceilings | None = None, maps: Ma
     return findings.explain(merged(sources_of([name], maps or {}), given))
 
 
+def head_of(path: Path) -> str:
+    """How a file begins; empty where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(65536).decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def _is_foreign(path: Path) -> bool:
     """Whether a file looks like another tool's output or a table."""
     from hwdyno import foreign, formats
@@ -190,20 +199,15 @@ def ceilings_given(
     With ``limits`` a ceiling without a class is what nothing may exceed, else a maker's figure.
     """
     from hwdyno.ceilings import parse_given
-    from hwdyno.ceilings.named import link_ceilings, parse_device, parse_link
+    from hwdyno.ceilings.limits import known_ceilings
 
     if not (ceilings or links or devices):
         return None
-    stated = [_limit(text) if limits else parse_given(text) for text in ceilings]
-    rates = [parse_link(text) for text in links]
-    makers = [parse_device(text) for text in devices]
 
     def of(resource: str) -> tuple[Ceiling, ...]:
-        found = [one for one in stated if _measures(one, resource)]
-        found += [one for rate in rates for one in link_ceilings(rate, resource)]
-        found += [one for maker in makers for one in maker(resource)]
-        return tuple(found)
+        return known_ceilings(resource, ceilings, links, devices, _limit if limits else parse_given)
 
+    of("")  # What cannot be read is refused now.
     return of
 
 
@@ -216,11 +220,6 @@ def _limit(text: str) -> Ceiling:
         return parse_given(text)
     limit = parse_given(text if first == "physical" else f"physical {text}")
     return replace(limit, formula="given", label="the stated link or device")
-
-
-def _measures(ceiling: Ceiling, resource: str) -> bool:
-    arithmetic = ceiling.unit in {"FLOP/s", "IOP/s"}
-    return arithmetic == (resource == "compute")
 
 
 def _labelled(result: ExperimentResult) -> tuple[Ceiling, ...]:

@@ -26,7 +26,7 @@ HELP = Help(
     usage="[STUDY]",
     title="studies (default: list them)",
     rows=_studies,
-    options=("path", "only", "server", "profile", "peers", "budget", "dry-run", "json", "out", "quiet"),
+    options=("path", "only", "server", "profile", "peers", "budget", "link", "device", "dry-run", "out"),
     examples=(
         "hwdyno study",
         "hwdyno study sata-ssd-queue --path .",

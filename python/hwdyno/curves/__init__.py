@@ -307,6 +307,7 @@ def _open_loop(plain: Curve, series: _Series) -> Curve:
             "S": Value(model.service_ns, "ns"),
             "m": Value(float(model.servers), "servers"),
             "v": Value(model.variability, "1"),
+            **({} if model.arrivals is None else {"a": Value(model.arrivals, "1")}),
             CAPACITY: capacity,
         },
         ceiling=None if model.left_open else capacity,

@@ -76,6 +76,8 @@ def _experiment(question: Question, profile: str, largest: int) -> Experiment:
     if is_full and question.startdelay_s:
         fixed["startdelay"] = question.startdelay_s
     blocks = question.blocks if is_full else tuple(_brief(block, question) for block in question.blocks)
+    of_site = {name: like.sweep.axes[name] for name in question.of_site} if like else {}
+    blocks = tuple({**of_site, **block} for block in blocks)
     sweeps = [Sweep(_fitting(block, size, largest) if on_disk else block) for block in blocks]
     sweep = sweeps[0]
     for more in sweeps[1:]:
@@ -96,7 +98,7 @@ def _experiment(question: Question, profile: str, largest: int) -> Experiment:
         ceilings=like.ceilings,
         peers=like.peers,
         needs=like.needs,
-        time_share=like.time_share,
+        time_share=like.time_share * question.time_share,
         setup_s=like.setup_s,
         writes=like.writes,
     )

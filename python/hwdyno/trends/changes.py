@@ -10,8 +10,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hwdyno.comparison.changes import DISCOVERY_RATE, NOISE_FLOOR
+from hwdyno.extras import missing
 from hwdyno.statistics import CONFIDENCE, t_quantile
-from hwdyno.words import UserError, Value
+from hwdyno.words import Value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -227,7 +228,7 @@ def _best_places(values: Floats, count: int) -> list[int]:
     try:
         import ruptures
     except ImportError:
-        raise UserError("change points need ruptures; install it: pip install 'hwdyno[history]'") from None
+        raise missing("history", "the search for changes") from None
     search = ruptures.Dynp(model="l2", min_size=LEAST_SIDE, jump=1).fit(values)
     try:
         return [int(one) for one in search.predict(n_bkps=count)[:-1]]
