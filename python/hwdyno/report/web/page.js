@@ -165,7 +165,7 @@
     canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
     save(name, canvas.toDataURL("image/png"));
   });
-  document.getElementById("download").addEventListener("click", async (event) => {
+  document.getElementById("download")?.addEventListener("click", async (event) => {
     const name = event.currentTarget.dataset.name;
     const url = URL.createObjectURL(new Blob([await unpacked(document.getElementById("run").textContent)], { type: "application/json" }));
     save(name, url);
