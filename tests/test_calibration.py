@@ -6,16 +6,17 @@ test once in a thousand seeds. docs/calibration.md has the whole tables.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
 import numpy as np
 import pytest
 from calibration import curves, machines, rates, repeats
-from hwdyno.curves.open_loop import fit_open_loop
+from hwdyno.curves.open_loop import OpenLoop, Spread, fit_open_loop
 from hwdyno.samples import disagreement, two_modes
 from hwdyno.units import format_load
-from hwdyno.words import Measurement
+from hwdyno.words import Measurement, Value
 from scipy.stats import binom
 
 MACHINES = 40
@@ -119,6 +120,40 @@ def test_variability_is_found_again() -> None:
     assert found.capacity_s == pytest.approx(1e4, rel=0.01)
 
 
+@pytest.mark.parametrize("shares", [(0.1, 0.3, 0.5, 0.6, 0.7), (0.1, 0.3, 0.5, 0.7, 0.8, 0.9)])
+def test_even_arrivals_wait_for_less(shares: tuple[float, ...]) -> None:
+    """D/M/1: R = S / (1 - z) with z = exp(-(1 - z) / r), and exponential latencies (Kleinrock, 1975, section 6.4)."""
+
+    def latency(share: float) -> float:
+        z = 0.5
+        for _ in range(500):
+            z = math.exp(-(1 - z) / share)
+        return 1e5 / (1 - z)
+
+    spreads = [Spread(1.0, 0.02)] * len(shares)
+    found = fit_open_loop([1e4 * r for r in shares], [latency(r) for r in shares], 0.0, spreads)
+    assert found is not None and found.servers == 1 and not found.left_open
+    assert found.capacity_s == pytest.approx(1e4, rel=0.01)
+    assert found.latency_ns(9e3) == pytest.approx(latency(0.9), rel=0.01), "what it predicts is even arrivals' too"
+    again = OpenLoop.of({"S": Value(found.service_ns, "ns"), "m": Value(1.0, "servers"),
+                         "v": Value(found.variability, "1"), "a": Value(0.0, "1")})  # fmt: skip
+    assert again.latency_ns(9e3) == pytest.approx(found.latency_ns(9e3))
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "ratio", "left_open"),
+    [(1.0, 1.49, False), (1.0, 1.51, True), (0.0, 1.20, False), (0.0, 1.22, True), (None, 1.49, False)],
+)
+def test_a_capacity_of_even_arrivals_has_less_room(arrivals: float | None, ratio: float, left_open: bool) -> None:
+    assert OpenLoop(1e5, 1, 0.0, 1.0, arrivals, 1e4, ratio * 1e4).left_open == left_open
+
+
+@pytest.mark.parametrize("service", ["exponential", "bursty"])
+def test_a_capacity_of_even_arrivals_is_right_or_left_open(service: str) -> None:
+    found = rates.score(service, 0.7, 8, random_arrivals=False, seed=1)
+    assert at_least(found.within, found.loops - found.open, 0.9)
+
+
 @pytest.mark.parametrize(
     ("process", "share"),
     [
@@ -134,7 +169,10 @@ def test_variability_is_found_again() -> None:
 )
 @pytest.mark.parametrize("profile", ["quick", "standard"])
 def test_an_interval_holds_the_mean(process: str, share: float, profile: str) -> None:
-    found = repeats.score(process, profile, 150, seed=1)
+    found = repeats.score(process, profile, 20 * repeats.POINTS, seed=1)
+    # Of an experiment's points all are covered, whatever each has seen itself. They share what they show, so that the
+    # experiments are what is independent.
+    assert at_least(found.together // repeats.POINTS, 20, 0.9)
     # No interval holds a mode that no sample shows: docs/calibration.md says how often that is.
     assert at_least(found.shown_covered, found.shown, share)
     assert found.shown > 0.35 * found.trials

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from hwdyno import formats
 from hwdyno.cli.main import main
 from hwdyno.findings.commands import typed_command
 from hwdyno.formats import fio_job
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
 from hwdyno.words import UserError
+from read_format import run_of
 
 
 def one(*lines: str) -> fio_job.Job:
@@ -200,7 +200,7 @@ def test_a_job_file_runs_and_its_document_is_read_back(place: Path, capsys: pyte
         *("rw", "bs", "iodepth", "numjobs", "ioengine", "direct", "size", "runtime", "verify", "randseed"),
     }
     (place / "out.json").write_text(out)
-    run = formats.read(place / "out.json")
+    run = run_of(place / "out.json")
     points = run.experiments[0].points
     assert [point.operations for point in points] == [
         sum(job[way]["total_ios"] for way in ("read", "write")) for job in document["jobs"]

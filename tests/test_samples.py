@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hwdyno.findings import explain
 from hwdyno.samples import (
     Modes,
     disagreement,
@@ -14,13 +15,15 @@ from hwdyno.samples import (
     persistence,
     plain_noise,
     share_interval,
+    shared_modes,
     two_modes,
     wandering,
     with_samples,
+    with_shared,
 )
 from hwdyno.words import Samples, Value
 from scipy.stats import chi2, f_oneway
-from test_thresholds import base
+from test_thresholds import base, run_of
 
 
 def noise(
@@ -202,3 +205,106 @@ def test_the_samples_of_each_repeat_are_as_many_as_the_shortest_has() -> None:
     assert each_over_time(short) == []
     assert len(each_over_time(replace(point, samples=Samples(0.0, 1.0, 2.0, 0.1, None, values[:24])))) == 3
     assert each_over_time(replace(point, samples=None)) == []
+
+
+def an_experiment(*low_repeats: int, low: float = 0.6, of: int = 3) -> list[list[list[float]]]:
+    """Points of three repeats of twenty samples, so many of each whole at a low level; each at a speed of its own."""
+    draw = np.random.default_rng(9)
+    return [
+        [
+            [
+                100 * speed * (low if at < lows else 1.0) * (1 + 0.01 * one)
+                for one in draw.standard_normal(20)
+            ]
+            for at in range(of)
+        ]
+        for speed, lows in enumerate(low_repeats, 1)
+    ]  # fmt: skip
+
+
+def test_points_show_their_modes_together() -> None:
+    found = shared_modes(an_experiment(1, 0, 0, 1, 0, 1, 0, 0))
+    assert found is not None
+    # Three of 24 repeats of twenty samples, each a stay; every repeat is a look.
+    assert (found.low, found.high, found.share) == pytest.approx((0.6, 1.0, 3 / 24), rel=0.01)
+    assert (found.visits, found.rare) == (24, 3)
+
+
+@pytest.mark.parametrize(("lows", "known"), [((1, 0, 0, 0), False), ((1, 1, 0, 0), True), ((0, 0, 0, 0), False)])
+def test_one_point_alone_is_no_sign_for_the_others(lows: tuple[int, ...], known: bool) -> None:
+    assert (shared_modes(an_experiment(*lows)) is not None) == known
+
+
+def test_a_level_of_some_points_alone_is_not_shared() -> None:
+    # Nine of ten repeats of two points and none of eighteen others: chance does not spread them so.
+    assert shared_modes(an_experiment(9, 9, *[0] * 18, of=10)) is None
+    assert shared_modes(an_experiment(1, 2, 1, 2, 1, 0, 2, 1, of=10)) is not None
+
+
+def test_entries_count_by_how_long_they_stay() -> None:
+    points = an_experiment(0, 0, 0, 0)
+    for at in (0, 1):
+        for place in (3, 4, 5, 6, 15):
+            points[at][0][place] *= 0.5
+    found = shared_modes(points)
+    assert found is not None and found.share == pytest.approx(10 / 240) and found.low == pytest.approx(0.5, rel=0.02)
+    # Two stays of four samples and two of one, 10 in all: 2 x 10^2 / (2 x 16 + 2) = 5.9 of the same length, of 4.
+    assert found.rare == 4
+    # Two repeats whose rare level comes and goes: two looks more each.
+    assert found.visits == 4 * 3 + 2 * 4
+    for at in (0, 1, 2, 3):
+        points[at][1][9] *= 0.5
+    more = shared_modes(points)
+    # 14 samples: 2 x 14^2 / (2 x 16 + 6) = 10.3 of 8 stays.
+    assert more is not None and more.rare == 8
+    for at in (0, 1):
+        points[at][2][:12] = [0.5 * one for one in points[at][2][:12]]
+    longer = shared_modes(points)
+    # 38 samples in 10 stays: 2 x 38^2 / (2 x 144 + 2 x 16 + 6) = 8.9.
+    assert longer is not None and longer.rare == 9
+
+
+def test_an_interval_counts_with_a_level_that_others_showed() -> None:
+    points = an_experiment(1, 0, 0, 1, 0, 1, 0, 0)
+    shared = shared_modes(points)
+    assert shared is not None
+    least, most = shared.shares()
+    value = Value(200.0, "x", 199.9, 200.1)
+    wide = with_shared(value, points[1], shared)
+    assert wide.low == pytest.approx((200 - wandering(points[1])) * (1 - 0.4 * most), rel=1e-3)
+    assert wide.high == 200.1, "a mean of the upper level alone is the most that there can be"
+    # A point that showed both knows its upper level.
+    both = with_shared(Value(80.0, "x", 79.0, 81.0), points[0], shared)
+    assert (both.low, both.high) == pytest.approx((min(79, 100 * (1 - 0.4 * most)), 100 * (1 - 0.4 * least)), rel=3e-3)
+    alone = Value(200.0, "x")
+    assert with_shared(alone, points[1], shared) == alone
+    assert with_shared(Value(200.0, "x", 1.0, 999.0), points[1], shared) == Value(200.0, "x", 1.0, 999.0)
+
+
+def test_an_experiment_says_which_intervals_count_with_the_lower_level() -> None:
+    made = []
+    for depth, repeats in enumerate(an_experiment(1, 0, 0, 1, 0, 1, 0, 0), 1):
+        values = tuple(float(np.mean(one)) for one in repeats)
+        samples = Samples(1.0, 1.0, 1.0, 0.05, None, tuple(value for one in repeats for value in one))
+        value = float(np.mean(values))
+        made.append(
+            replace(
+                base(), parameters={**base().parameters, "iodepth": depth}, samples=samples, repeat_values=values,
+                throughput=Value(value, "bytes/s", 0.99 * value, 1.01 * value),
+                rate=Value(value / 4096, "operations/s", 0.99 * value / 4096, 1.01 * value / 4096),
+            )
+        )  # fmt: skip
+    run = run_of(made[0])
+    run = replace(run, experiments=(replace(run.experiments[0], points=tuple(made)),))
+    found = explain(run)
+    (one,) = [one for one in found.findings if one.rule == "modes_nearby"]
+    assert one.severity == "info" and one.points and len(one.points) == 8
+    assert one.says.startswith("Points of this experiment spent 12% of the time at about 60% of their usual level")
+    assert "8 of 8 intervals" in one.says
+    for before, after in zip(made, found.experiments[0].points, strict=True):
+        assert before.throughput.low is not None and after.throughput.low is not None
+        assert after.throughput.low <= before.throughput.low and after.throughput.value == before.throughput.value
+        assert after.throughput != before.throughput
+        assert after.rate is not None and after.rate.low is not None
+        assert after.rate.low / after.rate.value == pytest.approx(after.throughput.low / after.throughput.value)
+    assert explain(found) == found, "twice changes nothing"

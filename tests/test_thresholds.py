@@ -5,25 +5,28 @@ The numbers stand here once more: a threshold that moves by a tenth, or a rule t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from hwdyno.axes import with_field_axes
-from hwdyno.findings import RULES, explain
+from hwdyno.findings import RULES, about_this_run, explain
+from hwdyno.findings.conditions import repeats_needed
 from hwdyno.findings.open_loop import users_wait
 from hwdyno.findings.repeats import lasting_fall
 from hwdyno.findings.rule import Case, quantity
 from hwdyno.machine import Machine
 from hwdyno.repeatability import with_pooled_repeats
-from hwdyno.statistics import Histogram
+from hwdyno.statistics import Histogram, half_width, t_quantile
 from hwdyno.words import (
     Ceiling,
     Concurrency,
     Curve,
     ExperimentResult,
     Fault,
+    Finding,
     HostShare,
     Latency,
     Measurement,
@@ -361,6 +364,68 @@ def test_noise_has_more_slow_samples_than_still_ones() -> None:
         assert ("stalls" in found_in(run_of(replace(still, samples=course(values, 1))))) == named
     few = replace(still, operations=20 * 60 - 1)
     assert "stalls" not in found_in(run_of(few)) and "stalls" in found_in(run_of(replace(few, operations=1200)))
+
+
+@pytest.mark.parametrize(("interval_s", "named"), [(0.0333, False), (0.0334, True)])
+def test_stalls_of_less_than_a_tenth_of_a_second_in_all_are_a_scheduler(interval_s: float, named: bool) -> None:
+    still = _still(base(), 3)
+    assert still.samples is not None
+    point = replace(still, samples=replace(still.samples, interval_s=interval_s))
+    assert ("stalls" in found_in(run_of(point))) == named
+
+
+@pytest.mark.parametrize(
+    ("resource", "of_the_run"), [("memory", True), ("compute", True), ("storage", False), ("", False)]
+)
+def test_a_processor_stalls_because_it_is_taken_away(resource: str, of_the_run: bool) -> None:
+    assert about_this_run(Finding("stalls", "warning", resource, "", {}, "")) == of_the_run
+    assert not about_this_run(Finding("cache_hidden", "warning", resource, "", {}, ""))
+
+
+def _scattered(count: int, scatter: float) -> Measurement:
+    """Repeats of a standard deviation as a share, and the interval of their mean by Student's t."""
+    offsets = [at - (count - 1) / 2 for at in range(count)]
+    unit = math.sqrt(sum(one * one for one in offsets) / (count - 1))
+    values = tuple(RATE * BLOCK * (1 + scatter * one / unit) for one in offsets)
+    half = t_quantile(count - 1) * scatter / math.sqrt(count)
+    return replace(_interval(base(), half), repeats=count, repeat_values=values, samples=None)
+
+
+@pytest.mark.parametrize(
+    ("count", "scatter", "needed"),
+    # 0.10 x sqrt(10) / 2.262157 = 0.1398 after ten repeats, and 0.10 x sqrt(6) / 2.570582 = 0.0953 after six.
+    [(3, 0.139, 10), (3, 0.141, None), (3, 0.0952, 6), (3, 0.0954, 7), (4, 0.1, 7), (2, 0.02, 3)],
+)
+def test_what_more_repeats_would_mend_is_no_warning(count: int, scatter: float, needed: int | None) -> None:
+    point = _scattered(count, scatter)
+    found = explain(run_of(point))
+    (one,) = [one for one in found.findings if one.rule == "interval_not_reached"] or [None]
+    if count == 2:
+        assert one is None, "two repeats lean on the prior"
+        return
+    assert one is not None and one.evidence["repeats_needed"] == needed
+    assert one.severity == ("info" if needed else "warning")
+    assert (f"About {needed} repeats would reach the target." in one.says) == bool(needed)
+    (judged,) = found.experiments[0].points
+    assert judged.validity == ("valid" if needed else "degraded")
+
+
+@pytest.mark.parametrize(("times", "named"), [(1.19, False), (1.21, True)])
+def test_what_samples_leave_open_no_more_repeats_mend(times: float, named: bool) -> None:
+    point = _scattered(3, 0.1)
+    half = half_width(point.throughput)
+    assert half is not None
+    found = found_in(run_of(_interval(point, times * half)))
+    assert found["interval_not_reached"] == ("warning" if named else "info")
+
+
+def test_two_repeats_need_more_by_the_spread_of_all() -> None:
+    for half, needed in ((0.254, 10), (0.256, None)):
+        # Five degrees of freedom: half x sqrt(2) / 2.570582, which ten repeats hold at 0.1398.
+        two = replace(_interval(base(), half), repeats=2, repeat_values=(RATE * BLOCK,) * 2)
+        assert repeats_needed(two, 0.10) == needed
+    assert repeats_needed(replace(base(), repeats=1), 0.10) is None
+    assert repeats_needed(replace(base(), repeat_values=()), 0.10) is None
 
 
 def test_a_fall_is_found_where_it_stays_alone() -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from hwdyno import statistics
-from hwdyno.samples import each_over_time, wandering
-from hwdyno.words import ExperimentResult, Measurement, Run, RunToRun, Value
+from hwdyno.samples import SHARED_NOTE, each_over_time, shared_modes, wandering, with_shared
+from hwdyno.units import format_percent
+from hwdyno.words import ExperimentResult, Measurement, Note, Run, RunToRun, Value
 
 LEAST_EARLIER = 2
 """Two earlier runs give one difference; with fewer only the prior is known."""
@@ -22,7 +23,7 @@ LEAST_QN = 4
 """Earlier runs from which on the robust scale is used instead of the standard deviation."""
 LEAST_VALID = 0.5
 """Share of an earlier experiment's points that must be valid; with fewer, something disturbed the whole of it."""
-_UNLIKE = {"seed", "runtime", "interval_s", "ramp_time"}
+FREE = {"seed", "runtime", "interval_s", "ramp_time"}
 """Parameters that may differ between two runs of the same experiment."""
 MAD_OF_NORMAL = 1.4826
 """Standard deviation of normal data over its median absolute deviation."""
@@ -58,7 +59,7 @@ def with_pooled_repeats(run: Run) -> Run:
     Applications in Genetics and Molecular Biology 3, 2004). What the samples within leave open, and both repeats, stay
     inside.
     """
-    return replace(run, experiments=tuple(_pooled(one, run) for one in run.experiments))
+    return replace(run, experiments=tuple(_with_shared_modes(_pooled(one, run)) for one in run.experiments))
 
 
 def _pooled(result: ExperimentResult, run: Run) -> ExperimentResult:
@@ -78,6 +79,36 @@ def _pooled(result: ExperimentResult, run: Run) -> ExperimentResult:
         return _with_spread(point, PRIOR_DEVIATION**2, statistics.standard_deviation(logs) ** 2)
 
     return replace(result, points=tuple(map(pooled, result.points)))
+
+
+def _with_shared_modes(result: ExperimentResult) -> ExperimentResult:
+    """The experiment with intervals that count with the modes its points show together, where chance hid them."""
+    if any(note.code == SHARED_NOTE for point in result.points for note in point.notes):
+        return result
+    seen = {at: repeats for at, point in enumerate(result.points) if (repeats := each_over_time(point))}
+    shared = shared_modes(list(seen.values()))
+    if shared is None:
+        return result
+    says = (
+        f"points of this experiment spent {format_percent(shared.share)} of the time at about "
+        f"{format_percent(shared.low)} of their usual level"
+    )
+
+    def widened(at: int, point: Measurement) -> Measurement:
+        if at not in seen:
+            return point
+        wide = with_shared(point.throughput, seen[at], shared)
+        if wide == point.throughput or wide.low is None or wide.high is None or wide.value <= 0:
+            return point
+        low, high = wide.low / wide.value, wide.high / wide.value
+        rate = point.rate and replace(
+            point.rate,
+            low=min(point.rate.value * low, math.inf if point.rate.low is None else point.rate.low),
+            high=max(point.rate.value * high, 0.0 if point.rate.high is None else point.rate.high),
+        )
+        return replace(point, throughput=wide, rate=rate, notes=(*point.notes, Note(SHARED_NOTE, says)))
+
+    return replace(result, points=tuple(widened(at, point) for at, point in enumerate(result.points)))
 
 
 def _with_spread(point: Measurement, prior: float, found: float) -> Measurement:
@@ -157,7 +188,7 @@ def _same(result: ExperimentResult, run: Run) -> ExperimentResult | None:
 
 
 def _fixed(result: ExperimentResult) -> dict[str, object]:
-    return {name: value for name, value in result.fixed.items() if name not in _UNLIKE}
+    return {name: value for name, value in result.fixed.items() if name not in FREE}
 
 
 def _means(result: ExperimentResult) -> Mapping[str, _Mean]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from hwdyno import statistics
 from hwdyno.words import Measurement, Value
 
 MODES_NOTE = "two_modes"
 """Code of the note that throughput switches between two levels."""
+SHARED_NOTE = "modes_nearby"
+"""Code of the note that the interval counts with modes that other points of the experiment showed."""
 LEAST_EACH = 8
 """Samples of a reading from which they show a course."""
 PERSISTENT = 0.35
@@ -24,6 +26,10 @@ MODES_EXPLAIN = 0.85
 MODES_APART = 0.10
 LEAST_MINOR, STALL = 0.03, 0.5
 LEAST_EFFECTIVE, LEAST_DISTINCT = 2.5, 10
+LEAST_POINTS = 2
+"""Points of an experiment that show two modes, from which on they are not one point's own."""
+UNEVEN = 1e-3
+"""Probability, by chance alone, of modes spread so unevenly over the points, below which they are some points' own."""
 FEW_REPEATS = 5
 """Up to so many, an interval reaches from the least repeat to the greatest where samples are no plain noise, and such
 a point is not sure before."""
@@ -43,6 +49,8 @@ class Modes:
     """How often the rarer level was entered."""
     named: bool = True
     """Whether the rarer level was seen often enough to be called a mode; the interval counts it either way."""
+    cut: float = 0.0
+    """Between the levels."""
 
     def shares(self) -> tuple[float, float]:
         """The 95% interval of the share at the low level.
@@ -92,7 +100,46 @@ def two_modes(repeats: Sequence[Sequence[float]]) -> Modes | None:
     levels = [[value < cut for value in one] for one in repeats]
     entered = [one[0] for one in levels] + [b for one in levels for a, b in pairwise(one) if a != b]
     rarer = at <= count - at
-    return Modes(low, high, at / count, len(entered), entered.count(rarer), min(at, count - at) >= seen)
+    return Modes(low, high, at / count, len(entered), entered.count(rarer), min(at, count - at) >= seen, cut)
+
+
+def shared_modes(points: Sequence[Sequence[Sequence[float]]]) -> Modes | None:
+    """The two levels, as shares of the upper one, that the points of an experiment show together.
+
+    A mode that lasts for a reading is missing in most points of few repeats: one of a fifth of the time in half of
+    those with three. What all points show together tells its share, where at least ``LEAST_POINTS`` show it and the
+    others may have missed it by chance: the index of dispersion of how often each point entered the lower level
+    (Fisher, Statistical Methods for Research Workers, 1932, section 16), with each entry counted by how long it stayed.
+    """
+    from scipy.special import chdtrc
+
+    found = [two_modes(repeats) for repeats in points]
+    if sum(modes is not None and modes.named for modes in found) < LEAST_POINTS:
+        return None
+    counts = [sum(map(len, repeats)) for repeats in points]
+    stays = [
+        [length for one in repeats for length in _stays(one, modes.cut)] if modes is not None else []
+        for repeats, modes in zip(points, found, strict=True)
+    ]
+    times = sum(map(sum, stays))
+    weight = math.fsum(length**2 for one in stays for length in one) / times
+    expected = [times * count / sum(counts) for count in counts]
+    dispersion = math.fsum((sum(one) - due) ** 2 / due for one, due in zip(stays, expected, strict=True)) / weight
+    if chdtrc(len(points) - 1, dispersion) < UNEVEN:
+        return None
+    ratios = [(modes.low / modes.high, sum(one)) for modes, one in zip(found, stays, strict=True) if modes is not None]
+    low = math.fsum(ratio * length for ratio, length in ratios) / times
+    visits = sum(
+        modes.visits if modes is not None else len(repeats) for modes, repeats in zip(found, points, strict=True)
+    )
+    # Twice the number of stays of one length that would leave as much open.
+    rare = max(1, round(2 * times / weight))
+    return Modes(low, 1.0, times / sum(counts), visits, min(rare, sum(map(len, stays))))
+
+
+def _stays(values: Sequence[float], cut: float) -> list[int]:
+    """The lengths of the stays below a cut."""
+    return [len(list(one)) for is_low, one in groupby(values, key=lambda value: value < cut) if is_low]
 
 
 def each_over_time(point: Measurement) -> list[list[float]]:
@@ -175,6 +222,17 @@ def with_samples(
     if (modes is not None or persistence(repeats) >= PERSISTENT) and len(rates) <= FEW_REPEATS:
         low, high = min(low, *rates), max(high, *rates)
     return replace(value, low=max(0.0, low), high=high), modes if modes is not None and modes.named else None
+
+
+def with_shared(value: Value, repeats: Sequence[Sequence[float]], shared: Modes) -> Value:
+    """A value with an interval that also holds what the modes of the whole experiment leave open of its mean."""
+    if value.low is None or value.high is None:
+        return value
+    least, most = shared.shares()
+    gap, modes, half = 1 - shared.low, two_modes(repeats), wandering(repeats)
+    upper, lower = (modes.high, modes.high) if modes is not None else (value.value, max(0.0, value.value - half))
+    low, high = lower * (1 - most * gap), upper * (1 - least * gap)
+    return replace(value, low=max(0.0, min(value.low, low)), high=max(value.high, high))
 
 
 @dataclass(frozen=True)

@@ -66,19 +66,23 @@ def _rates(count: int, seed: int) -> None:
 
 def _intervals(count: int, seed: int) -> None:
     print(f"\n## Intervals under the stopping rule ({count:,} points a cell)\n")
-    heads = ("mean covered", "samples show all of it", "of those covered", "half width", "repeats")
-    print(f"| process | profile | {' | '.join(heads)} | repeats outside, unremarked | two modes named |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    heads = ["process", "profile", f"covered, {repeats.POINTS} points", "half width", "covered, a point alone"]
+    heads += ["half width", "samples show all of it", "of those covered", "repeats"]
+    heads += ["repeats outside, unremarked", "two modes named"]
+    print(f"| {' | '.join(heads)} |")
+    print(f"|{' --- |' * len(heads)}")
     for process in repeats.PROCESSES:
         for profile in PROFILES:
             found = repeats.score(process, profile, count, seed)
             cells = [
                 process,
                 profile,
+                _share(found.together, count),
+                f"{found.together_halves / count:.1%}",
                 _share(found.covered, count),
+                f"{found.half:.1%}",
                 _share(found.shown, count),
                 _share(found.shown_covered, found.shown),
-                f"{found.half:.1%}",
                 f"{found.repeats / count:.1f}",
                 _share(found.unremarked, count),
                 _share(found.noted, count),

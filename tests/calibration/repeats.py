@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from hwdyno.machine import Machine
 from hwdyno.plan import PROFILES, Timing
+from hwdyno.repeatability import with_pooled_repeats
 from hwdyno.runner.point import PointInWork
-from hwdyno.words import Measurement
+from hwdyno.words import ExperimentResult, Measurement, Run
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+POINTS = 8
+"""Points of an experiment, of which each counts with what the others show."""
 SAMPLES = 20
 """A reading's."""
 Series = NDArray[np.float64]
@@ -112,6 +116,9 @@ class IntervalScore:
     repeats: int = 0
     unremarked: int = 0
     """Points with a repeat outside of the interval, and no note on it."""
+    together: int = 0
+    """Points that are covered where eight alike are one experiment."""
+    together_halves: float = 0.0
     noted: int = 0
     """Points whose note says that there are two modes."""
 
@@ -151,23 +158,37 @@ def shows(process: str, made: Measurement) -> bool:
     return any(below) and not all(below)
 
 
+def as_experiment(points: Sequence[Measurement]) -> Sequence[Measurement]:
+    """The same points as one experiment, each of which counts with what the others show."""
+    placed = tuple(replace(one, parameters={"iodepth": at}) for at, one in enumerate(points, 1))
+    result = ExperimentResult("storage.iodepth", "storage", "", "iodepth", "storage_blocks", placed)
+    return with_pooled_repeats(Run("x", "", None, (Machine(),), "quick", "", (result,))).experiments[0].points
+
+
 def score(process: str, profile: str, trials: int, seed: int = 0) -> IntervalScore:
-    """So many points of a process."""
+    """So many points of a process: alone, and as experiments of ``POINTS`` points each."""
     found, truth = IntervalScore(), PROCESSES[process][1] * 1000 * SAMPLES
-    for number in range(trials):
-        made = measured(process, profile, np.random.default_rng((seed, sum(process.encode()), number)))
-        value = made.throughput
+    every = [
+        measured(process, profile, np.random.default_rng((seed, sum(process.encode()), number)))
+        for number in range(trials)
+    ]
+    together = [one for at in range(0, trials, POINTS) for one in as_experiment(every[at : at + POINTS])]
+    for made, another in zip(every, together, strict=True):
+        value, wide = made.throughput, another.throughput
         found.trials += 1
         found.repeats += made.repeats
         codes = {note.code for note in made.notes}
         found.noted += "two_modes" in codes
         shown = shows(process, made)
         found.shown += shown
-        if value.low is None or value.high is None:
+        if value.low is None or value.high is None or wide.low is None or wide.high is None:
             continue
         found.shown_covered += shown and value.low <= truth <= value.high
-        found.halves += (value.high - value.low) / 2 / value.value if value.value else 0.0
         found.covered += value.low <= truth <= value.high
+        found.together += wide.low <= truth <= wide.high
+        if value.value:
+            found.halves += (value.high - value.low) / 2 / value.value
+            found.together_halves += (wide.high - wide.low) / 2 / value.value
         outside = any(not value.low <= one <= value.high for one in made.repeat_values)
         found.unremarked += outside and not codes & {"two_modes", "repeats_outside", "median_of_repeats"}
     return found

@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
@@ -20,12 +21,24 @@ from mutants.changes import ROOT, files
 
 KEPT = ROOT / "target/mutants/covered.json"
 TESTS = (
-    *("ceilings", "comparison", "curves", "findings", "findings_coverage", "findings_curves", "findings_hosts"),
-    *("findings_memory", "findings_why", "kv_cache", "measurement", "network_findings", "never_fooled", "open_loop"),
-    *("repeats", "repeatability", "roofline", "rules_apply", "simulated", "simulated_core", "snia", "statistics"),
-    *("studies_memory", "thresholds", "training_findings", "users_wait", "vector_search", "caches", "calibration"),
+    *("audit", "axes", "caches", "ceilings", "comparison", "contention", "curves", "findings", "findings_caches"),
+    *("findings_coverage", "findings_curves", "findings_hosts", "findings_memory", "findings_published"),
+    *("findings_settings", "findings_why", "formats_fio", "formats_memory", "formats_tools", "imports", "kv_cache"),
+    *("measurement", "network_findings", "never_fooled", "open_loop", "power", "repeatability", "report", "roofline"),
+    *("rules_apply", "samples", "scorecard", "simulated", "simulated_core", "snia", "statistics", "studies"),
+    *("studies_memory", "study_network", "style", "thresholds", "thresholds_more", "training_findings", "units"),
+    *("users_wait", "vector_search", "advice"),
 )
 """The fast tests of what is changed."""
+LONG = (
+    "test_what_every_rule_advises_is_taken_by_the_command_line",
+    "test_a_clean_machine_has_no_contention",
+    "test_a_chart_holds_at_most_eight_series_and_no_point_is_lost",
+    "test_the_command_measures_this_machine",
+)
+"""Tests that take ten seconds or more, and what they find is found by others."""
+JOBS = 3
+"""Files that are traced at the same time."""
 
 
 @dataclass
@@ -119,28 +132,56 @@ def covered() -> Covered:
             lines = {path: {int(at): tests for at, tests in one.items()} for path, one in kept["lines"].items()}
             return Covered(lines, kept["seconds"])
     KEPT.parent.mkdir(parents=True, exist_ok=True)
-    child = os.fork()
-    if not child:
-        _record(key)
-    os.waitpid(child, 0)
-    if not KEPT.exists() or json.loads(KEPT.read_text())["key"] != key:
-        raise SystemExit("the tests fail without any change, or could not be run")
+    waiting, running = list(test_files()), set[int]()
+    while waiting or running:
+        if waiting and len(running) < JOBS:
+            test = waiting.pop(0)
+            child = os.fork()
+            if not child:
+                _record(test)
+            running.add(child)
+        else:
+            child, status = os.wait()
+            running.discard(child)
+            if status:
+                raise SystemExit("a traced run of tests ended early")
+    _merge(key)
     return covered()
 
 
-def _record(key: str) -> None:
-    """Trace the tests, and keep what they ran; never returns."""
-    recorder = _Recorder()
-    os.chdir(ROOT)
-    pytest.main([*quiet(), *(str(one) for one in test_files())], plugins=[recorder])
-    found = {path: {at: sorted(tests) for at, tests in one.items()} for path, one in recorder.lines.items()}
-    for name in recorder.failed:
-        print(f"fails without any change, and is left out: {name}")
-        recorder.seconds.pop(name, None)
-    alive = recorder.seconds
-    found = {path: {at: [t for t in tests if t in alive] for at, tests in one.items()} for path, one in found.items()}
-    KEPT.write_text(json.dumps({"key": key, "lines": found, "seconds": alive}))
-    os._exit(0)
+def _part(test: str) -> Path:
+    return KEPT.with_name(f"{Path(test).stem}.json")
+
+
+def _record(test: str) -> None:
+    """Trace the tests of a file, and keep what they ran; never returns."""
+    status = 1
+    try:
+        recorder = _Recorder()
+        os.chdir(ROOT)
+        pytest.main([*quiet(), "-k", " and ".join(f"not {one}" for one in LONG), test], plugins=[recorder])
+        for name in recorder.failed:
+            print(f"fails without any change, and is left out: {name}", flush=True)
+            recorder.seconds.pop(name, None)
+        found = {path: {at: sorted(tests) for at, tests in one.items()} for path, one in recorder.lines.items()}
+        _part(test).write_text(json.dumps({"lines": found, "seconds": recorder.seconds}))
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _merge(key: str) -> None:
+    """Join what the files' tests ran."""
+    lines: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    seconds: dict[str, float] = {}
+    for test in test_files():
+        part = json.loads(_part(test).read_text())
+        seconds |= part["seconds"]
+        for path, places in part["lines"].items():
+            for at, tests in places.items():
+                lines[path][at] += [one for one in tests if one in part["seconds"]]
+        _part(test).unlink()
+    KEPT.write_text(json.dumps({"key": key, "lines": lines, "seconds": seconds}))
 
 
 def test_files() -> Sequence[str]:

@@ -18,6 +18,7 @@ pub mod numa;
 pub mod pages;
 pub mod pause;
 pub mod pipe;
+pub mod signals;
 pub mod stdio;
 pub mod tcp_info;
 pub mod ticks;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hwdyno.ceilings.given import parse_given
 from hwdyno.ceilings.named import link_ceilings, parse_device, parse_link
@@ -12,11 +12,15 @@ _ARITHMETIC = {"FLOP/s", "IOP/s"}
 
 
 def known_ceilings(
-    resource: str, ceilings: Sequence[str], links: Sequence[str] = (), devices: Sequence[str] = ()
+    resource: str,
+    ceilings: Sequence[str],
+    links: Sequence[str] = (),
+    devices: Sequence[str] = (),
+    parse: Callable[[str], Ceiling] = parse_given,
 ) -> tuple[Ceiling, ...]:
     """The ceilings of a resource's results, of ``rated read 400 MB/s``, ``PCIe 3 x4`` and a drive or GPU of the
     catalogue. Raises ``UserError`` for what cannot be read."""
-    stated = [parse_given(text) for text in ceilings]
+    stated = [parse(text) for text in ceilings]
     found = [one for one in stated if (one.unit in _ARITHMETIC) == (resource == "compute")]
     found += [one for text in links for one in link_ceilings(parse_link(text), resource)]
     found += [one for text in devices for one in parse_device(text)(resource)]

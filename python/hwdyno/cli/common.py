@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hwdyno import door
 from hwdyno.cli.main import BELOW, DEGRADED, GIVEN, INTERRUPTED, OK
-from hwdyno.cli.runs import add_ceiling
+from hwdyno.cli.sources import add_limits
 from hwdyno.units import format_bytes, format_duration
 from hwdyno.words import Run, UserError
 
@@ -47,17 +47,16 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
     )
     how.add_argument("--seed", type=_seed, metavar="N", help="seed of the order of points and of random offsets")
     how.add_argument("--budget", metavar="TIME", help="finish within this time, e.g. 10m")
-    add_ceiling(how)
-    how.add_argument(
-        "--link", action="append", default=[], metavar="LINK", help="the link: 'PCIe 3 x4', 'SATA 3', '10GbE'"
-    )
-    how.add_argument(
-        "--device", action="append", default=[], metavar="NAME", help="the device: its maker's figures and its link"
-    )
-    what = parser.add_argument_group("output")
+    add_limits(how)
+    what = add_output(parser)
     what.add_argument(
         "--dry-run", action="store_true", help="list the points with their time and bytes; measure nothing"
     )
+
+
+def add_output(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """The options for how to report and to keep a Run."""
+    what = parser.add_argument_group("output")
     what.add_argument("--json", action="store_true", help="print the Run as JSON instead of the report")
     what.add_argument("--verbose", action="store_true", help="print every table and finding below the scorecard")
     what.add_argument("--out", type=_folder, metavar="DIR", help="folder of the report (default ./hwdyno-runs/ID)")
@@ -67,10 +66,11 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
     what.add_argument("--quiet", action="store_true", help="no progress on stderr")
     what.add_argument(
         "--fail-under",
-        type=_share,
+        type=share,
         metavar="PERCENT",
         help="exit with 1 below this share of a ceiling",
     )
+    return what
 
 
 def add_scenario(parser: argparse.ArgumentParser, kind: Kind) -> None:
@@ -161,7 +161,8 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def _share(text: str) -> float:
+def share(text: str) -> float:
+    """A percentage from 0 to 100 as a share of one, of a command line. Raises ``argparse.ArgumentTypeError``."""
     try:
         percent = float(text.rstrip("%"))
     except ValueError:
@@ -171,8 +172,15 @@ def _share(text: str) -> float:
     return percent / 100
 
 
-def this_machine() -> Host:
-    """The host that points run on, or the site of the agents that the commands in ``HWDYNO_AGENTS`` start."""
+def this_machine(args: argparse.Namespace | None = None) -> Host:
+    """The host that points run on, or the site of the agents that the commands in ``HWDYNO_AGENTS`` start.
+
+    With ``--plan-for`` it is the host of that survey, on which nothing can be run from here.
+    """
+    if survey := getattr(args, "plan_for", None):
+        from hwdyno.cli import elsewhere
+
+        return elsewhere.host_of(survey)
     if commands := os.environ.get("HWDYNO_AGENTS"):
         from hwdyno.hosts.together import of_commands
 
@@ -200,6 +208,10 @@ def perform(
 
     host = host or this_machine()
     scenario = what if isinstance(what, Scenario) else Scenario(plan=what)
+    if getattr(args, "plan_for", None) and not args.dry_run:
+        from hwdyno.cli import elsewhere
+
+        return elsewhere.print_plan(scenario, cast(Any, host))
     if not args.quiet:
         for text in scenario.remarks:
             sys.stderr.write(text + "\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hwdyno import door
 from hwdyno.cli.help import Help
-from hwdyno.cli.runs import add_ceiling
+from hwdyno.cli.sources import add_ceiling
 from hwdyno.words import UserError
 
 HELP = Help(
@@ -35,10 +35,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the rows of all the Runs together; CSV on stdout where no file is named."""
-    from hwdyno.cli.runs import loaded
+    from hwdyno.cli.sources import ceilings_given, loaded
     from hwdyno.formats import table
 
-    rows = [row for name in args.runs for row in table.rows_of(loaded(name, args.store, args.ceiling))]
+    given = ceilings_given(args.ceiling)
+    rows = [row for name in args.runs for row in table.rows_of(loaded(name, args.store, given))]
     if not rows:
         raise UserError("these runs have no points to export")
     if args.parquet is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno import experiments
-from hwdyno.cli import common
+from hwdyno.cli import common, elsewhere
 from hwdyno.cli.help import Help, Rows
 from hwdyno.cli.main import COMMANDS
 from hwdyno.words import UserError
@@ -43,6 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--only", metavar="NAMES", help="resources or experiments, e.g. storage or storage.iodepth")
     common.add_options(parser)
+    elsewhere.add_option(parser)
 
 
 def planned(args: argparse.Namespace, host: Host) -> Scenario:
@@ -83,5 +84,5 @@ def planned(args: argparse.Namespace, host: Host) -> Scenario:
 
 def run(args: argparse.Namespace) -> int:
     """Build the plan and perform it."""
-    host = common.this_machine()
+    host = common.this_machine(args)
     return common.perform(planned(args, host), args, host)

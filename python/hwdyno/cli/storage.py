@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hwdyno.cli import common, storage_check, storage_job, storage_snia
+from hwdyno.cli import common, elsewhere, storage_check, storage_job, storage_snia
 from hwdyno.cli.help import Help, Rows, experiments_of
 from hwdyno.cli.main import Parser
 from hwdyno.cli.resource import add_axes, plan_of
@@ -97,6 +97,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         parser.takes_pasted = True
     storage_check.add_options(parser)
     common.add_options(parser)
+    elsewhere.add_option(parser)
 
 
 def planned(args: argparse.Namespace, host: Host) -> Plan:
@@ -116,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         return storage_check.run(args.question[1:], args)
     if args.question[:1] == ["snia"]:
         return storage_snia.run(args.question[1:], args)
-    host = common.this_machine()
+    host = common.this_machine(args)
     plan = planned(args, host)
     if args.output_format == "report" or args.dry_run:
         return common.perform(plan, args, host)

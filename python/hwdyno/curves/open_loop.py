@@ -34,6 +34,8 @@ LEAST_ERROR = 0.015
 """A mean latency is known no better than this, as a share: its requests wait for each other."""
 OPEN = 1.5
 """A capacity is left open where fits as good as the best one span more than this factor."""
+OPEN_EVEN = 1.21
+"""The same of arrivals that are evener than random: the formula is off by more there, and an answer has less room."""
 LIKELY = 3.84
 """Rise of the squared errors, in units of their variance, within a 95% interval of one parameter (Wilks 1938)."""
 
@@ -55,6 +57,8 @@ class OpenLoop:
     """Root mean square of the errors of ln R."""
     variability: float = 1.0
     """v."""
+    arrivals: float | None = None
+    """ca^2, where it is known: arrivals that are evener than random (below 1) wait for less than the formula says."""
     low_s: float | None = None
     high_s: float | None = None
     """The interval of the capacity, over all counts of servers and variabilities that fit as well."""
@@ -63,7 +67,7 @@ class OpenLoop:
     def of(cls, parameters: Mapping[str, Value]) -> OpenLoop:
         """The model that a curve's parameters describe."""
         given = {name: value.value for name, value in parameters.items()}
-        return cls(given["S"], round(given["m"]), 0.0, given.get("v", 1.0))
+        return cls(given["S"], round(given["m"]), 0.0, given.get("v", 1.0), given.get("a"))
 
     @property
     def capacity_s(self) -> float:
@@ -73,11 +77,28 @@ class OpenLoop:
     @property
     def left_open(self) -> bool:
         """Whether the points fit capacities that are too far apart to name one."""
-        return self.low_s is not None and self.high_s is not None and self.high_s > OPEN * self.low_s
+        most = OPEN if self.arrivals is None or self.arrivals >= 1 else OPEN_EVEN
+        return self.low_s is not None and self.high_s is not None and self.high_s > most * self.low_s
 
     def latency_ns(self, rate: float) -> float:
         """Mean latency at a rate, operations/s; infinite from the capacity on."""
-        return mean_latency(rate, self.service_ns, self.servers, self.variability)
+        plain = mean_latency(rate, self.service_ns, self.servers, self.variability)
+        share = rate / self.capacity_s
+        if self.arrivals is None or not 0 < share < 1:
+            return plain
+        return self.service_ns + (plain - self.service_ns) * float(evenness(share, self.arrivals, self.variability))
+
+
+def evenness(shares: Array | float, arrivals: float, variability: float) -> Array | float:
+    """The share of the formula's wait that is left where arrivals are evener than random; 1 where they are not.
+
+    exp(-2 (1 - r) (1 - ca^2)^2 / (3 r (ca^2 + cs^2))) (Kraemer & Langenbach-Belz, ITC 8, 1976), with 2 v = ca^2 + cs^2.
+    """
+    import numpy as np
+
+    if arrivals >= 1:
+        return 1.0
+    return np.exp(-(1 - shares) * (1 - arrivals) ** 2 / (3 * shares * variability))
 
 
 def mean_latency(rate: float, service_ns: float, servers: int, variability: float = 1.0) -> float:
@@ -151,6 +172,8 @@ def fit_open_loop(
     errors = []
     for m, waits in zip(counts, table, strict=True):
         wait = np.interp(shares, grid, waits, left=0.0)
+        if known and arrivals is not None:
+            wait *= evenness(shares, arrivals, known)
         # R = S (1 + v w), with S = share m / rate known by the capacity and m.
         service = busiest * m / x.max() * 1e9
         a = service[:, None] / r
@@ -175,7 +198,8 @@ def fit_open_loop(
     # Between two capacities of the grid lies the edge of what fits.
     low, high = busiest[min(fits[-1] + 1, len(busiest) - 1)], busiest[max(fits[0] - 1, 0)]
     least, most = float(x.max()) / float(low), float(x.max()) / float(high)
-    return OpenLoop(best[1], best[2], rms, best[3], least * (1 - MODEL_ERROR), most * (1 + MODEL_ERROR))
+    given_arrivals = arrivals if known else None
+    return OpenLoop(best[1], best[2], rms, best[3], given_arrivals, least * (1 - MODEL_ERROR), most * (1 + MODEL_ERROR))
 
 
 def _spread_off(m: int, shares: Array, wait: Array, v: Array, least: Spread, spreads: Sequence[Spread | None]) -> Array:

@@ -14,7 +14,7 @@ from hwdyno.findings.limits import why_not_double
 from hwdyno.findings.rule import Case, Scope, Verdict
 from hwdyno.findings.summary import ORDER, Hit, finding_of, hedged, summarized
 from hwdyno.repeatability import with_pooled_repeats
-from hwdyno.resources import with_derived
+from hwdyno.resources import all_resources, with_derived
 from hwdyno.words import ExperimentResult, Finding, Measurement, Run, Validity
 
 __all__ = ["RULES", "about_this_run", "explain", "why_not_double"]
@@ -73,7 +73,8 @@ def declared_rules() -> tuple[Rule, ...]:
 
 ABOUT_THE_RUN = frozenset(
     {
-        *("interval_not_reached", "outlying_repeats", "repeats_disagree", "two_modes", "not_steady", "off_the_curve"),
+        *("interval_not_reached", "outlying_repeats", "repeats_disagree", "two_modes", "modes_nearby", "not_steady"),
+        "off_the_curve",
         *("others_at_work", "another_run", "load_before", "steal", "noisy_neighbour", "between_runs", "hosts_apart"),
         *("too_short", "small_region", "host_missing"),
     }
@@ -82,8 +83,13 @@ ABOUT_THE_RUN = frozenset(
 
 
 def about_this_run(finding: Finding) -> bool:
-    """Whether a finding is about this run's conditions and noise, not about the machine."""
-    return finding.rule in ABOUT_THE_RUN
+    """Whether a finding is about this run's conditions and noise, not about the machine.
+
+    Processors and their memory stall where a scheduler takes the processor away; a disk also stalls by itself.
+    """
+    resource = all_resources().get(finding.resource)
+    of_processors = resource is not None and resource.client == "measured"
+    return finding.rule in ABOUT_THE_RUN or (finding.rule == "stalls" and of_processors)
 
 
 RULES = declared_rules()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.repeats import repeats_disagree
 from hwdyno.findings.rule import Case, Verdict, as_number, contrast, percent, times
 from hwdyno.findings.steadiness import not_steady, throttled
 from hwdyno.machine import IoLimit, Link
-from hwdyno.statistics import half_width, median, outliers
+from hwdyno.statistics import POOLED_FREEDOM, half_width, median, outliers, standard_deviation, t_quantile
 from hwdyno.units import format_bytes, format_count, format_value, plural
+from hwdyno.words import Measurement
 
 OTHERS_BEFORE = 0.1
 """Share of the machine's CPU at others' work before the first point, above which the machine is not quiet."""
@@ -26,6 +29,10 @@ THROTTLED = 0.02
 LIMIT_REACHED, LIMIT_PASSED = 0.85, 1.5
 """Between these shares the limit is what was reached: it allows bursts, and bytes from a cache exceed it by far."""
 CLOCK_DROP = 0.03
+SCATTERS = 1.2
+"""By what factor an interval may exceed that of the repeats' scatter, for this to be what makes it wide."""
+REACH = 10
+"""So many repeats are a matter of time alone; what would take more is restless."""
 TARGETS = {"quick": 0.10, "standard": 0.05, "full": 0.02}
 """By profile: the half-width of the interval at which repeats stop."""
 
@@ -38,18 +45,40 @@ def _spread(case: Case, half: float) -> str:
     return contrast(case.quantity(min(values), unit), case.quantity(max(values), unit), "to")
 
 
+def repeats_needed(point: Measurement, target: float) -> int | None:
+    """After how many repeats that scatter as these do the interval would be within a target; none above ``REACH``.
+
+    None also where the scatter of the repeats is not what makes the interval wide: their samples wander, or switch
+    between levels. Two repeats lean on those of other points, with their degrees of freedom.
+    """
+    count, half, value = point.repeats, half_width(point.throughput), point.throughput.value
+    if count < 2 or half is None or len(point.repeat_values) != count or value <= 0:
+        return None
+    freedom = POOLED_FREEDOM + 1 if count == 2 else count - 1
+    scatter = half * math.sqrt(count) / t_quantile(freedom)
+    if count > 2 and scatter > SCATTERS * standard_deviation(point.repeat_values) / value:
+        return None
+    enough = (n for n in range(count + 1, REACH + 1) if t_quantile(n - 1) * scatter / math.sqrt(n) <= target)
+    return next(enough, None)
+
+
 def interval_not_reached(case: Case) -> Verdict | None:
-    """The 95% interval is wider than the profile's target."""
+    """The 95% interval is wider than the profile's target.
+
+    It is a warning where more repeats alone would not mend it.
+    """
     half, target = half_width(case.point.throughput), TARGETS.get(case.run.profile)
     if half is None or target is None or half <= target:
         return None
+    needed = repeats_needed(case.point, target)
+    takes = f" About {needed} repeats would reach the target." if needed else ""
     return Verdict(
-        "warning" if half > 2 * target else "info",
+        "warning" if half > 2 * target and not needed else "info",
         f"The result varies by more than ±{percent(target)}, the target of profile {case.run.profile} "
         f"({case.label}: {case.quantity(case.point.throughput.value, case.point.throughput.unit)}, "
-        f"{_spread(case, half)}, {plural(case.point.repeats, 'repeat')}).",
-        {"half_width": half, "target": target, "repeats": case.point.repeats},
-        "Quiet the machine or measure longer: "
+        f"{_spread(case, half)}, {plural(case.point.repeats, 'repeat')}).{takes}",
+        {"half_width": half, "target": target, "repeats": case.point.repeats, "repeats_needed": needed},
+        ("Measure longer: " if needed else "Quiet the machine or measure longer: ")
         + case.command_with({"profile": "full" if case.run.profile == "standard" else "standard"}),
         weight=half,
         several=f"{{count}} {case.result.resource} results vary by more than ±{percent(target)} "

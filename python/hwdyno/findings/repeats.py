@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, contrast, percent
-from hwdyno.samples import MODES_NOTE, disagreement, each_over_time
+from hwdyno.samples import MODES_NOTE, SHARED_NOTE, disagreement, each_over_time
 from hwdyno.statistics import mean, outliers
+from hwdyno.units import plural
 
 CHANCE, FALL_CHANCE = 1e-4, 1e-3
 """Probability, by what samples leave open, below which repeats disagree, or fall and stay low (chance rarely does)."""
@@ -82,7 +83,29 @@ def two_modes(case: Case) -> Verdict | None:
     )
 
 
+def modes_nearby(case: Case) -> Verdict | None:
+    """Points of an experiment switch between two levels, so that those which saw one may have missed the other."""
+    noted = {
+        at: note.says for at, point in enumerate(case.result.points) for note in point.notes if note.code == SHARED_NOTE
+    }
+    if not noted:
+        return None
+    (says,) = set(noted.values())
+    return Verdict(
+        "info",
+        f"{says[0].upper()}{says[1:]}. {len(noted)} of {plural(len(case.result.points), 'interval')} allow for the "
+        "lower level, which few repeats can miss.",
+        {"note": says, "points": len(noted)},
+        f"See each level over time: {case.command(runtime=60)}",
+        points=tuple(noted),
+    )
+
+
 RULES = (
     Rule("repeats_disagree", "point", repeats_disagree, Applies(where=lambda one: not one.bursty, needs=("samples",))),
     Rule("two_modes", "point", two_modes, Applies(where=lambda one: not one.bursty, needs=(f"notes.{MODES_NOTE}",))),
+    Rule(
+        *("modes_nearby", "experiment", modes_nearby),
+        Applies(where=lambda one: not one.bursty, needs=(f"notes.{SHARED_NOTE}",)),
+    ),
 )

@@ -30,6 +30,8 @@ STILL, SLOW = 0.1, 0.4
 """Below these shares of the median a sample stands still, or is slow. Noise has more slow ones than still ones."""
 STALLED, LEAST_STILL = 0.05, 3
 """So large a share of the samples, and so many, are stalls."""
+LEAST_STILL_S = 0.1
+"""Seconds of stalls in all: a scheduler of a busy host takes a processor away for less."""
 LEAST_OPERATIONS = 20
 """Operations a sample on average: fewer are missing from some by chance."""
 ALIKE = 0.5
@@ -221,6 +223,8 @@ def stalls(case: Case) -> Verdict | None:
         return None
     still = sum(one < STILL for one in shares)
     if still < max(LEAST_STILL, STALLED * len(shares)) or still <= sum(STILL <= one < SLOW for one in shares):
+        return None
+    if still * samples.interval_s < LEAST_STILL_S:
         return None
     share, usual = still / len(shares), median([value for one in repeats for value in one])
     unit = case.point.throughput.unit

@@ -15,6 +15,7 @@ from hwdyno import __version__, signals
 from hwdyno.ceilings.limits import known_ceilings
 from hwdyno.hosts import Host, HostLostError
 from hwdyno.hosts.site import Site, site_of
+from hwdyno.machine import Machine
 from hwdyno.measurement import Reading, operations_of
 from hwdyno.measuring import announced
 from hwdyno.peers import Peer, on_site
@@ -106,16 +107,14 @@ class Session:
     def run(self, store: Keeper, run_id: str, explain: Callable[[Run], Run]) -> Run:
         """Measure, keep and explain the Run."""
         plan = self.plan
-        place = (
-            self.site.place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial)
-            if plan.needs_data_file
-            else None
-        )
-        begun = _now()
+        place = self._place() if plan.needs_data_file else None
+        begun = self._now()
         machines = self.site.machines(self.plan.path)
-        self.plan, notes = reachable(sized(self.plan, machines), machines)
+        self.plan, notes = self._on(machines)
         self.notes += notes
         limits = plan.limits
+        for note in notes:
+            self.progress.says(note.says)
         self.ceilings = {
             one.experiment.name: tuple(
                 ceiling
@@ -152,6 +151,19 @@ class Session:
             self._close()
             return self._finish(header, journal, explain)
 
+    def _place(self) -> Place | None:
+        """Where the data file will be; raises ``UserError``."""
+        plan = self.plan
+        return self.site.place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial)
+
+    def _on(self, machines: Sequence[Machine]) -> tuple[Plan, tuple[Note, ...]]:
+        """The plan as these machines allow it, with notes on what that changed."""
+        return reachable(sized(self.plan, machines), machines)
+
+    def _now(self) -> str:
+        """When the measurement begins or ends."""
+        return datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
+
     def _close(self) -> None:
         if self.workspace is not None:
             self.workspace.close()
@@ -162,7 +174,7 @@ class Session:
             for one in self.plan.experiments
         )
         degraded = (*self.degraded, *faults.refused(experiments))
-        run = replace(header, finished=_now(), experiments=experiments, degraded=degraded)
+        run = replace(header, finished=self._now(), experiments=experiments, degraded=degraded)
         planned = sum(map(len, self.points.values()))
         run = faults.marked(run, self.interrupted, planned)
         try:
@@ -507,7 +519,3 @@ class Session:
 
 def _on_data_file(experiments: Sequence[Planned]) -> bool:
     return any("data_file" in planned.experiment.needs for planned in experiments)
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")

@@ -87,7 +87,12 @@ class Scenario:
     ) -> Run:
         """Measure the plan that ``ready`` gave."""
         from hwdyno import runner
+        from hwdyno.hosts.elsewhere import Elsewhere
 
+        if isinstance(host, Elsewhere):
+            from hwdyno.runner import elsewhere
+
+            return elsewhere.run(plan, host, store, run_id, progress=progress, explain=explain)
         return runner.run(plan, host, store, run_id, progress=progress, peers=peers, explain=explain)
 
 
