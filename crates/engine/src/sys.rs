@@ -9,6 +9,7 @@ pub mod datagrams;
 pub mod exit;
 pub mod files;
 pub mod filesystem;
+pub mod heap;
 pub mod icmp;
 pub mod mapping;
 pub mod memory;

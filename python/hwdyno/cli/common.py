@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 from hwdyno import door
 from hwdyno.cli.main import BELOW, DEGRADED, GIVEN, INTERRUPTED, OK
 from hwdyno.cli.sources import add_limits, add_names, add_store
-from hwdyno.units import format_bytes, format_duration
+from hwdyno.units import format_bytes, format_duration, plural
 from hwdyno.words import Run, UserError
 
 if TYPE_CHECKING:
     from hwdyno.hosts import Host
     from hwdyno.machine import Machine
     from hwdyno.peers import Peer
-    from hwdyno.plan import Limits, Plan
+    from hwdyno.plan import Limits, Line, Plan
     from hwdyno.scenarios import Kind, Preparation, Request, Scenario
     from hwdyno.store import Store
 
@@ -256,6 +256,7 @@ def says(args: argparse.Namespace) -> Callable[[str], None]:
 def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
     """Measure a scenario with progress shown, and keep the Run."""
     from hwdyno.cli import progress
+    from hwdyno.scenarios.scenario import Bench
     from hwdyno.store import new_id, open_store
 
     store = open_store(args.store)
@@ -265,15 +266,15 @@ def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
         # A page that is in the way is named before the measurement, not after it.
         door.check_output(args.out / PAGE, overwrite=args.overwrite, header=page.HEADER)
     with scenario.ready(host, says(args)) as plan, progress.shown(args.quiet) as shown:
-        run = scenario.measure(
-            plan,
-            host,
-            store,
-            new_id(),
-            shown,
-            peers_of(plan, host, shown),
-            lambda run: explained(with_stored(run, store) if scenario.has_earlier else run),
+        bench = Bench(
+            host=host,
+            store=store,
+            run_id=new_id(),
+            progress=shown,
+            peers=peers_of(plan, host, shown),
+            explain=lambda run: explained(with_stored(run, store) if scenario.has_earlier else run),
         )
+        run = scenario.measure(plan, bench)
     if store.trouble:
         sys.stderr.write(f"hwdyno: {store.trouble}\n")
     return run
@@ -332,8 +333,12 @@ def show(run: Run, args: argparse.Namespace) -> None:
             sys.stderr.write(f"degraded: {why}\n")
     else:
         from hwdyno.report.terminal import print_run
+        from hwdyno.runner.faults import why_not_stored
 
         print_run(run, verbose=args.verbose)
+        sys.stdout.flush()
+        if why := why_not_stored(run):  # No finding: without a place for the Run nothing else can show it later.
+            sys.stderr.write(f"degraded: {why}\n")
     sys.stdout.flush()
     if args.no_page:
         return
@@ -398,13 +403,18 @@ def dry_run(scenario: Scenario, host: Host) -> int:
             f"{format_duration(line.takes_s):>8}  writes {_amount(line.least_bytes, line.writes_bytes) or 'nothing'}\n"
         )
     list_preparations(preparations, write_bytes_s)
+    out(total_of(lines, preparations, write_bytes_s))
+    return OK
+
+
+def total_of(lines: Sequence[Line], preparations: Sequence[Preparation], write_bytes_s: float) -> str:
+    """The last line of a dry run: the points, their time, and the bytes that they and what is prepared write."""
     total_s = sum(line.takes_s for line in lines) + sum(one.seconds(write_bytes_s) for one in preparations)
     made = sum(one.bytes for one in preparations if not one.by_points)
     least, most = (made + sum(map(attrgetter(of), lines)) for of in ("least_bytes", "writes_bytes"))
     known = all(line.least_bytes or not line.writes_bytes for line in lines)
     total = _amount(least if known else 0.0, most) or "nothing"
-    out(f"total: {len(lines)} points, at least {format_duration(total_s)}, {total} written\n")
-    return OK
+    return f"total: {plural(len(lines), 'point')}, at least {format_duration(total_s)}, {total} written\n"
 
 
 def _amount(least: float, most: float) -> str:
