@@ -209,6 +209,6 @@ def _drawn(picture: Picture) -> dict[str, Any]:
 
 def _rendered(template: str, title: str, here: str, **context: Any) -> str:
     whole = page.rendered(
-        template, {"title": f"{title} – hwdyno", "version": __version__, "contents": [], "raw_json": "{}", **context}
+        template, {"title": f"{title} – hwdyno", "version": __version__, "contents": [], "data": "", **context}
     )
     return with_places(whole, here)
