@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 ENGINE := $(VENV)/.engine
 
-.PHONY: run test bench fuzz fuzz-engine sanitize soak calibration mutants docs session setup lint share lock clean
+.PHONY: run test bench fuzz fuzz-engine sanitize soak calibration mutants docs session wheel engine release setup lint share lock clean
 
 # Status 3 is a run that is done, but with degraded points, as its report says.
 run: setup
@@ -57,10 +57,28 @@ docs: setup $(DOCS)/.installed
 session: setup $(DOCS)/.installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(WITH_HWDYNO) $(DOCS)/bin/python docs/record.py
 
-$(DOCS)/.installed: $(VENV)/.python pyproject.toml
+LOCKED := install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r
+$(DOCS)/.installed: $(VENV)/.python docs/requirements.lock
 	$(BIN)/python -m venv $(DOCS)
-	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --group docs
+	$(DOCS)/bin/python -m pip $(LOCKED) docs/requirements.lock
+	@touch $@
+
+# Wheels for x86_64 and aarch64 and the source distribution, in target/dist. Needs no setup and no .venv.
+RELEASE := target/release-env
+wheel: $(RELEASE)/.installed
+	$(RELEASE)/bin/python -m release wheels --out target/dist
+
+# The bare engines as static files, for hosts without Python.
+engine: $(RELEASE)/.installed
+	$(RELEASE)/bin/python -m release engines --out target/dist
+
+# All that a release has, from a clean tag: wheels twice, source, engines, SBOMs, audits and checksums.
+release: $(RELEASE)/.installed
+	$(RELEASE)/bin/python -m release all --out target/dist
+
+$(RELEASE)/.installed: release/requirements.lock
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip $(LOCKED) release/requirements.lock
 	@touch $@
 
 # Needs the nightly toolchain: rustup toolchain install nightly --component miri,rust-src
@@ -84,9 +102,12 @@ lint: setup
 share: setup
 	$(BIN)/hwdyno man --write packaging/data --overwrite
 
-# Rewrites the lock file from pyproject.toml; needs uv.
+# Rewrites the lock files from pyproject.toml; needs uv.
+COMPILE := uv pip compile --quiet --universal --python-version 3.10 --generate-hashes
 lock:
-	uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --group dev pyproject.toml -o requirements.lock
+	$(COMPILE) --all-extras --group dev pyproject.toml -o requirements.lock
+	$(COMPILE) --group pyproject.toml:docs -o docs/requirements.lock
+	$(COMPILE) --group pyproject.toml:release -o release/requirements.lock
 
 clean:
 	rm -rf $(VENV) target

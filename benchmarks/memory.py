@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hwdyno import peers
+from hwdyno.curves.loaded import BASE_CYCLES
 from hwdyno.peers import Peer
 from hwdyno.workloads import linpack
 
 from benchmarks import Bench, BenchError, Reading, Row, Target, row_of
 
 BANDWIDTH, FLOPS, LATENCY = "memory_bandwidth", "compute_flops", "memory_latency"
+LOADED = "memory_loaded_latency"
 SET_BYTES = 512 << 20
 THREADS = min(2, len(os.sched_getaffinity(0)))
 AT_LEAST = Target(at_least=1.0)
@@ -48,6 +50,9 @@ WITHIN_5 = Target(0.95, 1.05)
 # cpufp runs all of its loops each time, so a pair of these takes a minute.
 TILE_PAIRS = 2
 TILES = ("int8", "bfloat16")
+# Where the law gives more than this share of what the memory gives, the memory and not the pause sets the rate.
+UNSATURATED = 0.7
+DELAYS = (15, 50, 100, 200, 500, 1000, 5000)
 # The same loop in two processes with separate memory: pages and clock differ by up to 2%.
 BARE = Target(0.98, 1.02)
 RUNS = 4
@@ -87,6 +92,7 @@ def measure(bench: Bench) -> Iterator[Row]:
         yield row_of(f"fma {precision}, {THREADS} threads, likwid", "FLOP/s", rates, AT_LEAST)
         shares = [_of_the_peak(ours) for ours, _ in pairs]
         yield row_of(f"fma {precision} of units x width", "FLOP a cycle", shares, PEAK_SHARE)
+    yield from _paced(bench)
     yield from _tiles(bench)
     yield _equations(bench)
     yield from _bare(bench)
@@ -111,6 +117,29 @@ def _chases(bench: Bench) -> Iterator[Row]:
             [(float(ours["details"]["latency_ns"]), theirs.latency_ns_mean or 0.0) for ours, theirs in made],
             WITHIN_5,
         )
+
+
+def _paced(bench: Bench) -> Iterator[Row]:
+    """Traffic at a delay against threads x 128 bytes x clock / (delay + 15), Intel MLC's law, where memory has room."""
+    threads = max(1, len(os.sched_getaffinity(0)) - 1)
+    traffic = {"operation": "read", "pattern": "random", "block": 256, "threads": threads}
+    chase = {"locality": "random", "working_set": 16 << 10, "runtime": 0.1}
+    length = {"runtime": bench.runtime_s / 2}
+
+    def bytes_s(delay: int) -> float:
+        return float(bench.run(LOADED, {**traffic, **length, "delay": delay})["details"]["line_bytes_s"])
+
+    bench.says("traffic at a delay beside MLC's law")
+    most = bytes_s(0)
+    for delay in DELAYS:
+        pairs = []
+        for _ in range(bench.pairs):
+            hertz = float(bench.run(LATENCY, chase)["details"]["clock_hz"])
+            pairs.append((bytes_s(delay), threads * 128 * hertz / (delay + BASE_CYCLES)))
+        if max(law for _, law in pairs) <= UNSATURATED * most:
+            yield row_of(f"traffic at a delay of {delay}, MLC's law", "bytes/s", pairs, WITHIN_5)
+        else:
+            bench.says(f"at a delay of {delay} the law gives more than the memory")
 
 
 def _tiles(bench: Bench) -> Iterator[Row]:

@@ -18,6 +18,7 @@ from hwdyno.cli import resource
 from hwdyno.cli.main import main, parser_of
 from hwdyno.experiments import Experiment
 from hwdyno.findings import explain
+from hwdyno.findings.commands import aligned
 from hwdyno.findings.rule import Case
 from hwdyno.hosts.local import Local
 from hwdyno.machine import Cpu, Machine
@@ -262,6 +263,12 @@ def in_small_blocks(run: Run) -> Run:
     points = tuple(replace(p, parameters={**p.parameters, "bs": 8}) for p in run.experiments[0].points)
     (first,) = (replace(one, points=points, fixed={**one.fixed, "direct": False}) for one in run.experiments[:1])
     return replace(run, experiments=(first,))
+
+
+def test_a_curve_of_blocks_below_a_sector_is_advised_in_whole_pages() -> None:
+    assert aligned({"bs": "8,512,6000,8k", "direct": "1"}) == {"bs": "4096,512,8192,8k", "direct": "1"}
+    assert aligned({"bs": "8,64", "direct": True}) == {"bs": 4096, "direct": True}
+    assert aligned({"bs": "8,8k", "direct": "0"}) == {"bs": "8,8k", "direct": "0"}
 
 
 @pytest.mark.machine

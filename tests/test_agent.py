@@ -67,6 +67,7 @@ def test_an_agent_is_a_host_like_this_machine(engine: str) -> None:
         assert agent.kernels() == {name: one for name, one in here.kernels().items() if name in agent.kernels()}
         assert agent.topology() == here.topology()
         assert agent.survey(Path("/")).cpu.model == here.survey(Path("/")).cpu.model
+        assert agent.survey(Path("/")).settings == here.survey(Path("/")).settings, "what slows figures down there too"
         assert set(agent.snapshot()) >= set(here.snapshot()) - {
             "cgroup_periods",
             "cgroup_throttled_periods",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import hwdyno
 import pytest
-from hwdyno.cli import audit
+from hwdyno.cli import audit, sources
 from hwdyno.cli.main import main
 from hwdyno.findings import explain
 from hwdyno.words import Finding, Run, UserError
@@ -25,9 +25,9 @@ def audited(*texts: str, folder: Path, **options: list[str]) -> Run:
 
 
 def of_files(names: list[str], **options: list[str]) -> Run:
-    sources = audit.sources_of(names, audit.maps_of(options.get("map", [])))
-    given = audit.ceilings_given(options.get("ceiling", []), options.get("link", []), options.get("device", []))
-    return explain(audit.merged(sources, given))
+    files = sources.sources_of(names, sources.maps_of(options.get("map", [])))
+    of = (options.get(name, []) for name in ("ceiling", "link", "device"))
+    return explain(sources.merged(files, sources.ceilings_given(*of, limits=True)))
 
 
 def rules(run: Run) -> set[str]:

@@ -108,7 +108,8 @@ def test_a_change_is_found_and_only_a_loss_fails(
     assert f"3 {verdict}" in out
     assert f"geometric mean {factor:.3f}" in out
     assert main(["compare", "before", "after", "--json"]) == status
-    changes = json.loads(capsys.readouterr().out)
+    (side,) = json.loads(capsys.readouterr().out)["sides"]
+    changes = side["changes"]
     assert [change["verdict"] for change in changes] == [verdict] * 4
     assert [change["points"] for change in changes] == [1, 1, 1, 3], "each point, and the experiment as a whole"
     assert all(change["ratio"]["low"] <= factor <= change["ratio"]["high"] for change in changes)
@@ -122,19 +123,22 @@ def test_a_change_within_the_noise_floor_or_the_spread_is_none(store: Store) -> 
     assert main(["compare", "before", "noisy"]) == 0
 
 
-def test_unlike_machines_are_refused_unless_forced(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_differs_between_machines_is_said_first(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     store.save(scaled("before", 1.0))
-    store.save(replace(scaled("after", 1.0), machines=(Machine(cpu=Cpu(model="Other")),)))
-    assert main(["compare", "before", "after"]) == 2
-    assert "processor: Some CPU before, Other after" in capsys.readouterr().err
-    assert main(["compare", "before", "after", "--force"]) == 0
+    store.save(replace(scaled("after", 0.5), machines=(Machine(cpu=Cpu(model="Other")),)))
+    assert main(["compare", "before", "after"]) == 0, "a slower machine is no regression"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["before → after (different machines)", "Differs: processor Some CPU → Other"]
+    assert "no regression" in lines[-1]
+    assert main(["compare", "before", "after", "--fail-under", "95%"]) == 1
 
 
 def test_runs_without_a_like_point_are_said(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     store.save(scaled("before", 1.0))
     store.save(made.run(made.experiment(made.point(1, bs=512)), run_id="after"))
     assert main(["compare", "before", "after"]) == 2
-    assert "no point in common" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "bs 4 KiB against 512 B in storage.iodepth" in err and err.count("\n") == 1
 
 
 def test_fios_json_is_compared_like_a_run(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

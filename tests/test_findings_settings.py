@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from here import missing
+from hwdyno import engine
 from hwdyno.findings import explain
-from hwdyno.hosts import settings
 from hwdyno.hosts.local import Local
 from hwdyno.machine import Clocks, Container, Machine, Settings
 from hwdyno.measurement import measurement_of
@@ -243,18 +243,19 @@ def test_the_survey_reads_the_settings_of_a_recorded_machine(tmp_path: Path) -> 
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    variables = {"OPENBLAS_CORETYPE": "Haswell", "MKL_NUM_THREADS": "2", "HOME": "/root", "LD_PRELOAD": "x" * 999}
-    made = settings.found(variables, tmp_path)
-    found = Machine.of_survey({"settings": made}).settings
-    assert found.environment == {"LD_PRELOAD": "x" * 200, "MKL_NUM_THREADS": "2", "OPENBLAS_CORETYPE": "Haswell"}
+    found = Machine.of_survey(engine.survey(None, tmp_path)).settings
     assert found.smt == "forceoff" and found.mitigations == {"mds": "Clear CPU buffers; SMT disabled"}
     assert found.debug_kernel == ("debug build", "lockdep", "slub_debug")
+    assert (found.environment, found.nice, found.limits) == ({}, None, {}), "a recorded tree has no process"
+    nothing = Machine.of_survey(engine.survey(None, tmp_path / "none")).settings
+    assert (nothing.smt, nothing.mitigations, nothing.debug_kernel) == (None, {}, ())
+
+
+def test_this_machine_has_its_settings_in_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    monkeypatch.setenv("LD_PRELOAD_NOT", "x")
+    found = Local().survey().settings
+    assert found.environment["OPENBLAS_CORETYPE"] == "Haswell" and "LD_PRELOAD_NOT" not in found.environment
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     assert found.limits["nofile"] == ("unlimited" if soft == resource.RLIM_INFINITY else str(soft))
     assert found.nice == os.getpriority(os.PRIO_PROCESS, 0)
-    nothing = Machine.of_survey({"settings": settings.found({}, tmp_path / "none")}).settings
-    assert (nothing.environment, nothing.smt, nothing.mitigations, nothing.debug_kernel) == ({}, None, {}, ())
-
-
-def test_this_machine_has_its_settings_in_the_run() -> None:
-    assert Local().survey().settings.nice is not None

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from hwdyno import formats
 from hwdyno.cli.main import main
+from hwdyno.findings.commands import typed_command
 from hwdyno.formats import fio_job
 from hwdyno.formats.fio_job.keys import HARMLESS, SUPPORTED, WHY
 from hwdyno.words import UserError
+from read_format import run_of
 
 
 def one(*lines: str) -> fio_job.Job:
@@ -199,7 +200,7 @@ def test_a_job_file_runs_and_its_document_is_read_back(place: Path, capsys: pyte
         *("rw", "bs", "iodepth", "numjobs", "ioengine", "direct", "size", "runtime", "verify", "randseed"),
     }
     (place / "out.json").write_text(out)
-    run = formats.read(place / "out.json")
+    run = run_of(place / "out.json")
     points = run.experiments[0].points
     assert [point.operations for point in points] == [
         sum(job[way]["total_ios"] for way in ("read", "write")) for job in document["jobs"]
@@ -247,3 +248,60 @@ def test_a_dry_run_and_a_wrong_file_touch_nothing(place: Path, capsys: pytest.Ca
     (place / "bad.fio").write_text("[j]\natomic=1\n")
     assert main(["storage", "job", "bad.fio"]) == 2
     assert "bad.fio:2: atomic" in capsys.readouterr().err
+
+
+JETSON = (
+    "fio --name=fiotest --filename=small_fio_test_read --size=16Mb --rw=read --bs=4K --direct=1 --numjobs=1 "
+    "--ioengine=libaio --iodepth=1 --group_reporting --runtime=60 --startdelay=60"
+)
+"""The published line, with a smaller file."""
+
+
+def test_a_command_line_of_fio_is_a_job_file() -> None:
+    (job,) = fio_job.parse(fio_job.job_file_of(JETSON.split()), "fio").jobs
+    assert job.name == "fiotest" and job.size == 16 << 20
+    given = {name: job.parameters[name] for name in ("rw", "bs", "direct", "ioengine", "iodepth", "runtime")}
+    assert given == {"rw": "read", "bs": 4096, "direct": True, "ioengine": "libaio", "iodepth": 1, "runtime": 60.0}
+    assert job.parameters["startdelay"] == 60.0
+    text = "--direct 1 --time_based --runtime=1s --output=x --eta-newline=1 --name=a --rw=read --name b --rw=write"
+    assert fio_job.job_file_of(text.split()) == (
+        "[global]\ndirect=1\ntime_based\nruntime=1s\n[a]\nrw=read\n[b]\nrw=write\n"
+    )
+    assert fio_job.job_file_of(["fio", "--rw=read"]).endswith("[fio]\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("fio reads.fio", "hwdyno storage job reads.fio"),
+        ("fio --name", "--name has no value"),
+        ("fio --name=a --section=b", "--section is an option of fio's program"),
+        ("fio --name=a --filename=b;c", "no such value"),
+        ("fio --name=a --client=host", "--client is an option of fio's program"),
+    ],
+)
+def test_a_command_line_that_is_no_job_is_refused(line: str, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        fio_job.job_file_of(line.split())
+
+
+@pytest.mark.machine
+def test_a_pasted_command_line_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
+    pasted = JETSON.replace("--runtime=60 --startdelay=60", "--runtime=50ms --time_based").split()
+    options = ["--path", str(tmp_path), "--json", "--no-page", "--quiet"]
+    assert main(["storage", "job", *options, "--", *pasted]) in {0, 3}
+    run = json.loads(capsys.readouterr().out)
+    (point,) = run["experiments"][0]["points"]
+    assert point["parameters"]["job"] == "fiotest" and point["bytes"] > 0
+    assert run["command"].endswith("-- " + " ".join(pasted))
+    assert main(["storage", "iodepth", "--", *pasted]) == 2
+    assert "hwdyno storage job --" in capsys.readouterr().err
+
+
+def test_a_pasted_command_line_is_repeated_as_it_is() -> None:
+    typed = typed_command(f"hwdyno storage job --path . --quiet -- {JETSON}")
+    assert typed.words == ("hwdyno", "storage", "job") and dict(typed.options) == {"path": ".", "quiet": None}
+    assert typed.without({"quiet"}).line == f"hwdyno storage job --path . -- {JETSON}"

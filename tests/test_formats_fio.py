@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hwdyno import formats
 from hwdyno.curves import curves_of
 from hwdyno.formats import fio, fio_options
 from hwdyno.machine import Disk
 from hwdyno.store import from_json, to_json
 from hwdyno.words import Measurement, UserError
+from read_format import run_of
 
 DATA = Path(__file__).parent / "data" / "fio"
 
 
 def points(name: str) -> tuple[Measurement, ...]:
-    return formats.read(DATA / name).experiments[0].points
+    return run_of(DATA / name).experiments[0].points
 
 
 def document(name: str = "depths.json") -> dict[str, Any]:
@@ -49,12 +49,12 @@ def measured(*jobs: dict[str, Any], **more: Any) -> tuple[Measurement, ...]:
 
 
 def test_a_run_of_fio_is_a_run_of_ours() -> None:
-    run = formats.read(DATA / "depths.json")
+    run = run_of(DATA / "depths.json")
     assert (run.imported_from, run.version, run.profile) == ("fio-json", "fio-3.33", "imported")
     assert (run.started, run.finished) == ("2026-11-21T03:34:37.245000+00:00", "2026-11-21T03:34:39.250000+00:00")
     assert run.machine.storage.disks == (Disk(name="vda"),)
     assert from_json(to_json(run)) == run
-    assert formats.read(DATA / "depths.json").id == run.id, "the same file is the same Run"
+    assert run_of(DATA / "depths.json").id == run.id, "the same file is the same Run"
 
 
 def test_options_are_merged_and_numbers_are_those_of_fio() -> None:
@@ -150,7 +150,7 @@ def test_a_failed_job_degrades_the_run_and_says_why() -> None:
 
 
 def test_a_curve_is_found_in_it() -> None:
-    (curve, *_) = curves_of(formats.read(DATA / "depths.json").experiments[0])
+    (curve, *_) = curves_of(run_of(DATA / "depths.json").experiments[0])
     assert curve.load == "iodepth"
 
 
@@ -206,7 +206,7 @@ def test_what_is_none_is_said_in_one_line(text: str, says: str) -> None:
 
 def test_a_file_of_no_known_format(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("[]")
-    with pytest.raises(UserError, match="has no known format"):
-        formats.read(tmp_path / "a.json")
+    with pytest.raises(UserError, match="has no known tool's output"):
+        run_of(tmp_path / "a.json")
     with pytest.raises(UserError, match="no such file"):
-        formats.read(tmp_path / "b.json")
+        run_of(tmp_path / "b.json")

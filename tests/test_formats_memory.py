@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hwdyno import formats
 from hwdyno.axes import declared
 from hwdyno.findings import explain
 from hwdyno.formats import linpack, mlc, stream
+from read_format import run_of
 
 STREAM = """-------------------------------------------------------------
 STREAM version $Revision: 5.10 $
@@ -210,4 +210,4 @@ def test_an_older_stream_of_single_precision() -> None:
 def test_a_file_is_recognized_by_its_content(tmp_path: Path, text: str, name: str) -> None:
     path = tmp_path / "result"
     path.write_text(text)
-    assert formats.read(path).imported_from == name
+    assert run_of(path).imported_from == name

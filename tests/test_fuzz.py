@@ -14,6 +14,7 @@ from hwdyno import foreign, formats, peers
 from hwdyno.foreign import Table
 from hwdyno.formats import fio_job, workload
 from hwdyno.words import LONGEST_ERROR, UserError
+from read_format import run_of
 
 INPUTS = 1000
 """A reader; `make fuzz` goes on from there, guided by coverage."""
@@ -184,4 +185,4 @@ def test_a_result_names_its_file_where_it_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "stream.txt"
     path.write_text("Function    Best Rate MB/s\nTriad:  1e999 0.1 0.1 0.1\n")
     with pytest.raises(UserError, match=r"stream\.txt: '1e999' is not a number in range"):
-        formats.read(path)
+        run_of(path)

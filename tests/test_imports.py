@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hwdyno import formats
 from hwdyno.cli.main import main
 from hwdyno.findings import explain
 from hwdyno.formats import fio_write
 from hwdyno.store import from_json, to_json
 from hwdyno.units import printed_error, slip
 from hwdyno.words import Finding, Run
+from read_format import run_of as read_run
 from simulated_runs import FIXED, MACHINES, at, experiment, rules_of, run_of
 from simulation.host import SimulatedMachine
 from test_formats_memory import HPL, INTEL, MLC, STREAM
@@ -26,7 +26,7 @@ Document = dict[str, Any]
 def judged(tmp_path: Path, text: str) -> Run:
     path = tmp_path / "result"
     path.write_text(text)
-    return explain(formats.read(path))
+    return explain(read_run(path))
 
 
 def named(run: Run, rule: str) -> Finding:
@@ -148,7 +148,7 @@ def test_a_sound_result_of_fio_is_valid_by_the_disks_counters(tmp_path: Path) ->
     run = judged(tmp_path, json.dumps(fio_document()))
     assert validities(run) == {"valid"} and not rules_of(run.findings, "warning", "invalid")
     for name in ("depths.json", "randrw-json-plus.json"):  # as fio wrote them
-        real = explain(formats.read(DATA / "fio" / name))
+        real = explain(read_run(DATA / "fio" / name))
         wrong = {"disk_not_reached", "contradicts_itself", "rate_times_size", "not_steady", "depth_not_reached"}
         assert not rules_of(real.findings) & wrong and validities(real) == {"valid"}
 

@@ -12,6 +12,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ import hostile
 import made_run
 import pytest
 from here import missing
+from hwdyno import comparison
 from hwdyno.printable import printable
+from hwdyno.report import compared_page
 from hwdyno.report.charts import charts_of
 from hwdyno.report.story import story_of
 from hwdyno.words import Run
@@ -73,9 +76,28 @@ def opened(
     folds: bool = True,
 ) -> None:
     """Show a page, with every fold open unless ``folds`` is false."""
-    path = directory / f"{name}.html"
-    path.write_text(page_of(name))
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    shown(
+        browser, directory, page_of(name),
+        width=width, scheme=scheme, media=media, scripts=scripts, folds=folds, stem=name,
+    )  # fmt: skip
+
+
+def shown(
+    browser: Any,
+    directory: Path,
+    page: str,
+    *,
+    width: int = 1280,
+    scheme: str = "light",
+    media: str = "",
+    scripts: bool = True,
+    folds: bool = True,
+    stem: str = "page",
+) -> None:
+    """Show the text of a page."""
+    path = directory / f"{stem}.html"
+    path.write_text(page)
+    metrics = {"width": width, "height": screen(width), "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
@@ -86,6 +108,20 @@ def opened(
     if folds and scripts:
         browser.execute_script("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
         browser.execute_script("document.documentElement.style.scrollBehavior = 'auto'")
+        all_unpacked(browser)
+
+
+def screen(width: int) -> int:
+    """The height of a screen that is so wide, as of a phone of 390 x 844."""
+    return 844 if width < 500 else 900
+
+
+def all_unpacked(browser: Any) -> None:
+    """Wait until every fold that is open has been unpacked."""
+    limit = time.monotonic() + 20
+    while browser.execute_script("return document.querySelectorAll('details[open] > [data-packed]').length"):
+        assert time.monotonic() < limit, "a fold stays packed"
+        time.sleep(0.02)
 
 
 def keep(browser: Any, name: str, *, most: int = 6000) -> Path:
@@ -179,14 +215,31 @@ def test_a_picture_of_each_state_is_kept(name: str, width: int, scheme: str, bro
     assert kept.stat().st_size > 20_000
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     top = browser.execute_script("return document.querySelector('svg.plot').getBoundingClientRect().top")
-    assert top < (2 if width > 500 else 3) * 900, "the first chart is within the first screens"
+    assert top < 2 * screen(width) - 200, "the first chart begins well within the second screen"
     card = browser.execute_script("return document.getElementById('top').getBoundingClientRect().bottom")
     assert width < 500 or card < 900, "the scorecard is one screen"
     assert complaints(browser) == []
 
 
-def test_a_page_is_small(browser: Any) -> None:
-    for name in ("whole", "machine"):
+def test_a_fold_of_a_thousand_points_is_unpacked_when_it_is_opened(browser: Any, tmp_path: Path) -> None:
+    opened(browser, "huge", tmp_path, folds=False)
+    packed = "return document.querySelectorAll('[data-packed]').length"
+    assert browser.execute_script(packed) == 2, "the further charts and the table"
+    few = seen(browser)
+    browser.execute_script("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+    all_unpacked(browser)
+    assert few < seen(browser) == pictures(run_of("huge"))
+    rows = "return [...document.querySelectorAll('table.plain')].map((table) => table.tBodies[0].rows.length)"
+    assert 1056 in browser.execute_script(rows)
+    assert browser.execute_script(
+        "return [...document.querySelectorAll('svg.plot')].every((one) => one.tabIndex === 0)"
+    )
+    assert complaints(browser) == [] and requests(browser) == set()
+    keep(browser, "huge-unpacked")
+
+
+def test_a_page_is_small() -> None:
+    for name in ("whole", "machine", "huge"):
         assert len(page_of(name).encode()) < 1_500_000
 
 
@@ -339,6 +392,45 @@ def test_a_thousand_points_open_at_once(browser: Any, tmp_path: Path) -> None:
     opened(browser, "huge", tmp_path, folds=False)
     assert browser.execute_script("return document.readyState") == "complete"
     assert complaints(browser) == []
+
+
+# --- a comparison
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "light")])
+def test_a_comparison_is_drawn_with_no_complaint_and_no_request(
+    width: int, scheme: str, browser: Any, tmp_path: Path
+) -> None:
+    run = run_of("whole")
+    slower = comparison.runs_compared(run, with_model(run, "Other CPU"), "after")
+    page = compared_page.html("before", [slower])
+    shown(browser, tmp_path, page, width=width, scheme=scheme)
+    assert browser.execute_script(OVERLAPS) == []
+    assert seen(browser) >= 3
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    kept = keep(browser, f"compare-{'desktop' if width > 500 else 'phone'}-{scheme}")
+    assert kept.stat().st_size > 20_000
+    assert complaints(browser) == [] and requests(browser) == set()
+
+
+@pytest.mark.parametrize("name", ["named", "words", "ExperimentResult"])
+def test_nothing_hostile_runs_in_a_comparison(name: str, browser: Any, tmp_path: Path) -> None:
+    run = hostile.RUNS[name]()
+    page = compared_page.html(
+        hostile.PAYLOAD, [comparison.runs_compared(run, with_model(run, hostile.PAYLOAD), hostile.PAYLOAD)]
+    )
+    shown(browser, tmp_path, page)
+    assert browser.execute_script("return window.__pwned ?? null") is None
+    marks = "#pwned, img, iframe, [onload], [onerror]"
+    assert browser.execute_script(f"return document.querySelectorAll('{marks}').length") == 0
+    assert browser.execute_script("return document.scripts.length") == 2
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    assert complaints(browser) == [] and requests(browser) == set()
+
+
+def with_model(run: Run, model: str) -> Run:
+    changed = replace(run.machine, cpu=replace(run.machine.cpu, model=model))
+    return replace(run, machines=(changed, *run.machines[1:]))
 
 
 # --- what nobody may do

@@ -191,3 +191,11 @@ def test_a_peer_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("made_helper", "program", "none_such"):
         with pytest.raises(UserError, match=f"no reference tool is called '{name}'; (known: .*fio|did you mean)"):
             peers.find(name)
+
+
+def test_fios_own_samples_are_kept_where_there_are_two_or_more() -> None:
+    way = {"io_bytes": 1 << 20, "bw_min": 1000, "bw_max": 2000, "bw_samples": 3}
+    idle = {"io_bytes": 0, "bw_min": 0, "bw_max": 0, "bw_samples": 0}
+    assert fio._sampled({"jobs": [{"read": way, "write": idle}]}) == {"bytes_s_min": 1024e3, "bytes_s_max": 2048e3}
+    assert fio._sampled({"jobs": [{"read": {**way, "bw_samples": 1}, "write": idle}]}) == {}
+    assert fio._sampled({"jobs": [{"read": way, "write": way}]}) == {}

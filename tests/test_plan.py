@@ -161,7 +161,7 @@ def test_a_plan_file_says_everything_that_options_say(tmp_path: Path) -> None:
         7,
         600.0,
     )
-    assert made.ceilings == ("rated read 400 MB/s",)
+    assert made.limits == plan.Limits(("rated read 400 MB/s",))
     assert [len(one.points) for one in made.experiments] == [10, 2]
     assert made.experiments[1].experiment.asks == "By depth"
     assert made.experiments[1].fixed["direct"] is True

@@ -261,7 +261,7 @@ def test_without_vl_convert_one_line_names_what_is_missing(
 ) -> None:
     chart = charts.charts_of(WHOLE)[0]
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    with pytest.raises(UserError, match=f"{kind} needs vl-convert"):
+    with pytest.raises(UserError, match=f"{kind} needs vl-convert: pip install"):
         images.draw(chart, kind)
     assert images.draw(chart, "svg").startswith(b"<svg")
 

@@ -11,16 +11,27 @@ from hwdyno import runner, studies
 from hwdyno.cli.main import main
 from hwdyno.curves import curves_of
 from hwdyno.findings import explain
+from hwdyno.hosts.local import Local
+from hwdyno.plan import Limits
 from hwdyno.report.page import html
 from hwdyno.report.study import text as study_text
 from hwdyno.report.tables import markdown
 from hwdyno.report.terminal import print_run
-from hwdyno.scenarios import Request
+from hwdyno.scenarios import Request, Scenario
 from hwdyno.scenarios import study as command
 from hwdyno.store import Store, from_json, to_json
 from hwdyno.studies import sata_ssd_queue as sata
-from hwdyno.studies.common import same
-from hwdyno.words import Ceiling, ExperimentResult, Measurement, Run, UserError, Value
+from hwdyno.studies.common import mb_s, same
+from hwdyno.words import (
+    Ceiling,
+    ExperimentResult,
+    Measurement,
+    PeerResult,
+    Run,
+    Samples,
+    UserError,
+    Value,
+)
 from simulation.host import SimulatedHost, SimulatedMachine
 
 KIB = 1024
@@ -48,7 +59,10 @@ def sequential(*points: Measurement, ceilings: tuple[Ceiling, ...] = ()) -> Run:
 
 
 def read(bs: int, depth: int, value: float, cpu_s: float = 0.6) -> Measurement:
-    return replace(point(value, rw="read", bs=bs, iodepth=depth), cpu_user_s=0.0, cpu_system_s=cpu_s, elapsed_s=3.0)
+    made = point(value, rw="read", bs=bs, iodepth=depth)
+    halves = Samples(value * 0.9, value, value * 1.1, 0.5, values=(value * 0.9, value, value * 1.1))
+    rate = Value(max(20.0, value / bs), "operations/s")
+    return replace(made, cpu_user_s=0.0, cpu_system_s=cpu_s, elapsed_s=3.0, samples=halves, rate=rate)
 
 
 LINK = Ceiling("read_bytes_s", "physical", 4e9, "bytes/s", "4 lanes x 1 GB/s", "test")
@@ -80,9 +94,35 @@ def test_published_figures_stand_beside_ours() -> None:
     run = sequential(read(4096, 12, 5e8), read(4 << 30, 4, 3.9e9))
     (table,) = studies.tables(run)
     small, large = table.rows
-    assert small[:8] == ("read", "1 GiB", "4 KiB", "12", "450", "500", "550", "250.0")
-    assert small[8] == "380 / 400 / 420"
-    assert large[8] == "4010 / 4050 / 4060"
+    assert small[:9] == ("read", "1 GiB", "4 KiB", "12", "450", "500", "550", "500", "250.0")
+    assert small[9] == "380 / 400 / 420"
+    assert large[9] == "4010 / 4050 / 4060"
+    assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_a_sample_is_ten_operations_or_half_a_second_long() -> None:
+    """Two blocks that end in one short interval are no bandwidth of twice their rate."""
+    block = 256 << 20
+    # 50 ms each: four blocks in flight end two at a time, every 100 ms or so.
+    course = tuple(float(2 * block / 0.05 if at % 2 else 0) for at in range(60))
+    whole = replace(read(block, 4, block * 20.0), rate=Value(20.0, "operations/s"))
+    one = replace(whole, samples=Samples(0, block * 20.0, block * 40.0, 0.05, values=course))
+    (row,) = studies.tables(sequential(one))[0].rows
+    average = mb_s(block * 20.0)
+    assert row[4:8] == (average, average, average, "500")
+    slow = replace(one, rate=Value(5.0, "operations/s"), samples=replace(one.samples, values=course[:30]))
+    (row,) = studies.tables(sequential(slow))[0].rows
+    assert row[4:8] == ("-", average, "-", "2000")  # Ten operations take 2 s, and 1.5 s were measured.
+
+
+def test_fios_least_and_greatest_sample_stand_beside_ours() -> None:
+    run = sequential(read(4096, 12, 5e8), read(4 << 20, 24, 2e9))
+    details = {"bytes_s_min": 4e8, "bytes_s_max": 5e8}
+    peer = PeerResult("fio", "fio-3.33", 1, Value(4.5e8, "bytes/s"), None, details=details)
+    run = replace(run, experiments=(replace(run.experiments[0], peers=(peer,)),))
+    (table,) = studies.tables(run)
+    assert table.columns[8] == "fio min / avg / max, MB/s"
+    assert [row[8] for row in table.rows] == ["-", "400 / 450 / 500"]
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
@@ -204,7 +244,41 @@ def test_full_is_at_the_studys_own_size_and_time(tmp_path: Path) -> None:
     ]  # fmt: skip
     plan = command.plan_of(studies.find("sata-ssd-queue"), request, host)
     assert plan.data_bytes == 1 << 30 and {one.fixed["runtime"] for one in plan.experiments} == {35.0}
-    assert [len(one.points) for one in plan.experiments] == [20, 11, 3]
+    assert [len(one.points) for one in plan.experiments] == [20, 11, 3, 132]
+
+
+def test_this_drive_its_link_and_the_cube_stand_in_the_sata_study(tmp_path: Path) -> None:
+    host = SimulatedHost(SimulatedMachine())
+    limits = Limits(links=("PCIe 4 x4",), devices=("Intel SSD D7-P5600 1.6TB",))
+    plan = command.plan_of(studies.find(sata.NAME), Request(places=(("", tmp_path),), seed=1, limits=limits), host)
+    run = runner.run(plan, host, Store(tmp_path / "home"), "run-1", explain=explain)
+    disk = replace(run.machine.storage.disk, model="APPLE SSD SM256E", size_bytes=251 * 10**9, serial="SECRET")
+    storage = replace(run.machine.storage, disks=(disk,))
+    run = replace(run, machines=(replace(run.machine, storage=storage),))
+    tables = {table.title: table for table in studies.tables(run)}
+    cube = [title for title in tables if title.startswith("Depth x block size")]
+    assert cube == [
+        f"Depth x block size, {kind}: MB/s / mean latency, µs" for kind in ("randread", "randwrite", "randrw 70/30")
+    ]
+    assert tables[cube[0]].columns == ("iodepth", "4 KiB", "32 KiB", "128 KiB")
+    assert {"1", "8", "64"} <= {row[0] for row in tables[cube[0]].rows}
+    rows = tables["This drive beside published figures"].rows
+    mine = {row[1]: row for row in rows if row[0] == "this drive, measured (APPLE SSD SM256E, 251 GB)"}
+    assert {"ceiling of 4 KiB random reads", "best depth at 4 KiB", "randread, 4 KiB", "randwrite, 4 KiB"} <= set(mine)
+    rated = [row for row in rows if row[0].startswith("this drive, rated (Intel")]
+    assert [row[1:3] for row in rated] == [("randread, 4 KiB", "1.00 M IOPS"), ("randwrite, 4 KiB", "130 k IOPS")]
+    (knee,) = (one for one in studies.observations(run) if "random reads tend to" in one)
+    assert knee.startswith("APPLE SSD SM256E, 251 GB behind PCIe") and "of that link" in knee
+    assert "SECRET" not in study_text(run)
+
+
+@pytest.mark.parametrize("peers", [False, True])
+@pytest.mark.parametrize("name", [one.name for one in studies.all() if one.questions])
+def test_a_quick_study_is_planned_to_end_within_five_minutes(name: str, peers: bool, tmp_path: Path) -> None:
+    request = Request(places=(("", tmp_path),), profile="quick", seed=1, peers=peers, options={"only": None})
+    plan = command.plan_of(studies.find(name), request, Local(), ("198.18.67.2", 5201))
+    assert plan.budget_s is not None and plan.budget_s <= command.LONGEST_QUICK_S
+    assert 0 < sum(line.takes_s for line in Scenario(plan=plan).points(1e9)) < 300
 
 
 def test_intervals_decide_what_is_the_same() -> None:

@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hwdyno import studies
+from hwdyno import peers, studies
 from hwdyno.findings import explain
 from hwdyno.hosts.local import Local
 from hwdyno.scenarios import Request
 from hwdyno.scenarios import study as command
-from hwdyno.words import Run, UserError, Value
+from hwdyno.words import Ceiling, PeerResult, Run, UserError, Value
+from simulation.host import SimulatedHost
 from test_findings_memory import flops, moved, point, result, run_of
 
 
@@ -59,8 +60,79 @@ def test_the_laptops_tables_and_its_compromise() -> None:
     assert latency.columns == ("delay, cycles", "1:0, 64 B", "1:0, 256 B") and len(latency.rows) == 6
     assert bandwidth.rows[0][1].startswith("20000") or float(bandwidth.rows[0][1]) > 19000
     sentences = "\n".join(studies.observations(run))
-    assert "the best compromise is a delay of" in sentences and "times the latency without load" in sentences
+    # Of X / (1.02 - X / 20 GB/s), the power is greatest at half of the bandwidth, which 50 and 200 cycles are next to.
+    assert "mix 1:0, block 64 B: the best compromise is a delay of 50 cycles" in sentences
+    assert "mix 1:0, block 256 B: the best compromise is a delay of 200 cycles" in sentences
+    assert "times the latency without load" in sentences and "of that at full load" in sentences
     assert "1473" in sentences and "6 of 19 values of delay" in sentences
+
+
+def test_memory_that_is_not_full_needs_no_compromise() -> None:
+    points = [
+        point(value, "bytes/s", 100 + delay / 1e3, mix="1:0", block=64, delay=delay)
+        for delay, value in ((0, 4e9), (50, 3e9), (200, 2e9), (500, 1e9), (1000, 5e8))
+    ]
+    run = of_study(
+        "laptop-memory-and-flash", run_of(result("memory_loaded_latency", "delay", *points, name="memory.loaded"))
+    )
+    (sentence,) = (one for one in studies.observations(run) if one.startswith("Memory, mix"))
+    assert "no compromise is needed" in sentence and "4,000 MB/s" in sentence
+    assert "delay of 0" not in sentence
+
+
+def test_the_laptops_traffic_is_on_all_processors_but_one_and_past_the_caches(tmp_path: Path) -> None:
+    request = Request(places=(("", tmp_path),), seed=1, options={"only": "memory"})
+    of = {}
+    for profile in ("quick", "full"):
+        plan = command.plan_of(
+            studies.find("laptop-memory-and-flash"), replace(request, profile=profile), SimulatedHost()
+        )
+        (loaded,) = plan.experiments
+        of[profile] = {str(point["mix"]) for point in loaded.points}
+        assert {point["threads"] for point in loaded.points} == {max(1, SimulatedHost().topology().processors - 1)}
+    assert of["full"] == {"1:0", "3:1-nt", "2:1-nt", "1:1-nt", "0:1"} and of["quick"] == {"1:0", "2:1-nt", "0:1"}
+
+
+MLC_LOADED = """Intel(R) Memory Latency Checker - v3.11
+Command line parameters: --loaded_latency -d100 -t1 -b256m -e -r -U -k1-3 -W7
+
+Using buffer size of 256.000MiB
+Using 2:1 traffic type
+Measuring Loaded Latencies for the system
+Using 2:1 Read-Non-Temporal Write traffic type
+Inject  Latency Bandwidth
+Delay   (ns)    MB/sec
+==========================
+ 00100  142.31    18764.2
+"""
+
+
+def test_mlc_stands_beside_the_points_that_it_can_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "mlc"
+    program.write_text(f"#!/bin/sh\nprintf '%s' \"$*\" > {tmp_path}/asked\ncat <<'END'\n{MLC_LOADED}END\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("HWDYNO_MLC", str(program))
+    peer = peers.find("mlc")
+    assert peer.version() == "v3.11"
+    point = {"operation": "mix", "mix": "2:1-nt", "delay": 100, "block": 64, "pattern": "random", "threads": 3}
+    point |= {"working_set": 256 << 20, "runtime": 0.3}
+    read = peer.run("memory_loaded_latency", point)
+    assert (read.throughput, read.latency_ns_mean) == (18764.2e6, 142.31)
+    assert (tmp_path / "asked").read_text() == "--loaded_latency -d100 -t1 -b256m -e -r -U -k1-3 -W7"
+    with pytest.raises(OSError, match="no loaded latency at a delay of 200"):
+        peer.run("memory_loaded_latency", {**point, "delay": 200})
+    for unlike in ({"block": 256}, {"mix": "4:1-nt"}, {"node": 1}):
+        assert peer.unsupported("memory_loaded_latency", {**point, **unlike})
+    assert peer.command("memory_loaded_latency", {**point, "mix": "1:0"})[-1] == "-k1-3"
+
+
+def test_mlcs_figures_stand_in_a_table_of_their_own() -> None:
+    run = laptop()
+    theirs = PeerResult("mlc", "v3.11", 1, Value(19e9, "bytes/s"), None, latency_ns_mean=150.0)
+    loaded = replace(run.experiments[0], peers=(theirs,))
+    table = studies.tables(replace(run, experiments=(loaded,)))[2]
+    assert table.title.startswith("Loaded latency beside MLC")
+    assert table.rows[0][:2] == ("1:0", "50") and table.rows[0][3] == "150" and table.rows[0][5] == "19000"
 
 
 def test_the_clouds_optimum_is_the_least_that_is_enough() -> None:
@@ -73,7 +145,55 @@ def test_the_clouds_optimum_is_the_least_that_is_enough() -> None:
     assert "Memory, random 1:0: best concurrency 2 threads x 8 KiB" in sentences
     assert "of the theoretical peak" in sentences
     linpack = next(table for table in studies.tables(run) if table.title.startswith("LINPACK"))
+    assert linpack.columns[1:8] == ("LDA", "time, s", "average", "best", "residual", "residual (norm)", "check")
     assert linpack.rows[0][0] == "5000" and linpack.rows[0][-1] == "71.2238"
+
+
+def test_integers_are_no_part_of_the_double_precisions_efficiency() -> None:
+    run = cloud()
+    cpu = next(one for one in run.experiments if one.name == "compute.threads")
+    whole_numbers = point(9e12, "IOP/s", operation="add", precision="int32", isa="auto", threads=2)
+    more = replace(cpu, points=(*cpu.points, whole_numbers))
+    run = replace(run, experiments=tuple(more if one is cpu else one for one in run.experiments))
+    table = next(one for one in studies.tables(run) if one.title.startswith("Efficiency"))
+    row = next(one for one in table.rows if one[0] == "processor, double precision")
+    assert row[1] == "226 GFLOP/s" and "IOP" not in " ".join(row)
+
+
+def test_the_disk_is_held_against_its_makers_figures_and_has_an_optimum_of_latency() -> None:
+    points = [
+        point(value * factor * 1e6, "bytes/s", ns, rw=rw, bs=bs, numjobs=jobs, iodepth=1)
+        for rw, value in (("read", 300.0), ("write", 100.0))
+        for bs, ns, factor in ((4096, 1e5, 0.2), (8 << 20, 2e7, 1.0))
+        for jobs in (1, 2)
+    ]
+    rated = (
+        Ceiling("read_bytes_s", "rated", 4e8, "bytes/s", "maker", "sheet", "Drive X"),
+        Ceiling("write_bytes_s", "rated", 2e8, "bytes/s", "maker", "sheet", "Drive X"),
+    )
+    disk = replace(result("storage_blocks", "numjobs", *points, name="storage.block"), resource="storage")
+    run = of_study("cloud-vm-suite", run_of(replace(disk, ceilings=rated)))
+    table = next(one for one in studies.tables(run) if one.title.startswith("Efficiency"))
+    assert [row[:4] for row in table.rows] == [
+        ("disk, reads", "300 MB/s", "400 MB/s (Drive X)", "75.0%"),
+        ("disk, writes", "100 MB/s", "200 MB/s (Drive X)", "50.0%"),
+    ]
+    sentences = "\n".join(studies.observations(run))
+    assert "Disk, write: best concurrency 1 thread x 8 MiB" in sentences
+    assert "For latency: 1 thread x 4 KiB, 100 µs a block." in sentences
+    assert "figures are unknown" not in sentences
+    bare = of_study("cloud-vm-suite", run_of(disk))
+    assert any("The disk's maker's figures are unknown" in one for one in studies.observations(bare))
+
+
+def test_the_cloud_study_writes_alone_too_and_has_all_of_linpacks_sizes(tmp_path: Path) -> None:
+    request = Request(places=(("", tmp_path),), profile="full", seed=1)
+    plan = command.plan_of(studies.find("cloud-vm-suite"), request, Local())
+    found = {one.experiment.name: one.points for one in plan.experiments}
+    assert {point["mix"] for point in found["memory.block"]} == {"1:0", "1:1", "0:1"}
+    assert {"write", "randwrite"} <= {str(point["rw"]) for point in found["storage.block"]}
+    assert len(found["compute.linpack"]) == 15
+    assert {point["blocks"] for point in found["network.count"]} == {65536}
 
 
 def test_streams_loops_stand_beside_the_studys_and_every_resource_has_its_efficiency() -> None:

@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "units": {"words"},
     "foreign": {"spelling", "words", "units"},
     "door": {"words", "signals"},
+    "extras": {"words"},
     "_engine": set(),
     "printable": set(),
     "spelling": set(),
@@ -64,14 +65,27 @@ ALLOWED: dict[str, set[str]] = {
         # what is driven beside what: a resource names its knee
         *("axes", "resources"),
     },
+    # what leaves the machine is without names
+    "names": {"words", "axes"},
     # at the wall and right of it: a Run file is all they need
     "store": {"door", "words", "foreign", "axes", "machine", "statistics", "printable", "signals"},
     "ceilings": {"words", "axes", "machine", "units"},
     # what a resource is; the left side reads it too
     "resources": {"words", "machine", "ceilings"},
     "curves": {"words", "axes", "units", "statistics"},
-    "formats": {"door", "spelling", "words", "foreign", "axes", "machine", "units", "statistics", "printable"},
-    "comparison": {"words", "machine", "statistics", "repeatability"},
+    "formats": {
+        "door",
+        "extras",
+        "spelling",
+        "words",
+        "foreign",
+        "axes",
+        "machine",
+        "units",
+        "statistics",
+        "printable",
+    },
+    "comparison": {"words", "axes", "machine", "statistics", "ceilings", "repeatability"},
     "repeatability": {"words", "units", "statistics", "samples"},
     "findings": {
         *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
@@ -91,7 +105,7 @@ ALLOWED: dict[str, set[str]] = {
             "ceilings",
             "studies",
         ),
-        *("resources", "printable", "door"),
+        *("resources", "printable", "door", "extras", "comparison"),
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run
     "studies": {"spelling", "words", "axes", "units", "statistics"},
@@ -102,7 +116,7 @@ ALLOWED: dict[str, set[str]] = {
         "foreign",  # files that audit reads
         *("words", "axes", "machine", "units", "topology", "experiments", "plan", "workloads", "hosts", "peers"),
         *("runner", "scenarios", "store", "ceilings", "formats", "comparison", "repeatability", "findings", "report"),
-        *("studies", "resources", "printable", "spelling", "signals", "door"),
+        *("studies", "resources", "printable", "spelling", "signals", "door", "names"),
         "_engine",  # its guard of the signals
         # to serve a measurement, and to check a file against its journal: neither is a point of a plan
         "engine",

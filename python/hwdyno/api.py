@@ -40,6 +40,7 @@ NO_OPTIONS = (
     "verbose",
     "out",
     "overwrite",
+    "with_names",
     "no_page",
     "fail_under",
     "summary",
@@ -61,6 +62,8 @@ def run(
     seed: int | None = None,
     budget: str | None = None,
     ceiling: str | Iterable[str] = (),
+    link: str | Iterable[str] = (),
+    device: str | Iterable[str] = (),
     store: str | Path | None = None,
     quiet: bool = True,
 ) -> Run:
@@ -79,6 +82,8 @@ def run(
         seed=seed,
         budget=budget,
         ceiling=ceiling,
+        link=link,
+        device=device,
         store=store,
         quiet=quiet,
     )
@@ -132,7 +137,7 @@ def study(name: str, *, quiet: bool = True, **options: Option) -> Run:
 
 def load(name: str | Path = "last", store: str | Path | None = None) -> Run:
     """A stored Run by its id, the latest one, or a file: a Run document, or another tool's result (fio's JSON)."""
-    from hwdyno.cli.runs import loaded
+    from hwdyno.cli.sources import loaded
 
     return loaded(str(name), None if store is None else str(store))
 

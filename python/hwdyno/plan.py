@@ -103,6 +103,21 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """Bounds that the user knows, as typed."""
+
+    ceilings: tuple[str, ...] = ()
+    """Such as ``rated read 400 MB/s``."""
+    links: tuple[str, ...] = ()
+    """Such as ``PCIe 3 x4``."""
+    devices: tuple[str, ...] = ()
+    """Drives and GPUs of the catalogue."""
+
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that a run needs to know before it begins."""
 
@@ -111,8 +126,7 @@ class Plan:
     path: Path
     peers: bool = False
     seed: int = 1
-    ceilings: tuple[str, ...] = ()
-    """Bounds that the user knows, as ``rated read 400 MB/s``."""
+    limits: Limits = NO_LIMITS
     budget_s: float | None = None
     prepared_s: float = 0.0
     """The part of the budget spent on preparation."""
@@ -269,8 +283,8 @@ def listing(plan: Plan, write_bytes_s: float = WRITE_BYTES_S) -> list[Line]:
         for point in planned.points:
             parameters = {**planned.fixed, **point}
             once = reading_s(planned, point, chosen, plan.given)
-            takes = chosen.repeats_min * (once + (once + PEER_OVERHEAD_S if plan.peers else 0.0))
             tools = 2 if plan.peers and planned.experiment.peers else 1
+            takes = chosen.repeats_min * (once + (once + PEER_OVERHEAD_S if tools == 2 else 0.0))
             each, counted = written(planned, parameters, write_bytes_s, once)
             warm = 0.0
             if point is planned.points[0]:
@@ -341,7 +355,7 @@ def build(
     budget_s: float | None = None,
     command: str = "hwdyno",
     study: str = "",
-    ceilings: Sequence[str] = (),
+    limits: Limits = NO_LIMITS,
 ) -> Plan:
     """A plan of experiments, each with the axes and parameters that were given; raises ``UserError`` in one line."""
     if seed is not None and not 0 <= seed <= MOST_SEED:
@@ -366,7 +380,7 @@ def build(
         budget_s=budget_s,
         command=command,
         study=study,
-        ceilings=tuple(ceilings),
+        limits=limits,
         given=frozenset(name for _, given in chosen for name in given),
     )
 
@@ -456,8 +470,10 @@ _TOP = {
     "only": list,
     "budget": (str, int, float),
     "ceilings": list,
+    "links": list,
+    "devices": list,
 }
-_LISTS_OF_NAMES = {"only", "ceilings"}
+_LISTS_OF_NAMES = {"only", "ceilings", "links", "devices"}
 _TOP_TABLES = {"experiment"}
 _ENTRY = {"name": str, "axes": dict, "options": dict, "kernel": str, "asks": str, "load": str}
 
@@ -491,7 +507,7 @@ def read_toml(
             seed=options.get("seed"),
             budget_s=parse_duration(options["budget"]) if "budget" in options else None,
             command=command,
-            ceilings=options.get("ceilings", ()),
+            limits=Limits(*(tuple(options.get(name, ())) for name in ("ceilings", "links", "devices"))),
         )
     except UserError as error:
         raise UserError(f"{path}: {str(error).replace('--', '')}") from None

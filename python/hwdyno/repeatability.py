@@ -23,7 +23,7 @@ LEAST_QN = 4
 """Earlier runs from which on the robust scale is used instead of the standard deviation."""
 LEAST_VALID = 0.5
 """Share of an earlier experiment's points that must be valid; with fewer, something disturbed the whole of it."""
-_UNLIKE = {"seed", "runtime", "interval_s", "ramp_time"}
+FREE = {"seed", "runtime", "interval_s", "ramp_time"}
 """Parameters that may differ between two runs of the same experiment."""
 MAD_OF_NORMAL = 1.4826
 """Standard deviation of normal data over its median absolute deviation."""
@@ -231,7 +231,7 @@ def _same(result: ExperimentResult, run: Run) -> ExperimentResult | None:
 
 
 def _fixed(result: ExperimentResult) -> dict[str, object]:
-    return {name: value for name, value in result.fixed.items() if name not in _UNLIKE}
+    return {name: value for name, value in result.fixed.items() if name not in FREE}
 
 
 def _means(result: ExperimentResult) -> Mapping[str, _Mean]:

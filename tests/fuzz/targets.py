@@ -40,6 +40,7 @@ from hwdyno.peers import (
 from hwdyno.store import from_json, to_json
 from hwdyno.store.journal import from_journal
 from hwdyno.words import LONGEST_ERROR, Axis, Run, UserError
+from read_format import run_of
 from simulation.host import SimulatedHost
 
 DATA = Path(__file__).parents[1] / "data"
@@ -143,7 +144,7 @@ def _written(data: bytes, suffix: str) -> Path:
 
 
 def _any_format(data: bytes) -> None:
-    _storable(formats.read(_written(data, ".txt")))
+    _storable(run_of(_written(data, ".txt")))
 
 
 def _job(data: bytes) -> None:

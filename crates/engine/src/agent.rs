@@ -6,10 +6,10 @@
 //! complete, and waits for `start`. Whatever bytes come, an error document is the worst answer; at the end of the
 //! input a run is stopped and scratch directories are removed.
 
-mod counters;
+pub(crate) mod counters;
 mod minder;
 mod program;
-mod scratch;
+pub(crate) mod scratch;
 
 use std::io::{self, BufRead, Write};
 use std::panic::{catch_unwind, AssertUnwindSafe};

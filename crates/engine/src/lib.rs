@@ -21,6 +21,7 @@ mod histogram;
 mod kernel;
 mod kernels;
 mod left_behind;
+pub mod measure;
 mod memory;
 mod network;
 mod parameter;
@@ -74,6 +75,28 @@ pub fn watch() {
     survey::conditions::watch();
 }
 
+/// Lets the signals that end a process set `stop` instead; a second one ends the process at once.
+///
+/// Call it before any other thread is started: they inherit which signals interrupt them.
+///
+/// # Errors
+/// Where the system refuses to keep them back, or a thread that waits for them.
+pub fn stop_on_signals(stop: &Stop) -> std::io::Result<()> {
+    let (ending, stop) = (sys::signals::Ending::blocked()?, stop.clone());
+    std::thread::Builder::new().name("hwdyno-signals".into()).spawn(move || {
+        while let Some(signal) = ending.next() {
+            if stop.is_set() {
+                sys::exit::at_once(STATUS_OF_SIGNAL + signal);
+            }
+            stop.set();
+        }
+    })?;
+    Ok(())
+}
+
+/// A shell's status of a program that a signal ended is this plus the signal's number.
+const STATUS_OF_SIGNAL: i32 = 128;
+
 /// Lists every kernel: its name, what it measures, its parameters, and what one pass does.
 #[must_use]
 pub fn kernels() -> Vec<KernelInfo> {
@@ -92,6 +115,7 @@ pub fn run(name: &str, parameters: &serde_json::Value, stop: &Stop) -> Result<Re
         let known: Vec<_> = kernels::TABLE.iter().map(|kernel| kernel.name()).collect();
         Error::usage(format!("no kernel is called '{name}'; known: {}", known.join(", ")))
     })?;
+    let _memory = sys::heap::Use::new();
     match (kernel.measure(parameters, stop), left_behind::take()) {
         (Ok(mut reading), Some(says)) => {
             reading.note("left_behind", says);

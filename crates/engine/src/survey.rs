@@ -19,6 +19,7 @@ pub mod network;
 pub mod platform;
 pub mod routes;
 pub mod scan;
+pub mod settings;
 pub mod storage;
 pub mod tree;
 
@@ -52,6 +53,7 @@ pub fn of_tree(tree: Tree, path: Option<&str>) -> Value {
         "gpus": gpu::survey(&survey),
         "hypervisor": platform::hypervisor(&survey),
         "container": platform::container(&survey),
+        "settings": settings::survey(&survey.tree),
         "conditions": conditions.finish(&survey),
     });
     machine["unknown"] = json!(survey.unknown.into_reasons());

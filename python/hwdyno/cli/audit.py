@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import DEGRADED, OK
 from hwdyno.units import format_ratio, plural
-from hwdyno.words import UserError
 
 if TYPE_CHECKING:
-    from hwdyno.words import Ceiling, ExperimentResult, Finding, Measurement, Run
+    from hwdyno.cli.sources import Source
+    from hwdyno.words import ExperimentResult, Finding, Measurement, Run
 
-STDIN = "-"
 OURS = "hwdyno"
-LARGEST_STDIN = 64 << 20
 MOST_ROWS = 60
 """Rows of the table that puts tools side by side."""
-Ceilings = Callable[[str], "tuple[Ceiling, ...]"]
 
 HELP = Help(
     usage="FILE…",
@@ -40,26 +36,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", metavar="FILE", nargs="+", help="a tool's output, a table (CSV, Markdown, HTML), or - for pasted cells"
     )
-    parser.add_argument(
-        "--map",
-        action="append",
-        default=[],
-        metavar="COL=UNIT",
-        help="what a column is: 'bw=MB/s', 'delay=lat us'; '-' leaves it out",
-    )
-    from hwdyno.cli.runs import add_ceiling
+    from hwdyno.cli.sources import add_limits, add_map
 
-    add_ceiling(parser)
-    parser.add_argument(
-        "--link",
-        action="append",
-        default=[],
-        metavar="LINK",
-        help="the link: 'PCIe 3 x4', 'SATA 3', 'USB 3.1 Gen 1', '10GbE'",
-    )
-    parser.add_argument(
-        "--device", action="append", default=[], metavar="NAME", help="the device: its maker's figures and its link"
-    )
+    add_map(parser)
+    add_limits(parser)
     parser.add_argument("--all", action="store_true", help="also print tables, curves and observations")
     parser.add_argument("--json", action="store_true", help="print the audit as a Run document")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write the page: one self-contained file")
@@ -69,10 +49,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print how each file was read and what is wrong in it; 3 where a law is broken."""
     from hwdyno import findings
+    from hwdyno.cli.sources import ceilings_given, maps_of, merged, sources_of
     from hwdyno.store import to_json
 
     sources = sources_of(args.files, maps_of(args.map))
-    given = ceilings_given(args.ceiling, args.link, args.device)
+    given = ceilings_given(args.ceiling, args.link, args.device, limits=True)
     document = findings.explain(merged(sources, given))
     if args.html is not None:
         from hwdyno.report import page
@@ -90,20 +71,6 @@ def run(args: argparse.Namespace) -> int:
         else:
             sys.stdout.write(_verdict(document))
     return DEGRADED if faults_of(document) else OK
-
-
-@dataclass(frozen=True)
-class Source:
-    """One file: its name, the Runs in it, and how its columns were read."""
-
-    name: str
-    runs: tuple[Run, ...]
-    readings: tuple[str, ...] = ()
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether hwdyno measured it."""
-        return any(not one.imported_from for one in self.runs)
 
 
 def faults_of(document: Run) -> list[Finding]:
@@ -130,137 +97,6 @@ def _by_experiment(document: Run, found: Finding) -> list[Finding]:
     alone = [replace(document, experiments=(one,)) for one in document.experiments if one.name in names]
     each = [one for run in alone for one in explain(run).findings if one.rule == found.rule]
     return each or [found]
-
-
-# --- reading
-
-
-def sources_of(names: Sequence[str], maps: Mapping[str, str]) -> list[Source]:
-    """Read every file. Raises ``UserError`` in one line."""
-    from hwdyno import foreign, formats
-    from hwdyno.formats import published, table_rows
-
-    texts = []
-    for name in names:
-        text = _stdin() if name == STDIN else foreign.text_of(Path(name), formats.LARGEST_BYTES, errors="replace")
-        texts.append((("clipboard" if name == STDIN else name), text))
-    heads = [head for _, text in texts if maps for head in published.heads_of(text)]
-    for wanted in maps:
-        if not any(table_rows.is_head(wanted, head) for head in heads):
-            from hwdyno.spelling import hint
-
-            raise UserError(f"--map names the column '{wanted}', which no table has; {hint(wanted, heads)}")
-    return [_source(name, text, maps) for name, text in texts]
-
-
-def _stdin() -> str:
-    data = sys.stdin.buffer.read(LARGEST_STDIN + 1)
-    if len(data) > LARGEST_STDIN:
-        raise UserError(f"the input is larger than {LARGEST_STDIN >> 20} MiB; write it to a file")
-    return data.decode(errors="replace")
-
-
-def _source(name: str, text: str, maps: Mapping[str, str]) -> Source:
-    from hwdyno import formats
-    from hwdyno.store import from_json
-
-    if '"hwdyno.run/' in text[:65536]:
-        return Source(name, (from_json(text.encode()),))
-    runs, readings = formats.read_every(text, name, maps)
-    return Source(name, tuple(runs), tuple(readings))
-
-
-def maps_of(texts: Iterable[str]) -> dict[str, str]:
-    """The columns that ``--map`` names, with what each is. Raises ``UserError``."""
-    found = {}
-    for text in texts:
-        head, mark, unit = text.rpartition("=")
-        if not mark or not head.strip() or not unit.strip():
-            raise UserError(f"'{text}' does not map a column; write --map 'bw=MB/s' or --map 'delay=lat us'")
-        found[head.strip()] = unit.strip()
-    return found
-
-
-# --- ceilings
-
-
-def ceilings_given(ceilings: Sequence[str], links: Sequence[str], devices: Sequence[str]) -> Ceilings:
-    """The ceilings of a resource that the options give. Raises ``UserError``."""
-    from hwdyno.ceilings.named import link_ceilings, parse_device, parse_link
-
-    stated = [_stated(text) for text in ceilings]
-    rates = [parse_link(text) for text in links]
-    makers = [parse_device(text) for text in devices]
-
-    def of(resource: str) -> tuple[Ceiling, ...]:
-        found = [one for one in stated if _measures(one, resource)]
-        found += [one for rate in rates for one in link_ceilings(rate, resource)]
-        found += [one for maker in makers for one in maker(resource)]
-        return tuple(found)
-
-    return of
-
-
-def _stated(text: str) -> Ceiling:
-    """A ceiling from the command line; without a class it is a limit, which nothing may exceed."""
-    from hwdyno.ceilings import parse_given
-
-    first = text.split()[0].lower() if text.split() else ""
-    if first in {"rated", "reference"}:
-        return parse_given(text)
-    limit = parse_given(text if first == "physical" else f"physical {text}")
-    return replace(limit, formula="given", label="the stated link or device")
-
-
-def _measures(ceiling: Ceiling, resource: str) -> bool:
-    arithmetic = ceiling.unit in {"FLOP/s", "IOP/s"}
-    return arithmetic == (resource == "compute")
-
-
-def _labelled(result: ExperimentResult) -> tuple[Ceiling, ...]:
-    """The ceilings of the device and the link that a table's rows name."""
-    from hwdyno.ceilings.named import device_ceilings, link_ceilings, link_rate, only_link
-
-    found: list[Ceiling] = []
-    found += device_ceilings(str(result.fixed.get("device") or ""), result.resource)
-    link = str(result.fixed.get("link") or "")
-    rate = link_rate(link, most=True) if link else only_link(result.asks)
-    if rate is not None and not any(one.kind == "physical" for one in found):
-        found += link_ceilings(rate, result.resource)
-    return tuple(found)
-
-
-def merged(sources: Sequence[Source], given: Ceilings) -> Run:
-    """All files as one Run, each experiment with its ceilings."""
-    from hwdyno.words import Run
-
-    runs = [one for source in sources for one in source.runs]
-    names: set[str] = set()
-    experiments = []
-    for one in runs:
-        for result in one.experiments:
-            ceilings = () if result.kernel == "claim" else (*_labelled(result), *given(result.resource))
-            name, number = result.name, 1
-            while name in names:
-                number += 1
-                head, mark, tail = result.name.partition("@")
-                name = f"{head}-{number}{mark}{tail}"
-            names.add(name)
-            experiments.append(replace(result, name=name, ceilings=tuple(dict.fromkeys((*result.ceilings, *ceilings)))))
-    if len(runs) == 1:
-        return replace(runs[0], experiments=tuple(experiments))
-    digest = hashlib.sha256(" ".join(one.id for one in runs).encode()).hexdigest()[:8]
-    kinds = dict.fromkeys(one.imported_from or "hwdyno" for one in runs)
-    return Run(
-        id=f"audit-{digest}",
-        started="",
-        finished=None,
-        machines=(),
-        profile="imported",
-        command="hwdyno audit " + " ".join(source.name for source in sources),
-        experiments=tuple(experiments),
-        imported_from=", ".join(kinds),
-    )
 
 
 # --- what is printed

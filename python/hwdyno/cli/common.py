@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hwdyno import door
 from hwdyno.cli.main import BELOW, DEGRADED, GIVEN, INTERRUPTED, OK
-from hwdyno.cli.runs import add_ceiling
+from hwdyno.cli.sources import add_limits, add_names, add_store
 from hwdyno.units import format_bytes, format_duration, plural
 from hwdyno.words import Run, UserError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hwdyno.hosts import Host
     from hwdyno.machine import Machine
     from hwdyno.peers import Peer
-    from hwdyno.plan import Line, Plan
+    from hwdyno.plan import Limits, Line, Plan
     from hwdyno.scenarios import Kind, Preparation, Request, Scenario
     from hwdyno.store import Store
 
@@ -47,24 +47,31 @@ def add_options(parser: argparse.ArgumentParser, *, many_paths: bool = False) ->
     )
     how.add_argument("--seed", type=_seed, metavar="N", help="seed of the order of points and of random offsets")
     how.add_argument("--budget", metavar="TIME", help="finish within this time, e.g. 10m")
-    add_ceiling(how)
-    what = parser.add_argument_group("output")
+    add_limits(how)
+    what = add_output(parser)
     what.add_argument(
         "--dry-run", action="store_true", help="list the points with their time and bytes; measure nothing"
     )
+
+
+def add_output(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """The options for how to report and to keep a Run."""
+    what = parser.add_argument_group("output")
     what.add_argument("--json", action="store_true", help="print the Run as JSON instead of the report")
     what.add_argument("--verbose", action="store_true", help="print every table and finding below the scorecard")
     what.add_argument("--out", type=_folder, metavar="DIR", help="folder of the report (default ./hwdyno-runs/ID)")
     what.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write, but no link")
-    what.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
+    add_store(what)
+    add_names(what)
     what.add_argument("--no-page", action="store_true", help="write no HTML page")
     what.add_argument("--quiet", action="store_true", help="no progress on stderr")
     what.add_argument(
         "--fail-under",
-        type=_share,
+        type=share,
         metavar="PERCENT",
         help="exit with 1 below this share of a ceiling",
     )
+    return what
 
 
 def add_scenario(parser: argparse.ArgumentParser, kind: Kind) -> None:
@@ -110,9 +117,20 @@ def request_of(args: argparse.Namespace, command: str, **more: Any) -> Request:
         peers=bool(args.peers),
         seed=args.seed,
         budget_s=parse_duration(args.budget) if args.budget else None,
-        ceilings=tuple(args.ceiling),
+        limits=limits_of(args),
         **{"options": vars(args), **more},
     )
+
+
+def limits_of(args: argparse.Namespace) -> Limits:
+    """The limits that ``--ceiling``, ``--link`` and ``--device`` give. Raises ``UserError`` before anything is made."""
+    from hwdyno.ceilings.limits import known_ceilings
+    from hwdyno.plan import Limits
+
+    given = Limits(tuple(args.ceiling), tuple(args.link), tuple(args.device))
+    for resource in ("storage", "compute"):
+        known_ceilings(resource, given.ceilings, given.links, given.devices)
+    return given
 
 
 def _named(text: str) -> str:
@@ -144,7 +162,8 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def _share(text: str) -> float:
+def share(text: str) -> float:
+    """A percentage from 0 to 100 as a share of one, of a command line. Raises ``argparse.ArgumentTypeError``."""
     try:
         percent = float(text.rstrip("%"))
     except ValueError:
@@ -154,8 +173,15 @@ def _share(text: str) -> float:
     return percent / 100
 
 
-def this_machine() -> Host:
-    """The host that points run on, or the site of the agents that the commands in ``HWDYNO_AGENTS`` start."""
+def this_machine(args: argparse.Namespace | None = None) -> Host:
+    """The host that points run on, or the site of the agents that the commands in ``HWDYNO_AGENTS`` start.
+
+    With ``--plan-for`` it is the host of that survey, on which nothing can be run from here.
+    """
+    if survey := getattr(args, "plan_for", None):
+        from hwdyno.cli import elsewhere
+
+        return elsewhere.host_of(survey)
     if commands := os.environ.get("HWDYNO_AGENTS"):
         from hwdyno.hosts.together import of_commands
 
@@ -166,8 +192,10 @@ def this_machine() -> Host:
 
 
 def command_line(command: str, arguments: Sequence[str] | None = None) -> str:
-    """The command line, quoted for a shell."""
-    typed = shlex.join([*command.split(), *(GIVEN[1:] if arguments is None else arguments)])
+    """The command line, quoted for a shell, without a database's password."""
+    from hwdyno.store import without_password
+
+    typed = shlex.join([*command.split(), *map(without_password, GIVEN[1:] if arguments is None else arguments)])
     # A name that is not UTF-8 fits no document, so it is escaped.
     return os.fsencode(typed).decode(errors="backslashreplace")
 
@@ -183,6 +211,10 @@ def perform(
 
     host = host or this_machine()
     scenario = what if isinstance(what, Scenario) else Scenario(plan=what)
+    if getattr(args, "plan_for", None) and not args.dry_run:
+        from hwdyno.cli import elsewhere
+
+        return elsewhere.print_plan(scenario, cast(Any, host))
     if not args.quiet:
         for text in scenario.remarks:
             sys.stderr.write(text + "\n")
@@ -225,9 +257,9 @@ def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
     """Measure a scenario with progress shown, and keep the Run."""
     from hwdyno.cli import progress
     from hwdyno.scenarios.scenario import Bench
-    from hwdyno.store import Store, new_id
+    from hwdyno.store import new_id, open_store
 
-    store = Store(args.store)
+    store = open_store(args.store)
     if args.out is not None and not args.no_page and os.path.lexists(args.out / PAGE):
         from hwdyno.report import page
 
@@ -242,7 +274,10 @@ def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
             peers=peers_of(plan, host, shown),
             explain=lambda run: explained(with_stored(run, store) if scenario.has_earlier else run),
         )
-        return scenario.measure(plan, bench)
+        run = scenario.measure(plan, bench)
+    if store.trouble:
+        sys.stderr.write(f"hwdyno: {store.trouble}\n")
+    return run
 
 
 def with_stored(run: Run, store: Store) -> Run:
@@ -273,7 +308,9 @@ def peers_of(plan: Plan, host: Host, shown: Any) -> list[Peer]:
     for name in wanted:
         peer = peers.find(name)
         if not site_of(host).several and peer.version() is None:
-            shown.says(f"{name} is not installed, so it is left out; install it to compare")
+            shown.says(
+                f"{name} is not installed, so it is left out; {getattr(peer, 'install', 'install it')} to compare"
+            )
         else:
             here.append(peer)
     return here
@@ -287,7 +324,7 @@ def explained(run: Run) -> Run:
 
 
 def show(run: Run, args: argparse.Namespace) -> None:
-    """Print the report (or the document) on stdout, and write the page."""
+    """Print the report (or the document, as it is stored) on stdout, and write the page, which others may see."""
     if args.json:
         from hwdyno.store import to_json
 
@@ -296,17 +333,23 @@ def show(run: Run, args: argparse.Namespace) -> None:
             sys.stderr.write(f"degraded: {why}\n")
     else:
         from hwdyno.report.terminal import print_run
+        from hwdyno.runner.faults import why_not_stored
 
         print_run(run, verbose=args.verbose)
+        sys.stdout.flush()
+        if why := why_not_stored(run):  # No finding: without a place for the Run nothing else can show it later.
+            sys.stderr.write(f"degraded: {why}\n")
     sys.stdout.flush()
     if args.no_page:
         return
+    from hwdyno.names import without_names
     from hwdyno.report import page
 
+    shared = run if args.with_names else without_names(run)
     path = (args.out or Path("hwdyno-runs") / run.id) / PAGE
     try:
         door.output_folder(path.parent)
-        page.write(run, path, overwrite=args.overwrite)
+        page.write(shared, path, overwrite=args.overwrite)
     except UserError as error:
         sys.stderr.write(f"no page: {error}; run `hwdyno report {run.id} --html FILE` to try again\n")
         return

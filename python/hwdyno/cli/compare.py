@@ -1,115 +1,116 @@
-"""``hwdyno compare``: compare two Runs of one machine, and fail on a regression."""
+"""``hwdyno compare``: compare Runs, other tools' results and makers' figures, and fail on a regression."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
-from dataclasses import asdict
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hwdyno import door
+from hwdyno.cli.common import share
 from hwdyno.cli.help import Help
-from hwdyno.cli.main import BELOW, OK
-from hwdyno.cli.runs import add_ceiling, loaded
-from hwdyno.printable import columns, printable
-from hwdyno.units import format_percent, format_value
-from hwdyno.words import UserError, Value
+from hwdyno.cli.main import BELOW, DEGRADED, OK
+from hwdyno.cli.sources import STDIN, add_ceiling, add_link, add_map, add_store
+from hwdyno.words import UserError
 
 if TYPE_CHECKING:
-    from hwdyno.comparison import Change, Verdict
-
-VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "same", "unknown")
+    from hwdyno.comparison import Compared
 
 HELP = Help(
-    usage="BEFORE AFTER",
+    usage="BASE [OTHER …]",
+    options=("device", "fail-under", "verbose", "json", "html", "junit", "map", "overwrite", "store"),
     examples=(
         "hwdyno compare before.json after.json",
-        "hwdyno compare before.json last --force",
-        "hwdyno compare before.json after.json --json",
+        "hwdyno compare before.json after.json --fail-under 95% --junit compare.xml",
+        "hwdyno compare last --device 'Samsung 990 PRO 2TB' --html compare.html",
     ),
 )
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno compare``."""
-    parser.add_argument("before", metavar="BEFORE", help="id or its beginning, last, or a file (also fio's JSON)")
-    parser.add_argument("after", metavar="AFTER", help="the same")
-    parser.add_argument("--force", action="store_true", help="compare runs of different machines")
-    parser.add_argument("--json", action="store_true", help="print the changes as JSON")
+    parser.add_argument(
+        "runs",
+        metavar="RUN",
+        nargs="+",
+        help="id or its beginning, last, a file, another tool's output or a table; the first is the base",
+    )
+    parser.add_argument(
+        "--device", action="append", default=[], metavar="NAME", help="compare with the maker's figures of this device"
+    )
+    parser.add_argument(
+        "--fail-under", type=share, metavar="PERCENT", help="exit with 1 where a proven loss leaves less than this"
+    )
+    parser.add_argument("--verbose", action="store_true", help="print every difference and every point")
+    parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write the page: curves over each other, one file")
+    parser.add_argument("--junit", metavar="FILE", type=Path, help="write JUnit XML for CI; - for stdout")
+    parser.add_argument("--overwrite", action="store_true", help="replace a file that hwdyno did not write")
+    add_map(parser)
     add_ceiling(parser)
-    parser.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
+    add_link(parser)
+    add_store(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the ratio of each like point with its interval; 1 if any point or experiment became slower."""
-    from hwdyno import comparison
+    """Print what differs and each ratio; 1 for a proven loss, 3 for one that cannot be proven, by ``exit_status``."""
+    from hwdyno.report import compared, compared_files
 
-    before, after = (loaded(name, args.store, args.ceiling) for name in (args.before, args.after))
-    differ = comparison.unlike(before, after)
-    if differ and not args.force:
-        raise UserError(f"these runs are from different machines ({'; '.join(differ)}); use --force to compare them")
-    changes = comparison.changes_of(before, after)
-    if not changes:
-        raise UserError("these runs have no point in common; compare runs of the same experiments and parameters")
+    base, sides = compared_sides(args)
+    if not any(side.changes for side in sides):
+        raise UserError(compared.refusal(sides, base))
+    for side in sides:
+        if not side.changes:
+            sys.stderr.write(f"not compared: {compared.refusal([side], base)}\n")
+    sides = [side for side in sides if side.changes]
+    if args.html is not None:
+        from hwdyno.report import compared_page
+
+        compared_page.write(base, sides, args.html, limit=args.fail_under, overwrite=args.overwrite)
+    on_stdout = str(args.junit) == STDIN
+    if args.junit is not None and not on_stdout:
+        text = compared_files.junit(base, sides, args.fail_under)
+        door.write_output(args.junit, text.encode(), overwrite=args.overwrite)
     if args.json:
-        plain = [asdict(change) for change in changes]
-        sys.stdout.write(json.dumps(plain, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(compared_files.json_text(base, sides, args.fail_under))
+    elif on_stdout:
+        sys.stdout.write(compared_files.junit(base, sides, args.fail_under))
     else:
-        sys.stdout.write(table(printable(changes)))
-        sys.stdout.write(_summary(changes, comparison.overall(changes), comparison.assumed(before, after)))
-    return BELOW if any(change.verdict == "slower" for change in changes) else OK
+        sys.stdout.write(compared.text_of(base, sides, args.fail_under, verbose=args.verbose))
+    return exit_status(sides, args.fail_under)
 
 
-def table(changes: list[Change]) -> str:
-    """Lay the changes out in columns, the worst first; every throughput in one unit."""
-    from hwdyno.report import figures
+def exit_status(sides: Sequence[Compared], limit: float | None) -> int:
+    """0 where no loss is proven, 1 where one is, 3 where a result is below the limit without repeats to prove it.
 
-    moving = {
-        name
-        for change in changes
-        for name in change.parameters
-        if len({str(other.parameters.get(name)) for other in changes if other.parameters}) > 1
-    }
-    both = [value for change in changes for value in (change.before, change.after) if value]
-    scale = figures.scale_for([value.value for value in both if value.unit == "bytes/s"], "bytes/s")
+    Without ``--fail-under`` any proven loss counts, but only between Runs of one machine.
+    """
+    from hwdyno.comparison import FAILED, OPEN, status
 
-    def quantity(value: Value | None) -> str:
-        if value is None:
-            return ""
-        return scale.quantity(value.value) if value.unit == "bytes/s" else format_value(value.value, value.unit)
-
-    rows = [("experiment", "point", "before", "after", "after/before", "95% interval", "verdict")]
-    for change in sorted(changes, key=lambda change: change.ratio.value):
-        low, high = change.ratio.low, change.ratio.high
-        rows.append(
-            (
-                change.experiment,
-                f"all {change.points} points"
-                if change.points > 1
-                else " ".join(f"{name}={value}" for name, value in change.parameters.items() if name in moving) or "-",
-                quantity(change.before),
-                quantity(change.after),
-                f"{change.ratio.value:.3f}",
-                "unknown (no repeats)" if low is None or high is None else f"{low:.3f} to {high:.3f}",
-                change.verdict,
-            )
-        )
-    return columns(rows)
+    return {FAILED: BELOW, OPEN: DEGRADED}.get(status(sides, limit), OK)
 
 
-def _summary(changes: list[Change], mean: float | None, assumed: float | None) -> str:
-    points = [change for change in changes if change.points == 1]
-    counts = Counter(change.verdict for change in points)
-    tally = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict] or verdict != "unknown")
-    says = f"\n{len(points)} common points: {tally}; geometric mean {mean:.3f}\n"
-    if doubted := sum(change.unverified for change in points):
-        says += (
-            f"{doubted} of them are unverified on a side: one reading there, without repeats, counters or a ceiling.\n"
-        )
-    if assumed is not None:
-        says += (
-            f"Runs are assumed to differ by {format_percent(assumed)} (standard deviation) by themselves: fewer than "
-            "two earlier runs tell. Repeat each run three times for a sharper comparison.\n"
-        )
-    return says
+def compared_sides(args: argparse.Namespace) -> tuple[str, list[Compared]]:
+    """The name of the base, and every other side beside it. Raises ``UserError``."""
+    from hwdyno.ceilings.named import parse_device
+    from hwdyno.cli.sources import ceilings_given, loaded, maps_of
+    from hwdyno.comparison import device_compared, runs_compared
+
+    if len(args.runs) + len(args.device) < 2:
+        raise UserError("one result has nothing to be compared with; name another one, or --device NAME")
+    given, maps = ceilings_given(args.ceiling, args.link), maps_of(args.map)
+    first, *others = [loaded(name, args.store, given, maps) for name in args.runs]
+    base, *names = _names(args.runs)
+    sides = [runs_compared(first, other, name) for name, other in zip(names, others, strict=True)]
+    sides += [device_compared(first, name, parse_device(name)) for name in args.device]
+    return base, sides
+
+
+def _names(typed: Sequence[str]) -> list[str]:
+    """What each side is called: a file without its folder, unless two have the same name."""
+    short = [Path(name).name or name for name in typed]
+    times = Counter(short)
+    return [one if times[one] == 1 else name for one, name in zip(short, typed, strict=True)]

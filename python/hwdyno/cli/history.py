@@ -10,8 +10,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hwdyno.cli.help import Help
+from hwdyno.cli.sources import add_store
 from hwdyno.printable import columns, printable
 from hwdyno.units import format_value, plural
+from hwdyno.words import UserError
 
 if TYPE_CHECKING:
     from hwdyno.store import Entry
@@ -25,9 +27,10 @@ HELP = Help(examples=("hwdyno history", "hwdyno history --limit 5", "hwdyno hist
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno history``."""
     parser.add_argument("--rebuild", action="store_true", help="rebuild the index from the stored documents")
+    parser.add_argument("--send", action="store_true", help="send this machine's runs to the team's database")
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
     parser.add_argument("--limit", type=_count, metavar="N", help="only the newest N")
-    parser.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
+    add_store(parser)
 
 
 def _count(text: str) -> int:
@@ -38,9 +41,15 @@ def _count(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Print the list on stdout, and on stderr why a document cannot be read."""
-    from hwdyno.store import Store
+    from hwdyno.store import TeamStore, open_store
 
-    store = Store(args.store)
+    store = open_store(args.store)
+    if args.send:
+        if not isinstance(store, TeamStore):
+            raise UserError("--send needs a database to send to; name it with --store postgresql://… or HWDYNO_STORE")
+        sent = store.send()
+        sys.stderr.write(f"{plural(len(sent), 'run')} sent to {store.place}{': ' if sent else ''}{', '.join(sent)}\n")
+        return 0
     if args.rebuild:
         count = store.rebuild()
         sys.stderr.write(f"the index was rebuilt from {plural(count, 'document')}\n")
@@ -50,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(json.dumps([asdict(entry) for entry in entries], indent=2, ensure_ascii=False) + "\n")
     elif not entries:
-        sys.stderr.write(f"no runs are stored in {store.runs}; `hwdyno run` makes the first\n")
+        sys.stderr.write(f"no runs are stored in {store.place}; `hwdyno run` makes the first\n")
     else:
         sys.stdout.write(table(printable(entries)))
     if store.foreign_index:

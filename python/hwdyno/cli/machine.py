@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.runs import add_ceiling
+from hwdyno.cli.sources import add_ceiling
 from hwdyno.printable import console_on, printable
 from hwdyno.units import format_size, format_value, plural
 from hwdyno.words import Ceiling, UserError
@@ -65,10 +64,6 @@ def run(args: argparse.Namespace) -> int:
     if args.path is not None and args.root == Path("/") and not args.path.exists():
         raise UserError(f"--path {args.path} does not exist; name an existing directory or file")
     machine = engine.survey(args.path, args.root)
-    if args.root == Path("/"):
-        from hwdyno.hosts import settings
-
-        machine = {**machine, "settings": settings.found(os.environ)}
     typed = Machine.of_survey(machine)
     ceilings = ceilings_of(typed, "storage", given)
     if args.json:

@@ -43,7 +43,9 @@ COMMANDS = (
     Command("study", "reproduce a published study on this machine"),
     Command("report", "show a run again; write its page, images and tables"),
     Command("audit", "hold any tool's file or published table against the laws"),
-    Command("compare", "compare two runs"),
+    Command("import", "store what hwdyno-engine or another tool has measured elsewhere"),
+    Command("compare", "compare runs, machines, tables, makers' figures"),
+    Command("project", "project a run's curves to loads far past the measured ones"),
     Command("history", "list the stored runs"),
     Command("export", "write runs as CSV or Parquet"),
     Command("explain", "explain a finding: law, drawing, example, limits"),
@@ -92,14 +94,17 @@ class Parser(argparse.ArgumentParser):
         """Words that the values of an option may have, by its ``dest``, where argparse does not check them."""
         self.seen: dict[str, list[str]] = {}
         """The values of each option so far, by its ``dest``."""
+        self.takes_pasted = False
+        """Whether a command line of another tool may follow ``--``."""
         self.add_argument("-h", "--help", action=_Show, nargs=0, help="show this help")
         self.add_argument("--help-all", action=_Show, nargs=0, help="show every option")
 
     def read(self, arguments: list[str]) -> argparse.Namespace:
         """The parsed arguments; an unknown option, or one given twice, ends the program with status 2."""
         self.seen = {}
-        args, rest = self.parse_known_args(arguments)
-        args.typed = arguments
+        at = arguments.index("--") if self.takes_pasted and "--" in arguments else len(arguments)
+        args, rest = self.parse_known_args(arguments[:at])
+        args.typed, args.pasted = arguments, arguments[at + 1 :]
         for word in rest[:1]:
             if not word.startswith("--"):
                 self.error(f"unexpected argument '{word}'")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from hwdyno.cli import common
+from hwdyno.cli import common, elsewhere
 from hwdyno.cli.help import Help, experiments_of
 from hwdyno.cli.resource import add_axes, plan_of
 
@@ -38,6 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     add_axes(parser, KERNELS, leave_out={"cpus", "seed"}, resource="memory")
     common.add_options(parser)
+    elsewhere.add_option(parser)
 
 
 def planned(args: argparse.Namespace, host: Host) -> Plan:
@@ -47,5 +48,5 @@ def planned(args: argparse.Namespace, host: Host) -> Plan:
 
 def run(args: argparse.Namespace) -> int:
     """Build the plan and perform it."""
-    host = common.this_machine()
+    host = common.this_machine(args)
     return common.perform(planned(args, host), args, host)

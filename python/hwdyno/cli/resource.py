@@ -157,7 +157,7 @@ def plan_of(resource: str, kernel: Kernels, args: argparse.Namespace, host: Host
         path=args.path,
         load=args.load,
         peers=bool(args.peers),
-        ceilings=args.ceiling,
+        limits=common.limits_of(args),
         seed=args.seed,
         budget_s=parse_duration(args.budget)
         if args.budget

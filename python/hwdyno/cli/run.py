@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno import experiments
-from hwdyno.cli import common
+from hwdyno.cli import common, elsewhere
 from hwdyno.cli.help import Help, Rows
 from hwdyno.cli.main import COMMANDS
 from hwdyno.words import UserError
@@ -43,6 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--only", metavar="NAMES", help="resources or experiments, e.g. storage or storage.iodepth")
     common.add_options(parser)
+    elsewhere.add_option(parser)
 
 
 def planned(args: argparse.Namespace, host: Host) -> Scenario:
@@ -63,6 +64,8 @@ def planned(args: argparse.Namespace, host: Host) -> Scenario:
             "seed": args.seed,
             "budget": args.budget,
             "ceilings": args.ceiling or None,
+            "links": args.link or None,
+            "devices": args.device or None,
         }
         return plans.read_toml(args.plan, host, scenarios.of_experiments, overrides, command)
     profile = args.profile or "quick"
@@ -72,7 +75,7 @@ def planned(args: argparse.Namespace, host: Host) -> Scenario:
         profile=profile,
         path=args.path,
         peers=bool(args.peers),
-        ceilings=args.ceiling,
+        limits=common.limits_of(args),
         seed=args.seed,
         budget_s=parse_duration(args.budget) if args.budget else plans.budget_of(profile, bool(args.peers)),
         command=command,
@@ -81,5 +84,5 @@ def planned(args: argparse.Namespace, host: Host) -> Scenario:
 
 def run(args: argparse.Namespace) -> int:
     """Build the plan and perform it."""
-    host = common.this_machine()
+    host = common.this_machine(args)
     return common.perform(planned(args, host), args, host)

@@ -6,8 +6,9 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hwdyno.cli import common, storage_check, storage_job, storage_snia
+from hwdyno.cli import common, elsewhere, storage_check, storage_job, storage_snia
 from hwdyno.cli.help import Help, Rows, experiments_of
+from hwdyno.cli.main import Parser
 from hwdyno.cli.resource import add_axes, plan_of
 from hwdyno.scenarios import Scenario
 from hwdyno.words import UserError
@@ -52,7 +53,7 @@ GROUPS = {
 def _topics() -> Rows:
     return (
         *experiments_of("storage"),
-        ("job FILE.fio", "Run a fio job file"),
+        ("job FILE.fio", "Run a fio job file, or after `job --` a command line of fio"),
         ("snia TEST", "SNIA test: iops, throughput, latency or demand"),
         ("check JOURNAL", "Check acknowledged writes after a crash"),
     )
@@ -92,8 +93,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--serial", metavar="TEXT", default="", help="its serial number from the label (without one: its size in bytes)"
     )
     storage_job.add_options(parser)
+    if isinstance(parser, Parser):
+        parser.takes_pasted = True
     storage_check.add_options(parser)
     common.add_options(parser)
+    elsewhere.add_option(parser)
 
 
 def planned(args: argparse.Namespace, host: Host) -> Plan:
@@ -103,6 +107,8 @@ def planned(args: argparse.Namespace, host: Host) -> Plan:
 
 def run(args: argparse.Namespace) -> int:
     """Build the plan and perform it."""
+    if args.pasted and args.question[:1] != ["job"]:
+        raise UserError("a command line of fio follows `hwdyno storage job --`")
     if args.question[:1] == ["job"]:
         if args.destroy:
             raise UserError("a job file never writes to a raw device; use --rw, --bs … with --destroy")
@@ -111,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         return storage_check.run(args.question[1:], args)
     if args.question[:1] == ["snia"]:
         return storage_snia.run(args.question[1:], args)
-    host = common.this_machine()
+    host = common.this_machine(args)
     plan = planned(args, host)
     if args.output_format == "report" or args.dry_run:
         return common.perform(plan, args, host)

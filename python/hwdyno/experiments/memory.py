@@ -156,6 +156,7 @@ LOADED = Experiment(
     ),
     base=Sweep(operation="read", delay=0, threads=ALL_BUT_ONE),
     ceilings=_CEILINGS,
+    peers=("mlc",),
     needs=("main_memory",),
     setup_s=0.6,
     check=_nonsense,

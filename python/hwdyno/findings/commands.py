@@ -19,10 +19,10 @@ _NO_AXES = {
 """Options of every command, and parameters that the runner or a data set decides."""
 _SWITCHES = {
     *("peers", "dry-run", "json", "overwrite", "no-page", "quiet", "once", "parallel-clients", "keys", "help"),
-    *("after-power-cut", "keep", "generate", "no-client", "no-plain", "no-inference", "help-all"),
+    *("after-power-cut", "keep", "generate", "no-client", "no-plain", "no-grid", "no-inference", "help-all"),
 }
 """Options without a value."""
-_CARRIED = {"profile", "seed", "ceiling"}
+_CARRIED = {"profile", "seed", "ceiling", "link", "device"}
 """Options that say how to measure, whatever is measured."""
 _OF_A_DEVICE = {"destroy", "serial"}
 _OF_A_REPORT = {
@@ -46,6 +46,8 @@ class Typed:
 
     words: tuple[str, ...]
     options: tuple[tuple[str, str | None], ...]
+    pasted: tuple[str, ...] = ()
+    """A command line of another tool, which follows ``--``."""
 
     def values(self, name: str) -> list[str]:
         """Every value of an option."""
@@ -68,7 +70,8 @@ class Typed:
     def line(self) -> str:
         """The command line, quoted for a shell."""
         shown = [f"--{name}" if value is None else f"--{name} {_quoted(value)}" for name, value in self.options]
-        return " ".join([*map(_quoted, self.words), *shown])
+        pasted = ["--", *map(_quoted, self.pasted)] if self.pasted else []
+        return " ".join([*map(_quoted, self.words), *shown, *pasted])
 
 
 def _quoted(text: str) -> str:
@@ -82,6 +85,8 @@ def typed_command(command: str) -> Typed:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
+    pasted = words[words.index("--") + 1 :] if "--" in words else []
+    words = words[: len(words) - len(pasted) - 1] if "--" in words else words
     plain: list[str] = []
     options: list[tuple[str, str | None]] = []
     while words:
@@ -93,7 +98,7 @@ def typed_command(command: str) -> Typed:
             options.append((name, word.partition("=")[2]))
         else:
             options.append((name, None if name in _SWITCHES or not words else words.pop(0)))
-    return Typed(tuple(plain), tuple(options))
+    return Typed(tuple(plain), tuple(options), tuple(pasted))
 
 
 def shared_options(result: ExperimentResult) -> Parameters:
@@ -163,12 +168,18 @@ def _whole(of_run: Typed, kernel: Declaration, changes: Parameters) -> str:
 
 
 def aligned(given: dict[str, Scalar]) -> dict[str, Scalar]:
-    """The parameters with a block of whole pages where it is direct I/O, which moves whole sectors."""
-    block = given.get("bs")
-    size = parse_size(block) if isinstance(block, str) and "," not in block and ".." not in block else block
-    if str(given.get("direct")).lower() in {"1", "true"} and isinstance(size, int) and size % _SECTOR:
-        given["bs"] = -(-size // _PAGE) * _PAGE
+    """The parameters with blocks of whole pages where it is direct I/O, which moves whole sectors."""
+    if str(given.get("direct")).lower() in {"1", "true"} and "bs" in given:
+        blocks = given["bs"]
+        parts = blocks.split(",") if isinstance(blocks, str) and ".." not in blocks else [blocks]
+        whole = list(dict.fromkeys(_in_pages(part) for part in parts))
+        given["bs"] = ",".join(map(str, whole)) if len(whole) > 1 else whole[0]
     return given
+
+
+def _in_pages(block: Scalar) -> Scalar:
+    size = parse_size(block) if isinstance(block, str) and ".." not in block else block
+    return -(-size // _PAGE) * _PAGE if isinstance(size, int) and size % _SECTOR else block
 
 
 def _placed(command: Typed, run: Run, result: ExperimentResult) -> Typed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Protocol, cast
 
 from hwdyno import foreign
@@ -71,7 +70,10 @@ def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> t
     # A tool's columns are no published table; a report with both marks its tables.
     published = cast(Any, table)
     if maps or published.recognizes(text, marked=bool(runs)):
-        found = published.read_mapped(text, name, maps or {}, marked=bool(runs))
+        try:
+            found = published.read_mapped(text, name, maps or {}, marked=bool(runs))
+        except UserError as error:
+            raise (error if maps or not refused else refused[0]) from None
         runs.append(foreign.checked(declared(found.run), name, foreign.MOST_COUNT))
         readings += found.readings
     if runs:
@@ -79,16 +81,3 @@ def read_every(text: str, name: str, maps: Mapping[str, str] | None = None) -> t
     if refused:
         raise refused[0]
     raise UserError(f"{name} has no known tool's output and no table with results; name a column: --map 'bw=MB/s'")
-
-
-def read(path: Path) -> Run:
-    """Read a result file into a Run. Raises ``UserError`` in one line if its format is not known."""
-    text = foreign.text_of(path, LARGEST_BYTES, errors="replace")
-    for form in known().values():
-        if form.recognizes(text):
-            return read_as(form, text, str(path))
-    raise UserError(f"{path} has no known format ({_names()})")
-
-
-def _names() -> str:
-    return ", ".join(form.NAME for form in known().values())

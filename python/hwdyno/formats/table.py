@@ -6,6 +6,7 @@ import csv
 import io
 from typing import Any
 
+from hwdyno import extras
 from hwdyno.printable import csv_cell
 from hwdyno.words import Measurement, PeerResult, Run, Value
 
@@ -25,7 +26,6 @@ def rows_of(run: Run) -> list[Row]:
             row: Row = {
                 "run": run.id,
                 "started": run.started,
-                "hostname": run.machine.hostname,
                 "profile": run.profile,
                 "experiment": experiment.name,
                 "resource": experiment.resource,
@@ -94,9 +94,12 @@ def csv_of(rows: list[Row]) -> str:
 
 
 def parquet_of(rows: list[Row]) -> bytes:
-    """The table as Parquet; a column of mixed types becomes text."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    """The table as Parquet; a column of mixed types becomes text. Raises ``UserError`` without pyarrow."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise extras.missing("parquet", "a Parquet file", "--csv needs nothing") from error
 
     columns = {name: _uniform([row.get(name) for row in rows]) for name in columns_of(rows)}
     out = io.BytesIO()

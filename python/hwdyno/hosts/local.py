@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import engine, workloads
-from hwdyno.hosts import Outcome, Program, UnderLoad, Work, cgroups, counters, programs, settings, smbios, under_load
+from hwdyno.hosts import Outcome, Program, UnderLoad, Work, cgroups, counters, programs, smbios, under_load
 from hwdyno.machine import Machine
 from hwdyno.measuring import other_runs
 from hwdyno.topology import Topology
@@ -30,7 +30,7 @@ class Local:
             found["storage"] = {**storage, "limits": limits} if limits else storage
         if why:
             found["unknown"] = {**(found.get("unknown") or {}), "memory.modules": why}
-        return Machine.of_survey({**found, "settings": settings.found(os.environ, self._root)})
+        return Machine.of_survey(found)
 
     def topology(self) -> Topology:
         """The processors that this process may use, and the NUMA nodes as the system lists them."""

@@ -12,6 +12,7 @@ from hwdyno.formats import fio as fio_json
 from hwdyno.hosts import Outcome, Program
 from hwdyno.peers import PeerReading
 from hwdyno.peers.program import ProgramPeer
+from hwdyno.units import as_number
 from hwdyno.words import Fault, UserError
 
 # Allowance for what fio does outside of its timed region: start, open, a final flush.
@@ -20,6 +21,9 @@ GRACE_S = 30.0
 LARGEST_BUFFERS_BYTES = 2 << 30
 # fio's limit for one block is 4 GiB; one system call moves at most 2 GiB - 4 KiB, and fio stops at a short transfer.
 LARGEST_BLOCK_BYTES = (2 << 30) - 4096
+
+
+LEAST_SAMPLES = 2
 
 
 class Fio(ProgramPeer):
@@ -130,6 +134,7 @@ def reading_of(out: str, err: str, status: int) -> PeerReading:
     details: dict[str, Any] = {"cpu_user_s": user_s, "cpu_system_s": system_s, "elapsed_s": point.elapsed_s}
     if point.latency_ns is not None:
         details |= {"latency_ns_p50": point.latency_ns.p50, "latency_ns_p99": point.latency_ns.p99}
+    details |= _sampled(document)
     details |= {f"{s.name}_bytes_s": s.bytes / point.elapsed_s for s in point.streams if point.elapsed_s}
     return PeerReading(
         throughput=point.throughput.value,
@@ -140,6 +145,17 @@ def reading_of(out: str, err: str, status: int) -> PeerReading:
         operations=point.operations,
         details=details,
     )
+
+
+def _sampled(document: Mapping[str, Any]) -> dict[str, float]:
+    """fio's least and greatest sample of bandwidth, bytes/s, where one job went one way and has two samples or more."""
+    jobs = document["jobs"] if isinstance(document.get("jobs"), list) else []
+    ways = [job.get(name) for job in jobs for name in ("read", "write")]
+    used = [way for way in ways if isinstance(way, dict) and as_number(way.get("io_bytes"))]
+    if len(jobs) != 1 or len(used) != 1 or (as_number(used[0].get("bw_samples")) or 0) < LEAST_SAMPLES:
+        return {}
+    least, most = (as_number(used[0].get(name)) for name in ("bw_min", "bw_max"))
+    return {} if least is None or most is None else {"bytes_s_min": 1024 * least, "bytes_s_max": 1024 * most}
 
 
 def _unreadable(out: str) -> str:

@@ -95,5 +95,17 @@ def tests(experiment: ExperimentResult) -> Picture | None:
     return of_rows("Throughput of each test", caption, scale.unit, made, (experiment.name,))
 
 
+def tests_of(experiment: ExperimentResult, group: list[Series], labels: dict[int, str]) -> Picture | None:
+    """The throughput of each test by its label, a bar for each series."""
+    made = []
+    rows, scale = plotdata.measured(experiment, group, unit_of(experiment))
+    at = (index for series in group for index in series.points)
+    for row, index in zip(rows, at, strict=False):
+        tip = standard_tip(experiment, {**row, "tip_load": labels[index]}, many=True)
+        made.append(_row(row, labels[index], scale, tip))
+    caption = f"{scale.unit}, more is better{_whiskers(rows)}."
+    return of_rows("Throughput of each test", caption, scale.unit, made, tuple(numbers(group)))
+
+
 def _whiskers(rows: Rows) -> str:
     return "; whiskers show the 95% interval" if any(row["interval"] for row in rows) else ""

@@ -77,7 +77,7 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
         for number, (one, part, group) in enumerate(groups):
             unit = one.points[0].throughput.unit if len(alike) > 1 else ""
             suffix = f"-{number + 1}" if part or unit else ""
-            for kind, draw in _kinds(one, group):
+            for kind, draw in kinds_of(one, group):
                 yield from made(kind + suffix, draw(one, group), part or unit)
     yield from made("percentiles", distributions.percentiles(experiment, chosen))
     yield from made("samples", distributions.samples(experiment, chosen))
@@ -86,7 +86,7 @@ def _of_experiment(run: Run, at: int) -> Iterator[Chart]:
 Draw = Callable[[ExperimentResult, list[Series]], Picture | None]
 
 
-def _kinds(experiment: ExperimentResult, group: list[Series]) -> list[tuple[str, Draw]]:
+def kinds_of(experiment: ExperimentResult, group: list[Series]) -> list[tuple[str, Draw]]:
     """Lines where the load is a quantity with enough values to follow, bars where it is a word."""
     loads = {load_of(experiment, at) for series in group for at in series.points}
     if is_loaded(experiment) and len(loads) >= 3:

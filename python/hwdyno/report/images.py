@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from hwdyno import door
+from hwdyno import door, extras
 from hwdyno.printable import printable
 from hwdyno.report import svg, theme
 from hwdyno.report.charts import Chart, charts_of
-from hwdyno.words import Run, UserError
+from hwdyno.words import Run
 
 Format = Literal["png", "svg", "pdf"]
 
@@ -25,9 +25,7 @@ def draw(chart: Chart, kind: Format) -> bytes:
     try:
         import vl_convert
     except ImportError as error:
-        raise UserError(
-            f"a chart as {kind} needs vl-convert (pip install vl-convert-python); --svg needs nothing"
-        ) from error
+        raise extras.missing("images", f"a chart as {kind}", "--svg needs nothing") from error
     if kind == "png":
         return bytes(vl_convert.svg_to_png(drawn, scale=SCALE))
     return bytes(vl_convert.svg_to_pdf(drawn))

@@ -44,6 +44,42 @@ class Group:
     facts: tuple[Fact, ...]
 
 
+_SHORT = {
+    "os.kernel": "kernel",
+    "os.distribution": "distribution",
+    "cpu.model": "processor",
+    "memory.total_bytes": "memory",
+    "memory.transparent_huge_pages": "transparent huge pages",
+    "version": "tool",
+}
+"""What a reader calls a fact whose path says more than is needed."""
+_HEADS = re.compile(r"^(?:conditions|settings(?:\.environment|\.limits)?|storage|container|os)\.|(?<=\.)queue\.")
+_ONLY = re.compile(r"\b(disks|nics|gpus)\.(\d+)\.")
+_ONE = {"disks": "disk", "nics": "interface", "gpus": "GPU"}
+
+
+def fact_name(path: str) -> str:
+    """A fact of the survey by its dotted path, in a reader's words: ``kernel``, ``disk scheduler``, ``governor``."""
+    if path in _SHORT:
+        return _SHORT[path]
+
+    def part_name(found: re.Match[str]) -> str:
+        number = int(found[2])
+        return f"{_ONE[found[1]]}{f' {number + 1}' if number else ''}."
+
+    short = _HEADS.sub("", _ONLY.sub(part_name, path))
+    short = _HEADS.sub("", short)
+    *heads, last = short.split(".")
+    if last == "model" and heads:
+        return " ".join(heads)
+    return " ".join((*heads, last if last.isupper() else _words(last))).replace("_", "_" if last.isupper() else " ")
+
+
+def fact_text(path: str, value: Any) -> str:
+    """A fact's value in its unit."""
+    return _text(path.rpartition(".")[2], value, path)
+
+
 def machines_of(machines: Sequence[Machine]) -> list[Group]:
     """The parts of every host, each under its host's name where there are several."""
     if len(machines) == 1:

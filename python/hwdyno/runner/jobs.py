@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno import __version__, door, signals
+from hwdyno.ceilings.limits import known_ceilings
 from hwdyno.hosts import Host
 from hwdyno.hosts.site import site_of
 from hwdyno.measurement import Reading, Snapshot, measurement_of
 from hwdyno.measuring import announced
+from hwdyno.plan import NO_LIMITS, Limits
 from hwdyno.resources import ceilings_of_site, rate_word
 from hwdyno.runner import faults
 from hwdyno.runner.progress import Journal, Keeper, Progress, Step
@@ -80,6 +82,7 @@ def run(
     command: str,
     seed: int,
     progress: Progress,
+    limits: Limits = NO_LIMITS,
     explain: Callable[[Run], Run] = lambda run: run,
     logged: Callable[[Work, list[dict[str, Any]]], None] = lambda work, threads: None,
 ) -> Run:
@@ -101,7 +104,10 @@ def run(
         load="iodepth",
         kernel=KERNEL,
         points=(),
-        ceilings=ceilings_of_site(machines, "storage"),
+        ceilings=(
+            *ceilings_of_site(machines, "storage"),
+            *known_ceilings("storage", limits.ceilings, limits.links, limits.devices),
+        ),
         planned=len(works),
         fixed={"seed": seed},
         commands=(command,),
@@ -172,7 +178,7 @@ def _kept(run: Run, journal: Journal) -> Run:
     try:
         journal.finish(run)
     except StoreError as error:
-        return replace(run, degraded=(*run.degraded, f"the Run could not be stored: {error}"))
+        return faults.not_stored(run, error)
     return run
 
 

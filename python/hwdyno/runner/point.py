@@ -8,7 +8,7 @@ from typing import Any
 
 from hwdyno import statistics
 from hwdyno.measurement import Reading, Snapshot, course_of, interval_of, measurement_of, throughput_of, unit_of
-from hwdyno.peers import Peer
+from hwdyno.peers import Peer, PeerReading
 from hwdyno.plan import Profile, Timing
 from hwdyno.samples import FEW_REPEATS, plain_noise
 from hwdyno.units import format_percent
@@ -92,8 +92,17 @@ class PointInWork:
             cpu_s_per_operation=statistics.mean([theirs for _, theirs in costs]) if costs else None,
             cpu_ratio=_ratio(costs) if costs else None,
             command=command,
-            details=dict(pairs[-1][1].details),
+            details=_details([theirs for _, theirs in pairs]),
         )
+
+
+def _details(readings: Sequence[PeerReading]) -> dict[str, Any]:
+    """The last reading's details; a least sample (``…_min``) and a greatest (``…_max``) are those of all readings."""
+    found = dict(readings[-1].details)
+    for ends, choose in (("_min", min), ("_max", max)):
+        for name in (name for name in found if name.endswith(ends)):
+            found[name] = choose(one.details[name] for one in readings if name in one.details)
+    return found
 
 
 def _ratio(pairs: Sequence[tuple[float, float]]) -> Any:

@@ -12,9 +12,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hwdyno import __version__, signals
-from hwdyno.ceilings import parse_given
+from hwdyno.ceilings.limits import known_ceilings
 from hwdyno.hosts import Host, HostLostError
 from hwdyno.hosts.site import Site, site_of
+from hwdyno.machine import Machine
 from hwdyno.measurement import Reading, operations_of
 from hwdyno.measuring import announced
 from hwdyno.peers import Peer, on_site
@@ -106,22 +107,21 @@ class Session:
     def run(self, store: Keeper, run_id: str, explain: Callable[[Run], Run]) -> Run:
         """Measure, keep and explain the Run."""
         plan = self.plan
-        place = (
-            self.site.place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial)
-            if plan.needs_data_file
-            else None
-        )
-        begun = _now()
+        place = self._place() if plan.needs_data_file else None
+        begun = self._now()
         machines = self.site.machines(self.plan.path)
-        self.plan, notes = reachable(sized(self.plan, machines), machines)
+        self.plan, notes = self._on(machines)
         self.notes += notes
+        limits = plan.limits
+        for note in notes:
+            self.progress.says(note.says)
         self.ceilings = {
             one.experiment.name: tuple(
                 ceiling
                 for ceiling in ceilings_of_site(machines, one.experiment.resource)
                 if not one.experiment.ceilings or ceiling.kind in one.experiment.ceilings
             )
-            + tuple(map(parse_given, self.plan.ceilings))
+            + known_ceilings(one.experiment.resource, limits.ceilings, limits.links, limits.devices)
             for one in self.plan.experiments
         }
         header = Run(
@@ -151,6 +151,19 @@ class Session:
             self._close()
             return self._finish(header, journal, explain)
 
+    def _place(self) -> Place | None:
+        """Where the data file will be; raises ``UserError``."""
+        plan = self.plan
+        return self.site.place(plan.path, writes=plan.writes, destroy=plan.destroy, serial=plan.serial)
+
+    def _on(self, machines: Sequence[Machine]) -> tuple[Plan, tuple[Note, ...]]:
+        """The plan as these machines allow it, with notes on what that changed."""
+        return reachable(sized(self.plan, machines), machines)
+
+    def _now(self) -> str:
+        """When the measurement begins or ends."""
+        return datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")
+
     def _close(self) -> None:
         if self.workspace is not None:
             self.workspace.close()
@@ -161,7 +174,7 @@ class Session:
             for one in self.plan.experiments
         )
         degraded = (*self.degraded, *faults.refused(experiments))
-        run = replace(header, finished=_now(), experiments=experiments, degraded=degraded)
+        run = replace(header, finished=self._now(), experiments=experiments, degraded=degraded)
         planned = sum(map(len, self.points.values()))
         run = faults.marked(run, self.interrupted, planned)
         try:
@@ -173,7 +186,7 @@ class Session:
         try:
             journal.finish(run)
         except StoreError as error:
-            run = replace(run, degraded=(*run.degraded, f"the Run could not be stored: {faults.message_of(error)}"))
+            return faults.not_stored(run, error)
         return run
 
     def _measure(self, place: Place | None, journal: Journal) -> None:
@@ -506,7 +519,3 @@ class Session:
 
 def _on_data_file(experiments: Sequence[Planned]) -> bool:
     return any("data_file" in planned.experiment.needs for planned in experiments)
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).astimezone().isoformat(timespec="seconds")

@@ -58,7 +58,7 @@ def make(request: Request, host: Host) -> Scenario:
         axes = request.axes if request.is_brief else {}
         chosen.append((request.as_part(one, BRIEF_RUNTIME_SHARE), {"ranks": ranks, **axes}))
         folders.append(_folder(folder, slots, model.bytes))
-    plan = replace(request, load="ranks", peers=False, ceilings=()).plan(chosen, host)
+    plan = replace(request, load="ranks", peers=False).plan(chosen, host)
     if not request.is_brief:
         plan = replace(plan, profile=replace(plan.profile, repeats_min=1, repeats_max=1))
     remarks = [model.memory(count) for count in ranks]

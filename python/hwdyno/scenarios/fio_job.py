@@ -71,6 +71,7 @@ class JobScenario(Scenario):
             command=plan.command,
             seed=plan.seed,
             progress=bench.progress,
+            limits=plan.limits,
             explain=bench.explain,
             logged=log_writer(self.job_file, overwrite=self.overwrite),
         )
@@ -82,15 +83,19 @@ def make(request: Request, host: Host) -> JobScenario:
     from hwdyno.formats import LARGEST_BYTES, fio_job
     from hwdyno.runner.jobs import KERNEL
 
-    files = request.options["files"]
-    if len(files) != 1:
-        raise UserError("storage job takes one job file, such as `hwdyno storage job reads.fio`")
-    name = files[0]
-    if name == "-":
+    files, pasted = request.options["files"], request.options.get("pasted") or ()
+    if len(files) + bool(pasted) != 1:
+        raise UserError(
+            "storage job takes one job file: `hwdyno storage job reads.fio`, or `storage job -- fio --rw=…`"
+        )
+    name = "fio's command line" if pasted else files[0]
+    if pasted:
+        text = fio_job.job_file_of(pasted)
+    elif name == "-":
         text = sys.stdin.buffer.read(fio_job.LARGEST_BYTES + 1).decode(errors="replace")
     else:
         text = foreign.text_of(Path(name), fio_job.LARGEST_BYTES, errors="replace")
-    folder = Path() if name == "-" else Path(name).parent
+    folder = Path() if pasted or name == "-" else Path(name).parent
     job_file = fio_job.parse(
         text,
         name,
@@ -109,6 +114,7 @@ def make(request: Request, host: Host) -> JobScenario:
         path=path,
         seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
         command=request.command,
+        limits=request.limits,
     )
     return JobScenario(
         plan=plan,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hwdyno.plan import NO_LIMITS, Limits
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Request:
     peers: bool = False
     seed: int | None = None
     budget_s: float | None = None
-    ceilings: tuple[str, ...] = ()
+    limits: Limits = NO_LIMITS
     study: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The scenario's own, by name."""
@@ -108,7 +109,7 @@ class Request:
             budget_s=self.budget_s,
             command=self.command,
             study=self.study,
-            ceilings=self.ceilings,
+            limits=self.limits,
         )
 
 

@@ -90,7 +90,14 @@ class Scenario:
     def measure(self, plan: Plan, bench: Bench) -> Run:
         """Measure the plan that ``ready`` gave."""
         from hwdyno import runner
+        from hwdyno.hosts.elsewhere import Elsewhere
 
+        if isinstance(bench.host, Elsewhere):
+            from hwdyno.runner import elsewhere
+
+            return elsewhere.run(
+                plan, bench.host, bench.store, bench.run_id, progress=bench.progress, explain=bench.explain
+            )
         return runner.run(
             plan, bench.host, bench.store, bench.run_id,
             progress=bench.progress, peers=bench.peers, explain=bench.explain,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.scenarios import Kind, Option, storage_classes, two_nodes
@@ -19,12 +21,18 @@ if TYPE_CHECKING:
 
 # The share of free memory that blocks in flight may use.
 BUFFER_SHARE = 0.5
+LONGEST_QUICK_S = 270.0
+"""Of a study with the profile quick, peers included: with its preparations and its report it ends within 5 minutes."""
 
 
 def make(request: Request, host: Host) -> Scenario:
     """The study that the request names."""
     from hwdyno import studies
 
+    if source := request.options.get("stream"):
+        if not Path(source).is_file():
+            raise UserError(f"--stream {source} does not exist; name STREAM's program or its source, stream.c")
+        os.environ["HWDYNO_STREAM"] = str(Path(source).absolute())
     study = studies.find(request.study)
     if study.method:
         does = f"hwdyno storage {study.name.replace('-', ' ')}"
@@ -54,7 +62,9 @@ def plan_of(study: Study, request: Request, host: Host, second: tuple[str, int] 
     is_full, largest = request.profile == "full", _largest_buffers(host)
     chosen = _chosen(study, request.options.get("only"))
     questions = [*chosen, *(_on_two_nodes(chosen, second, host) if second else ())]
-    budget_s = plans.budget_of(request.profile, request.peers) if request.budget_s is None else request.budget_s
+    budget_s = plans.budget_of(request.profile, request.peers)
+    budget_s = min(budget_s, LONGEST_QUICK_S) if budget_s is not None else None
+    budget_s = budget_s if request.budget_s is None else request.budget_s
     made = replace(request, load=None, budget_s=budget_s, study=study.name)
     plan = made.plan([(_experiment(one, request.profile, largest), {}) for one in questions], host)
     return _at_full_length(plan, questions) if is_full else plan
@@ -76,6 +86,8 @@ def _experiment(question: Question, profile: str, largest: int) -> Experiment:
     if is_full and question.startdelay_s:
         fixed["startdelay"] = question.startdelay_s
     blocks = question.blocks if is_full else tuple(_brief(block, question) for block in question.blocks)
+    of_site = {name: like.sweep.axes[name] for name in question.of_site} if like else {}
+    blocks = tuple({**of_site, **block} for block in blocks)
     sweeps = [Sweep(_fitting(block, size, largest) if on_disk else block) for block in blocks]
     sweep = sweeps[0]
     for more in sweeps[1:]:
@@ -96,7 +108,7 @@ def _experiment(question: Question, profile: str, largest: int) -> Experiment:
         ceilings=like.ceilings,
         peers=like.peers,
         needs=like.needs,
-        time_share=like.time_share,
+        time_share=like.time_share * question.time_share,
         setup_s=like.setup_s,
         writes=like.writes,
     )
@@ -181,6 +193,7 @@ KIND = Kind(
     command="study",
     make=make,
     options=(
+        Option("--stream", "STREAM to compare with: its program, or its source to build", "FILE"),
         Option("--only", "only these resources of the study, e.g. memory,cpu,disk", "NAMES"),
         Option(
             "--server",

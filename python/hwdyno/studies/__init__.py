@@ -36,9 +36,13 @@ class Question:
     fixed: Parameters = field(default_factory=dict)
     brief: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
     """Axes with fewer values for a run that is shorter than the study: the others take long or add little."""
+    of_site: tuple[str, ...] = ()
+    """Axes whose values the catalogue's experiment of this name takes from the site, such as its processors."""
     size_bytes: int = 1 << 30
     runtime_s: float = 30.0
     startdelay_s: float = 0.0
+    time_share: float = 1.0
+    """How many times a profile's usual reading one of a shorter run takes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from hwdyno.axes import FIELD, is_mixed
-from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run, Value
+from hwdyno.units import as_number, format_bytes
+from hwdyno.words import Ceiling, CeilingClass, Curve, ExperimentResult, Measurement, Parameters, Run, Value
 
 NONE = "-"
 SAME = 0.05
 """Two figures closer than this are called the same."""
+SAMPLE_S, SAMPLE_OPERATIONS = 0.5, 10
+"""A sample is as long as the longer of the two: fio's bwavgtime, and operations enough that no edge counts."""
 
 
 def experiment(run: Run, name: str) -> ExperimentResult | None:
@@ -45,11 +49,56 @@ def micros(ns: float | None) -> str:
     return NONE if ns is None else f"{ns / 1e3:.1f}" if ns < 1e6 else f"{ns / 1e3:.0f}"
 
 
+def sample_s(point: Measurement) -> float | None:
+    """The length of a sample, s: half a second as fio's, or ten operations where they take longer; none without any.
+
+    A shorter one would count a large block whole where only its end lies, and so exceed any bandwidth.
+    """
+    if point.samples is None or point.samples.interval_s <= 0:
+        return None
+    rate = point.rate.value if point.rate else 0.0
+    wanted_s = max(SAMPLE_S, SAMPLE_OPERATIONS / rate) if rate > 0 else SAMPLE_S
+    return math.ceil(round(wanted_s / point.samples.interval_s, 6)) * point.samples.interval_s
+
+
 def samples(point: Measurement) -> tuple[str, str, str]:
-    """Minimum, average and maximum bandwidth of the samples, MB/s."""
-    if point.samples is None:
-        return NONE, mb_s(point.throughput.value), NONE
-    return mb_s(point.samples.min), mb_s(point.samples.avg), mb_s(point.samples.max)
+    """Minimum, average and maximum bandwidth, MB/s: the point's one average, and its least and greatest sample.
+
+    Fewer than two samples have neither.
+    """
+    long_s, average = sample_s(point), mb_s(point.throughput.value)
+    if long_s is None or point.samples is None:
+        return NONE, average, NONE
+    each, values = round(long_s / point.samples.interval_s), point.samples.values
+    means = [sum(values[at : at + each]) / each for at in range(0, len(values) - each + 1, each)]
+    return (mb_s(min(means)), average, mb_s(max(means))) if len(means) > 1 else (NONE, average, NONE)
+
+
+def milliseconds(seconds: float | None) -> str:
+    """A time in ms."""
+    return NONE if seconds is None else f"{1e3 * seconds:.0f}" if seconds >= 0.01 else f"{1e3 * seconds:.1f}"
+
+
+def fio_samples(result: ExperimentResult, at: int) -> str:
+    """fio's minimum, average and maximum bandwidth beside a point, MB/s; its samples are of half a second."""
+    peer = next((one for one in result.peers if one.point == at and one.tool == "fio"), None)
+    if peer is None:
+        return NONE
+    ends = [as_number(peer.details.get(name)) for name in ("bytes_s_min", "bytes_s_max")]
+    return " / ".join((mb_s(ends[0]), mb_s(peer.value.value), mb_s(ends[1])))
+
+
+def drive_of(run: Run) -> str:
+    """The drive and its link as the system reports them, without its serial number."""
+    disk = run.machine.storage.disk
+    size = f", {format_bytes(disk.size_bytes)}" if disk.size_bytes else ""
+    return f"{(disk.model or '').strip() or disk.name or 'a drive without a model'}{size}"
+
+
+def tightest(result: ExperimentResult, metric: str, kind: CeilingClass) -> Ceiling | None:
+    """The lowest ceiling of a metric and class; none where none is known."""
+    found = [one for one in result.ceilings if one.metric == metric and one.kind == kind]
+    return min(found, key=lambda one: one.value, default=None)
 
 
 def sound(points: Iterable[Measurement]) -> list[Measurement]:

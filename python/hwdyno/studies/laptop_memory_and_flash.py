@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from hwdyno.axes import FIELD_AXES, read_share
 from hwdyno.studies import Question, Study, Table, published
-from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, pattern, whole
-from hwdyno.units import format_bytes_s, format_count, format_ns, format_size
-from hwdyno.words import Curve, Measurement, Parameters, Run
+from hwdyno.studies.common import NONE, experiment, mb_s, micros, number, pattern, sound, whole
+from hwdyno.units import format_bytes_s, format_count, format_ns, format_percent, format_size
+from hwdyno.words import ExperimentResult, Measurement, Parameters, Run
 
 NAME = "laptop-memory-and-flash"
 _PUBLISHED = "usb-flash-laptop"
 LOADED, FLASH = "memory.loaded", "storage.flash"
-MIXES = ("1:0", "3:1", "2:1", "1:1")
+MIXES = ("1:0", "3:1-nt", "2:1-nt", "1:1-nt", "0:1")
+"""Reads to non-temporal writes, as the study has them; MLC's 0:1 is of such writes, too."""
+MIXES_IN_BRIEF = ("1:0", "2:1-nt", "0:1")
 LEAST_POINTS = 5
 DELAYS = (0, 2, 8, 15, 50, 100, 200, 300, 400, 500, 700, 1000, 1300, 1700, 2500, 3500, 5000, 9000, 20000)
 """MLC's delays, in cycles."""
@@ -26,7 +28,7 @@ def tables(run: Run) -> list[Table]:
         for point in loaded.points:
             parameters = whole(loaded, point)
             grid[str(parameters.get("mix")), number(parameters, "block"), number(parameters, "delay", 0)] = point
-        series = sorted({key[:2] for key in grid}, key=lambda key: (key[1], MIXES.index(key[0])))
+        series = sorted({key[:2] for key in grid}, key=lambda key: (key[1], _rank(key[0])))
         heads = ("delay, cycles", *(f"{mix}, {format_size(block)}" for mix, block in series))
         delays = sorted({delay for _, _, delay in grid})
 
@@ -41,14 +43,41 @@ def tables(run: Run) -> list[Table]:
 
         made.append(Table("Loaded latency: mean, ns", heads, rows(_nanoseconds)))
         made.append(Table("Loaded latency: bandwidth, MB/s", heads, rows(lambda p: mb_s(p.throughput.value))))
+        if any(peer.tool == "mlc" for peer in loaded.peers):
+            made.append(_of_mlc(loaded))
     if flash := experiment(run, FLASH):
         points = [(whole(flash, point), point) for point in flash.points]
         made += [_drive(points), _makers(points)]
     return made
 
 
+def _rank(mix: str) -> int:
+    return MIXES.index(mix) if mix in MIXES else len(MIXES)
+
+
 def _nanoseconds(point: Measurement) -> str:
     return f"{point.latency_ns.mean:.0f}" if point.latency_ns else NONE
+
+
+def _of_mlc(loaded: ExperimentResult) -> Table:
+    """Latency and bandwidth of the points that MLC measured, too."""
+    rows = []
+    for peer in (peer for peer in loaded.peers if peer.tool == "mlc"):
+        point = loaded.points[peer.point]
+        parameters = whole(loaded, point)
+        rows.append(
+            (
+                str(parameters.get("mix")),
+                str(parameters.get("delay")),
+                _nanoseconds(point),
+                NONE if peer.latency_ns_mean is None else f"{peer.latency_ns_mean:.0f}",
+                mb_s(point.throughput.value),
+                mb_s(peer.value.value),
+            )
+        )
+    heads = ("mix", "delay, cycles", "ns", "MLC, ns", "MB/s", "MLC, MB/s")
+    rows.sort(key=lambda row: (_rank(row[0]), int(row[1])))
+    return Table("Loaded latency beside MLC, lines of 64 B", heads, tuple(rows))
 
 
 def _drive(points: list[tuple[Parameters, Measurement]]) -> Table:
@@ -104,7 +133,7 @@ def observations(run: Run) -> list[str]:
     """The best compromise of throughput and latency on each curve, and whether the drive's figures are valid."""
     sentences = []
     if loaded := experiment(run, LOADED):
-        sentences += [sentence for curve in loaded.curves if (sentence := _compromise(curve))]
+        sentences += [sentence for points in _series(loaded) if (sentence := _compromise(loaded, points))]
         sentences.append(
             "A random block of 256 B is four cache lines, and only the first waits for its DRAM row. All its bytes "
             "count as useful bandwidth."
@@ -121,16 +150,41 @@ def observations(run: Run) -> list[str]:
     return sentences
 
 
-def _compromise(curve: Curve) -> str:
-    best, floor = curve.best, curve.floor
-    if best is None or floor is None or best.latency_ns is None or not floor.latency_ns:
+def _series(loaded: ExperimentResult) -> list[list[Measurement]]:
+    """The points with a latency of each mix and access size, from the shortest delay on."""
+    found: dict[tuple[str, int], list[Measurement]] = {}
+    for point in sorted(sound(loaded.points), key=lambda point: number(whole(loaded, point), "delay", 0)):
+        parameters = whole(loaded, point)
+        if point.latency_ns is not None and point.latency_ns.mean > 0:
+            found.setdefault((str(parameters.get("mix")), number(parameters, "block")), []).append(point)
+    return [found[key] for key in sorted(found, key=lambda key: (key[1], _rank(key[0])))]
+
+
+def _compromise(loaded: ExperimentResult, points: list[Measurement]) -> str:
+    """The point between the ends with the most throughput for its latency: Kleinrock's power (ICC 1979)."""
+    if len(points) < LEAST_POINTS:
+        return ""  # Of few points, any could be the best.
+
+    def throughput_per_ns(point: Measurement) -> float:
+        return point.throughput.value / point.latency_ns.mean if point.latency_ns else 0.0
+
+    full, best = points[0], max(points[1:-1], key=throughput_per_ns)
+    parameters = whole(loaded, best)
+    name = f"Memory, mix {parameters.get('mix')}, block {format_size(number(parameters, 'block'))}"
+    ns = {one: points[at].latency_ns for one, at in (("full", 0), ("idle", -1))}
+    if best.latency_ns is None or ns["full"] is None or ns["idle"] is None:
         return ""
-    if len(curve.points) < LEAST_POINTS or curve.state != "knee":
-        return ""  # With few points, or on a curve without a knee, any point could be the best.
-    name = ", ".join(f"{name} {value}" for name, value in curve.series.items() if name in {"mix", "block"})
+    if throughput_per_ns(full) > throughput_per_ns(best):
+        return (
+            f"{name}: no compromise is needed. At full load, {format_bytes_s(full.throughput.value)}, latency is only "
+            f"{ns['full'].mean / ns['idle'].mean:.2f} times that without load."
+        )
     return (
-        f"Memory, {name}: the best compromise is a delay of {best.load:.0f} cycles, {format_bytes_s(best.throughput)} "
-        f"at {format_ns(best.latency_ns)}, {best.latency_ns / floor.latency_ns:.2f} times the latency without load."
+        f"{name}: the best compromise is a delay of {number(parameters, 'delay', 0)} cycles. It keeps "
+        f"{format_percent(best.throughput.value / full.throughput.value)} of the highest bandwidth "
+        f"({format_bytes_s(best.throughput.value)}) at {format_ns(best.latency_ns.mean)}, "
+        f"{best.latency_ns.mean / ns['idle'].mean:.2f} times the latency without load and "
+        f"{format_percent(best.latency_ns.mean / ns['full'].mean)} of that at full load."
     )
 
 
@@ -151,10 +205,10 @@ STUDY = Study(
                     "delay": DELAYS,
                     "block": (64, 256),
                     "pattern": "random",
-                    "threads": 1,
                 },
             ),
-            brief={"delay": DELAYS_IN_BRIEF},
+            of_site=("threads",),
+            brief={"delay": DELAYS_IN_BRIEF, "mix": MIXES_IN_BRIEF},
             runtime_s=2.0,
         ),
         Question(

@@ -6,6 +6,7 @@ from hwdyno.studies import Question, Study, Table
 from hwdyno.studies.common import (
     NONE,
     curve_of,
+    drive_of,
     experiment,
     mb_s,
     micros,
@@ -14,13 +15,14 @@ from hwdyno.studies.common import (
     same,
     samples,
     sound,
+    tightest,
     whole,
 )
-from hwdyno.units import format_count, format_ns, format_quantity, format_size
+from hwdyno.units import format_count, format_ns, format_percent, format_quantity, format_size
 from hwdyno.words import Curve, ExperimentResult, Measurement, Parameters, Run
 
 NAME = "sata-ssd-queue"
-MIX, DEPTH, JOBS = "storage.mix", "storage.iodepth", "storage.jobs"
+MIX, DEPTH, JOBS, CUBE = "storage.mix", "storage.iodepth", "storage.jobs", "storage.cube"
 PATTERNS = ("randread", "randwrite", "randrw 70/30", "randrw 50/50")
 MEET = 0.10
 """Curves within this share of each other meet."""
@@ -37,8 +39,10 @@ def tables(run: Run) -> list[Table]:
         made.append(_by_load(depth, "iodepth", "Against depth: 4 KiB random reads"))
     if jobs := experiment(run, JOBS):
         made.append(_by_load(jobs, "numjobs", "Against jobs: 4 KiB random reads at depth 8"))
+    if cube := experiment(run, CUBE):
+        made += _cube(cube)
     if made:
-        made.append(_rated())
+        made.append(_compared(run))
     return made
 
 
@@ -84,23 +88,80 @@ def _by_load(result: ExperimentResult, axis: str, title: str) -> Table:
     return Table(title, (*columns, "validity"), tuple(rows))
 
 
-def _rated() -> Table:
-    """The study's figures, and those of the enterprise drive that it compares with."""
+def _cube(result: ExperimentResult) -> list[Table]:
+    """Bandwidth and latency by depth and block size, a table each mix."""
+    grid: dict[str, dict[tuple[int, int], Measurement]] = {}
+    for point in result.points:
+        parameters = whole(result, point)
+        place = (number(parameters, "iodepth"), number(parameters, "bs"))
+        grid.setdefault(pattern(parameters), {})[place] = point
+    made = []
+    for kind, points in grid.items():
+        blocks = sorted({block for _, block in points})
+        rows = tuple(
+            (str(depth), *(_bandwidth_and_latency(points.get((depth, block))) for block in blocks))
+            for depth in sorted({depth for depth, _ in points})
+        )
+        heads = ("iodepth", *(format_size(block) for block in blocks))
+        made.append(Table(f"Depth x block size, {kind}: MB/s / mean latency, µs", heads, rows))
+    return made
+
+
+def _bandwidth_and_latency(point: Measurement | None) -> str:
+    if point is None:
+        return NONE
+    return f"{mb_s(point.throughput.value)} / {micros(point.latency_ns.mean if point.latency_ns else None)}"
+
+
+def _measured(run: Run) -> list[tuple[str, str, str, str]]:
+    """What this drive reaches of each published figure, and its own maker's where they are known."""
+    depth, mix = experiment(run, DEPTH), experiment(run, MIX)
+    rows, name = [], f"this drive, measured ({drive_of(run)})"
+    curve = next((one for one in depth.curves if one.load == "iodepth"), None) if depth else None
+    if curve is not None and curve.ceiling is not None:
+        rows.append((name, "ceiling of 4 KiB random reads", _ceiling(curve), mb_s(curve.ceiling.value)))
+        if curve.best is not None:
+            rows.append((name, "best depth at 4 KiB", f"{curve.best.load:.0f}", NONE))
+    best = _best_blocks(mix).get("randread") if mix else None
+    if best is not None:
+        rows.append((name, "best block size at depth 8, randread", format_size(best[0]), mb_s(best[1])))
+    for rw, metric in (("randread", "randread_4k_iops"), ("randwrite", "randwrite_4k_iops")):
+        found = [
+            point
+            for result in (mix, depth)
+            if result is not None
+            for point in sound(result.points)
+            if pattern(whole(result, point)) == rw and number(whole(result, point), "bs") == 4096 and point.rate
+        ]
+        if found:
+            most = max(found, key=lambda point: point.throughput.value)
+            iops = most.rate.value if most.rate else 0.0
+            rows.append((name, f"{rw}, 4 KiB", f"{format_count(iops)} IOPS", mb_s(most.throughput.value)))
+        rated = next((one for result in (mix, depth) if result and (one := tightest(result, metric, "rated"))), None)
+        if rated is not None:
+            text = f"{format_count(rated.value)} IOPS"
+            rows.append((f"this drive, rated ({rated.label})", f"{rw}, 4 KiB", text, mb_s(rated.value * 4096)))
+    return rows
+
+
+def _compared(run: Run) -> Table:
+    """This drive beside the study's figures, and those of the enterprise drive that it compares with."""
     rows = (
+        *_measured(run),
         ("the study's drive (SATA)", "ceiling, read by eye", "240 MiB/s", "251.7"),
         ("the study's drive (SATA)", "best block size at depth 8", "16 KiB", NONE),
         ("the study's drive (SATA)", "best depth at 4 KiB", "8", NONE),
         ("enterprise SSD (PCIe 4.0 x4)", "rated random read, 4 KiB", "1 000 000 IOPS", mb_s(1e6 * 4096)),
         ("enterprise SSD (PCIe 4.0 x4)", "rated random write, 4 KiB", "130 000 IOPS", mb_s(130e3 * 4096)),
     )
-    return Table("Published figures for comparison", ("device", "figure", "published", "MB/s"), rows)
+    return Table("This drive beside published figures", ("device", "figure", "value", "MB/s"), rows)
 
 
 def observations(run: Run) -> list[str]:
     """The knee and ceiling, the best block size, the mix penalty, and whether jobs help, each in a sentence."""
     sentences = []
     if depth := experiment(run, DEPTH):
-        sentences += _depth(depth)
+        sentences += _depth(run, depth)
     if mix := experiment(run, MIX):
         sentences += [_block(mix), _penalty(mix), _meeting(mix)]
     if jobs := experiment(run, JOBS):
@@ -108,11 +169,11 @@ def observations(run: Run) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
-def _depth(result: ExperimentResult) -> list[str]:
+def _depth(run: Run, result: ExperimentResult) -> list[str]:
     curve = next((one for one in result.curves if one.load == "iodepth"), None)
     if curve is None or curve.ceiling is None:
         return []
-    found = f"4 KiB random reads tend to {_ceiling(curve)}"
+    found = f"{_on(run, result)}4 KiB random reads tend to {_ceiling(curve)}{_of_link(result, curve)}"
     if curve.state == "still rising":
         return [f"{found}, and still rise at the deepest queue; the study read 240 MiB/s (251.7 MB/s) off by eye."]
     sentences = [f"{found}; the study read a ceiling of 240 MiB/s (251.7 MB/s) off by eye."]
@@ -123,6 +184,21 @@ def _depth(result: ExperimentResult) -> list[str]:
             f"(the study: 8, by eye){_price(result, curve)}."
         )
     return sentences
+
+
+def _on(run: Run, result: ExperimentResult) -> str:
+    """``APPLE SSD SM256E, 251 GB, behind SATA 6 Gbit/s: ``; empty where nothing is known of the drive."""
+    link = tightest(result, "read_bytes_s", "physical")
+    behind = f" behind {link.label or link.formula}" if link else ", its link unknown"
+    disk = run.machine.storage.disk
+    return f"{drive_of(run)}{behind}: " if disk.model or disk.name else ""
+
+
+def _of_link(result: ExperimentResult, curve: Curve) -> str:
+    link = tightest(result, "read_bytes_s", "physical")
+    if link is None or curve.ceiling is None:
+        return ""
+    return f", {format_percent(curve.ceiling.value / link.value)} of that link"
 
 
 def _ceiling(curve: Curve) -> str:
@@ -140,9 +216,9 @@ def _price(result: ExperimentResult, curve: Curve) -> str:
     return f"; depth {deepest.parameters.get('iodepth')} gives {gain:.2f} times that for {cost:.1f} times the latency"
 
 
-def _block(result: ExperimentResult) -> str:
-    """The smallest block size that reaches 90% of the maximum, by pattern."""
-    found = []
+def _best_blocks(result: ExperimentResult) -> dict[str, tuple[int, float, bool]]:
+    """By pattern: the smallest block size that reaches 90% of the maximum, that maximum, and whether it still rises."""
+    found = {}
     for kind, (rw, share) in {
         "randread": ("randread", None),
         "randwrite": ("randwrite", None),
@@ -157,8 +233,15 @@ def _block(result: ExperimentResult) -> str:
         most = max(point.throughput.value for point in points.values())
         read = min(block for block, point in points.items() if point.throughput.value >= 0.9 * most)
         best = int(curve.best.load) if curve is not None and curve.best is not None else read
-        rising = " and still rising" if read == max(points) else ""
-        found.append(f"{format_size(best)} for {kind} ({mb_s(most)} MB/s{rising})")
+        found[kind] = (best, most, read == max(points))
+    return found
+
+
+def _block(result: ExperimentResult) -> str:
+    found = [
+        f"{format_size(best)} for {kind} ({mb_s(most)} MB/s{' and still rising' if rising else ''})"
+        for kind, (best, most, rising) in _best_blocks(result).items()
+    ]
     if not found:
         return ""
     return f"The best block size at depth 8, the least that reaches 90%, is {', '.join(found)} (the study: 16 KiB)."
@@ -280,6 +363,23 @@ STUDY = Study(
             load="numjobs",
             blocks=({"rw": "randread", "bs": 4096, "iodepth": 8, "numjobs": (1, 2, 4)},),
             fixed=_FIXED,
+            runtime_s=35.0,
+        ),
+        Question(
+            name=CUBE,
+            asks="Queue depth x block size x mix",
+            kernel="storage_blocks",
+            load="iodepth",
+            blocks=(
+                {
+                    "rw": ("randread", "randwrite", "randrw:70"),
+                    "bs": (4 << 10, 16 << 10, 32 << 10, 128 << 10),
+                    "iodepth": tuple(1 << k for k in range(11)),
+                    "numjobs": 1,
+                },
+            ),
+            fixed=_FIXED,
+            brief={"bs": (4 << 10, 32 << 10, 128 << 10), "iodepth": (1, 8, 64)},
             runtime_s=35.0,
         ),
     ),

@@ -1,6 +1,6 @@
-//! The bare engine: the three verbs on a command line, or as an agent that serves them on its input and output.
+//! The bare engine: the three verbs on a command line, a plan of many readings, or an agent on its input and output.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -15,11 +15,18 @@ fn main() -> ExitCode {
             hwdyno_engine::agent::serve(std::io::stdin().lock(), std::io::stdout());
             return ExitCode::SUCCESS;
         }
+        ["measure", plan] => return measure(Path::new(plan)),
+        ["--version" | "version"] => {
+            println!("hwdyno-engine {}", env!("CARGO_PKG_VERSION"));
+            return ExitCode::SUCCESS;
+        }
         // The agent's own, for each program that it runs.
         [hwdyno_engine::agent::MIND, program, arguments @ ..] => return hwdyno_engine::agent::mind(program, arguments),
         ["run", kernel] => run(kernel, "{}"),
         ["run", kernel, parameters] => run(kernel, parameters),
-        _ => Err("usage: hwdyno-engine survey [PATH] | kernels | run KERNEL ['{\"parameter\": value}'] | serve".into()),
+        _ => Err("usage: hwdyno-engine survey [PATH] | kernels | run KERNEL ['{\"parameter\": value}'] | \
+                  measure PLAN.json > READINGS.jsonl | serve | version"
+            .into()),
     };
     match answer {
         Ok(value) => {
@@ -44,4 +51,36 @@ fn run(kernel: &str, parameters: &str) -> Result<serde_json::Value, String> {
     let parameters = serde_json::from_str(parameters).map_err(|e| format!("the parameters are not JSON: {e}"))?;
     let reading = hwdyno_engine::run(kernel, &parameters, &hwdyno_engine::Stop::new()).map_err(|e| e.to_string())?;
     serde_json::to_value(reading).map_err(|e| e.to_string())
+}
+
+/// Measures a plan; Ctrl-C ends it early, with the readings so far and status 130.
+fn measure(plan: &Path) -> ExitCode {
+    const INTERRUPTED: u8 = 130;
+    let stop = hwdyno_engine::Stop::new();
+    let outcome = hwdyno_engine::stop_on_signals(&stop)
+        .map_err(|error| format!("signals cannot be watched: {error}"))
+        .and_then(|()| read(plan))
+        .and_then(|text| {
+            let mut output = std::io::stdout().lock();
+            hwdyno_engine::measure::measure(&text, &mut output, &stop).map_err(|error| error.to_string())
+        });
+    match outcome {
+        Ok(()) if stop.is_set() => ExitCode::from(INTERRUPTED),
+        Ok(()) => ExitCode::SUCCESS,
+        Err(says) => {
+            eprintln!("hwdyno-engine: {}: {says}", plan.display());
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn read(plan: &Path) -> Result<Vec<u8>, String> {
+    let most = hwdyno_engine::measure::LARGEST_PLAN;
+    let mut text = Vec::new();
+    let file = std::fs::File::open(plan).map_err(|error| error.to_string())?;
+    file.take(most + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > most {
+        return Err(format!("a plan has at most {most} bytes"));
+    }
+    Ok(text)
 }

@@ -19,12 +19,8 @@ use crate::sys::pause::sharpen_timers;
 const BATCH: usize = 32;
 /// Buffers a call where each holds up to 64 KiB.
 const LARGE_BATCH: usize = 4;
-/// How long a reader of batches lets the next one gather: woken for each datagram, it and its sender spend a tenth to a
-/// third more on each.
-const GATHER: Duration = Duration::from_micros(100);
-/// The socket's buffer that has room for what gathers meanwhile at a million datagrams a second (2304 B each as the
-/// kernel counts them), four times over.
-const GATHER_BUFFER_BYTES: u64 = 1 << 20;
+/// A datagram as the kernel counts it against a socket's buffer: the page or pages it lies in, and its description.
+const KEPT_BYTES: u64 = 2304;
 /// How far back a late datagram is told from one that came twice.
 const WINDOW: u64 = 1 << 16;
 
@@ -199,12 +195,50 @@ pub fn send(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Phase)
     meter.spent()
 }
 
-/// Whether a reader may let datagrams gather: at a rate, when each came counts for the jitter.
-fn gathers(socket: &UdpSocket, settings: &Settings) -> bool {
-    settings.handing == Handing::Batched
-        && settings.rate_bits_s == 0
-        && !settings.by_amount()
-        && net::buffers(socket).1 >= GATHER_BUFFER_BYTES
+/// How a reader that found nothing more lets datagrams gather: where it waits in the kernel for each, its sender wakes it
+/// for each, and pays for that with a third of its time.
+struct Gather {
+    /// What may lie in the socket's buffer before the pause is too long: a quarter of it.
+    most: u64,
+    pause: Duration,
+    gathered: u64,
+}
+
+impl Gather {
+    /// The pause is no longer, whatever comes: a timer's own delay.
+    const LONGEST: Duration = Duration::from_micros(100);
+    /// A shorter one costs more than the wake-up that it saves.
+    const SHORTEST: Duration = Duration::from_micros(5);
+
+    /// None at a rate, where the moment at which each came counts for the jitter, and for an amount, which the last one
+    /// ends.
+    fn new(socket: &UdpSocket, settings: &Settings) -> Option<Self> {
+        let may = settings.handing != Handing::Segmented && settings.rate_bits_s == 0 && !settings.by_amount();
+        may.then(|| {
+            sharpen_timers();
+            let bytes = KEPT_BYTES.max(settings.block as u64 * 2);
+            Self { most: net::buffers(socket).1 / bytes / 4, pause: Self::SHORTEST, gathered: 0 }
+        })
+    }
+
+    /// Counts what was taken at once.
+    fn took(&mut self, count: usize) {
+        self.gathered += count as u64;
+    }
+
+    /// Nothing more is there: sleeps, for longer where little came since the last time, and gives whether something came.
+    fn rest(&mut self) -> bool {
+        let came = std::mem::take(&mut self.gathered);
+        self.pause = if came > self.most {
+            (self.pause / 2).max(Self::SHORTEST)
+        } else {
+            (self.pause + Self::SHORTEST).min(Self::LONGEST)
+        };
+        if came > 0 {
+            std::thread::sleep(self.pause);
+        }
+        came > 0
+    }
 }
 
 /// Takes what comes until the phase is done and nothing more is there; gives the CPU time that it took.
@@ -221,10 +255,8 @@ pub fn receive(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Pha
     if !phase.wait_for_start() {
         return CpuTime::default();
     }
-    let gathers = gathers(socket, settings);
-    if gathers {
-        sharpen_timers();
-    }
+    let mut gather = Gather::new(socket, settings);
+    let mut waits = true;
     let mut meter = Meter::start();
     let mut drained_until = 0;
     loop {
@@ -238,8 +270,13 @@ pub fn receive(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Pha
             }
         }
         meter.look(phase);
-        match batch.receive(socket) {
+        let taken = if waits { batch.receive(socket) } else { batch.receive_what_is_there(socket) };
+        match taken {
             Ok(count) => {
+                if let Some(gather) = &mut gather {
+                    gather.took(count);
+                    waits = false;
+                }
                 let came_ns = wall_ns();
                 let (mut bytes, mut datagrams) = (0, 0);
                 for index in 0..count {
@@ -254,14 +291,14 @@ pub fn receive(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Pha
                 }
                 lane.moved(bytes, datagrams);
                 numbers.publish(lane);
-                // Less than a batch: all that was there.
-                if gathers && count < BATCH {
-                    std::thread::sleep(GATHER);
-                }
             }
             Err(error) => {
                 if phase.is_done() {
                     break;
+                }
+                if let Some(gather) = gather.as_mut().filter(|_| !waits) {
+                    waits = !gather.rest();
+                    continue;
                 }
                 if !passing(&error) {
                     // Refused is what was sent, before the other end listened.
@@ -315,6 +352,36 @@ mod tests {
             follower.take(number, 0, if number % 2 == 0 { 1600 } else { 0 });
         }
         assert!((follower.jitter_ns - 1600.0).abs() < 1.0, "{}", follower.jitter_ns);
+    }
+
+    fn gather(change: impl Fn(&mut Settings)) -> Option<Gather> {
+        let mut settings = Settings { udp: true, block: 1460, handing: Handing::Plain, ..Settings::default() };
+        change(&mut settings);
+        Gather::new(&UdpSocket::bind(("127.0.0.1", 0)).unwrap(), &settings)
+    }
+
+    #[test]
+    fn datagrams_gather_only_where_nobody_asks_when_each_came() {
+        assert!(gather(|_| ()).is_some());
+        assert!(gather(|settings| settings.handing = Handing::Batched).is_some());
+        assert!(gather(|settings| settings.handing = Handing::Segmented).is_none());
+        assert!(gather(|settings| settings.rate_bits_s = 1_000_000).is_none());
+        assert!(gather(|settings| settings.blocks = 100).is_none());
+    }
+
+    #[test]
+    fn a_reader_pauses_for_less_where_much_came_and_not_at_all_where_nothing_did() {
+        let mut gather = gather(|_| ()).unwrap();
+        let few = usize::try_from(gather.most).unwrap();
+        for _ in 0..100 {
+            gather.took(few);
+            assert!(gather.rest());
+        }
+        assert_eq!(gather.pause, Gather::LONGEST);
+        gather.took(few + 1);
+        assert!(gather.rest());
+        assert_eq!(gather.pause, Gather::LONGEST / 2);
+        assert!(!gather.rest(), "what comes next is waited for");
     }
 
     #[test]

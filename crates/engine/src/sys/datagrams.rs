@@ -87,11 +87,11 @@ impl Batch {
         result(sent).map(|_| 1)
     }
 
-    /// Waits for one datagram, into the first buffer; gives 1.
-    fn receive_one(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+    /// Takes one datagram into the first buffer; gives 1.
+    fn receive_one(&mut self, socket: &UdpSocket, flags: libc::c_int) -> io::Result<usize> {
         let buffer = &mut self.buffers[0];
         // SAFETY: the buffer is this batch's.
-        let came = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+        let came = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
         self.headers[0].msg_len = result(came)? as libc::c_uint;
         Ok(1)
     }
@@ -100,8 +100,18 @@ impl Batch {
     ///
     /// A batch of one takes no control messages, and so nothing that was coalesced.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        self.receive_by(socket, libc::MSG_WAITFORONE)
+    }
+
+    /// Takes what is there, as [`receive`](Self::receive) does, but fails with `WouldBlock` where nothing is.
+    pub fn receive_what_is_there(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        self.receive_by(socket, libc::MSG_DONTWAIT)
+    }
+
+    fn receive_by(&mut self, socket: &UdpSocket, flags: libc::c_int) -> io::Result<usize> {
         if self.headers.len() == 1 {
-            return self.receive_one(socket);
+            // One datagram is waited for or not; the other flag is for batches alone.
+            return self.receive_one(socket, flags & libc::MSG_DONTWAIT);
         }
         for ((header, vector), (buffer, ancillary)) in
             self.headers.iter_mut().zip(&mut self.vectors).zip(self.buffers.iter_mut().zip(&mut self.ancillary))
@@ -111,7 +121,6 @@ impl Batch {
             header.msg_hdr.msg_controllen = size_of::<Ancillary>() as _;
         }
         let count = self.headers.len() as libc::c_uint;
-        let flags = libc::MSG_WAITFORONE;
         // SAFETY: every header leads to a vector, a buffer and room for control that this batch owns; no time limit.
         let came = unsafe {
             libc::recvmmsg(socket.as_raw_fd(), self.headers.as_mut_ptr(), count, flags as _, std::ptr::null_mut())

@@ -9,7 +9,7 @@ pub fn sharpen_timers() {
 /// Sleeps until `deadline_ns` of the monotonic clock, through signals.
 pub fn until(deadline_ns: u64) {
     let deadline = libc::timespec {
-        tv_sec: (deadline_ns / 1_000_000_000) as libc::time_t,
+        tv_sec: (deadline_ns / 1_000_000_000) as _,
         tv_nsec: (deadline_ns % 1_000_000_000) as libc::c_long,
     };
     // SAFETY: `deadline` is a valid timespec; no remainder is asked for, since the time is absolute.

@@ -5,7 +5,8 @@ implemented, or ignored with a note because it does not change the result, or re
 ``keys`` has the table.
 """
 
+from hwdyno.formats.fio_job.command_line import job_file_of
 from hwdyno.formats.fio_job.job import Job, JobFile, parse
 from hwdyno.formats.fio_job.text import LARGEST_BYTES
 
-__all__ = ["LARGEST_BYTES", "Job", "JobFile", "parse"]
+__all__ = ["LARGEST_BYTES", "Job", "JobFile", "job_file_of", "parse"]

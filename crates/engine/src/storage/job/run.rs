@@ -1,6 +1,6 @@
 //! Runs a job: prepares its files, drives every thread, and makes one reading of their results.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -198,24 +198,25 @@ struct TeamState {
 /// The system's counters at the edges of the timed region: where the first thread begins and the last one ends, so
 /// that whatever any thread counts lies between them.
 struct Edges {
-    /// How often the region has begun: a steady state that was missed begins it again.
-    begun: AtomicU32,
     /// Threads that have not ended.
     running: AtomicUsize,
-    before: Mutex<Snapshot>,
+    /// The counters as the region began, and how often it has: a steady state that was missed begins it again.
+    before: Mutex<(u32, Snapshot)>,
     after: Mutex<Option<Snapshot>>,
 }
 
 impl Edges {
     fn new(threads: usize) -> Self {
-        let before = Mutex::new(Snapshot::default());
-        Self { begun: AtomicU32::new(0), running: AtomicUsize::new(threads), before, after: Mutex::new(None) }
+        let before = Mutex::new((0, Snapshot::default()));
+        Self { running: AtomicUsize::new(threads), before, after: Mutex::new(None) }
     }
 
-    /// A thread begins its timed region for the `time`-th time, from 1.
+    /// A thread begins its timed region for the `time`-th time, from 1. No thread goes on before the counters are
+    /// read: what it issued and counted meanwhile would be missing between them.
     fn begin(&self, time: u32, device: Option<&Device>) {
-        if self.begun.fetch_max(time, Ordering::Relaxed) < time {
-            *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Snapshot::take(device);
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        if before.0 < time {
+            *before = (time, Snapshot::take(device));
         }
     }
 
@@ -230,7 +231,7 @@ impl Edges {
     fn counted(&self) -> Map<String, Value> {
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         let after = self.after.lock().unwrap_or_else(PoisonError::into_inner);
-        after.as_ref().map(|after| after.since(&before)).unwrap_or_default()
+        after.as_ref().map(|after| after.since(&before.1)).unwrap_or_default()
     }
 }
 
@@ -346,5 +347,29 @@ impl ThreadContext<'_> {
             fill_s: 0.0,
             controls,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    #[test]
+    fn no_thread_begins_before_the_counters_are_read() {
+        for _ in 0..200 {
+            let (edges, together) = (Edges::new(4), Barrier::new(4));
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        together.wait();
+                        edges.begin(1, None);
+                        assert_ne!(edges.before.lock().unwrap().1, Snapshot::default());
+                        edges.end(None);
+                    });
+                }
+            });
+            assert!(!edges.counted().is_empty());
+        }
     }
 }

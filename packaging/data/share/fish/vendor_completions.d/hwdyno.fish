@@ -2,21 +2,25 @@
 # Printed by: hwdyno completion fish
 complete -c hwdyno -f -n __fish_use_subcommand -a run -d 'characterize this machine and write a report (the main job)'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l only -d 'resources or experiments, e.g. storage or storage.iodepth' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l plan-for -d 'print a plan for hwdyno-engine on the host of this survey' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l path -d 'directory or device to measure' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l peers -d 'also run the reference tools'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from run' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from run' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a machine -d 'show this machine and the ceilings of its parts'
 complete -c hwdyno -n '__fish_seen_subcommand_from machine' -l json -d 'print the Machine and its ceilings as JSON'
@@ -27,6 +31,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from machine' -l help -d 'show thi
 complete -c hwdyno -f -n __fish_use_subcommand -a storage -d 'measure storage: --rw --bs --iodepth --numjobs …'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -f -a 'grid iodepth blocksize mix jobs rate patterns threads metadata names job snia check'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l after-power-cut -d 'with `check JOURNAL'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l plan-for -d 'print a plan for hwdyno-engine on the host of this survey' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rw -d 'direction and order' -x -a 'read write randread randwrite rw randrw trim randtrim trimwrite randtrimwrite'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l rwmixread -d 'share of reads in a mix' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l bs -d 'block size' -r
@@ -135,18 +140,22 @@ complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l peers -d 'also ru
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a memory -d 'measure memory bandwidth and latency'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -f -a 'grid threads stream levels latency latency_matrix bandwidth_matrix caches loaded mix block pages cores'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l plan-for -d 'print a plan for hwdyno-engine on the host of this survey' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l operation -d 'operation, as STREAM names them' -x -a 'read write nt_write copy scale add triad nt_copy nt_scale nt_add nt_triad mix cas clean modified'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l mix -d 'lines read : lines written on the bus, for operation mix' -x -a '1:0 4:1 3:1 2:1 3:2 1:1 0:1 1:1-nt 2:1-nt 3:1-nt 0:1-nt'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l pattern -d 'order of accesses' -x -a 'sequential random'
@@ -173,18 +182,22 @@ complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l peers -d 'also run
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a compute -d 'measure CPU arithmetic, and LINPACK'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -f -a 'grid threads clock linpack'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l plan-for -d 'print a plan for hwdyno-engine on the host of this survey' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l operation -d 'operation' -x -a 'fma add multiply dot lu gemm'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l precision -d 'data type of the operands' -x -a 'double single half bfloat16 int8 int16 int32 int64'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l isa -d 'instruction set' -x -a 'auto scalar sse avx2 avx512 amx neon sve'
@@ -201,15 +214,18 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l peers -d 'also ru
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a network -d 'measure the network, or serve a measurement'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -f -a 'streams block copies congestion udp lossless latency waiting ping connections loaded_latency server'
@@ -249,15 +265,18 @@ complete -c hwdyno -n '__fish_seen_subcommand_from network' -l peers -d 'also ru
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from network' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from network' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a training -d 'measure storage for AI training and inference'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l workload -d 'bert, cosmoflow, dlrm, flux, resnet50, retinanet, unet3d, or a DLIO YAML file' -r
@@ -319,15 +338,18 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l peers -d 'also r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a together -d 'measure what resources cost each other when they run together'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l resources -d 'resources that run beside each other' -r
@@ -338,42 +360,53 @@ complete -c hwdyno -n '__fish_seen_subcommand_from together' -l peers -d 'also r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from together' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from together' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a study -d 'reproduce a published study on this machine'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -f -a 'cloud-vm-suite jetson-sequential-read kubernetes-ai-storage laptop-memory-and-flash sata-ssd-queue'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l stream -d 'STREAM to compare with: its program, or its source to build' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l only -d 'only these resources of the study, e.g. memory,cpu,disk' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l server -d 'address of a second node that runs `hwdyno network server`' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l samples -d 'samples of the data sets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l no-grid -d 'skip fio’s grid of each storage'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l no-inference -d 'skip the KV cache and the vector index'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l manifests -d 'print Kubernetes manifests instead of measuring: NAME=CLASS,NAME=emptyDir' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l image -d 'container image with hwdyno' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l summary -d 'write DLIO’s summary.json of each point to DIR' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l merge -d 'one table of several stored Runs or documents' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l path -d 'storage to measure' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l peers -d 'also run the reference tools'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l seed -d 'seed of the order of points and of random offsets' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l budget -d 'finish within this time, e.g. 10m' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from study' -l dry-run -d 'list the points with their time and bytes'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l json -d 'print the Run as JSON instead of the report'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from study' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l dry-run -d 'list the points with their time and bytes'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a report -d 'show a run again; write its page, images and tables'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l html -d 'write the page: one self-contained file' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l full-data -d 'keep the whole run in the page, however large it gets'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l png -d 'write every chart as PNG into DIR' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l svg -d 'write every chart as SVG into DIR' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l pdf -d 'write every chart as PDF into DIR' -r
@@ -381,7 +414,11 @@ complete -c hwdyno -n '__fish_seen_subcommand_from report' -l verbose -d 'print 
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l overwrite -d 'replace files that hwdyno did not write'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l csv -d 'print CSV, one line per point, in base units'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l markdown -d 'print the tables as Markdown'
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l device -d 'the device: its maker’s figures and its link' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l map -d 'what a column is: ’bw=MB/s’, ’delay=lat us’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a audit -d 'hold any tool’s file or published table against the laws'
@@ -394,24 +431,49 @@ complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l json -d 'print the 
 complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l html -d 'write the page: one self-contained file' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l overwrite -d 'replace a file that hwdyno did not write'
 complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l help -d 'show this help'
-complete -c hwdyno -f -n __fish_use_subcommand -a compare -d 'compare two runs'
-complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l force -d 'compare runs of different machines'
-complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l json -d 'print the changes as JSON'
+complete -c hwdyno -f -n __fish_use_subcommand -a import -d 'store what hwdyno-engine or another tool has measured elsewhere'
+complete -c hwdyno -n '__fish_seen_subcommand_from import' -l json -d 'print the Run as JSON instead of the report'
+complete -c hwdyno -n '__fish_seen_subcommand_from import' -l verbose -d 'print every table and finding below the scorecard'
+complete -c hwdyno -n '__fish_seen_subcommand_from import' -l out -d 'folder of the report' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from import' -l overwrite -d 'replace files that hwdyno did not write, but no link'
+complete -c hwdyno -n '__fish_seen_subcommand_from import' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from import' -l no-page -d 'write no HTML page'
+complete -c hwdyno -n '__fish_seen_subcommand_from import' -l quiet -d 'no progress on stderr'
+complete -c hwdyno -n '__fish_seen_subcommand_from import' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from import' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a compare -d 'compare runs, machines, tables, makers’ figures'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l device -d 'compare with the maker’s figures of this device' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l fail-under -d 'exit with 1 where a proven loss leaves less than this' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l verbose -d 'print every difference and every point'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l json -d 'print the comparison as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l html -d 'write the page: curves over each other, one file' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l junit -d 'write JUnit XML for CI' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l overwrite -d 'replace a file that hwdyno did not write'
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l map -d 'what a column is: ’bw=MB/s’, ’delay=lat us’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a project -d 'project a run’s curves to loads far past the measured ones'
+complete -c hwdyno -n '__fish_seen_subcommand_from project' -l load -d 'loads to project to' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from project' -l json -d 'print the projections as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from project' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from project' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a history -d 'list the stored runs'
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l rebuild -d 'rebuild the index from the stored documents'
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l send -d 'send this machine’s runs to the team’s database'
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l json -d 'print the list as JSON'
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l limit -d 'only the newest N' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from history' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a export -d 'write runs as CSV or Parquet'
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l csv -d 'write CSV' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l parquet -d 'write Parquet' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from export' -l openmetrics -d 'write OpenMetrics text' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l overwrite -d 'replace files that hwdyno did not write'
+complete -c hwdyno -n '__fish_seen_subcommand_from export' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from export' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from export' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a explain -d 'explain a finding: law, drawing, example, limits'
 complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified mislabelled_accelerator unit_slip runs_backwards latency_floor through_page_cache too_fast_for_class too_many_lines on_loopback formula_yields_other memory_by_clock flops_per_core line_rate_in_bytes claim_exceeded rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache loaded_latency wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share pinned_library costly_setting peer_ratio rolls_over off_the_curve repeats_disagree two_modes modes_nearby'

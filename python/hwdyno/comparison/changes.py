@@ -1,16 +1,14 @@
-"""Compares two Runs point by point and experiment by experiment, and finds the changes that exceed noise."""
+"""Finds the changes between two Runs that exceed noise, point by point and experiment by experiment."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from hwdyno import statistics
-from hwdyno.machine import Machine
+from hwdyno.comparison.matching import Matching, Pair
 from hwdyno.repeatability import PRIOR_RUNS, unknown
 from hwdyno.words import ExperimentResult, Measurement, Parameters, Run, RunToRun, Value
 
@@ -21,8 +19,6 @@ NOISE_FLOOR = 0.01
 """A smaller change is none, whatever its interval says."""
 _NORMAL = 1e6
 """Degrees of freedom from which on Student's t is the normal distribution."""
-_IGNORED = {"path", "seed", "interval_s"}
-"""Parameters that may differ between two points that are compared."""
 
 Verdict = Literal["slower", "faster", "same", "unknown"]
 
@@ -46,6 +42,8 @@ class Change:
     """After the correction for the number of tests."""
     unverified: bool = False
     """Whether a side is a single reading that nothing confirms."""
+    stated: str = ""
+    """What the earlier side is, where it is a figure of the catalogue: ``maker's figure: 7,450 MB/s``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,37 +55,15 @@ class _Difference:
     """Variance and degrees of freedom of each side's mean."""
 
 
-def unlike(before: Run, after: Run) -> list[str]:
-    """The differences between two Runs' machines, one phrase each."""
-    differences = []
-    for says, fact in _IDENTITY:
-        one, other = fact(before.machine), fact(after.machine)
-        if one is not None and other is not None and one != other:
-            differences.append(f"{says}: {one} before, {other} after")
-    return differences
+def changes_in(matching: Matching) -> list[Change]:
+    """The changes of all like points, and of each experiment with several.
 
-
-_IDENTITY: tuple[tuple[str, Callable[[Machine], Any]], ...] = (
-    ("processor", lambda machine: machine.cpu.model),
-    ("threads", lambda machine: machine.cpu.threads),
-    ("memory", lambda machine: machine.memory.total_bytes),
-    ("disk", lambda machine: machine.storage.disk.model),
-    ("disk's kind", lambda machine: machine.storage.disk.kind),
-    ("filesystem", lambda machine: machine.storage.filesystem),
-    ("link", lambda machine: machine.storage.disk.link and machine.storage.disk.link.bits_s),
-)
-
-
-def changes_of(before: Run, after: Run) -> list[Change]:
-    """The changes of all like points, and of each experiment with several, without invalid points.
-
-    Points are matched by experiment, kernel and parameters; one that has no such partner by kernel and parameters
-    alone, where that is unique in both Runs. The test of a point is Welch's on logarithms (Welch 1947) with the
-    variance between runs added, as the experiment states it or as it is assumed; a change below ``NOISE_FLOOR`` is
-    none. The tests share a false discovery rate (Benjamini & Hochberg 1995).
+    The test of a point is Welch's on logarithms (Welch 1947) with the variance between runs added, as the experiment
+    states it or as it is assumed; a change below ``NOISE_FLOOR`` is none. The tests share a false discovery rate
+    (Benjamini & Hochberg 1995).
     """
     found: list[Change] = []
-    for name, pairs in _matched(before, after).items():
+    for name, pairs in matching.pairs.items():
         spread = _spread(pairs)
         known = [(pair, one) for pair in pairs if (one := _difference(pair.old, pair.new)) is not None]
         found += [_change_of_point(pair, one, spread) for pair, one in known]
@@ -99,38 +75,45 @@ def changes_of(before: Run, after: Run) -> list[Change]:
     return _judged(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    result: ExperimentResult
-    earlier: ExperimentResult
-    old: Measurement
-    new: Measurement
+def changes_from_stated(found: Sequence[tuple[ExperimentResult, Measurement, Value, str]]) -> list[Change]:
+    """The ratio of each point to a stated figure in the unit of its throughput, which has no spread of its own."""
+    made = []
+    for result, point, stated, words in found:
+        spread = result.run_to_run or unknown()
+        logs = [math.log(value) for value in point.repeat_values or (point.throughput.value,) if value > 0]
+        if not logs or stated.value <= 0:
+            continue
+        sides = ((_variance(logs), len(logs) - 1),) if len(logs) > 1 else ()
+        difference = _Difference(statistics.mean(logs) - math.log(stated.value), sides)
+        between = spread.deviation**2 + spread.point_deviation**2
+        ratio, p_value = _tested(difference, between, spread, runs=1)
+        unverified = point.validity == "unverified"
+        made.append(
+            Change(
+                result.name,
+                point.parameters,
+                stated,
+                point.throughput,
+                ratio,
+                p_value,
+                unverified=unverified,
+                stated=words,
+            )
+        )
+    return _judged(made)
 
 
-def _matched(before: Run, after: Run) -> dict[str, list[_Pair]]:
-    """Like points by the later Run's experiment."""
-    by_experiment = {(one.name, key): (one, point) for one, key, point in _points(before)}
-    times = Counter(key for _, key, _ in _points(before))
-    alone = {key: (one, point) for one, key, point in _points(before) if times[key] == 1}
-    wanted = Counter(key for _, key, _ in _points(after))
-    found: dict[str, list[_Pair]] = {}
-    for one, key, point in _points(after):
-        partner = by_experiment.get((one.name, key)) or (alone.get(key) if wanted[key] == 1 else None)
-        if partner is not None and partner[1].throughput.unit == point.throughput.unit:
-            found.setdefault(one.name, []).append(_Pair(one, partner[0], partner[1], point))
-    return found
+def fails(change: Change, limit: float | None) -> bool:
+    """Whether it is a proven loss: to less than ``limit`` times before, or of any size without a limit."""
+    return change.verdict == "slower" and (limit is None or change.ratio.value < limit)
 
 
-def _points(run: Run) -> Iterator[tuple[ExperimentResult, str, Measurement]]:
-    for experiment in run.experiments:
-        for point in experiment.points:
-            if point.validity != "invalid":
-                whole = {**experiment.fixed, **point.parameters}
-                like = {name: value for name, value in whole.items() if name not in _IGNORED}
-                yield experiment, json.dumps([experiment.kernel, like], sort_keys=True), point
+def is_open(change: Change, limit: float | None) -> bool:
+    """Whether it is below the limit, but without the repeats that could prove it."""
+    return limit is not None and change.verdict == "unknown" and change.ratio.value < limit
 
 
-def _spread(pairs: Sequence[_Pair]) -> RunToRun:
+def _spread(pairs: Sequence[Pair]) -> RunToRun:
     """The spread between runs that holds for these pairs: what most earlier runs tell, or what is assumed."""
     stated = [one.run_to_run for pair in pairs for one in (pair.result, pair.earlier) if one.run_to_run is not None]
     return max(stated, key=lambda one: one.earlier, default=unknown())
@@ -142,9 +125,14 @@ def _difference(old: Measurement, new: Measurement) -> _Difference | None:
     after = [math.log(value) for value in new.repeat_values or (new.throughput.value,) if value > 0]
     if not before or not after:
         return None
-    sides = tuple((statistics.standard_deviation(one) ** 2 / len(one), len(one) - 1) for one in (before, after))
+    sides = tuple((_variance(one), len(one) - 1) for one in (before, after))
     known = all(freedom > 0 for _, freedom in sides)
     return _Difference(statistics.mean(after) - statistics.mean(before), sides if known else ())
+
+
+def _variance(logs: Sequence[float]) -> float:
+    """Of the mean of these logarithms."""
+    return statistics.standard_deviation(logs) ** 2 / len(logs)
 
 
 def _together(differences: Sequence[_Difference]) -> _Difference:
@@ -154,7 +142,7 @@ def _together(differences: Sequence[_Difference]) -> _Difference:
     return _Difference(statistics.mean([one.log for one in differences]), sides)
 
 
-def _change_of_point(pair: _Pair, difference: _Difference, spread: RunToRun) -> Change:
+def _change_of_point(pair: Pair, difference: _Difference, spread: RunToRun) -> Change:
     between = spread.deviation**2 + spread.point_deviation**2
     ratio, p_value = _tested(difference, between, spread)
     name, parameters = pair.result.name, pair.new.parameters
@@ -162,10 +150,10 @@ def _change_of_point(pair: _Pair, difference: _Difference, spread: RunToRun) -> 
     return Change(name, parameters, pair.old.throughput, pair.new.throughput, ratio, p_value, unverified=unverified)
 
 
-def _tested(difference: _Difference, between: float, spread: RunToRun) -> tuple[Value, float | None]:
+def _tested(difference: _Difference, between: float, spread: RunToRun, runs: int = 2) -> tuple[Value, float | None]:
     """The ratio with its interval, and the p-value of a change beyond the noise floor.
 
-    ``between`` is the variance of one run's conditions, which two runs have twice. Degrees of freedom are
+    ``between`` is the variance of one run's conditions, which each of ``runs`` has. Degrees of freedom are
     Satterthwaite's (1946) for the sum.
     """
     from scipy.special import stdtr, stdtrit
@@ -174,8 +162,8 @@ def _tested(difference: _Difference, between: float, spread: RunToRun) -> tuple[
         return Value(math.exp(difference.log), "ratio"), None
     parts = list(difference.repeats)
     if spread.earlier:
-        parts.append((2 * between, spread.earlier - 1 + PRIOR_RUNS))
-    total = math.fsum(variance for variance, _ in difference.repeats) + 2 * between
+        parts.append((runs * between, spread.earlier - 1 + PRIOR_RUNS))
+    total = math.fsum(variance for variance, _ in difference.repeats) + runs * between
     weighted = math.fsum(variance**2 / degrees for variance, degrees in parts)
     freedom = total**2 / weighted if weighted > 0 else math.inf
     error = math.sqrt(total)

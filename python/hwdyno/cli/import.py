@@ -1,0 +1,42 @@
+"""``hwdyno import``: stores a Run of what a bare engine has read on another host, or of another tool's result."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from hwdyno.cli import common
+from hwdyno.cli.help import Help
+
+HELP = Help(
+    usage="FILE",
+    examples=(
+        "hwdyno import readings.jsonl",
+        "hwdyno import fio.json --json",
+        "hwdyno import readings.jsonl --no-page",
+    ),
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``hwdyno import``."""
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="readings of hwdyno-engine measure, or a result that report can show"
+    )
+    common.add_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the Run, store it, and report it."""
+    from hwdyno.cli import elsewhere
+    from hwdyno.cli.sources import head_of, loaded
+    from hwdyno.store import Store
+
+    if elsewhere.is_readings(head_of(args.file)):
+        words, host = elsewhere.read(args.file)
+        scenario, planned_by = elsewhere.planned(words, host, args)
+        return common.perform(scenario, planned_by, host)
+    found = loaded(str(args.file), args.store)
+    Store(args.store).save(found)
+    common.show(found, args)
+    return common.status(found, args.fail_under)

@@ -1,0 +1,270 @@
+"""Where a command's Runs come from: the store, other tools' files and tables; and the ceilings that options give."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hwdyno.words import UserError
+
+if TYPE_CHECKING:
+    from hwdyno.words import Ceiling, ExperimentResult, Run
+
+STDIN = "-"
+LARGEST_STDIN = 64 << 20
+Ceilings = Callable[[str], "tuple[Ceiling, ...]"]
+
+
+def add_ceiling(parser: argparse._ActionsContainer) -> None:
+    """The option ``--ceiling``, of all commands that judge results."""
+    parser.add_argument(
+        "--ceiling", action="append", default=[], metavar="TEXT", help='a limit that you know: "rated read 400 MB/s"'
+    )
+
+
+def add_link(parser: argparse._ActionsContainer) -> None:
+    """The option ``--link``."""
+    parser.add_argument(
+        "--link",
+        action="append",
+        default=[],
+        metavar="LINK",
+        help="the link: 'PCIe 3 x4', 'SATA 3', 'USB 3.1 Gen 1', '10GbE'",
+    )
+
+
+def add_limits(parser: argparse._ActionsContainer) -> None:
+    """The options that give ceilings: ``--ceiling``, ``--link`` and ``--device``."""
+    add_ceiling(parser)
+    add_link(parser)
+    parser.add_argument(
+        "--device", action="append", default=[], metavar="NAME", help="the device: its maker's figures and its link"
+    )
+
+
+def add_map(parser: argparse._ActionsContainer) -> None:
+    """The option ``--map``, of all commands that read tables."""
+    parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="COL=UNIT",
+        help="what a column is: 'bw=MB/s', 'delay=lat us'; '-' leaves it out",
+    )
+
+
+def add_store(parser: argparse._ActionsContainer) -> None:
+    """The option ``--store``, of all commands that read or keep Runs."""
+    parser.add_argument(
+        "--store", metavar="WHERE", help="the Runs: a folder or postgresql://… (default $HWDYNO_STORE, $HWDYNO_HOME)"
+    )
+
+
+def add_names(parser: argparse._ActionsContainer) -> None:
+    """The option ``--with-names``, of all commands that write what others will see."""
+    parser.add_argument(
+        "--with-names", action="store_true", help="also show host names, serial numbers and users' folders"
+    )
+
+
+def loaded(name: str, where: str | None, given: Ceilings | None = None, maps: Mapping[str, str] | None = None) -> Run:
+    """A Run by name from the store, or from a file: a Run document, another tool's output or a table; with findings.
+
+    A stored Run keeps the findings that it has, unless ``given`` adds ceilings, which it is then judged by too. Raises
+    ``UserError``.
+    """
+    from hwdyno import findings
+    from hwdyno.store import StoreError, open_store
+
+    try:
+        run = open_store(where).load(name)
+        with_ceilings = _limited(run, given)
+        return run if with_ceilings is run else findings.explain(with_ceilings)
+    except StoreError:
+        if not maps and not _is_foreign(Path(name)):
+            raise
+    return findings.explain(merged(sources_of([name], maps or {}), given))
+
+
+def head_of(path: Path) -> str:
+    """How a file begins; empty where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(65536).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _is_foreign(path: Path) -> bool:
+    """Whether a file looks like another tool's output or a table."""
+    from hwdyno import foreign, formats
+
+    if not path.is_file():
+        return False
+    try:
+        text = foreign.text_of(path, formats.LARGEST_BYTES, errors="replace")
+    except UserError:
+        return False
+    return '"hwdyno.run/' not in text[:65536] and any(form.recognizes(text) for form in formats.known().values())
+
+
+def _limited(run: Run, given: Ceilings | None) -> Run:
+    """The Run with the ceilings that options give; itself where they give none."""
+    if given is None:
+        return run
+    results = []
+    for one in run.experiments:
+        ceilings = tuple(dict.fromkeys((*one.ceilings, *given(one.resource))))
+        results.append(one if ceilings == one.ceilings else replace(one, ceilings=ceilings))
+    changed = any(new is not old for new, old in zip(results, run.experiments, strict=True))
+    return replace(run, experiments=tuple(results)) if changed else run
+
+
+# --- reading
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file: its name, the Runs in it, and how its columns were read."""
+
+    name: str
+    runs: tuple[Run, ...]
+    readings: tuple[str, ...] = ()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether hwdyno measured it."""
+        return any(not one.imported_from for one in self.runs)
+
+
+def sources_of(names: Sequence[str], maps: Mapping[str, str]) -> list[Source]:
+    """Read every file. Raises ``UserError`` in one line."""
+    from hwdyno import foreign, formats
+    from hwdyno.formats import published, table_rows
+
+    texts = []
+    for name in names:
+        text = _stdin() if name == STDIN else foreign.text_of(Path(name), formats.LARGEST_BYTES, errors="replace")
+        texts.append((("clipboard" if name == STDIN else name), text))
+    heads = [head for _, text in texts if maps for head in published.heads_of(text)]
+    for wanted in maps:
+        if not any(table_rows.is_head(wanted, head) for head in heads):
+            from hwdyno.spelling import hint
+
+            raise UserError(f"--map names the column '{wanted}', which no table has; {hint(wanted, heads)}")
+    return [_source(name, text, maps) for name, text in texts]
+
+
+def _stdin() -> str:
+    data = sys.stdin.buffer.read(LARGEST_STDIN + 1)
+    if len(data) > LARGEST_STDIN:
+        raise UserError(f"the input is larger than {LARGEST_STDIN >> 20} MiB; write it to a file")
+    return data.decode(errors="replace")
+
+
+def _source(name: str, text: str, maps: Mapping[str, str]) -> Source:
+    from hwdyno import formats
+    from hwdyno.store import from_json
+
+    if '"hwdyno.run/' in text[:65536]:
+        return Source(name, (from_json(text.encode()),))
+    runs, readings = formats.read_every(text, name, maps)
+    return Source(name, tuple(runs), tuple(readings))
+
+
+def maps_of(texts: Iterable[str]) -> dict[str, str]:
+    """The columns that ``--map`` names, with what each is. Raises ``UserError``."""
+    found = {}
+    for text in texts:
+        head, mark, unit = text.rpartition("=")
+        if not mark or not head.strip() or not unit.strip():
+            raise UserError(f"'{text}' does not map a column; write --map 'bw=MB/s' or --map 'delay=lat us'")
+        found[head.strip()] = unit.strip()
+    return found
+
+
+# --- ceilings
+
+
+def ceilings_given(
+    ceilings: Sequence[str], links: Sequence[str] = (), devices: Sequence[str] = (), *, limits: bool = False
+) -> Ceilings | None:
+    """The ceilings of a resource that the options give; none where they give none. Raises ``UserError``.
+
+    With ``limits`` a ceiling without a class is what nothing may exceed, else a maker's figure.
+    """
+    from hwdyno.ceilings import parse_given
+    from hwdyno.ceilings.limits import known_ceilings
+
+    if not (ceilings or links or devices):
+        return None
+
+    def of(resource: str) -> tuple[Ceiling, ...]:
+        return known_ceilings(resource, ceilings, links, devices, _limit if limits else parse_given)
+
+    of("")  # What cannot be read is refused now.
+    return of
+
+
+def _limit(text: str) -> Ceiling:
+    """A ceiling from the command line; without a class it is a limit, which nothing may exceed."""
+    from hwdyno.ceilings import parse_given
+
+    first = text.split()[0].lower() if text.split() else ""
+    if first in {"rated", "reference"}:
+        return parse_given(text)
+    limit = parse_given(text if first == "physical" else f"physical {text}")
+    return replace(limit, formula="given", label="the stated link or device")
+
+
+def _labelled(result: ExperimentResult) -> tuple[Ceiling, ...]:
+    """The ceilings of the device and the link that a table's rows name."""
+    from hwdyno.ceilings.named import device_ceilings, link_ceilings, link_rate, only_link
+
+    found: list[Ceiling] = []
+    found += device_ceilings(str(result.fixed.get("device") or ""), result.resource)
+    link = str(result.fixed.get("link") or "")
+    rate = link_rate(link, most=True) if link else only_link(result.asks)
+    if rate is not None and not any(one.kind == "physical" for one in found):
+        found += link_ceilings(rate, result.resource)
+    return tuple(found)
+
+
+def merged(sources: Sequence[Source], given: Ceilings | None = None) -> Run:
+    """All files as one Run, each experiment with its ceilings."""
+    from hwdyno.words import Run
+
+    runs = [one for source in sources for one in source.runs]
+    names: set[str] = set()
+    experiments = []
+    for one in runs:
+        for result in one.experiments:
+            ceilings = (
+                () if result.kernel == "claim" else (*_labelled(result), *(given(result.resource) if given else ()))
+            )
+            name, number = result.name, 1
+            while name in names:
+                number += 1
+                head, mark, tail = result.name.partition("@")
+                name = f"{head}-{number}{mark}{tail}"
+            names.add(name)
+            experiments.append(replace(result, name=name, ceilings=tuple(dict.fromkeys((*result.ceilings, *ceilings)))))
+    if len(runs) == 1:
+        return replace(runs[0], experiments=tuple(experiments))
+    digest = hashlib.sha256(" ".join(one.id for one in runs).encode()).hexdigest()[:8]
+    kinds = dict.fromkeys(one.imported_from or "hwdyno" for one in runs)
+    return Run(
+        id=f"audit-{digest}",
+        started="",
+        finished=None,
+        machines=(),
+        profile="imported",
+        command="hwdyno audit " + " ".join(source.name for source in sources),
+        experiments=tuple(experiments),
+        imported_from=", ".join(kinds),
+    )

@@ -1,0 +1,126 @@
+"""A comparison as one HTML file: what differs, every ratio, and the curves over each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hwdyno import __version__, door
+from hwdyno.comparison import Change, Compared, fails, overall
+from hwdyno.printable import printable
+from hwdyno.report import overlay, page, svg, theme
+from hwdyno.report.charts import Chart
+from hwdyno.report.compared import (
+    difference_words,
+    interval_text,
+    is_described,
+    label,
+    ratio_text,
+    rows_of,
+    sides_of,
+    summary,
+    unlike_words,
+    verdict_words,
+)
+from hwdyno.report.compared_files import json_text
+from hwdyno.report.embedding import packed
+from hwdyno.units import format_bytes
+from hwdyno.words import Run
+
+CHARTS_IN_SIGHT = 8
+"""Charts that stand open; the others wait in a fold."""
+
+
+def write(
+    base: str, sides: Sequence[Compared], path: Path, *, limit: float | None = None, overwrite: bool = False
+) -> None:
+    """Write the page as one file; raises ``UserError`` where another's is in the way."""
+    door.write_output(path, html(base, sides, limit).encode(), overwrite=overwrite, header=page.HEADER)
+
+
+def html(base: str, sides: Sequence[Compared], limit: float | None = None) -> str:
+    """The whole page. Every name is escaped."""
+    return page.rendered("compare.html.j2", _context(printable(base), [printable(side) for side in sides], limit))
+
+
+def _context(base: str, sides: list[Compared], limit: float | None) -> dict[str, Any]:
+    overview = overlay.ratios(base, sides)
+    first = [_drawn(Chart("ratios", 0, overview))] if overview is not None else []
+    charts = [_drawn(chart) for chart in overlay.overlays(base, sides)]
+    text = json_text(base, sides, limit)
+    parts = [_side(base, side, limit, at) for at, side in enumerate(sides, start=1)]
+    contents = [
+        ("top", "What differs", True),
+        ("ratios", "Ratios", first),
+        *((part["id"], part["name"], True) for part in parts),
+        ("curves", "Curves", charts),
+        ("data", "Data", True),
+    ]
+    return {
+        "title": f"{base} and {', '.join(side.name for side in sides)} – hwdyno",
+        "version": __version__,
+        "contents": [{"id": name, "says": says} for name, says, there in contents if there],
+        "base": base,
+        "runs": [_run(name, run) for name, run in overlay.runs_of(base, sides)],
+        "sides": parts,
+        "ratios": first,
+        "charts": charts[:CHARTS_IN_SIGHT],
+        "more_charts": charts[CHARTS_IN_SIGHT:],
+        "data": packed(text),
+        "data_size": format_bytes(len(text)),
+        "file_name": "hwdyno-comparison.json",
+    }
+
+
+def _drawn(chart: Chart) -> dict[str, Any]:
+    drawing = svg.draw(chart.picture, theme.paint(page=True))
+    return {"name": chart.name, "title": chart.title, "caption": chart.caption, "drawings": [drawing]}
+
+
+def _run(name: str, run: Run) -> list[str]:
+    machine = run.machine
+    facts = [name, run.id, run.started[:16].replace("T", " "), machine.cpu.model or "", machine.os.kernel or ""]
+    return [one for one in dict.fromkeys(facts) if one]
+
+
+def _side(base: str, side: Compared, limit: float | None, at: int) -> dict[str, Any]:
+    differs = [difference_words(one) for one in side.differences]
+    state = "failed" if limit is not None and any(fails(one, limit) for one in side.changes) else ""
+    mean = overall(list(side.changes))
+    return {
+        "id": f"side-{at}",
+        "name": side.name,
+        "title": f"{side.name} beside {base}" if side.before is not None else f"{base} beside {side.name}",
+        "machine": _machine(side),
+        "state": state,
+        "mean": f"{mean:.3f}" if mean is not None else "",
+        "differs": differs,
+        "not_compared": list(dict.fromkeys(f"{one.experiment}: {unlike_words(one)}" for one in side.matching.unlike)),
+        "summary": summary(base, side, limit),
+        "heads": ["Experiment", "Ratio", "Verdict", "95% interval", "Point", *_heads(base, side)],
+        "rows": [_row(side, one) for one in rows_of(side)],
+        "points": [
+            _row(side, one)
+            for one in sorted(side.changes, key=lambda one: (one.experiment, one.ratio.value))
+            if one.points == 1
+        ],
+    }
+
+
+def _machine(side: Compared) -> str:
+    if side.before is None:
+        return "catalogue"
+    if side.is_one_machine:
+        return "one machine"
+    return "different machines" if is_described(side) else "machine unknown"
+
+
+def _row(side: Compared, one: Change) -> list[str]:
+    before, after = sides_of(side, one)
+    name = one.stated.partition(",")[0] or one.experiment
+    return [name, ratio_text(one), verdict_words(side, one), interval_text(one.ratio), label(side, one), before, after]
+
+
+def _heads(base: str, side: Compared) -> tuple[str, str]:
+    return ("Before", "After") if side.before is not None else ("Maker's figure", base)

@@ -1,0 +1,1 @@
+"""Builds what a release has: wheels, the source distribution, the bare engines, the image, SBOMs and checksums."""

@@ -1,0 +1,113 @@
+"""``python -m release wheels|engines|source|install|matrix|audit|all``: builds, checks and tries what users get."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from release import build, check, smaller, supply, trial
+
+
+def main() -> int:
+    """Do what the command line says; 1 with one line where something is not fit to be published."""
+    parser = argparse.ArgumentParser(prog="python -m release", description=__doc__)
+    parser.add_argument("what", choices=("wheels", "engines", "source", "install", "matrix", "audit", "all"))
+    parser.add_argument("--out", type=Path, default=build.ROOT / "target" / "dist", metavar="DIR")
+    parser.add_argument("--machine", choices=build.MACHINES, action="append", help="only these (default: all)")
+    parser.add_argument("--offline", action="store_true", help="leave out checks that need the network")
+    parser.add_argument("--whole", action="store_true", help="every Python of the matrix, not only its corners")
+    args = parser.parse_args()
+    out, machines = args.out.resolve(), tuple(args.machine or build.MACHINES)
+    try:
+        if args.what == "all":
+            return everything(out, not args.offline)
+        if args.what in {"wheels", "source"}:
+            shown([build.source(out)])
+        if args.what == "wheels":
+            for machine in machines:
+                print(check.check_wheel(wheel(machine, out)))
+        if args.what == "engines":
+            for machine in machines:
+                print(check.check_engine(build.engine(machine, out)))
+        if args.what == "install":
+            print(
+                *trial.install(newest(out, f"*{platform.machine()}*.whl"), sorted(out.glob("hwdyno-engine-*"))),
+                sep="\n",
+            )
+        if args.what == "matrix":
+            print(*trial.matrix(newest(out, f"*{platform.machine()}*.whl"), args.whole), sep="\n")
+        if args.what == "audit":
+            audit(not args.offline)
+    except build.BuildError as error:
+        print(f"release: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def newest(out: Path, pattern: str) -> Path:
+    """The newest file of a pattern; raises ``BuildError`` where there is none."""
+    found = sorted(out.glob(pattern), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise build.BuildError(f"{out} has no {pattern}: make wheel")
+    return found[-1]
+
+
+def wheel(machine: str, out: Path) -> Path:
+    """A wheel, packed as small as it gets."""
+    path = build.wheel(machine, out)
+    smaller.pack(path, int(build.commit_time()))
+    return path
+
+
+def shown(paths: list[Path]) -> None:
+    """List files with their sizes."""
+    for path in paths:
+        print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB")
+
+
+def audit(online: bool) -> None:
+    """Check crates and packages."""
+    print(supply.check_crates(online))
+    print(supply.check_packages(online))
+
+
+def everything(out: Path, online: bool) -> int:
+    """A whole release from a clean tag, with each wheel built twice, from two folders."""
+    print(f"release {check.tag()}")
+    audit(online)
+    out.mkdir(parents=True, exist_ok=True)
+    made = [build.source(out)]
+    for machine in build.MACHINES:
+        path = wheel(machine, out)
+        print(check.check_wheel(path))
+        check_again(machine, path)
+        made += [path, build.engine(machine, out)]
+        print(check.check_engine(made[-1]))
+    made += [supply.bill_of(build.ROOT / lock, out) for lock in supply.LOCKS]
+    (out / "SHA256SUMS").write_text(check.checksums(made))
+    shown(made)
+    return 0
+
+
+def check_again(machine: str, first: Path) -> None:
+    """Build a wheel once more from a copy of the commit elsewhere; raises ``BuildError`` if a byte differs."""
+    with tempfile.TemporaryDirectory(prefix="hwdyno-release-") as folder:
+        copy, out = Path(folder) / "copy", Path(folder) / "dist"
+        build.run("git", "clone", "--quiet", build.ROOT, copy)
+        environment = {"CARGO_TARGET_DIR": str(Path(folder) / "target")}
+        build.run(sys.executable, "-m", "release", "wheels", "--machine", machine, "--out", out,
+                  folder=copy, environment=environment)  # fmt: skip
+        second = out / first.name
+        if check.checksums([second]) != check.checksums([first]):
+            kept = first.with_suffix(".second.whl")
+            shutil.copy2(second, kept)
+            raise build.BuildError(f"two builds of {first.name} differ; the second is {kept}")
+    print(f"{first.name}: a second build elsewhere has the same bytes")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

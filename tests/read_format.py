@@ -1,0 +1,15 @@
+"""Reads another tool's file as the commands do, for tests that look at the Run itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hwdyno import foreign, formats
+from hwdyno.words import Run
+
+
+def run_of(path: Path) -> Run:
+    """The only Run in a file. Raises ``UserError``."""
+    text = foreign.text_of(path, formats.LARGEST_BYTES, errors="replace")
+    (run,), _ = formats.read_every(text, str(path))
+    return run

@@ -1,0 +1,95 @@
+"""What an installation has: a small core, extras that are asked for by name, and files of the shell."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import sys
+from pathlib import Path
+
+import made_run as made
+import pytest
+from hwdyno.cli.main import main
+from hwdyno.extras import EXTRAS
+from hwdyno.foreign import toml_of
+from hwdyno.store import Store
+
+ROOT = Path(__file__).parents[1]
+PROJECT = toml_of((ROOT / "pyproject.toml").read_text(), "pyproject.toml")["project"]
+
+MOST_CORE_BYTES = 215e6
+ENGINE_BYTES = 8e6
+"""Of the stripped engine and hwdyno's Python files, as `make wheel` prints them; an editable engine is not stripped."""
+NAME = re.compile(r"[\w.-]+")
+
+
+def needs(requirements: list[str]) -> set[str]:
+    """The distributions that these requirements install on this Python, their own requirements included."""
+    found: set[str] = set()
+    waiting = list(requirements)
+    while waiting:
+        line = waiting.pop()
+        marker = line.partition(";")[2]
+        name = re.sub(r"[-_.]+", "-", NAME.findall(line)[0]).lower()
+        if name in found or "extra ==" in marker:
+            continue
+        try:
+            waiting += importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            assert marker, f"{name} is required and not installed"  # for another Python or system
+            continue
+        found.add(name)
+    return found
+
+
+def installed_bytes(name: str) -> int:
+    """The bytes of a distribution's files, without the bytecode that pip adds."""
+    files = importlib.metadata.files(name) or []
+    paths = (Path(str(one.locate())) for one in files if one.suffix != ".pyc")
+    return sum(path.stat().st_size for path in paths if path.exists())
+
+
+def test_the_core_needs_at_most_215_mb() -> None:
+    core = needs(PROJECT["dependencies"])
+    assert {"numpy", "scipy", "rich"} <= core
+    assert not core & {"pyarrow", "vl-convert-python"}
+    sizes = {name: installed_bytes(name) for name in core}
+    assert sum(sizes.values()) + ENGINE_BYTES <= MOST_CORE_BYTES, sizes
+
+
+def test_every_extra_is_one_that_a_command_names() -> None:
+    declared = PROJECT["optional-dependencies"]
+    assert declared.keys() == EXTRAS.keys()
+    for extra, library in EXTRAS.items():
+        assert any(line.startswith(library) for line in declared[extra])
+
+
+@pytest.mark.parametrize(
+    ("library", "words", "says"),
+    [
+        (
+            "vl_convert",
+            ["report", "last", "--png", "."],
+            'a chart as png needs vl-convert: pip install "hwdyno[images]"; --svg needs nothing',
+        ),
+        (
+            "pyarrow",
+            ["export", "last", "--parquet", "x.parquet"],
+            'a Parquet file needs pyarrow: pip install "hwdyno[parquet]"; --csv needs nothing',
+        ),
+    ],
+)
+def test_a_missing_extra_is_named_in_one_line(
+    library: str,
+    words: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Store(tmp_path / "store").save(made.whole_run())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, library, None)
+    assert main([*words, "--store", "store"]) == 2
+    assert capsys.readouterr().err == f"hwdyno: {says}\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
