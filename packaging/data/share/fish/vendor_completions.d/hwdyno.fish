@@ -419,7 +419,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from report' -l ceiling -d 'a limi
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l map -d 'what a column is: ’bw=MB/s’, ’delay=lat us’' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from report' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a audit -d 'hold any tool’s file or published table against the laws'
 complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l map -d 'what a column is: ’bw=MB/s’, ’delay=lat us’' -r
@@ -436,7 +436,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from import' -l json -d 'print the
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from import' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from import' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from import' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
@@ -452,7 +453,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l overwrite -d 'rep
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l map -d 'what a column is: ’bw=MB/s’, ’delay=lat us’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a project -d 'project a run’s curves to loads far past the measured ones'
 complete -c hwdyno -n '__fish_seen_subcommand_from project' -l load -d 'loads to project to' -r
