@@ -19,7 +19,12 @@ impl Error {
 
     /// A refusal by the machine; `doing` says what was tried, such as `open /data/x`.
     pub fn machine(doing: impl fmt::Display, error: &std::io::Error) -> Self {
-        Self::Machine(format!("{doing}: {error}"), error.raw_os_error())
+        let errno = error.raw_os_error();
+        let refusal = Self::Machine(format!("{doing}: {error}"), errno);
+        match errno {
+            Some(libc::EMFILE) => refusal.also("allow more of them, as by `ulimit -n 4096`, or ask for fewer at once"),
+            _ => refusal,
+        }
     }
 
     /// The same with a further clause.
@@ -70,6 +75,13 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn too_few_descriptors_are_named_with_what_mends_it() {
+        let of = |errno| Error::machine("open /x", &std::io::Error::from_raw_os_error(errno)).to_string();
+        assert!(of(libc::EMFILE).contains("(os error 24); allow more of them, as by `ulimit -n 4096`"));
+        assert!(of(libc::EIO).ends_with("(os error 5)"));
+    }
 
     #[test]
     fn what_is_refused_is_one_line_whatever_it_holds() {

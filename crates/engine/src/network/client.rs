@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::clock::now_ns;
@@ -204,6 +205,8 @@ impl Test<'_> {
                 let began = now_ns();
                 phase.set(RUNNING);
                 let course = self.watch(began, control, phase, &lanes, &mut outcome);
+                // What is counted here ends now, and with it what can cut it short.
+                let errnos: Vec<i32> = lanes.iter().map(|lane| lane.errno.load(Ordering::Relaxed)).collect();
                 phase.set(DONE);
                 if let Err(error) = control.send_state(wire::TEST_END) {
                     outcome.faults.push((format!("end the test: {error}"), error.raw_os_error().unwrap_or(0)));
@@ -217,7 +220,7 @@ impl Test<'_> {
                         up: self.settings.goes_up(index),
                         here: course.last[index].since(&course.base[index]),
                         tcp: (!self.settings.udp).then(|| course.watched[index].figures()),
-                        errno: lanes[index].errno.load(std::sync::atomic::Ordering::Relaxed),
+                        errno: errnos[index],
                     })
                     .collect();
             }

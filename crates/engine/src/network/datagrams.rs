@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use crate::clock::now_ns;
 use crate::network::lane::{Counts, Lane, Meter, Phase};
@@ -112,14 +112,15 @@ impl Numbers {
     }
 }
 
-fn wall_ns() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
+/// When a datagram goes or comes: a clock that nobody sets, so that no step of the calendar's looks like jitter.
+fn stamp_ns() -> i64 {
+    now_ns() as i64
 }
 
 /// Writes seconds, microseconds and number into a datagram's first bytes.
 #[inline]
-fn write_header(datagram: &mut [u8], wall_ns: i64, number: u64, wide: bool) {
-    let (seconds, micros) = ((wall_ns / 1_000_000_000) as u32, (wall_ns % 1_000_000_000 / 1000) as u32);
+fn write_header(datagram: &mut [u8], sent_ns: i64, number: u64, wide: bool) {
+    let (seconds, micros) = ((sent_ns / 1_000_000_000) as u32, (sent_ns % 1_000_000_000 / 1000) as u32);
     datagram[..4].copy_from_slice(&seconds.to_be_bytes());
     datagram[4..8].copy_from_slice(&micros.to_be_bytes());
     if wide {
@@ -168,7 +169,7 @@ pub fn send(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Phase)
     while !phase.is_done() {
         meter.look(phase);
         pace.wait(phase);
-        let now = wall_ns();
+        let now = stamp_ns();
         for index in 0..at_once {
             for datagram in batch.buffer(index).chunks_mut(block) {
                 number += 1;
@@ -277,7 +278,7 @@ pub fn receive(socket: &UdpSocket, settings: &Settings, lane: &Lane, phase: &Pha
                     gather.took(count);
                     waits = false;
                 }
-                let came_ns = wall_ns();
+                let came_ns = stamp_ns();
                 let (mut bytes, mut datagrams) = (0, 0);
                 for index in 0..count {
                     let (buffer, segment) = batch.received(index);
@@ -382,6 +383,27 @@ mod tests {
         assert!(gather.rest());
         assert_eq!(gather.pause, Gather::LONGEST / 2);
         assert!(!gather.rest(), "what comes next is waited for");
+    }
+
+    #[test]
+    fn datagrams_carry_a_clock_that_nobody_sets() {
+        let [here, there] = [(); 2].map(|()| UdpSocket::bind(("127.0.0.1", 0)).unwrap());
+        here.connect(there.local_addr().unwrap()).unwrap();
+        there.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let settings = Settings { udp: true, block: 100, rate_bits_s: 1_000_000, ..Settings::default() };
+        let (lane, phase) = (Lane::default(), Phase::default());
+        let (mut datagram, began) = ([0; 100], now_ns() as i64);
+        std::thread::scope(|scope| {
+            scope.spawn(|| send(&here, &settings, &lane, &phase));
+            phase.set(crate::network::lane::RUNNING);
+            let came = there.recv(&mut datagram);
+            phase.set(crate::network::lane::DONE);
+            assert_eq!(came.unwrap(), 100);
+        });
+        let (sent_ns, number) = read_header(&datagram, settings.counters_64).unwrap();
+        assert_eq!(number, 1);
+        // The header has whole microseconds.
+        assert!(sent_ns + 1000 > began && sent_ns <= now_ns() as i64, "{sent_ns} is not between {began} and now");
     }
 
     #[test]

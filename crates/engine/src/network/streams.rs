@@ -181,7 +181,7 @@ pub fn receive(stream: &TcpStream, settings: &Settings, lane: &Lane, phase: &Pha
         let came = if settings.skip_rx_copy { net::skip(stream, 1 << 20) } else { reader.read(&mut buffer) };
         match came {
             // At the end of the test the other end closes, and that is no fault.
-            Ok(0) | Err(_) if phase.is_done() => break,
+            Ok(0) if phase.is_done() => break,
             Ok(0) => {
                 lane.errno.store(ENDED, Ordering::Relaxed);
                 break;
@@ -192,6 +192,7 @@ pub fn receive(stream: &TcpStream, settings: &Settings, lane: &Lane, phase: &Pha
                 lane.moved(count as u64, total / block - before);
             }
             Err(error) if passing(&error) => {}
+            // Also while the rest is taken along: what was on its way is lost with the connection.
             Err(error) => {
                 lane.errno.store(error.raw_os_error().unwrap_or(ENDED), Ordering::Relaxed);
                 break;
@@ -214,4 +215,38 @@ pub fn content(length: usize) -> Vec<u8> {
         chunk.copy_from_slice(&word[..chunk.len()]);
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::network::lane::{DONE, RUNNING};
+
+    /// A receiver that waits for data when the test ends, and what its lane says of the peer's end.
+    fn errno_after(end: impl FnOnce(TcpStream)) -> i32 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        // Longer than the test: the receiver is in its read when the peer ends.
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let (lane, phase) = (Lane::default(), Phase::default());
+        std::thread::scope(|scope| {
+            let receiver = scope.spawn(|| receive(&stream, &Settings::default(), &lane, &phase));
+            phase.set(RUNNING);
+            std::thread::sleep(Duration::from_millis(200));
+            phase.set(DONE);
+            end(peer);
+            receiver.join().unwrap();
+        });
+        lane.errno.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_reset_while_the_rest_is_taken_along_is_named_and_a_close_is_not() {
+        assert_eq!(errno_after(drop), 0);
+        let reset = |peer: TcpStream| socket2::SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
+        assert_eq!(errno_after(reset), libc::ECONNRESET);
+    }
 }

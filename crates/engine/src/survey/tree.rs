@@ -327,7 +327,9 @@ fn add(entries: &mut BTreeMap<String, Entry>, path: &str, entry: Entry) {
     while let Some(directory) = parent(child) {
         let above = entries.entry(directory.to_string()).or_insert_with(|| Entry::Directory(BTreeSet::new()));
         if let Entry::Directory(names) = above {
-            names.insert(base(child).to_string());
+            if !names.insert(base(child).to_string()) {
+                return; // and so do all above it
+            }
         }
         child = directory;
     }

@@ -98,12 +98,6 @@ pub const WITHOUT_WEIGHT: &[(&str, &str, RangeInclusive<u64>, &str)] = &[
     ("storage_blocks with a journal", "open", 3..=3, "its folder is opened again, to make the journal in it"),
     ("storage_check", "pread64", 1..=1, "likewise"),
     ("network_", "connect", 1..=9, "it is tried again, as for a server that just begins to listen"),
-    (
-        "network_throughput tcp",
-        "recvfrom",
-        8..=20,
-        "at the test's end a reset is the other end's close, as an end of file",
-    ),
     ("network_server", "recvfrom", 1..=4, "a connection that breaks before it names its test belongs to none"),
     ("training_", "unlink", 1..=99, "a file is removed at the second try"),
     ("training_generate", "write", 1..=1, "without its mark nothing in the folder is removed for a dead run's"),
