@@ -1,23 +1,25 @@
-"""``python -m release wheels|engines|source|audit|all [--out DIR]``: builds, checks, and lists what was made."""
+"""``python -m release wheels|engines|source|install|matrix|audit|all``: builds, checks and tries what users get."""
 
 from __future__ import annotations
 
 import argparse
+import platform
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from release import build, check, smaller, supply
+from release import build, check, smaller, supply, trial
 
 
 def main() -> int:
     """Do what the command line says; 1 with one line where something is not fit to be published."""
     parser = argparse.ArgumentParser(prog="python -m release", description=__doc__)
-    parser.add_argument("what", choices=("wheels", "engines", "source", "audit", "all"))
+    parser.add_argument("what", choices=("wheels", "engines", "source", "install", "matrix", "audit", "all"))
     parser.add_argument("--out", type=Path, default=build.ROOT / "target" / "dist", metavar="DIR")
     parser.add_argument("--machine", choices=build.MACHINES, action="append", help="only these (default: all)")
     parser.add_argument("--offline", action="store_true", help="leave out checks that need the network")
+    parser.add_argument("--whole", action="store_true", help="every Python of the matrix, not only its corners")
     args = parser.parse_args()
     out, machines = args.out.resolve(), tuple(args.machine or build.MACHINES)
     try:
@@ -31,12 +33,27 @@ def main() -> int:
         if args.what == "engines":
             for machine in machines:
                 print(check.check_engine(build.engine(machine, out)))
+        if args.what == "install":
+            print(
+                *trial.install(newest(out, f"*{platform.machine()}*.whl"), sorted(out.glob("hwdyno-engine-*"))),
+                sep="\n",
+            )
+        if args.what == "matrix":
+            print(*trial.matrix(newest(out, f"*{platform.machine()}*.whl"), args.whole), sep="\n")
         if args.what == "audit":
             audit(not args.offline)
     except build.BuildError as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def newest(out: Path, pattern: str) -> Path:
+    """The newest file of a pattern; raises ``BuildError`` where there is none."""
+    found = sorted(out.glob(pattern), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise build.BuildError(f"{out} has no {pattern}: make wheel")
+    return found[-1]
 
 
 def wheel(machine: str, out: Path) -> Path:

@@ -35,7 +35,7 @@ def check_wheel(path: Path) -> str:
     newest = newest_glibc(library)
     if newest > GLIBC:
         raise BuildError(f"{path.name} needs glibc {newest[0]}.{newest[1]}, and may need {GLIBC[0]}.{GLIBC[1]}")
-    if b".debug_info" in library:
+    if b"\0.debug_info\0" in library:  # among the names of its sections
         raise BuildError(f"{path.name} is not stripped")
     return f"{path.name}: {size / 1e6:.2f} MB, glibc {newest[0]}.{newest[1]}"
 

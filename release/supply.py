@@ -28,7 +28,7 @@ def check_packages(online: bool) -> str:
         if bare:
             raise BuildError(f"{lock} has packages without a hash: {bare[0]}; make lock")
         if online:
-            run("pip-audit", "--require-hashes", "--disable-pip", "--progress-spinner", "off", "-r", lock)
+            run("pip-audit", "--strict", "--require-hashes", "--disable-pip", "--progress-spinner", "off", "-r", lock)
     return f"packages: every one has its hash{', and none a known vulnerability' if online else ''}"
 
 

@@ -76,3 +76,15 @@ def not_taken(line: str, place: Path) -> str:
         words += ["--path", str(place)]
     status, error = outcome_of(lambda: main([name, *words, *(["--dry-run"] if name in MEASURING else [])]))
     return "" if status == 0 else error
+
+
+def shape(line: str) -> tuple[str, ...]:
+    """A command without the values of its options."""
+    return tuple(re.findall(r"^hwdyno [\w-]+|--[\w-]+", line))
+
+
+def is_dry_run(line: str) -> bool:
+    """Whether a command measures, and names nothing that only the user has: a dry run lists what it would do."""
+    name, *words = words_of(line)
+    # A job file may name files that a test has removed by now; test_advice.py has one of its own.
+    return name in MEASURING and words[:1] != ["job"] and not PLACEHOLDERS.search(line)

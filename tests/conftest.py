@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
-from advised import commands_in, refused
+from advised import commands_in, is_dry_run, not_taken, refused, shape
 from hwdyno import findings, measuring
 from hwdyno.findings import summary
 from hypothesis import settings
@@ -39,20 +39,36 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "NAME", f"hwdyno-test-{os.getpid()}")
 
 
+DRY_RUN: set[tuple[str, ...]] = set()
+"""Rules with the options that they advise, of which a command was performed as a dry run."""
+
+
 @pytest.fixture(autouse=True)
-def plain_findings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fails a test in which any finding's text or advice is out of style, or advises a command that is none."""
+def plain_findings(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Fails a test in which any finding's text or advice is out of style, or advises a command that is none.
+
+    Each command is parsed, and one of each rule and set of options is performed as a dry run.
+    """
     wrong: dict[str, tuple[str, ...]] = {}
+    advised: dict[tuple[str, ...], str] = {}
     made = findings.finding_of
 
     def checked(*args: Any) -> Any:
         found = made(*args)
         wrong.update({text: faults for text in (found.says, found.advice) if (faults := _faults(text))})
         wrong.update({line: (why,) for line in commands_in(found.advice) if (why := refused(line))})
+        advised.update({(str(args[0]), *shape(line)): line for line in commands_in(found.advice)})
         return found
 
     if request.module.__name__ not in HOSTILE:
         monkeypatch.setattr(findings, "finding_of", checked)
         monkeypatch.setattr(summary, "finding_of", checked)
     yield
+    for name, line in advised.items():
+        if name not in DRY_RUN and line not in wrong and is_dry_run(line):
+            DRY_RUN.add(name)
+            if why := not_taken(line, tmp_path_factory.getbasetemp()):
+                wrong[line] = (why,)
     assert not wrong

@@ -470,9 +470,21 @@ def empty_run() -> Run:
 
 
 def huge_run() -> Run:
-    """A sweep of 1,056 points: 6 kinds x 8 block sizes x 2 job counts x 11 depths."""
+    """A sweep of 1,056 points: 6 kinds x 8 block sizes x 2 job counts x 11 depths, as large as measured ones.
+
+    Each point has histograms of its own: of the whole latency, of its two parts, and of each direction.
+    """
     points = []
-    shared = [latency(1e5 * 2**step, step, 50_000) for step in range(11)]  # One per depth: making 1,056 takes seconds.
+    # Drawing 1,056 latencies takes seconds: the counts of one per depth vary instead.
+    shared = [latency(1e5 * 2**step, step, 50_000) for step in range(11)]
+    drawn = [Histogram.unpack(one.histogram) for one in shared]
+    dice = random.Random(56)
+
+    def varied(step: int) -> Latency:
+        made = drawn[step].merge(Histogram())
+        made.buckets = {at: max(1, count + dice.randint(-2, 2)) for at, count in made.buckets.items()}
+        return replace(shared[step], histogram=made.pack())
+
     for rw in ("read", "write", "randread", "randwrite", "randrw:70", "randrw:50"):
         for jobs in (1, 4):
             for size in range(8):
@@ -480,7 +492,10 @@ def huge_run() -> Run:
                     depth, block = 1 << step, 4096 << size
                     ops = queue_ops(depth * jobs) / (1 + (1 << size) / 30)
                     parameters: dict[str, Scalar] = {"rw": rw, "bs": block, "numjobs": jobs, "iodepth": depth}
-                    points.append(measured(parameters, ops, depth * jobs, len(points), latency_ns=shared[step]))
+                    point = measured(parameters, ops, depth * jobs, len(points), latency_ns=varied(step))
+                    of_kinds = {"submit": varied(0), "complete": varied(step), "total": point.latency_ns}
+                    streams = tuple(replace(one, latency_ns=of_kinds) for one in point.streams)
+                    points.append(replace(point, streams=streams))
     experiment = replace(
         iodepth(("randread",)), name="storage.sweep", points=tuple(points), curves=(), peers=(), planned=len(points)
     )

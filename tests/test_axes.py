@@ -14,6 +14,7 @@ from hwdyno import runner
 from hwdyno.axes import FIELD, read_share, shares_joined, shares_split
 from hwdyno.experiments import Experiment
 from hwdyno.findings import explain
+from hwdyno.findings.rule import label_of, load_words
 from hwdyno.hosts.local import Local
 from hwdyno.plan import Given, build
 from hwdyno.report import charts, page
@@ -129,7 +130,7 @@ def test_a_new_size_has_its_curve_its_unit_and_its_advice(tmp_path: Path) -> Non
     assert "chunks" in best.advice or "512 KiB" in best.says
     assert "hwdyno gpu --lanes 1 --chunk 512k" in best.advice
     text = drawn(run)
-    assert "512 KiB" in text and '"chunk"' in text
+    assert "512 KiB" in text and "by chunk" in text
 
 
 def test_a_new_concurrency_has_its_knee_and_its_advice(tmp_path: Path) -> None:
@@ -266,3 +267,11 @@ def test_a_share_goes_into_its_word_and_out_of_it() -> None:
     assert shares_joined(axes, apart) == {"rw": "randrw:70", "bs": 4096}
     assert shares_split(axes, {"rw": "read", "rwmixread": 70}) == {"rw": "read"}
     assert shares_joined(axes, {"rw": "read", "rwmixread": 70}) == {"rw": "read"}
+
+
+def test_a_delay_in_a_label_is_a_quantity_and_none_is_called_so() -> None:
+    axes = (Axis("operation"), Axis("mix"), Axis("delay", "cycles", "delay", 0))
+    kernel = Declaration(axes=axes)
+    labels = [label_of({"operation": "mix", "mix": "1:0", "delay": cycles}, kernel) for cycles in (0, 200)]
+    assert labels == ["mix 1:0, no delay", "mix 1:0, delay 200 cycles"]
+    assert [load_words(axes[2], cycles) for cycles in (0, 200)] == ["no delay", "a delay of 200 cycles"]

@@ -110,3 +110,39 @@ def test_the_first_interrupt_ends_the_run_with_what_it_has() -> None:
     assert reading["interrupted"]
     assert 0.1 < reading["elapsed_s"] < 10
     assert reading["streams"][0]["operations"] > 0
+
+
+KEEPER = """
+import re, threading
+from pathlib import Path
+from hwdyno import engine
+
+CHUNK, CHUNKS, THREADS = 64 << 10, 400, 2
+kept, full = [], threading.Barrier(THREADS)
+
+def work():
+    # Both at once, so that they have arenas of their own; what is kept lies above all that is freed.
+    chunks = [b"x" * CHUNK for _ in range(CHUNKS)]
+    full.wait()
+    kept.append(b"x" * CHUNK)
+    del chunks
+
+def anonymous():
+    return int(re.search(r"RssAnon:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) << 10
+
+engine.run("idle", {"runtime": 0.01})
+threads = [threading.Thread(target=work) for _ in range(THREADS)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+before = anonymous()
+engine.run("idle", {"runtime": 0.01})
+print((before - anonymous()) / (THREADS * CHUNKS * CHUNK))
+"""
+
+
+def test_a_kernel_gives_back_the_memory_that_the_allocator_keeps_for_ended_threads() -> None:
+    done = subprocess.run([sys.executable, "-c", KEEPER], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) > 0.9

@@ -48,6 +48,49 @@ def total_of(printed: str) -> tuple[float, float]:
     return (amounts[0], amounts[-1]) if "up to" not in line else (0.0, amounts[-1])
 
 
+JOBS = {
+    "once, two threads": "rw=write\nsize=4m\nnumjobs=2",
+    "twice": "rw=randwrite\nsize=4m\nloops=2",
+    "less than its region": "rw=write\nsize=8m\nio_size=2m",
+    "only read": "rw=read\nsize=8m",
+    "one after another": "rw=write\nsize=4m\n[second]\nstonewall\nrw=read\nsize=2m",
+    "a file of its own name": "rw=write\nsize=4m\nfilename=kept",
+    "several files": "rw=write\nsize=4m\nnrfiles=4",
+    "ended by time": "rw=write\nsize=1g\nrate=4m\nruntime=0.5",
+    "by time": "rw=randwrite\nsize=4m\ntime_based\nruntime=0.2",
+}
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("name", JOBS)
+def test_the_total_of_a_job_file_is_what_its_jobs_write(
+    name: str, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"[global]\nioengine=psync\nbs=64k\n[first]\n{JOBS[name]}\n"
+    file = tmp_path / "job.fio"
+    file.write_text(text)
+    words = ["storage", "job", str(file), "--path", str(place)]
+    assert main([*words, "--dry-run"]) == 0
+    least, most = total_of(capsys.readouterr().out)
+    wrote = written_by(lambda: main([*words, "--no-page", "--quiet"]))
+    if "by time" in name:
+        assert not least and wrote <= 1.01 * most
+    else:
+        assert least == most and wrote == pytest.approx(most, rel=0.01), f"{wrote / most:.4f}"
+
+
+@pytest.mark.machine
+def test_the_total_of_a_test_of_snia_holds_what_it_writes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["storage", "snia", "latency", "--size", "8M", "--ioengine", "psync", "--budget", "2s"]
+    words += ["--path", str(place)]
+    assert main([*words, "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    _, most = total_of(printed)
+    wrote = written_by(lambda: main([*words, "--no-page", "--quiet"]))
+    # Laid out once and written over twice: three regions at least, whatever the time.
+    assert "up to" in printed.splitlines()[-1] and 3 * (8 << 20) <= wrote <= 1.01 * most
+
+
 UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 
 

@@ -24,7 +24,7 @@ from devices import MIB, command, loop, loops, mounted
 from groups import group
 from hwdyno.cli.main import main
 from hwdyno.runner import session
-from hwdyno.store import from_json
+from hwdyno.store import Store, from_json
 from hwdyno.words import Run
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(180)]
@@ -135,6 +135,36 @@ def test_a_store_that_cannot_be_written_is_one_line_before_anything_is_measured(
         says = one_line(ended(tmp_path, words, {"HWDYNO_HOME": str(sealed / "home")}))
     assert "the filesystem is read-only; set HWDYNO_HOME to another directory" in says
     assert not list(data.iterdir())
+
+
+@loops
+def test_a_store_that_is_full_at_each_page_is_named_and_keeps_what_fits(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """From no room at all to room for journal, document and index: a stored Run, or one line that says it is none."""
+    outcomes = set()
+    for pages in (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 26, 40, 64, 256):
+        with mounted("tmpfs", tmp_path / f"{pages}", "-t", "tmpfs", "-o", f"size={pages * 4}k") as small:
+            monkeypatch.setenv("HWDYNO_HOME", str(small / "home"))
+            words = ["storage", "--path", str(data), "--rw", "randread", "--runtime", "40ms", "--ramp-time", "0s"]
+            status = main([*words, "--size", "1M", "--quiet", "--no-page"])
+            printed, left = capfd.readouterr(), list((small / "home").rglob("*"))
+            suffixes = {path.suffix for path in left if path.parent.name == "runs"}
+            assert printed.err.count("the disk is full") == printed.err.count("\n"), printed.err
+            if status == 2:
+                outcomes.add("refused")
+                assert printed.err.count("\n") == 1 and not suffixes
+            elif suffixes == {".journal"}:
+                outcomes.add("journal")
+                assert printed.err.startswith("degraded: the Run could not be stored: ") and status == 3
+                assert Store(small / "home").load("last").interrupted
+            else:
+                outcomes.add("whole")
+                assert suffixes == {".json"} and not printed.err
+                (run,) = (from_json(path.read_text()) for path in left if path.suffix == ".json")
+                assert len(run.experiments[0].points) == 1
+        assert not list(data.iterdir())
+    assert outcomes == {"refused", "journal", "whole"}
 
 
 @loops

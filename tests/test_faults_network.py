@@ -114,6 +114,23 @@ def test_a_server_that_dies_at_each_state_is_named(state: str, direction: str) -
         assert time.monotonic() - began_s < 20
 
 
+@pytest.mark.parametrize("control_bytes", [0, 1, 2, 5, 10, 20, 21, 22, 40])
+def test_a_server_of_round_trips_that_dies_at_each_state_is_named(control_bytes: int) -> None:
+    """Between the states it also tells where its echo is: 4 bytes of length and some 14 of JSON."""
+    with dying_server(control_bytes) as port:
+        began_s = time.monotonic()
+        parameters = {"server": "127.0.0.1", "port": port, "runtime": 0.3}
+        try:
+            reading = engine.run("network_latency", parameters)
+        except engine.MachineError as error:
+            says = str(error)
+            assert "\n" not in says and f"port {port}" in says, says
+            assert control_bytes < 22, says
+        else:
+            assert reading["faults"], "nobody says that the server died"
+        assert time.monotonic() - began_s < 20
+
+
 def test_a_run_whose_server_dies_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,6 +73,50 @@ def test_a_rate_or_a_quota_paces_the_load() -> None:
     assert "Paced" not in limit_of(Case(run, result, 0)).says
 
 
+def test_a_stall_on_memory_is_named_by_the_processors_counters_alone() -> None:
+    busy = {"client_bound": True}
+    stalled = _limit(SimulatedMachine(stall_share=0.64, **busy), *DEPTHS, at=3)
+    assert stalled.kind == "memory stall"
+    assert re.search(r"threads were 9\d% busy, and 64% of the cycles waited for memory\.$", stalled.says)
+    unit = _limit(SimulatedMachine(stall_share=0.64, stall_event="backend_stall_cycles", **busy), *DEPTHS, at=3)
+    assert unit.kind == "memory stall" and "waited for memory or an execution unit." in unit.says
+    for machine in (SimulatedMachine(**busy), SimulatedMachine(stall_share=0.4, **busy)):
+        assert _limit(machine, *DEPTHS, at=3).kind == "client CPU busy"
+    idle = _limit(SimulatedMachine(stall_share=0.64), *DEPTHS, at=8)
+    assert idle.kind == "device queue full", "threads that wait for the device are not held up by memory"
+    assert _why(SimulatedMachine(stall_share=0.64, **busy), *DEPTHS, at=3) == stalled.says
+    assert _why(SimulatedMachine(stall_share=0.64, **busy), *DEPTHS) == "", "one operation at a time"
+
+
+def test_waiting_for_wake_ups_is_named_where_the_system_counts_it() -> None:
+    woken = _limit(SimulatedMachine(wake_share=0.95), *DEPTHS, at=3)
+    assert woken.kind == "waiting for wake-ups"
+    found = re.search(r"ran (\d+)% of their time, and for (\d+)% they were woken but did not run yet \(", woken.says)
+    assert found is not None and 90 <= int(found[1]) + int(found[2]) <= 100, woken.says
+    taken = _limit(SimulatedMachine(wake_share=0.95, preempted=True), *DEPTHS, at=3)
+    assert taken.kind == "processors busy elsewhere" and "ready to run" in taken.says
+    # Threads that sleep until the device answers wait for the device.
+    assert _limit(SimulatedMachine(wake_share=0.3), *DEPTHS, at=1).kind == "paced by a limit"
+    assert _limit(SimulatedMachine(wake_share=0.95, scheduler_hidden=True), *DEPTHS, at=1).kind == "paced by a limit"
+    assert _why(SimulatedMachine(wake_share=0.95), *DEPTHS) == "", "one operation at a time"
+    full = SimulatedMachine(read_bytes_s=3.8e9, operations_s=1e6, p=8, wake_share=0.95)
+    assert _why(full, _at(rw="read", bs=1 << 20, iodepth=32)) == "", "above 90% of the ceiling"
+
+
+def test_no_wait_is_named_on_clean_machines() -> None:
+    for seed in range(60):
+        run = _run(SimulatedMachine.random(seed), *DEPTHS)
+        kinds = {limit_of(Case(run, run.experiments[0], at)).kind for at in range(len(DEPTHS))}
+        assert not kinds & {"memory stall", "waiting for wake-ups"}, seed
+
+
+def test_the_counters_of_all_repeats_and_hosts_are_summed() -> None:
+    host = SimulatedHost(SimulatedMachine(wake_share=0.5, stall_share=0.2))
+    one, two = (measured(host, _at(iodepth=8), repeats=many) for many in (1, 2))
+    for name in ("voluntary_switches", "run_delay_s", "counted_cycles", "memory_stall_cycles"):
+        assert 1.8 < two.counters[name] / one.counters[name] < 2.2, name
+
+
 def test_the_question_is_answered_only_where_a_cause_was_measured() -> None:
     clean = SimulatedMachine()
     assert "Too little in flight" in _why(clean, *DEPTHS, at=1)

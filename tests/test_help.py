@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import made_store as made
@@ -72,7 +73,8 @@ def test_every_example_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HWDYNO_HOME", str(tmp_path / "home"))
-    run = to_json(made.run(run_id="r1"))
+    depths = made.experiment(*(made.point(depth, 1e8 * min(depth, 8)) for depth in (1, 2, 4, 8, 16, 32)))
+    run = to_json(replace(findings.explain(made.run(depths)), id="r1"))
     runs = tmp_path / "home" / "runs"
     runs.mkdir(parents=True)
     for path in (runs / "r1.json", tmp_path / "before.json", tmp_path / "after.json"):

@@ -292,7 +292,7 @@ HOSTILE_FILE = b"run\x1b[31m\n\xe2\x80\xae\xff=1.json"
 def test_commands_on_a_hostile_document(tmp_path: Path) -> None:
     file = os.fsencode(tmp_path) + b"/" + HOSTILE_FILE
     Path(os.fsdecode(file)).write_text(to_json(RUNS["wholly"]()))
-    out, _ = output_of("report", file, "--html", "page.html", "--svg", "svg", cwd=tmp_path)
+    out, _ = output_of("report", file, "--with-names", "--html", "page.html", "--svg", "svg", cwd=tmp_path)
     assert "HYPERLINK" in out
     assert (tmp_path / "page.html").is_file()
     out, _ = output_of("report", file, "--markdown", cwd=tmp_path)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import random
 import subprocess
 import sys
 
 import pytest
-from mutants.changes import ROOT, changes, files
+from mutants.changes import ROOT, _edits, changes, files
 from mutants.equal import EQUAL, why_equal
 
 SAMPLE = 8
@@ -48,6 +49,14 @@ def test_a_change_is_one_line_and_another_program() -> None:
     for change in changes(path):
         assert compile(change.code(), path, "exec") != unchanged, change
         assert change.module == "hwdyno.samples" and change.line > 0 and change.text
+
+
+def test_what_nobody_could_see_is_no_change() -> None:
+    """Lengths that are equal anyway, and constants that keep a division from failing."""
+    source = "def f(a, b):\n    return [x / max(y, 1e-12) + 0.5 for x, y in zip(a, b, strict=True)]\n"
+    found = [edit.what for edit in _edits(ast.parse(source))]
+    assert sorted(found) == ["0.5 to 0.625", "Add to Sub", "Div to Mult"]
+    assert [edit.what for edit in _edits(ast.parse("A = 2e-9\n"))] == ["2e-09 to 2.5e-09"]
 
 
 def test_each_excuse_is_of_a_change_that_exists() -> None:

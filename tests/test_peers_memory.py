@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 from here import needs
 from hwdyno import peers
+from hwdyno.cli.main import main
 from hwdyno.peers import cpufp, likwid, multichase, program, stream, sysbench
 
 KERNEL = "memory_bandwidth"
@@ -120,3 +123,49 @@ def test_likwid_on_a_point() -> None:
 def test_sysbench_on_a_point() -> None:
     reading = peers.find("sysbench").run(KERNEL, {"operation": "write", "working_set": 1 << 20, "runtime": 1})
     assert reading.unit == "bytes/s" and reading.throughput > 1e8
+
+
+PRINTS_LIKE_STREAM = """
+#include <stdio.h>
+int main(void) {
+    double rate = 1000.0;
+#ifdef _OPENMP
+    rate = 2000.0;
+#endif
+    printf("STREAM version $Revision: 5.10 $\\n");
+    printf("Array size = %d (elements)\\n", STREAM_ARRAY_SIZE);
+    printf("Function    Best Rate MB/s  Avg time     Min time     Max time\\n");
+    printf("Copy:  %.1f 0.1 0.1 0.1\\nScale: %.1f 0.1 0.1 0.1\\n", rate, rate + 1);
+    printf("Add:   %.1f 0.1 0.1 0.1\\nTriad: %.1f 0.1 0.1 0.1\\n", rate + 2, rate + 3);
+    return 0;
+}
+"""
+
+
+@needs(shutil.which("cc") is not None, "no C compiler")
+def test_streams_source_is_built_with_openmp_and_for_one_thread_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "stream.c"
+    source.write_text(PRINTS_LIKE_STREAM)
+    monkeypatch.setenv("HWDYNO_STREAM", str(source))
+    peer = peers.find("stream")
+    assert peer.version() == "built from stream.c"
+    point = {"operation": "triad", "working_set": 240 << 20}
+    one, two = (peer.run("memory_bandwidth", {**point, "threads": threads}) for threads in (1, 2))
+    assert (one.throughput, one.details["openmp"]) == (1003e6, False)
+    assert (two.throughput, two.details["openmp"]) == (2003e6, True)
+    command = stream.build_command(source, tmp_path / "out", {**point, "threads": 2})
+    assert f"-DSTREAM_ARRAY_SIZE={(240 << 20) // 24}" in command and "-fopenmp" in command
+    source.write_text("no C\n")
+    with pytest.raises(OSError, match="failed with status"):
+        peer.run("memory_bandwidth", {**point, "threads": 1})
+
+
+def test_a_study_names_its_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HWDYNO_STREAM", "")
+    (tmp_path / "stream.c").write_text(PRINTS_LIKE_STREAM)
+    words = ["study", "cloud-vm-suite", "--only", "memory", "--dry-run", "--path", str(tmp_path)]
+    assert main([*words, "--stream", str(tmp_path / "stream.c")]) == 0
+    assert peers.find("stream").version() == "built from stream.c"
+    assert main([*words, "--stream", str(tmp_path / "none.c")]) == 2

@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 from fuzz.targets import TARGETS
 from hwdyno import engine
+from promises import CRATE, PAGE, ROOT, RUST_TEST, cases, collected, named_tests, promises, stated
 from test_fuzz import INPUTS
 from tidy import rust
 from tidy.sources import read_tree
 
-ROOT = Path(__file__).parents[1]
-CRATE = ROOT / "crates" / "engine"
-PAGE = (ROOT / "docs" / "promises.md").read_text()
-_TEST = re.compile(r"`([\w/]+\.(?:py|rs))(?:::(\w+))?`")
-_RUST_TEST = re.compile(r"#\[test\]\s+(?:#\[[^\n]*\]\s+)*fn \$?(\w+)")
-
-
-def promises() -> dict[str, str]:
-    """The text of each promise by its heading."""
-    listed = PAGE.partition("## What is promised")[2].partition("\n## ")[0]
-    parts = re.split(r"^### (.+)$", listed, flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
+PAGE_TEXT = PAGE.read_text()
 PROMISES = promises()
 
 
@@ -36,7 +23,7 @@ def names_in(file: str) -> set[str | None]:
     assert path.is_file(), f"docs/promises.md names {file}, which is not there"
     text = path.read_text()
     if file.endswith(".rs"):
-        names = set(_RUST_TEST.findall(text))
+        names = set(RUST_TEST.findall(text))
     else:
         functions = {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
         names = {name for name in functions if name.startswith("test_")}
@@ -49,15 +36,22 @@ def test_there_are_promises() -> None:
 
 @pytest.mark.parametrize("promise", PROMISES)
 def test_a_promise_names_tests_that_there_are(promise: str) -> None:
-    named = _TEST.findall(PROMISES[promise].partition("\n- Tests:")[2].partition("\n- Cases:")[0])
+    named = named_tests(PROMISES[promise])
     assert named
     missing = [f"{file}::{name}" for file, name in named if (name or None) not in names_in(file)]
     assert not missing, f"docs/promises.md, {promise}: no such test: {', '.join(missing)}"
 
 
+def test_each_promise_has_as_many_cases_as_it_says() -> None:
+    python = collected()
+    says = {promise: stated(text) for promise, text in PROMISES.items()}
+    has = {promise: cases(text, python) for promise, text in PROMISES.items()}
+    assert says == has, "PYTHONPATH=tests:python python -m promises --write counts them"
+
+
 def count(row: str) -> int:
     """The number in the row of the page's table of counts that begins so."""
-    (line,) = (line for line in PAGE.splitlines() if line.startswith(f"| {row} |"))
+    (line,) = (line for line in PAGE_TEXT.splitlines() if line.startswith(f"| {row} |"))
     return int(line.split("|")[2].replace(",", ""))
 
 
@@ -99,6 +93,7 @@ NETWORK = {
 MAY_CONNECT = {
     "hwdyno.measuring": "holds the name of a Run that measures, to which nobody can connect",
     "hwdyno.peers.network": "finds a free port of the loopback for a peer's server",
+    "hwdyno.store.team": "stores Runs in the PostgreSQL whose address the user gave",
     "hwdyno.scenarios.two_nodes": "tries the address that is to be served",
 }
 """Python modules that may open a socket, each with its reason."""

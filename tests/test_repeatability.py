@@ -172,8 +172,9 @@ def test_a_steady_machine_has_a_narrow_spread_and_another_question_tells_nothing
     core = Core.random(3)
     kept = in_sequence(core, 3, tmp_path, 9)
     spreads = [one.run_to_run for one in kept[-1].experiments]
-    # The prior of 3% counts for 2 of 9 degrees of freedom: what is left of it is 1.4%.
-    assert all(spread and 0.014 <= spread.deviation < 0.018 and spread.point_deviation < 0.01 for spread in spreads)
+    # The prior of 3% counts for 2 of 9 degrees of freedom, twice: for the other experiments, and beside them for each.
+    least = 0.03 * 2 / 9
+    assert all(spread and least <= spread.deviation < 0.012 and spread.point_deviation < 0.01 for spread in spreads)
     alone = run_at(core, 10_000.0 * 305, 503, tmp_path)
     other = replace(kept[0], experiments=tuple(replace(one, name="memory.other") for one in kept[0].experiments))
     assert with_earlier(alone, [other, other, other]) == alone
@@ -229,6 +230,30 @@ def test_the_spread_is_found_from_many_runs() -> None:
         middle = sorted(one.deviation for one in found if one)[100]
         expected = math.sqrt((2 * 0.03**2 + 7 * true**2) / 9)
         assert 0.8 * expected < middle < 1.2 * expected
+
+
+def test_an_experiment_leans_on_others_of_its_resource() -> None:
+    """Eight runs of another experiment that differ by 20% speak for one with two, unless it is of another resource."""
+    dice = random.Random(5)
+    restless = made_runs([dice.gauss(0, 0.2) for _ in range(9)], 1)
+    few = made_runs([0.0, 0.01], 2)
+
+    def spread(resource: str, others: list[ExperimentResult]) -> float:
+        runs = []
+        for at, one in enumerate(others):
+            known = [replace(few[at], name="storage.few")] if at < 2 else []
+            other = replace(one, name="x.restless", resource=resource)
+            runs.append(replace(made.run(other), version="1", experiments=(other, *known)))
+        now = replace(runs[0], experiments=(runs[0].experiments[0], replace(few[0], name="storage.few")))
+        found = with_earlier(now, runs).experiments[1].run_to_run
+        assert found is not None and found.earlier == 2
+        return found.deviation
+
+    alone = spread("memory", restless)
+    # One degree of its own, almost nothing, and the prior of 3% for two.
+    assert alone == pytest.approx(0.03 * math.sqrt(2 / 3), rel=0.05)
+    assert 0.10 < spread("storage", restless) < 0.25
+    assert spread("storage", made_runs([0.0] * 9, 3)) < 0.6 * alone, "calm neighbours lower it"
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 8, 9, 12, 25, 100])

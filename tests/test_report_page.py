@@ -6,6 +6,8 @@ import base64
 import gzip
 import hashlib
 import json
+import math
+import random
 import re
 import subprocess
 import sys
@@ -17,8 +19,11 @@ import hostile
 import made_run
 import pytest
 from hwdyno.report import page
+from hwdyno.report.audit import audit
 from hwdyno.report.charts import charts_of
 from hwdyno.report.scorecard import scorecard
+from hwdyno.report.story import story_of
+from hwdyno.statistics import Histogram
 from hwdyno.store import from_json, to_json
 from hwdyno.words import Note, Run
 
@@ -73,6 +78,16 @@ class Reader(HTMLParser):
             self.text.append(data)
 
 
+def unpacked(text: str) -> str:
+    """What a page carries packed."""
+    return gzip.decompress(base64.b64decode(text)).decode()
+
+
+def carried(reader: Reader) -> Run:
+    """The Run that a page carries."""
+    return from_json(unpacked(reader.scripts["run"]))
+
+
 @pytest.mark.parametrize("name", made_run.ALL)
 def test_the_page_follows_no_outside_address(name: str) -> None:
     reader = Reader(page_of(name))
@@ -100,7 +115,7 @@ def test_hostile_names_are_text_and_the_data_survives_whole() -> None:
     assert "img" not in {tag for tag, _ in reader.tags}
     assert not any(key.startswith("on") for _, attributes in reader.tags for key in attributes)
     assert made_run.HOSTILE in "".join(reader.text)
-    assert from_json(reader.scripts["run"]) == run_of("hostile")
+    assert carried(reader) == run_of("hostile")
     texts = "".join(reader.text)
     assert any(made_run.HOSTILE in chart.picture.series for chart in charts_of(run_of("hostile")))
     assert f"series\t{made_run.HOSTILE}" in texts, "a tooltip says the whole name, a legend what of it fits"
@@ -114,7 +129,7 @@ def test_a_hostile_run_adds_no_element_no_attribute_and_no_steering(name: str) -
     assert not any(key.startswith("on") for _, attributes in reader.tags for key in attributes)
     assert not any(attributes.get("id") == "pwned" for _, attributes in reader.tags)
     assert not hostile.steers(page_of(name))
-    assert from_json(reader.scripts["run"]) == run_of(name)
+    assert carried(reader) == run_of(name)
 
 
 @pytest.mark.parametrize("name", ["whole", "wholly"])
@@ -133,7 +148,48 @@ def test_the_policy_names_each_script_by_its_hash_and_allows_no_other(name: str)
 
 @pytest.mark.parametrize("name", made_run.ALL)
 def test_the_raw_data_is_the_run(name: str) -> None:
-    assert json.loads(Reader(page_of(name)).scripts["run"]) == json.loads(to_json(run_of(name)))
+    assert json.loads(unpacked(Reader(page_of(name)).scripts["run"])) == json.loads(to_json(run_of(name)))
+
+
+def test_a_run_of_a_thousand_points_is_shortened_in_its_page_and_still_tells_the_same() -> None:
+    whole, reader = run_of("huge"), Reader(page_of("huge"))
+    short = carried(reader)
+    words = " ".join("".join(reader.text).split())
+    assert f"hwdyno report {whole.id} --html FILE --full-data" in words and "1056 points" in words.replace(",", "")
+    assert len(page_of("huge").encode()) < 1_500_000 < len(page.html(whole, full_data=True).encode())
+    (one,), (other,) = whole.experiments, short.experiments
+    for point, less in zip(one.points, other.points, strict=True):
+        assert point.latency_ns is not None and less.latency_ns is not None and point.samples and less.samples
+        assert (less.parameters, less.operations, less.repeats) == (point.parameters, point.operations, point.repeats)
+        assert less.throughput.value == pytest.approx(point.throughput.value, rel=1e-4)
+        fine, coarse = (Histogram.unpack(of.histogram) for of in (point.latency_ns, less.latency_ns))
+        assert (coarse.count, coarse.min, coarse.max) == (fine.count, fine.min, fine.max)
+        for share in (0.5, 0.9, 0.99, 0.999):
+            assert coarse.quantile(share) == pytest.approx(fine.quantile(share), rel=0.017)
+        kept = {kind for stream in less.streams for kind, of in stream.latency_ns.items() if of.histogram}
+        assert kept == ({"total"} if len(less.streams) > 1 else set())
+    assert [chart.title for chart in charts_of(short)] == [chart.title for chart in charts_of(whole)]
+    quoted = [[(row.title, row.value, row.interval, row.p99) for row in scorecard(of).rows] for of in (short, whole)]
+    assert quoted[0] == quoted[1] != []
+
+
+def test_the_whole_data_stands_in_the_page_where_it_is_asked_for() -> None:
+    run = run_of("huge")
+    text = page.html(run, full_data=True)
+    reader = Reader(text)
+    assert carried(reader) == run
+    assert 'data-packed="' not in text and "All 1056 points" in text
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_coarser_histogram_knows_its_values_to_one_part_in_64(seed: int) -> None:
+    dice = random.Random(seed)
+    fine = Histogram.from_values(math.exp(dice.uniform(0, 25)) for _ in range(2000))
+    coarse = fine.coarser(5)
+    assert len(coarse.buckets) <= 32 * 37 < 1200
+    assert (coarse.count, coarse.sum, coarse.min, coarse.max) == (fine.count, fine.sum, fine.min, fine.max)
+    for share in (0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0):
+        assert abs(coarse.quantile(share) - fine.quantile(share)) <= max(1.0, fine.quantile(share) / 60)
 
 
 def test_the_page_holds_all_that_a_reader_asks_for() -> None:
@@ -250,8 +306,36 @@ def test_remarks_and_parameters_are_told_once_and_only_where_they_say_something(
 
 
 def test_a_page_of_a_thousand_points_folds_what_is_not_asked_for() -> None:
-    reader = Reader(page_of("huge"))
+    text = page_of("huge")
+    reader = Reader(text + "".join(map(unpacked, re.findall('data-packed="([^"]*)"', text))))
     drawings = [str(a["id"]) for tag, a in reader.tags if tag == "figure" and str(a["id"]).startswith("chart-")]
     assert len(drawings) == len(charts_of(run_of("huge"))) > page.CHARTS_IN_SIGHT
     assert not any(tag == "details" and "open" in attributes for tag, attributes in reader.tags)
-    assert "All 1056 points" in page_of("huge")
+    assert "All 1056 points" in text
+
+
+def test_a_page_has_no_heading_and_no_column_without_anything_in_it() -> None:
+    text = page_of("imported")
+    assert 'id="commands"' not in text and 'href="#commands"' not in text
+    card = text[text.index('<table class="score">') : text.index("</table>")]
+    assert "Typical" not in card and "Share of the ceiling" not in card and "0 findings" not in text
+    assert "Typical" in page_of("whole") and 'id="commands"' in page_of("whole")
+
+
+def test_charts_above_each_other_have_one_axis_where_a_point_lacks_its_latency() -> None:
+    figure = next(one for one in story_of(run_of("imported")) if one.name == "depth")
+    above, below = figure.pictures
+    assert (above.x.low, above.x.high, above.x.ticks) == (below.x.low, below.x.high, below.x.ticks)
+    assert len(above.x.ticks) == 3
+
+
+def test_a_run_that_was_cut_short_gives_two_reasons_and_counts_the_rest() -> None:
+    run = run_of("partial")
+    for many, ending in (
+        (1, "reason 1."),
+        (3, "reason 2; reason 3."),
+        (9, "reason 2; and 7 more reasons in the raw data."),
+    ):
+        short = replace(run, degraded=tuple(f"reason {at + 1}" for at in range(many)))
+        rule = next(one for one in audit(short) if one.asks == "Missing points are explained")
+        assert rule.why.startswith("4 of 6 planned points are missing: reason 1") and rule.why.endswith(ending)

@@ -32,6 +32,7 @@ from simulated_runs import MACHINES, experiment, run_of
 from simulated_runs import at as point_at
 from simulation.host import SimulatedMachine
 from style import faults_of
+from test_report_page import machine_run
 
 SCREEN = 20
 """Lines that a scorecard may have."""
@@ -154,7 +155,8 @@ def test_a_scorecard_has_its_limits_and_keeps_the_figures_of_a_resource_together
         assert names == sorted(names, key=names.index)
         for row in card.rows:
             point = run.experiments[row.experiment].points[row.point]
-            assert row.state == point.validity != "invalid"
+            assert point.validity != "invalid"
+            assert row.state == point.validity or (row.title.endswith("read / write") and row.state != "valid")
             assert row.title and re.match(r"[\d.,]+( \S|$)", row.value)
 
 
@@ -218,12 +220,42 @@ def test_the_figures_are_those_that_the_field_quotes() -> None:
     ]
 
 
-def test_a_column_has_one_unit_for_what_is_moved() -> None:
+def test_reads_and_writes_share_a_row_where_each_has_no_room_of_its_own() -> None:
+    card = scorecard(RUNS["every resource"])
+    (first, *_) = rows = [row for row in card.rows if row.resource == "Storage"]
+    tests = ["SEQ1M Q8T1", "RND4K Q32T1", "RND4K Q1T1"]
+    assert [row.title for row in rows] == [f"{one} read / write" for one in tests[: len(rows)]] != []
+    assert (first.value, first.interval) == ("3,288 / 2,566 MB/s", "±1.8%")
+    assert first.share is not None and first.share.of == "read" and first.typical is not None
+    assert first.typical.value == "3,200 / 2,300 MB/s"
+    for width, title in ((80, "SEQ1M Q8T1 r/w"), (132, "SEQ1M Q8T1 read / write")):
+        assert re.search(rf"{title} +3,288 / 2,566 MB/s", printed(RUNS["every resource"], width))
+    # A write that is degraded is not quoted as a valid one.
+    run = every_resource()
+    points = tuple(
+        replace(one, validity="degraded", why=("interval_not_reached",))
+        if "write" in str(one.parameters["rw"])
+        else one
+        for one in run.experiments[0].points
+    )
+    mixed = replace(run, experiments=(replace(run.experiments[0], points=points), *run.experiments[1:]))
+    (first, *_) = [row for row in scorecard(mixed).rows if row.resource == "Storage"]
+    assert (first.state, first.why) == ("degraded", "a wide interval")
+
+
+def test_a_resource_has_one_unit_for_what_is_moved_and_its_findings_have_the_same() -> None:
     for run in RUNS.values():
-        units = {row.value.partition(" ")[2] for row in scorecard(run).rows if row.value.endswith("B/s")}
-        assert len(units) <= 1
-        table = "".join(line for line in printed(run).splitlines() if "█" in line or "░" in line)
-        assert not ("GB/s" in table and "MB/s" in table)
+        card = scorecard(run)
+        for resource in {row.resource for row in card.rows}:
+            values = [row.value for row in card.rows if row.resource == resource]
+            assert len({value.rpartition(" ")[2] for value in values if value.endswith("B/s")}) <= 1
+    card = scorecard(RUNS["every resource"])
+    units = {row.resource: row.value.rpartition(" ")[2] for row in card.rows if row.value.endswith("B/s")}
+    assert units == {"Storage": "MB/s", "Memory": "GB/s", "Network": "MB/s"}
+    for run in (explain(made_run.whole_run()), machine_run()):
+        stored = [one.says for one in run.findings if one.resource == "storage"]
+        assert not any("GB/s" in says for says in stored)
+        assert {row.value.rpartition(" ")[2] for row in scorecard(run).rows if row.title.startswith("SEQ")} == {"MB/s"}
 
 
 def test_a_valid_point_is_quoted_before_a_degraded_one_and_a_degraded_one_is_marked() -> None:
@@ -237,6 +269,17 @@ def test_a_valid_point_is_quoted_before_a_degraded_one_and_a_degraded_one_is_mar
     only = scorecard(replace(run, experiments=(replace(base, points=(poor,)),)))
     assert only.rows[0].state == "degraded" and only.rows[0].why == "a wide interval"
     assert "90.0 GB/s !" in printed(replace(run, experiments=(replace(base, points=(poor,)),)))
+
+
+def test_a_run_without_a_valid_point_quotes_nothing_and_names_what_spoilt_most() -> None:
+    run = made_run.whole_run()
+    spoilt = [
+        replace(one, points=tuple(replace(point, validity="invalid", why=("page_cache",)) for point in one.points))
+        for one in run.experiments
+    ]
+    card = scorecard(replace(run, experiments=tuple(spoilt), findings=()))
+    assert (card.rows, card.verdict) == ((), "not to be trusted")
+    assert re.fullmatch(r"(\d+) of \1 points are invalid: \S.*\.", card.reason)
 
 
 def test_an_invalid_figure_is_never_quoted() -> None:

@@ -66,6 +66,7 @@ def test_commands_that_leak_nothing_pass(tmp_path: Path) -> None:
     ("planted", "says"),
     [
         ("memory", "process: anonymous"),
+        ("little memory", "process: in use"),
         ("descriptor", "process: descriptors"),
         ("thread", "process: threads"),
         ("disk", "file left-"),

@@ -11,12 +11,13 @@ from hwdyno import runner, studies
 from hwdyno.cli.main import main
 from hwdyno.curves import curves_of
 from hwdyno.findings import explain
+from hwdyno.hosts.local import Local
 from hwdyno.plan import Limits
 from hwdyno.report.page import html
 from hwdyno.report.study import text as study_text
 from hwdyno.report.tables import markdown
 from hwdyno.report.terminal import print_run
-from hwdyno.scenarios import Request
+from hwdyno.scenarios import Request, Scenario, storage_classes
 from hwdyno.scenarios import study as command
 from hwdyno.store import Store, from_json, to_json
 from hwdyno.studies import sata_ssd_queue as sata
@@ -122,6 +123,9 @@ def test_fios_least_and_greatest_sample_stand_beside_ours() -> None:
     (table,) = studies.tables(run)
     assert table.columns[8] == "fio min / avg / max, MB/s"
     assert [row[8] for row in table.rows] == ["-", "400 / 450 / 500"]
+    odd = replace(peer, details={"bytes_s_min": 1e8, "bytes_s_max": 4e8})
+    run = replace(run, experiments=(replace(run.experiments[0], peers=(odd,)),))
+    assert [row[8] for row in studies.tables(run)[0].rows] == ["-", "- / 450 / -"]
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
@@ -269,6 +273,15 @@ def test_this_drive_its_link_and_the_cube_stand_in_the_sata_study(tmp_path: Path
     (knee,) = (one for one in studies.observations(run) if "random reads tend to" in one)
     assert knee.startswith("APPLE SSD SM256E, 251 GB behind PCIe") and "of that link" in knee
     assert "SECRET" not in study_text(run)
+
+
+@pytest.mark.parametrize("peers", [False, True])
+@pytest.mark.parametrize("name", [one.name for one in studies.all() if one.questions])
+def test_a_quick_study_is_planned_to_end_within_five_minutes(name: str, peers: bool, tmp_path: Path) -> None:
+    request = Request(places=(("", tmp_path),), profile="quick", seed=1, peers=peers, options={"only": None})
+    plan = command.plan_of(studies.find(name), request, Local(), ("198.18.67.2", 5201))
+    assert plan.budget_s is not None and plan.budget_s <= storage_classes.LONGEST_QUICK_S
+    assert 0 < sum(line.takes_s for line in Scenario(plan=plan).points(1e9)) < 300
 
 
 def test_intervals_decide_what_is_the_same() -> None:

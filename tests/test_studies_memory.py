@@ -11,7 +11,7 @@ from hwdyno.findings import explain
 from hwdyno.hosts.local import Local
 from hwdyno.scenarios import Request
 from hwdyno.scenarios import study as command
-from hwdyno.words import PeerResult, Run, UserError, Value
+from hwdyno.words import Ceiling, PeerResult, Run, UserError, Value
 from simulation.host import SimulatedHost
 from test_findings_memory import flops, moved, point, result, run_of
 
@@ -145,14 +145,75 @@ def test_the_clouds_optimum_is_the_least_that_is_enough() -> None:
     assert "Memory, random 1:0: best concurrency 2 threads x 8 KiB" in sentences
     assert "of the theoretical peak" in sentences
     linpack = next(table for table in studies.tables(run) if table.title.startswith("LINPACK"))
+    assert linpack.columns[1:8] == ("LDA", "time, s", "average", "best", "residual", "residual (norm)", "check")
     assert linpack.rows[0][0] == "5000" and linpack.rows[0][-1] == "71.2238"
+
+
+def test_no_table_of_a_study_has_two_units_of_one_quantity() -> None:
+    fast = [moved(value * 1e9, "triad", threads) for threads, value in ((1, 4.0), (2, 30.0))]
+    stream = result("memory_bandwidth", "threads", *fast, name="memory.stream", working_set=512 << 20)
+    disk = result("storage_blocks", "numjobs", point(3e8, "bytes/s", 1e5, rw="read", bs=4096, numjobs=1, iodepth=1))
+    disk = replace(disk, name="storage.block", resource="storage")
+    run = of_study("cloud-vm-suite", run_of(stream, disk, *cloud().experiments[1:]))
+    for made in (run, laptop()):
+        for table in studies.tables(made):
+            text = " ".join([table.title, *table.columns, *(cell for row in table.rows for cell in row)])
+            for units in (("GB/s", "MB/s"), ("GFLOP/s", "TFLOP/s"), ("GiB/s", "MiB/s")):
+                assert sum(unit in text for unit in units) <= 1, (table.title, units, text)
+
+
+def test_integers_are_no_part_of_the_double_precisions_efficiency() -> None:
+    run = cloud()
+    cpu = next(one for one in run.experiments if one.name == "compute.threads")
+    whole_numbers = point(9e12, "IOP/s", operation="add", precision="int32", isa="auto", threads=2)
+    more = replace(cpu, points=(*cpu.points, whole_numbers))
+    run = replace(run, experiments=tuple(more if one is cpu else one for one in run.experiments))
+    table = next(one for one in studies.tables(run) if one.title.startswith("Efficiency"))
+    row = next(one for one in table.rows if one[0] == "processor, double precision")
+    assert row[1] == "226 GFLOP/s" and "IOP" not in " ".join(row)
+
+
+def test_the_disk_is_held_against_its_makers_figures_and_has_an_optimum_of_latency() -> None:
+    points = [
+        point(value * factor * 1e6, "bytes/s", ns, rw=rw, bs=bs, numjobs=jobs, iodepth=1)
+        for rw, value in (("read", 300.0), ("write", 100.0))
+        for bs, ns, factor in ((4096, 1e5, 0.2), (8 << 20, 2e7, 1.0))
+        for jobs in (1, 2)
+    ]
+    rated = (
+        Ceiling("read_bytes_s", "rated", 4e8, "bytes/s", "maker", "sheet", "Drive X"),
+        Ceiling("write_bytes_s", "rated", 2e8, "bytes/s", "maker", "sheet", "Drive X"),
+    )
+    disk = replace(result("storage_blocks", "numjobs", *points, name="storage.block"), resource="storage")
+    run = of_study("cloud-vm-suite", run_of(replace(disk, ceilings=rated)))
+    table = next(one for one in studies.tables(run) if one.title.startswith("Efficiency"))
+    assert [row[:4] for row in table.rows] == [
+        ("disk, reads", "300 MB/s", "400 MB/s (Drive X)", "75.0%"),
+        ("disk, writes", "100 MB/s", "200 MB/s (Drive X)", "50.0%"),
+    ]
+    sentences = "\n".join(studies.observations(run))
+    assert "Disk, write: best concurrency 1 thread x 8 MiB" in sentences
+    assert "For latency: 1 thread x 4 KiB, 100 µs a block." in sentences
+    assert "figures are unknown" not in sentences
+    bare = of_study("cloud-vm-suite", run_of(disk))
+    assert any("The disk's maker's figures are unknown" in one for one in studies.observations(bare))
+
+
+def test_the_cloud_study_writes_alone_too_and_has_all_of_linpacks_sizes(tmp_path: Path) -> None:
+    request = Request(places=(("", tmp_path),), profile="full", seed=1)
+    plan = command.plan_of(studies.find("cloud-vm-suite"), request, Local())
+    found = {one.experiment.name: one.points for one in plan.experiments}
+    assert {point["mix"] for point in found["memory.block"]} == {"1:0", "1:1", "0:1"}
+    assert {"write", "randwrite"} <= {str(point["rw"]) for point in found["storage.block"]}
+    assert len(found["compute.linpack"]) == 15
+    assert {point["blocks"] for point in found["network.count"]} == {65536}
 
 
 def test_streams_loops_stand_beside_the_studys_and_every_resource_has_its_efficiency() -> None:
     run = cloud()
     made = {table.title: table for table in studies.tables(run)}
     (triad,) = made["Memory: STREAM's loops by threads"].rows
-    assert triad == ("triad", "15.0 GB/s", "30.0 GB/s", "6586.5", "13109.1")
+    assert triad == ("triad", "15000 MB/s", "30000 MB/s", "6586.5", "13109.1")
     rows = {row[0]: row[1:] for row in made["Efficiency against theory and the reference tool"].rows}
     assert list(rows) == ["processor, double precision", "LINPACK", "memory", "memory, STREAM's loops"]
     # No DIMM table is known, so memory's theory is not either; and no tool stood beside.

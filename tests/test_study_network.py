@@ -31,6 +31,7 @@ def answered(path: SimulatedPath, suffix: str = "") -> tuple[ExperimentResult, .
         ]
         tool = {"network_throughput": "iperf3", "network_ping": "ping"}.get(question.kernel)
         details: dict[str, Any] = {"loss_share": 0.25, "jitter_us": 40.0, "rtt_max_ns": 9e6}
+        details |= {"rtt_min_ns": 2e6, "rtt_mdev_ns": 5e5, "echoes_sent": 200, "echoes_lost": 2}
         peers = tuple(
             PeerResult(tool, "1", at, Value(1.25e8, "bytes/s"), Value(2.0, ""), 2, latency_ns_mean=3e6, details=details)
             for at in range(len(points))
@@ -66,13 +67,26 @@ def test_the_tables_are_the_studys_on_one_node_and_on_two() -> None:
     trips = tables["Network, two nodes: round trip of 64 KiB each way"]
     assert [row[0] for row in trips.rows] == [f"{p} {w}" for p in ("TCP", "UDP") for w in ("mean", "p50", "p99")]
     echo = tables["Network, two nodes: ICMP echo of 64000 B"]
+    assert echo.columns == ("", "min", "mean", "p50", "p99", "max", "mdev", "lost")
     assert [row[0] for row in echo.rows] == ["hwdyno", "ping"]
-    assert echo.rows[1][1] == "3.00 ms"
+    assert echo.rows[1][1:] == ("2.00 ms", "3.00 ms", "-", "-", "9.00 ms", "500 µs", "1.00%")
+    assert "-" not in echo.rows[0][:7]
+    counted = tables["Network, two nodes: a fixed count of blocks beside the timed runs"]
+    assert [row[:3] for row in counted.rows] == [
+        (protocol, str(streams), f"65536 x {block} x 2")
+        for protocol, block in (("TCP", "64 KiB"), ("UDP", "64 KiB"))
+        for streams in (1, 2, 4, 8)
+    ]
+    for _, _, _, seconds, by_count, timed in counted.rows:
+        # 65536 blocks of 64 KiB at about 0.95 Gbit/s each way.
+        assert 33 < float(seconds) < 40 and abs(float(by_count) / float(timed) - 1) < 0.05
     published = tables["Network, one node: compared with the study's iperf3"]
     assert [row[:3] for row in published.rows] == [("TCP", "20.083", "-"), ("UDP", "41.891", "32%")]
     sentences = "\n".join(studies.observations(run))
     assert "Network, two nodes, TCP: best concurrency 1 thread" in sentences
     assert "x 2 ways" in sentences
+    assert "Network, two nodes: UDP delivers" in sentences and "times TCP's throughput" in sentences
+    assert "Network, two nodes, TCP: best concurrency for latency " in sentences
     assert "one core copies" in sentences
     assert "two nodes were not measured" not in sentences
     assert "compute.threads was not measured" not in sentences

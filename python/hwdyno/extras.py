@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwdyno.words import UserError
 
-EXTRAS = {"images": "vl-convert", "parquet": "pyarrow"}
+EXTRAS = {"history": "ruptures", "images": "vl-convert", "parquet": "pyarrow", "postgres": "psycopg"}
 """By the name of the extra in ``pyproject.toml``: the library that it installs."""
 
 

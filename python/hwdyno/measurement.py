@@ -161,7 +161,7 @@ def measurement_of(
         repeat_values=tuple(rates),
         validity=validity,
         why=why,
-        counters=_sums(one.get("counters", {}) for one in whole),
+        counters=_sums([*(one.get("counters", {}) for one in whole), *map(_waits, whole)]),
         conditions=conditions_of(snapshots),
         details=_details(whole),
         faults=faults,
@@ -339,6 +339,18 @@ def _sums(many: Any) -> dict[str, float]:
     for counters in many:
         sums.update({name: float(value) for name, value in counters.items() if isinstance(value, int | float)})
     return dict(sums)
+
+
+OF_THREADS = (
+    *("voluntary_switches", "involuntary_switches", "run_delay_s"),
+    *("counted_cycles", "memory_stall_cycles", "backend_stall_cycles"),
+)
+"""What kept the measuring threads from running, as the engine counts it beside their CPU time where it can."""
+
+
+def _waits(reading: Reading) -> dict[str, float]:
+    spent = reading.get("cpu", {})
+    return {name: spent[name] for name in OF_THREADS if spent.get(name) is not None}
 
 
 def _details(readings: Sequence[Reading]) -> dict[str, Any]:

@@ -40,6 +40,8 @@ WARM_UP_S = 0.3
 LEAST_WRITE_S = 5e-6
 # Where a link's speed is unknown, a listing counts writes at this rate, as an upper bound for one NVMe drive of today.
 WRITE_BYTES_S = 2e9
+CACHED_BYTES_S = 30e9
+"""At most, of a thread that writes into the page cache: a copy within memory."""
 LARGEST_FILE = 1 << 20
 """Bytes of a plan file."""
 MOST_SEED = 1 << 62
@@ -300,7 +302,13 @@ def written(planned: Planned, parameters: Parameters, write_bytes_s: float, seco
     if experiment.writes is not None:
         whole = experiment.writes(planned.declaration, parameters, math.inf)
         return (whole, True) if whole <= most else (experiment.writes(planned.declaration, parameters, most), False)
-    share = planned.write_share(parameters)
+    return written_blocks(parameters, planned.write_share(parameters), write_bytes_s, seconds)
+
+
+def written_blocks(parameters: Parameters, share: float, write_bytes_s: float, seconds: float) -> tuple[float, bool]:
+    """The same of a job of blocks, a ``share`` of whose operations write."""
+    if not parameters.get("direct", True):
+        write_bytes_s = max(write_bytes_s, CACHED_BYTES_S * float(parameters.get("numjobs") or 1))
     if parameters.get("time_based", True):
         return share * seconds * min(write_bytes_s, _most_bytes_s(parameters)), share == 0
     jobs = 1.0 if parameters.get("share", "partition") == "partition" else float(parameters.get("numjobs") or 1)

@@ -47,7 +47,16 @@ def with_earlier(run: Run, earlier: Sequence[Run]) -> Run:
     that run only, so the spread between runs stands beside it, and never widens or degrades it. It is read from
     earlier Runs alone: this one must not be judged by itself.
     """
-    return replace(run, experiments=tuple(_stated(one, run, earlier) for one in run.experiments))
+    found = [_earlier(one, run, earlier) for one in run.experiments]
+    return replace(
+        run,
+        experiments=tuple(
+            result
+            if (spread := spread_of(others, _prior(at, run, found))) is None
+            else replace(result, run_to_run=spread)
+            for at, (result, others) in enumerate(zip(run.experiments, found, strict=True))
+        ),
+    )
 
 
 def with_pooled_repeats(run: Run) -> Run:
@@ -142,20 +151,56 @@ def half_width(spread: RunToRun) -> float:
     return statistics.t_quantile(max(1, spread.earlier - 1) + PRIOR_RUNS) * deviation
 
 
-def _stated(result: ExperimentResult, run: Run, earlier: Sequence[Run]) -> ExperimentResult:
+def _earlier(result: ExperimentResult, run: Run, earlier: Sequence[Run]) -> list[ExperimentResult]:
     # Another version may measure otherwise, which is no spread of the machine.
-    others = [found for one in earlier if one.version == run.version and (found := _same(result, one))][:MOST_EARLIER]
-    spread = spread_of(others)
-    return result if spread is None else replace(result, run_to_run=spread)
+    return [found for one in earlier if one.version == run.version and (found := _same(result, one))][:MOST_EARLIER]
 
 
-def spread_of(results: Sequence[ExperimentResult]) -> RunToRun | None:
+def _prior(at: int, run: Run, found: Sequence[Sequence[ExperimentResult]]) -> float:
+    """The standard deviation between runs that an experiment leans on: that of the same resource's other experiments.
+
+    Disks differ between runs by other shares than memory or processors do. The middle one of their variances, which
+    counts for the runs that one of them has, because they share these, and ``PRIOR_DEVIATION`` for ``PRIOR_RUNS`` more.
+    """
+    alike = [
+        spread
+        for other, results in enumerate(found)
+        if other != at
+        and run.experiments[other].resource == run.experiments[at].resource
+        and (spread := _between(results)) is not None
+    ]
+    freedom = max((spread.freedom for spread in alike), default=0)
+    variance = statistics.median([spread.of_runs for spread in alike]) if alike else 0.0
+    return math.sqrt((PRIOR_RUNS * PRIOR_DEVIATION**2 + freedom * variance) / (PRIOR_RUNS + freedom))
+
+
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """What differs between runs of one experiment, as variances of the logarithm."""
+
+    of_runs: float
+    of_points: float
+    freedom: int
+
+
+def spread_of(results: Sequence[ExperimentResult], prior: float = PRIOR_DEVIATION) -> RunToRun | None:
     """The spread between runs of one experiment; none for fewer than two.
+
+    The variance between runs is shrunk toward that of the ``prior`` deviation, which counts as ``PRIOR_RUNS`` runs.
+    """
+    found = _between(results)
+    if found is None:
+        return None
+    between = (PRIOR_RUNS * prior**2 + found.freedom * found.of_runs) / (PRIOR_RUNS + found.freedom)
+    return RunToRun(math.sqrt(between), math.sqrt(found.of_points), len(results))
+
+
+def _between(results: Sequence[ExperimentResult]) -> _Between | None:
+    """What differs between runs of one experiment; none for fewer than two.
 
     Each run has one effect that all its points share, and each point of it one more. Both scales are robust, so
     that a few slow runs do not stand for all: Qn from four runs on, and the median absolute deviation over points.
-    The variance that repeats explain is taken off, and that of runs is shrunk toward ``PRIOR_DEVIATION``, which
-    counts as ``PRIOR_RUNS`` runs.
+    The variance that repeats explain is taken off.
     """
     runs = [_means(one) for one in results]
     shared = sorted(set.intersection(*map(set, runs))) if len(runs) >= LEAST_EARLIER else []
@@ -170,12 +215,10 @@ def spread_of(results: Sequence[ExperimentResult]) -> RunToRun | None:
     # The median of n normal values varies by pi / 2n of their variance, for one or two of them by 1 / n.
     explained = repeats * (math.pi / 2 if len(shared) > 2 else 1.0) / len(shared)
     of_runs = max(0.0, _scale(effects) ** 2 - explained)
-    freedom = len(runs) - 1
-    between = (PRIOR_RUNS * PRIOR_DEVIATION**2 + freedom * of_runs) / (PRIOR_RUNS + freedom)
     # Centres and effects were fitted to the same values.
     fitted = len(rest) / ((len(runs) - 1) * (len(shared) - 1)) if len(shared) > 2 else 0.0
     of_points = max(0.0, (MAD_OF_NORMAL * statistics.median(list(map(abs, rest)))) ** 2 * fitted - repeats)
-    return RunToRun(math.sqrt(between), math.sqrt(of_points), len(runs))
+    return _Between(of_runs, of_points, len(runs) - 1)
 
 
 def _same(result: ExperimentResult, run: Run) -> ExperimentResult | None:

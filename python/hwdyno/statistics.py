@@ -363,6 +363,21 @@ class Histogram:
         more.count, more.sum, more.min, more.max = self.count * weight, self.sum * weight, self.min, self.max
         return more
 
+    def coarser(self, bits: int) -> Histogram:
+        """A copy with ``2^bits`` buckets an octave: values are then known to one part in ``2^(bits + 1)``.
+
+        Each wider bucket's count lies in the middle one of the buckets that it is made of; sum and ends stay exact.
+        """
+        less = Histogram()
+        less.count, less.sum, less.min, less.max = self.count, self.sum, self.min, self.max
+        for at, count in self.buckets.items():
+            # The buckets of an octave are joined by so many; below 2^sub_bits the octaves are shorter.
+            octave_bits = min(at.bit_length() - 1, self.SUB_BITS)
+            wide = 1 << max(0, octave_bits - bits)
+            middle = at - at % wide + wide // 2
+            less.buckets[middle] = less.buckets.get(middle, 0) + count
+        return less
+
     def merge(self, other: Histogram) -> Histogram:
         """A new histogram with the values of both."""
         both = Histogram()

@@ -20,6 +20,7 @@ _OTHER = {
     **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult},
     **{ast.Mod: ast.Mult, ast.Pow: ast.Mult, ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr},
 }
+GUARD = 1e-9
 _COUNTS = {"len", "sum", "round", "count"}
 """Functions whose results are whole numbers, so that ``<`` and ``<=`` differ."""
 
@@ -85,10 +86,12 @@ def _edits(tree: ast.Module) -> list[_Edit]:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that do something: no annotation, no import for types alone, no decorator."""
+    """The nodes that do something: no annotation, no import for types, no decorator, no check of equal lengths."""
     yield node
     for name, field in ast.iter_fields(node):
-        if name in {"annotation", "returns", "decorator_list"}:
+        if name in {"annotation", "returns", "decorator_list"} or (
+            isinstance(node, ast.keyword) and node.arg == "strict"
+        ):
             continue
         for child in field if isinstance(field, list) else [field]:
             if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
@@ -112,7 +115,7 @@ def _of_expression(node: ast.AST) -> Iterator[_Edit]:
         yield _edit(node, f"{_word(node.op)} to {_word(joined)}", _attribute(node, "op", joined))
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield _edit(node, "no minus", _attribute(node, "op", ast.UAdd()))
-    elif isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float) and not _is_guard(node.value):
         value = _another(node.value)
         yield _edit(node, f"{node.value!r} to {value!r}", _attribute(node, "value", value))
 
@@ -129,6 +132,11 @@ def _of_body(node: ast.AST) -> Iterator[_Edit]:
             guard = isinstance(one, ast.If) and not one.orelse and len(one.body) == 1
             if called or left or guard:
                 yield _edit(one, "removed", _setter(statements, at, ast.copy_location(ast.Pass(), one)))
+
+
+def _is_guard(value: float) -> bool:
+    """Whether a constant only keeps a division from failing: a quarter more of it is as little."""
+    return isinstance(value, float) and 0 < abs(value) <= GUARD
 
 
 def _is_whole(node: ast.expr) -> bool:

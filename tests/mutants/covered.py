@@ -21,7 +21,8 @@ from mutants.changes import ROOT, files
 
 KEPT = ROOT / "target/mutants/covered.json"
 TESTS = (
-    *("audit", "axes", "caches", "ceilings", "comparison", "contention", "curves", "findings", "findings_caches"),
+    *("audit", "axes", "caches", "ceilings", "comparison", "contention", "curves", "exact_figures", "findings"),
+    "findings_caches",
     *("findings_coverage", "findings_curves", "findings_hosts", "findings_memory", "findings_published"),
     *("findings_settings", "findings_why", "formats_fio", "formats_memory", "formats_tools", "imports", "kv_cache"),
     *("measurement", "network_findings", "never_fooled", "open_loop", "power", "repeatability", "report", "roofline"),

@@ -78,6 +78,16 @@ class SimulatedMachine:
     """Operations that a job really keeps in flight, whatever is asked; 0 for as asked."""
     client_bound: bool = False
     """The measuring threads' CPU is the limit."""
+    stall_share: float = 0.0
+    """Of the cycles of its threads, those that wait for memory, by the processor's counters; 0 where it has none."""
+    stall_event: str = "memory_stall_cycles"
+    """The counter of those cycles."""
+    wake_share: float = 0.0
+    """Of the time that its threads do not run, the part that passes after they were woken."""
+    preempted: bool = False
+    """Other threads take their processors, instead of a sleep."""
+    scheduler_hidden: bool = False
+    """A kernel without schedstat."""
     direct_refused: bool = False
     unequal_jobs: float = 0.0
     """How much earlier than the last job the first one has done its part, as a share of the time."""

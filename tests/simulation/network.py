@@ -148,6 +148,8 @@ class SimulatedNetwork(SimulatedHost):
         if path.hole_mtu and not udp and not given["mss"]:
             limit, each = "hole", 0.0
         runtime, interval_s = float(given["runtime"]), float(given["interval_s"])
+        if given["blocks"] and each:
+            runtime = interval_s * max(1.0, int(given["blocks"]) * block / each / interval_s)
         rows = max(1, round(runtime / interval_s))
         level = noisy(path.noise, draw, 2.0)
         factors = [min(1.02, level * noisy(path.noise, draw, 2.0)) for _ in range(rows)]
@@ -260,7 +262,7 @@ _KERNELS = {
         {
             **{"protocol": "tcp", "streams": 1, "block": 0, "direction": "up", "rate": 0, "congestion": ""},
             **{"mss": 0, "window": 0, "zero_copy": False, "skip_rx_copy": False, "handing": "batched"},
-            **{"search": False, "port": 5201},
+            **{"search": False, "port": 5201, "blocks": 0},
         },
     ),
     "network_latency": _declared(

@@ -61,14 +61,18 @@ def reading(
     streams: Sequence[Mapping[str, Any]],
     cpu_s: tuple[float, float],
     in_flight: float,
+    waits: Mapping[str, float] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A Reading without faults; ``cpu_s`` is the user's and the system's, ``in_flight`` the operations."""
+    """A Reading without faults; ``cpu_s`` is the user's and the system's, ``in_flight`` the operations.
+
+    ``waits`` is what is counted of the threads beside their CPU time.
+    """
     return {
         "elapsed_s": elapsed_s,
         "streams": list(streams),
         "samples": {"interval_s": 0.0, "operations": [], "bytes": []},
-        "cpu": {"user_s": cpu_s[0], "system_s": cpu_s[1]},
+        "cpu": {"user_s": cpu_s[0], "system_s": cpu_s[1], **(waits or {})},
         "concurrency_asked": in_flight,
         "counters": {},
         "faults": [],

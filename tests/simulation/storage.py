@@ -93,6 +93,7 @@ def _blocks(
         elapsed,
         streams,
         (0.2 * cpu, 0.8 * cpu),
+        waits=_waits(machine, jobs * elapsed - cpu, operations, cpu),
         in_flight=0.0 if given["rate"] else float(depth * jobs),
         samples={
             "interval_s": interval_s,
@@ -156,6 +157,18 @@ def _children(machine: SimulatedMachine, jobs: int, whole_bytes_s: float) -> dic
         "children_shortest_share": min(took),
         "children_sum_over_parent": sum(each_bytes_s) / whole_bytes_s,
     }
+
+
+def _waits(machine: SimulatedMachine, asleep_s: float, operations: int, cpu_s: float) -> dict[str, float]:
+    """What the kernel and the processor count of the threads beside their CPU time."""
+    switched = "involuntary_switches" if machine.preempted else "voluntary_switches"
+    made: dict[str, float] = {"voluntary_switches": 0, "involuntary_switches": 0, switched: operations}
+    if not machine.scheduler_hidden:
+        made["run_delay_s"] = machine.wake_share * max(0.0, asleep_s)
+    if machine.stall_share:
+        cycles = round(3e9 * cpu_s)
+        made |= {"counted_cycles": cycles, machine.stall_event: round(machine.stall_share * cycles)}
+    return made
 
 
 def _by_direction(counts: list[int], read_share: float) -> dict[str, list[int]]:

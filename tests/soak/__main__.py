@@ -60,7 +60,8 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--pause-while", type=Path, metavar="FILE", help="begin no command while this file exists")
     parser.add_argument("--path", type=Path, help="where to work; the system's temporary directory by default")
     parser.add_argument("--port", type=int, default=19_800, help="of the servers")
-    parser.add_argument("--plant", default="", choices=["", "memory", "descriptor", "thread", "disk", "process"])
+    planted = ["", "memory", "little memory", "descriptor", "thread", "disk", "process"]
+    parser.add_argument("--plant", default="", choices=planted)
     return parser.parse_args()
 
 
@@ -71,6 +72,8 @@ def shortened(command: Command) -> Command:
         more = ("--budget", "1s")
     if "--workload" in command.words:
         more += ("--no-plain",)  # Their file has a gigabyte.
+    if command.words[0] == "network" and "streams" in command.words:
+        more += ("--streams", "1,2", "--direction", "up")  # All of them keep every processor busy for minutes.
     return replace(command, words=(*command.words, *more))
 
 
@@ -84,7 +87,7 @@ def main() -> int:
     for end in (signal.SIGINT, signal.SIGTERM):
         signal.signal(end, lambda *_: setattr(watch, "is_to_end", True))
     with tempfile.TemporaryDirectory(prefix="hwdyno-soak-", dir=args.path) as folder:
-        runner = Runner(Path(folder), args)
+        runner = Runner(Path(folder).resolve(), args)
         soak, rounds = runner.soak, 0
         try:
             while rounds < args.rounds:

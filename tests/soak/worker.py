@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import ctypes
+import functools
 import gc
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -14,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hwdyno.cli.main import main
+from hwdyno.hosts.together import of_commands
 
 _PLANTED: list[object] = []
 
@@ -23,6 +28,9 @@ def plant(kind: str, place: Path) -> None:
     if kind == "memory":
         # Written, because a page that nobody wrote takes no memory.
         _PLANTED.append(bytearray(os.urandom(4096) * 64))
+    elif kind == "little memory":
+        # Less than anyone would see by the page.
+        _PLANTED.append(os.urandom(3000))
     elif kind == "descriptor":
         _PLANTED.append(os.open("/dev/null", os.O_RDONLY))
     elif kind == "thread":
@@ -33,20 +41,64 @@ def plant(kind: str, place: Path) -> None:
         _PLANTED.append(subprocess.Popen(["sleep", "600"], start_new_session=True))
 
 
+class _Mallinfo(ctypes.Structure):
+    """``struct mallinfo2`` of mallinfo(3)."""
+
+    _fields_ = [
+        *((name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks")),
+        *((name, ctypes.c_size_t) for name in ("uordblks", "fordblks", "keepcost")),
+    ]
+
+
+def in_use() -> dict[str, float]:
+    """Bytes that the C library allocated and nobody freed, without its free memory; nothing where it is not glibc."""
+    try:
+        mallinfo = ctypes.CDLL(None).mallinfo2
+    except AttributeError:
+        return {}
+    mallinfo.restype = _Mallinfo
+    found = mallinfo()
+    return {"in use": found.uordblks + found.hblkhd}
+
+
+def empty_bounded_caches() -> None:
+    """Empty what has a greatest size: it fills for hundreds of commands, and is no leak. What has none stays."""
+    for one in gc.get_objects():
+        if isinstance(one, functools._lru_cache_wrapper) and one.cache_parameters()["maxsize"] is not None:
+            one.cache_clear()
+    re.purge()
+    # It keeps the last names of attributes, in 4,096 places.
+    sys._clear_type_cache()
+
+
 def figures() -> dict[str, float]:
-    """This process: memory (proc(5): RssAnon, VmRSS), descriptors, threads, objects of the interpreter, CPU time."""
+    """This process: memory (proc(5): RssAnon, VmRSS), descriptors, threads, CPU time, and what is in use.
+
+    That is bytes of the C library, and blocks and objects of the interpreter, whose pools it does not see.
+    """
+    empty_bounded_caches()
     gc.collect()
     lines = (line.partition(":") for line in Path("/proc/self/status").read_text().splitlines())
     status = {name: value.split()[0] for name, _, value in lines if value.split()}
     times = os.times()
-    return {
+    return in_use() | {
         "anonymous": int(status["RssAnon"]) * 1024,
         "resident": int(status["VmRSS"]) * 1024,
         "descriptors": sum(1 for _ in Path("/proc/self/fd").iterdir()),
         "threads": int(status["Threads"]),
+        "blocks": sys.getallocatedblocks(),
         "objects": len(gc.get_objects()),
         "cpu_s": sum(times[:4]),
     }
+
+
+def close_agents() -> None:
+    """End the agents of this command, which live as long as a process whose only command it is."""
+    if commands := os.environ.get("HWDYNO_AGENTS"):
+        site = of_commands(commands)
+        site.close()
+        atexit.unregister(site.close)
+        of_commands.cache_clear()
 
 
 def perform(request: dict[str, Any]) -> dict[str, Any]:
@@ -58,6 +110,7 @@ def perform(request: dict[str, Any]) -> dict[str, Any]:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             status = main(request["words"])
     finally:
+        close_agents()
         os.environ.clear()
         os.environ.update(before)
     if request["plant"]:

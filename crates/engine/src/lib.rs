@@ -27,6 +27,7 @@ mod network;
 mod parameter;
 mod reading;
 mod rng;
+mod stalls;
 mod start;
 mod storage;
 mod survey;
@@ -115,6 +116,7 @@ pub fn run(name: &str, parameters: &serde_json::Value, stop: &Stop) -> Result<Re
         let known: Vec<_> = kernels::TABLE.iter().map(|kernel| kernel.name()).collect();
         Error::usage(format!("no kernel is called '{name}'; known: {}", known.join(", ")))
     })?;
+    let _memory = sys::heap::Use::new();
     match (kernel.measure(parameters, stop), left_behind::take()) {
         (Ok(mut reading), Some(says)) => {
             reading.note("left_behind", says);

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hwdyno import door
 from hwdyno.cli.main import BELOW, DEGRADED, GIVEN, INTERRUPTED, OK
-from hwdyno.cli.sources import add_limits
-from hwdyno.units import format_bytes, format_duration
+from hwdyno.cli.sources import add_limits, add_names, add_store
+from hwdyno.units import format_bytes, format_duration, plural
 from hwdyno.words import Run, UserError
 
 if TYPE_CHECKING:
     from hwdyno.hosts import Host
     from hwdyno.machine import Machine
     from hwdyno.peers import Peer
-    from hwdyno.plan import Limits, Plan
+    from hwdyno.plan import Limits, Line, Plan
     from hwdyno.scenarios import Kind, Preparation, Request, Scenario
     from hwdyno.store import Store
 
@@ -61,7 +61,8 @@ def add_output(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     what.add_argument("--verbose", action="store_true", help="print every table and finding below the scorecard")
     what.add_argument("--out", type=_folder, metavar="DIR", help="folder of the report (default ./hwdyno-runs/ID)")
     what.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write, but no link")
-    what.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
+    add_store(what)
+    add_names(what)
     what.add_argument("--no-page", action="store_true", help="write no HTML page")
     what.add_argument("--quiet", action="store_true", help="no progress on stderr")
     what.add_argument(
@@ -191,8 +192,10 @@ def this_machine(args: argparse.Namespace | None = None) -> Host:
 
 
 def command_line(command: str, arguments: Sequence[str] | None = None) -> str:
-    """The command line, quoted for a shell."""
-    typed = shlex.join([*command.split(), *(GIVEN[1:] if arguments is None else arguments)])
+    """The command line, quoted for a shell, without a database's password."""
+    from hwdyno.store import without_password
+
+    typed = shlex.join([*command.split(), *map(without_password, GIVEN[1:] if arguments is None else arguments)])
     # A name that is not UTF-8 fits no document, so it is escaped.
     return os.fsencode(typed).decode(errors="backslashreplace")
 
@@ -253,24 +256,28 @@ def says(args: argparse.Namespace) -> Callable[[str], None]:
 def measured(scenario: Scenario, args: argparse.Namespace, host: Host) -> Run:
     """Measure a scenario with progress shown, and keep the Run."""
     from hwdyno.cli import progress
-    from hwdyno.store import Store, new_id
+    from hwdyno.scenarios.scenario import Bench
+    from hwdyno.store import new_id, open_store
 
-    store = Store(args.store)
+    store = open_store(args.store)
     if args.out is not None and not args.no_page and os.path.lexists(args.out / PAGE):
         from hwdyno.report import page
 
         # A page that is in the way is named before the measurement, not after it.
         door.check_output(args.out / PAGE, overwrite=args.overwrite, header=page.HEADER)
     with scenario.ready(host, says(args)) as plan, progress.shown(args.quiet) as shown:
-        return scenario.measure(
-            plan,
-            host,
-            store,
-            new_id(),
-            shown,
-            peers_of(plan, host, shown),
-            lambda run: explained(with_stored(run, store) if scenario.has_earlier else run),
+        bench = Bench(
+            host=host,
+            store=store,
+            run_id=new_id(),
+            progress=shown,
+            peers=peers_of(plan, host, shown),
+            explain=lambda run: explained(with_stored(run, store) if scenario.has_earlier else run),
         )
+        run = scenario.measure(plan, bench)
+    if store.trouble:
+        sys.stderr.write(f"hwdyno: {store.trouble}\n")
+    return run
 
 
 def with_stored(run: Run, store: Store) -> Run:
@@ -301,7 +308,9 @@ def peers_of(plan: Plan, host: Host, shown: Any) -> list[Peer]:
     for name in wanted:
         peer = peers.find(name)
         if not site_of(host).several and peer.version() is None:
-            shown.says(f"{name} is not installed, so it is left out; install it to compare")
+            shown.says(
+                f"{name} is not installed, so it is left out; {getattr(peer, 'install', 'install it')} to compare"
+            )
         else:
             here.append(peer)
     return here
@@ -315,7 +324,7 @@ def explained(run: Run) -> Run:
 
 
 def show(run: Run, args: argparse.Namespace) -> None:
-    """Print the report (or the document) on stdout, and write the page."""
+    """Print the report (or the document, as it is stored) on stdout, and write the page, which others may see."""
     if args.json:
         from hwdyno.store import to_json
 
@@ -324,17 +333,23 @@ def show(run: Run, args: argparse.Namespace) -> None:
             sys.stderr.write(f"degraded: {why}\n")
     else:
         from hwdyno.report.terminal import print_run
+        from hwdyno.runner.faults import why_not_stored
 
         print_run(run, verbose=args.verbose)
+        sys.stdout.flush()
+        if why := why_not_stored(run):  # No finding: without a place for the Run nothing else can show it later.
+            sys.stderr.write(f"degraded: {why}\n")
     sys.stdout.flush()
     if args.no_page:
         return
+    from hwdyno.names import without_names
     from hwdyno.report import page
 
+    shared = run if args.with_names else without_names(run)
     path = (args.out or Path("hwdyno-runs") / run.id) / PAGE
     try:
         door.output_folder(path.parent)
-        page.write(run, path, overwrite=args.overwrite)
+        page.write(shared, path, overwrite=args.overwrite)
     except UserError as error:
         sys.stderr.write(f"no page: {error}; run `hwdyno report {run.id} --html FILE` to try again\n")
         return
@@ -388,13 +403,18 @@ def dry_run(scenario: Scenario, host: Host) -> int:
             f"{format_duration(line.takes_s):>8}  writes {_amount(line.least_bytes, line.writes_bytes) or 'nothing'}\n"
         )
     list_preparations(preparations, write_bytes_s)
+    out(total_of(lines, preparations, write_bytes_s))
+    return OK
+
+
+def total_of(lines: Sequence[Line], preparations: Sequence[Preparation], write_bytes_s: float) -> str:
+    """The last line of a dry run: the points, their time, and the bytes that they and what is prepared write."""
     total_s = sum(line.takes_s for line in lines) + sum(one.seconds(write_bytes_s) for one in preparations)
     made = sum(one.bytes for one in preparations if not one.by_points)
     least, most = (made + sum(map(attrgetter(of), lines)) for of in ("least_bytes", "writes_bytes"))
     known = all(line.least_bytes or not line.writes_bytes for line in lines)
     total = _amount(least if known else 0.0, most) or "nothing"
-    out(f"total: {len(lines)} points, at least {format_duration(total_s)}, {total} written\n")
-    return OK
+    return f"total: {plural(len(lines), 'point')}, at least {format_duration(total_s)}, {total} written\n"
 
 
 def _amount(least: float, most: float) -> str:

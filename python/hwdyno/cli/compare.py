@@ -13,7 +13,7 @@ from hwdyno import door
 from hwdyno.cli.common import share
 from hwdyno.cli.help import Help
 from hwdyno.cli.main import BELOW, DEGRADED, OK
-from hwdyno.cli.sources import STDIN, add_ceiling, add_link, add_map
+from hwdyno.cli.sources import STDIN, add_ceiling, add_link, add_map, add_store
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_map(parser)
     add_ceiling(parser)
     add_link(parser)
-    parser.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
+    add_store(parser)
 
 
 def run(args: argparse.Namespace) -> int:

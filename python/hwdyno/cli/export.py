@@ -1,4 +1,4 @@
-"""``hwdyno export``: write Runs as CSV or Parquet, one row per point, with the unit in each column's name."""
+"""``hwdyno export``: write Runs as CSV or Parquet, one row per point, or as OpenMetrics text."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from pathlib import Path
 
 from hwdyno import door
 from hwdyno.cli.help import Help
-from hwdyno.cli.sources import add_ceiling
+from hwdyno.cli.sources import add_ceiling, add_names, add_store
 from hwdyno.words import UserError
+
+ALL = "all"
 
 HELP = Help(
     usage="[RUN ...]",
     examples=(
         "hwdyno export --csv -",
-        "hwdyno export last --csv points.csv",
-        "hwdyno export before.json after.json --parquet points.parquet",
+        "hwdyno export all --parquet points.parquet",
+        "hwdyno export before.json after.json --openmetrics points.txt",
     ),
 )
 
@@ -24,28 +26,57 @@ HELP = Help(
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno export``."""
     parser.add_argument(
-        "runs", nargs="*", default=["last"], metavar="RUN", help="id or its beginning, last, or a file (default: last)"
+        "runs",
+        nargs="*",
+        default=["last"],
+        metavar="RUN",
+        help="id or its beginning, last, all, or a file (default: last)",
     )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write CSV; - for stdout")
     parser.add_argument("--parquet", type=Path, metavar="FILE", help="write Parquet")
+    parser.add_argument("--openmetrics", type=Path, metavar="FILE", help="write OpenMetrics text; - for stdout")
     parser.add_argument("--overwrite", action="store_true", help="replace files that hwdyno did not write")
+    add_names(parser)
     add_ceiling(parser)
-    parser.add_argument("--store", metavar="WHERE", help="folder of the stored Runs (default $HWDYNO_HOME)")
+    add_store(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the rows of all the Runs together; CSV on stdout where no file is named."""
+    """Write the points of all the Runs together; CSV on stdout where no file is named."""
     from hwdyno.cli.sources import ceilings_given, loaded
-    from hwdyno.formats import table
+    from hwdyno.formats import openmetrics, table
+    from hwdyno.names import machines_of, without_names
 
+    names = args.runs if ALL not in args.runs else _all(args.store)
     given = ceilings_given(args.ceiling)
-    rows = [row for name in args.runs for row in table.rows_of(loaded(name, args.store, given))]
+    runs = [loaded(name, args.store, given) for name in names]
+    machines = machines_of(runs, with_names=args.with_names)
+    if not args.with_names:
+        runs = [without_names(run) for run in runs]
+    named = list(zip(machines, runs, strict=True))
+    rows = [{"machine": machine, **row} for machine, run in named for row in table.rows_of(run)]
     if not rows:
         raise UserError("these runs have no points to export")
     if args.parquet is not None:
         door.write_output(args.parquet, table.parquet_of(rows), overwrite=args.overwrite)
-    if args.csv is not None and str(args.csv) != "-":
-        door.write_output(args.csv, table.csv_of(rows).encode(), overwrite=args.overwrite)
-    elif args.csv is not None or args.parquet is None:
-        sys.stdout.write(table.csv_of(rows))
+    is_none_named = args.csv is None and args.parquet is None and args.openmetrics is None
+    if args.csv is not None or is_none_named:
+        _put(args.csv, table.csv_of(rows), overwrite=args.overwrite)
+    if args.openmetrics is not None:
+        _put(args.openmetrics, openmetrics.text_of(named), overwrite=args.overwrite)
     return 0
+
+
+def _put(path: Path | None, text: str, *, overwrite: bool) -> None:
+    """Write to a file, or to stdout where there is none or it is ``-``."""
+    if path is None or str(path) == "-":
+        sys.stdout.write(text)
+    else:
+        door.write_output(path, text.encode(), overwrite=overwrite)
+
+
+def _all(where: str | None) -> list[str]:
+    from hwdyno.store import open_store
+
+    entries = open_store(where).history()
+    return [entry.path for entry in reversed(entries) if entry.verdict not in {"running", "unreadable"}]

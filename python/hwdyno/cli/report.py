@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from hwdyno.cli.help import Help
-from hwdyno.cli.sources import add_limits, add_map
+from hwdyno.cli.sources import add_limits, add_map, add_names, add_store
+from hwdyno.words import UserError
 
 DEGRADED = 3
 LATEST = "-"
@@ -30,6 +31,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     from hwdyno.report.texts import all_texts
 
     parser.add_argument("--html", metavar="FILE", type=Path, help="write the page: one self-contained file")
+    parser.add_argument(
+        "--full-data", action="store_true", help="keep the whole run in the page, however large it gets"
+    )
     for kind in ("png", "svg", "pdf"):
         parser.add_argument(f"--{kind}", metavar="DIR", type=Path, help=f"write every chart as {kind.upper()} into DIR")
     parser.add_argument("--verbose", action="store_true", help="print every table and finding below the scorecard")
@@ -38,9 +42,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     for name, text in all_texts().items():
         option = f"--{name.replace('_', '-')}"
         tables.add_argument(option, action="store_const", const=text, dest="text", help=f"print {text.shows}")
+    add_names(parser)
     add_limits(parser)
     add_map(parser)
-    parser.add_argument("--store", metavar="DIR", type=Path, help="folder of the stored Runs (default $HWDYNO_HOME)")
+    add_store(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,13 +53,19 @@ def run(args: argparse.Namespace) -> int:
     from hwdyno.cli.sources import ceilings_given, loaded, maps_of
     from hwdyno.report.overview import overview_of
 
+    if args.full_data and args.html is None:
+        raise UserError("--full-data is for the page: add --html FILE")
     given = ceilings_given(args.ceiling, args.link, args.device)
     document = loaded("last" if args.run == LATEST else args.run, args.store, given, maps_of(args.map))
+    if not args.with_names:
+        from hwdyno.names import without_names
+
+        document = without_names(document)
     made: list[Path] = []
     if args.html is not None:
         from hwdyno.report import page
 
-        page.write(document, args.html, overwrite=args.overwrite)
+        page.write(document, args.html, overwrite=args.overwrite, full_data=args.full_data)
         made.append(args.html)
     for kind in ("png", "svg", "pdf"):
         directory = getattr(args, kind)

@@ -58,6 +58,20 @@ def add_map(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_store(parser: argparse._ActionsContainer) -> None:
+    """The option ``--store``, of all commands that read or keep Runs."""
+    parser.add_argument(
+        "--store", metavar="WHERE", help="the Runs: a folder or postgresql://… (default $HWDYNO_STORE, $HWDYNO_HOME)"
+    )
+
+
+def add_names(parser: argparse._ActionsContainer) -> None:
+    """The option ``--with-names``, of all commands that write what others will see."""
+    parser.add_argument(
+        "--with-names", action="store_true", help="also show host names, serial numbers and users' folders"
+    )
+
+
 def loaded(name: str, where: str | None, given: Ceilings | None = None, maps: Mapping[str, str] | None = None) -> Run:
     """A Run by name from the store, or from a file: a Run document, another tool's output or a table; with findings.
 
@@ -65,10 +79,10 @@ def loaded(name: str, where: str | None, given: Ceilings | None = None, maps: Ma
     ``UserError``.
     """
     from hwdyno import findings
-    from hwdyno.store import Store, StoreError
+    from hwdyno.store import StoreError, open_store
 
     try:
-        run = Store(where).load(name)
+        run = open_store(where).load(name)
         with_ceilings = _limited(run, given)
         return run if with_ceilings is run else findings.explain(with_ceilings)
     except StoreError:

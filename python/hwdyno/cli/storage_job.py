@@ -90,7 +90,9 @@ def listed(scenario: fio_job.JobScenario) -> int:
     for number, group in enumerate(scenario.groups, 1):
         for work in group:
             sys.stdout.write(f"group {number}  {work.name}  {described(work.parameters)}  on {_where(work)}\n")
-    common.list_preparations(scenario.prepares(), common.write_speed(scenario, common.this_machine()))
+    preparations, write_bytes_s = scenario.prepares(), common.write_speed(scenario, common.this_machine())
+    common.list_preparations(preparations, write_bytes_s)
+    sys.stdout.write(common.total_of(scenario.points(write_bytes_s), preparations, write_bytes_s))
     return OK
 
 

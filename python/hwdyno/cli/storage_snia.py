@@ -25,7 +25,8 @@ def listed(scenario: snia.SniaScenario) -> int:
     from hwdyno.runner.snia import LONGEST_S
 
     plan = scenario.plan
-    common.list_preparations(scenario.prepares(), common.write_speed(scenario, common.this_machine()))
+    preparations, write_bytes_s = scenario.prepares(), common.write_speed(scenario, common.this_machine())
+    common.list_preparations(preparations, write_bytes_s)
     every = sum(matches(point, scenario.test.each_round or {}) for point in plan.experiments[0].points)
     longest_s = LONGEST_S.get(plan.profile.name, CELL_S)
     sys.stdout.write(
@@ -35,4 +36,5 @@ def listed(scenario: snia.SniaScenario) -> int:
         if plan.budget_s is not None
         else f"rounds: 5 to {ROUNDS} of {every} workloads of {format_duration(longest_s)} each, until steady\n"
     )
+    sys.stdout.write(common.total_of(scenario.points(write_bytes_s), preparations, write_bytes_s))
     return OK

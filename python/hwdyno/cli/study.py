@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno import scenarios, studies
 from hwdyno.cli import common
 from hwdyno.cli.help import Help, Rows
 from hwdyno.cli.main import OK
+from hwdyno.cli.training import write_summaries
+from hwdyno.words import Run, UserError
 
 if TYPE_CHECKING:
     from hwdyno.hosts import Host
@@ -40,6 +44,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="name of the study (default: list them)")
     for kind in scenarios.of_command(COMMAND):
         common.add_scenario(parser, kind)
+    output = parser.add_argument_group("kubernetes-ai-storage, afterwards")
+    output.add_argument("--summary", type=Path, metavar="DIR", help="write DLIO's summary.json of each point to DIR")
+    output.add_argument(
+        "--merge",
+        action="append",
+        default=[],
+        metavar="RUN",
+        help="one table of several stored Runs or documents; measures nothing",
+    )
     common.add_options(parser, many_paths=True)
 
 
@@ -63,5 +76,25 @@ def run(args: argparse.Namespace) -> int:
         name = studies.find(args.name).name
         sys.stdout.write(storage_classes.manifests_of(name, vars(args), args.profile))
         return OK
+    if args.merge:
+        from hwdyno.report.study import text
+
+        sys.stdout.write(text(merged(args.merge, args.store, studies.find(args.name).name)))
+        return OK
     host = common.this_machine()
-    return common.perform(planned(args, host), args, host)
+    return common.perform(planned(args, host), args, host, also=write_summaries if args.summary else None)
+
+
+def merged(names: list[str], where: str | None, study: str) -> Run:
+    """The experiments of several Runs of a study as one Run. Raises ``UserError`` for a Run of another."""
+    runs = [_loaded(name, where) for name in names]
+    for name, run in zip(names, runs, strict=True):
+        if run.study != study:
+            raise UserError(f"{name} is a Run of {run.study or 'no study'}, not of {study}; leave it out")
+    return replace(runs[0], experiments=tuple(one for run in runs for one in run.experiments))
+
+
+def _loaded(name: str, where: str | None) -> Run:
+    from hwdyno.store import Store
+
+    return Store(where).load(name)

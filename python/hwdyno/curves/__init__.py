@@ -27,8 +27,10 @@ __all__ = [
     "ODD_RATIO",
     "REACHED_SHARE",
     "curves_of",
+    "error_of",
     "is_loaded",
     "suggest_load",
+    "value_of",
 ]
 
 REACHED_SHARE = 0.95
@@ -104,15 +106,16 @@ def _smallest(axis: Axis) -> float:
     return SMALLEST_DELAY.get(axis.unit, 1.0)
 
 
-def _value(point: Measurement, result: ExperimentResult) -> Value:
+def value_of(point: Measurement, result: ExperimentResult) -> Value:
+    """What a point's curve has on its other axis."""
     return point.rate if result.metric == "rate" and point.rate else point.throughput
 
 
 def _amount(point: Measurement, result: ExperimentResult) -> float:
-    return _value(point, result).value
+    return value_of(point, result).value
 
 
-def _error(value: Value, repeats: int) -> float | None:
+def error_of(value: Value, repeats: int) -> float | None:
     """The standard error as a share, from the 95% interval of so many repeats."""
     if value.low is None or value.high is None or value.value <= 0:
         return None
@@ -195,7 +198,7 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     series = _Series(
         indices=tuple(indices),
         loads=tuple(_load(points[at], axis) for at in fitted),
-        values=tuple(_value(points[at], result) for at in fitted),
+        values=tuple(value_of(points[at], result) for at in fitted),
         latencies=tuple(None if one is None else one.mean for one in lat),
         tails=tuple(None if one is None else one.p99 for one in lat),
         axis=axis,
@@ -229,7 +232,7 @@ def _curve(result: ExperimentResult, axis: Axis, others: Parameters, indices: li
     lawless = axis.role == "size" and plain.unit == "operations/s"
     if len(set(series.loads)) < LEAST_POINTS or axis.role not in FITTED or lawless:
         return plain
-    found = (_error(value, points[at].repeats) for value, at in zip(series.values, fitted, strict=True))
+    found = (error_of(value, points[at].repeats) for value, at in zip(series.values, fitted, strict=True))
     errors = [error for error in found if error is not None]
     if len(errors) < len(series.values):
         errors = []

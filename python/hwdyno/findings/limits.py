@@ -9,11 +9,15 @@ from typing import Literal
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.laws import against_ceilings
 from hwdyno.findings.rule import PACING_ROLES, Case, Verdict, as_number, load_words, percent, times
-from hwdyno.units import format_ns, format_size, plural
+from hwdyno.units import format_ns, format_number, format_size, plural
 from hwdyno.words import Curve, ExperimentResult, Measurement, Run
 
 BUSY = 0.90
 """Utilisation above which a resource counts as the limit."""
+STALLED = 0.5
+"""Share of cycles from which on a wait for memory is the limit: if all other work took no time, it would not double."""
+WAITING = 0.1
+"""Least share of their time that threads wait for a processor, for it to be named."""
 THROTTLED = 0.1
 """Share of a control group's periods with a stop from which on its quota paces the load."""
 
@@ -44,14 +48,16 @@ def client_bound(case: Case) -> Verdict | None:
 
 LimitKind = Literal[
     "ceiling reached",
+    "memory stall",
     "client CPU busy",
+    "waiting for wake-ups",
     "processors busy elsewhere",
     "paced by a limit",
     "device queue full",
     "not identified",
 ]
-"""The top-down split of what limits a throughput. Memory stalls and waiting for wake-ups are not measured, so no point
-is said to be limited by them."""
+"""The top-down split of what limits a throughput. A memory stall needs the processor's counters, and waiting for
+wake-ups the system's; where they are missing, neither is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +100,18 @@ def times_latency(case: Case) -> bool:
 def limit_of(case: Case) -> Limit:
     """What limits a point: the first of these above 90% utilisation, or else how far the load was paced.
 
-    A physical ceiling, the client's CPU, the machine's CPU, a rate or quota that paces the load, the device's queue
-    (saturated by its curve), too little in flight. If none applies, the text has the utilisations that were measured
-    and the next test.
+    A physical ceiling, the client's wait for memory, its CPU, its wait to be woken, the machine's CPU, a rate or quota
+    that paces the load, the device's queue (saturated by its curve), too little in flight. If none applies, the text
+    has the utilisations that were measured and the next test.
     """
     seen: list[tuple[str, float]] = []
     curve = _curve_of(case)
     found: list[tuple[LimitKind, str]] = [
         ("ceiling reached", _ceiling(case, seen)),
+        ("memory stall", _stalled(case, seen)),
         ("client CPU busy", _client(case, seen)),
-        ("processors busy elsewhere", _machine(case, seen)),
+        ("waiting for wake-ups", _waking(case, seen)),
+        ("processors busy elsewhere", _preempted(case) or _machine(case, seen)),
         ("paced by a limit", _paced(case)),
         ("device queue full", _device(case, curve, seen)),
         ("paced by a limit", _too_little(case, curve)),
@@ -140,6 +148,79 @@ def _client(case: Case, seen: list[tuple[str, float]]) -> str:
     return (
         f"Client-bound: {plural(cores, 'core')} of the measuring threads {verb} {percent(share)} busy "
         f"({', '.join(parts)})."
+    )
+
+
+def _stalled(case: Case, seen: list[tuple[str, float]]) -> str:
+    """Busy threads whose cycles pass mostly without any progress, by the processor's own counters."""
+    counters = case.point.counters
+    counted = counters.get("counted_cycles", 0.0)
+    waits = {"memory": "memory_stall_cycles", "memory or an execution unit": "backend_stall_cycles"}
+    on, name = next(((on, name) for on, name in waits.items() if name in counters), ("", ""))
+    if not name or counted <= 0:
+        return ""
+    share = counters[name] / counted
+    seen.append((f"cycles that wait for {on}", share))
+    if share < STALLED:
+        return ""
+    waited = f"{percent(share)} of the cycles waited for {on}"
+    if case.resource.client == "measured":
+        return f"Memory stall: {waited}."
+    busy = case.cpu_share or 0.0
+    return f"Memory stall: the measuring threads were {percent(busy)} busy, and {waited}." if busy > BUSY else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    """How the measuring threads spent their time, as shares of it, by the scheduler's counters (proc(5), schedstat)."""
+
+    running: float
+    waiting: float
+    """Ready to run, and not running yet."""
+    woken: float
+    """How often they were woken."""
+    preempted: float
+    """How often another thread took their processor."""
+
+    @property
+    def full(self) -> bool:
+        """Whether they hardly slept and waited for a good part: what they waited for had nothing to do with it."""
+        return self.waiting >= WAITING and self.running + self.waiting > BUSY
+
+
+def _waits(case: Case) -> _Waits | None:
+    point, counters = case.point, case.point.counters
+    delay_s, had_s = counters.get("run_delay_s"), point.elapsed_s * max(1.0, case.jobs)
+    if delay_s is None or had_s <= 0 or point.cpu_user_s is None or point.cpu_system_s is None:
+        return None
+    switches = (counters.get(f"{kind}_switches", 0.0) for kind in ("voluntary", "involuntary"))
+    return _Waits((point.cpu_user_s + point.cpu_system_s) / had_s, delay_s / had_s, *switches)
+
+
+def _waking(case: Case, seen: list[tuple[str, float]]) -> str:
+    """Threads that sleep for so short a time that most of it passes until they run again."""
+    waits = _waits(case)
+    if waits is None or case.resource.client == "measured":
+        return ""
+    seen.append(("threads that wait to run", waits.waiting))
+    if not waits.full or waits.woken <= waits.preempted:
+        return ""
+    rate, each_ns = waits.woken / case.point.elapsed_s, case.point.counters["run_delay_s"] / waits.woken * 1e9
+    return (
+        f"Waiting for wake-ups: the measuring threads ran {percent(waits.running)} of their time, and for "
+        f"{percent(waits.waiting)} they were woken but did not run yet "
+        f"({format_number(rate)} wake-ups/s, {format_ns(each_ns)} each)."
+    )
+
+
+def _preempted(case: Case) -> str:
+    """Threads that others push off their processors."""
+    waits = _waits(case)
+    if waits is None or case.resource.client == "measured" or not waits.full or waits.woken > waits.preempted:
+        return ""
+    return (
+        f"Processors busy with other threads: the measuring threads ran {percent(waits.running)} of their time, "
+        f"and for {percent(waits.waiting)} they were ready to run."
     )
 
 

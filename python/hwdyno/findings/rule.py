@@ -385,12 +385,14 @@ def load_words(axis: Axis, load: float) -> str:
     return _titled(axis, load) or f"{axis.name} {format_load(load)}"
 
 
-def _titled(axis: Axis, load: float) -> str:
-    """A load in words; empty for an axis that has only its name."""
+def _titled(axis: Axis, load: float, *, in_list: bool = False) -> str:
+    """A load in words, in a sentence or ``in_list`` with others; empty for an axis that has only its name."""
     if axis.role == "size":
         return f"{format_size(load)} {axis.words.removesuffix(' size')}s"
     if axis.role == "delay":
-        return f"a {axis.words} of {format_load(load)} {axis.unit}".rstrip()
+        many = f"{format_load(load)} {axis.unit}".rstrip()
+        words = f"{axis.words} {many}" if in_list else f"a {axis.words} of {many}"
+        return words if load else f"no {axis.words}"
     if axis.unit == "B":
         return f"{axis.words} {format_size(load)}"
     if axis.role == "concurrency" and axis.words.endswith("s"):
@@ -424,11 +426,12 @@ def label_of(
         axis, number = kernel.axis(name), as_number(value)
         if name not in left_out:
             known = number is not None and (axis.role != "label" or axis.unit)
-            words = _titled(axis, number) if known and number is not None else ""
+            words = _titled(axis, number, in_list=True) if known and number is not None else ""
             number_only = format_load(number) if known and number is not None else value
             rest.append(words or f"{name}={number_only}")
     if done is not None and "operation" not in left_out:
-        first.append(" ".join([str(done), *rest[:1]]))
+        # ``mix 1:0``, where the operation is called as the axis that tells more of it.
+        first.append(" ".join([str(done), *(one.removeprefix(f"{done}=") for one in rest[:1])]))
         rest = rest[1:]
     return ", ".join(filter(None, [" ".join(first), *rest]))
 

@@ -65,16 +65,43 @@ def _in_order(result: ExperimentResult) -> list[tuple[Fed, int]]:
     return sorted(((what, at) for what, at in found if what is not None), key=lambda one: one[0].number)
 
 
-def training_capacity(case: Case) -> Verdict | None:
-    """How many accelerators this storage feeds, the next limit, and how many plain reads would feed."""
-    found = _in_order(case.result)
-    if not found:
-        return None
+def _fed_by(found: list[tuple[Fed, int]]) -> int:
+    """The most accelerators that reach their AU, with all smaller numbers."""
     most = 0
     for what, _ in found:
         if not what.passes:
             break
         most = what.number
+    return most
+
+
+def _needier(case: Case, found: list[tuple[Fed, int]], most: int) -> tuple[int, str] | None:
+    """More accelerators of a kind that needs more, which the same storage fed from the same files: how many, and whose.
+
+    What feeds them feeds as many of this kind, so its own figure was not the storage's limit.
+    """
+    first, files = found[0][0], case.result.fixed.get("files")
+    storage = case.result.name.partition("@")[2]
+    best: tuple[int, str] | None = None
+    for other in case.run.experiments:
+        if other is case.result or other.kernel != case.result.kernel or other.fixed.get("files") != files:
+            continue
+        theirs = _in_order(other) if other.name.partition("@")[2] == storage else []
+        if not theirs or theirs[0][0].workload != first.workload or theirs[0][0].need_bytes_s <= first.need_bytes_s:
+            continue
+        number = _fed_by(theirs)
+        if number > max(most, best[0] if best else 0):
+            best = (number, theirs[0][0].name or "accelerators")
+    return best
+
+
+def training_capacity(case: Case) -> Verdict | None:
+    """How many accelerators this storage feeds, the next limit, and how many plain reads would feed."""
+    found = _in_order(case.result)
+    if not found:
+        return None
+    most = _fed_by(found)
+    needier = _needier(case, found, most)
     first, best = found[0][0], max((what.nominal_bytes_s for what, _ in found), default=0.0)
     name = f"{first.name or 'accelerators'} for {first.workload}" if first.workload else first.name or "accelerators"
     by_rate = best / (first.need_bytes_s * first.au_pass)
@@ -89,6 +116,12 @@ def training_capacity(case: Case) -> Verdict | None:
             f"With {fails.number}, AU is {percent(fails.au)} and the next limit is "
             f"{'this client' if bound else 'the storage'}: {format_bytes_s(fails.nominal_bytes_s)} of the needed "
             f"{format_bytes_s(fails.need_bytes_s * fails.number)} arrive."
+        )
+    if needier is not None:
+        most, by = needier
+        limit = (
+            f"Its own AU was {percent(found[0][0].au)}, but this storage fed {most} {by}, which need more: "
+            "something else slowed this reading. Measure it again."
         )
     small = any(training_too_small(Case(case.run, case.result, at)) for _, at in found)
     caveat = ", data set too small for a verdict" if small else ""
@@ -111,7 +144,9 @@ def training_capacity(case: Case) -> Verdict | None:
             "best_bytes_s": best,
             **evidence,
         },
-        f"See the findings on single points: the best rate, {format_bytes_s(best)}, is enough for {by_rate:.1f} "
+        f"Measure again: {here.command()}"
+        if needier
+        else f"See the findings on single points: the best rate, {format_bytes_s(best)}, is enough for {by_rate:.1f} "
         "accelerators."
         if fails
         else f"Try more: {here.command(accelerators=f'{last * 2},{last * 4}')}",

@@ -26,7 +26,6 @@ def rows_of(run: Run) -> list[Row]:
             row: Row = {
                 "run": run.id,
                 "started": run.started,
-                "hostname": run.machine.hostname,
                 "profile": run.profile,
                 "experiment": experiment.name,
                 "resource": experiment.resource,

@@ -31,6 +31,7 @@ class Mlc:
 
     name = "mlc"
     kernels = frozenset({"memory_loaded_latency"})
+    install = "get it from Intel (search for 'Intel Memory Latency Checker') and set HWDYNO_MLC to its path"
 
     def version(self) -> str | None:
         """The version that its first line states; none if it is not installed."""

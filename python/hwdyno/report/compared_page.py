@@ -24,6 +24,7 @@ from hwdyno.report.compared import (
     verdict_words,
 )
 from hwdyno.report.compared_files import json_text
+from hwdyno.report.embedding import packed
 from hwdyno.units import format_bytes
 from hwdyno.words import Run
 
@@ -66,8 +67,8 @@ def _context(base: str, sides: list[Compared], limit: float | None) -> dict[str,
         "ratios": first,
         "charts": charts[:CHARTS_IN_SIGHT],
         "more_charts": charts[CHARTS_IN_SIGHT:],
-        "raw_json": page.embedded(text),
-        "raw_size": format_bytes(len(text)),
+        "data": packed(text),
+        "data_size": format_bytes(len(text)),
         "file_name": "hwdyno-comparison.json",
     }
 

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import fields
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from hwdyno.printable import printable
 from hwdyno.report import contention, distributions, figures, study, svg, tables, theme
 from hwdyno.report.audit import audit
 from hwdyno.report.charts import Chart, charts_of
+from hwdyno.report.embedding import KEPT_DIGITS, KEPT_SAMPLES, MOST_PLAIN, Embedded, embedded, packed
 from hwdyno.report.machine import machines_of
 from hwdyno.report.overview import ranked
 from hwdyno.report.rows import Row, parameters_of, rows_of
@@ -45,17 +47,20 @@ HEADER = b'<meta name="generator" content="hwdyno '
 """What every page has near its beginning."""
 
 
-def write(run: Run, path: Path, *, overwrite: bool = False) -> None:
+def write(run: Run, path: Path, *, overwrite: bool = False, full_data: bool = False) -> None:
     """Write the whole page as one file; raises ``UserError`` where another's is in the way."""
-    door.write_output(path, html(run).encode(), overwrite=overwrite, header=HEADER)
+    door.write_output(path, html(run, full_data=full_data).encode(), overwrite=overwrite, header=HEADER)
 
 
-def html(run: Run) -> str:
-    """The whole page. Every name from the machine or a foreign file is escaped."""
-    return rendered("page.html.j2", _context(run))
+def html(run: Run, *, full_data: bool = False) -> str:
+    """The whole page. Every name from the machine or a foreign file is escaped.
+
+    A Run of many points is shortened in its page, and long folds are packed, unless it is to have its ``full_data``.
+    """
+    return rendered("page.html.j2", _context(run, embedded(run, whole=full_data)), full_data=full_data)
 
 
-def rendered(template: str, context: dict[str, Any]) -> str:
+def rendered(template: str, context: dict[str, Any], *, full_data: bool = False) -> str:
     """A page of the house: its own parts, in the frame of style, scripts and policy that all pages have."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -64,14 +69,24 @@ def rendered(template: str, context: dict[str, Any]) -> str:
     )
     environment.filters["tight"] = _tight
     environment.filters["coded"] = _coded
+    environment.filters["folded"] = partial(_folded, plain=full_data)
     scripts = [(_WEB / "page.js").read_text()]
     css = theme.css() + (_WEB / "page.css").read_text()
     return environment.get_template(template).render(css=css, scripts=scripts, policy=policy(scripts), **context)
 
 
-def _context(whole: Run) -> dict[str, Any]:
+def _folded(markup: str, plain: bool) -> Markup:
+    """What a fold holds; where it is long, packed until a script unpacks it, or the words that say so."""
+    from markupsafe import Markup
+
+    if plain or len(markup) <= MOST_PLAIN:
+        return Markup(markup)
+    words = "Packed to keep this page small; a script unpacks it. <code>hwdyno report --full-data</code> packs nothing."
+    return Markup(f'<p class="note" data-packed="{packed(markup)}">{words}</p>')
+
+
+def _context(whole: Run, data: Embedded) -> dict[str, Any]:
     run = printable(whole)
-    text = run_json(whole)
     findings = ranked(run.findings)
     card = scorecard(run)
     story = [_figure(figure) for figure in story_of(run)]
@@ -84,6 +99,7 @@ def _context(whole: Run) -> dict[str, Any]:
     machine = machines_of(run.machines)
     studied = study.page(run)
     matrices = contention.matrices(run)
+    commands = _commands(run)
     named = {part["name"] for part in resources}
     others = [_finding(finding) for finding in findings if finding.resource not in named]
     contents = [
@@ -96,7 +112,7 @@ def _context(whole: Run) -> dict[str, Any]:
         ("others", "Other findings", others),
         ("machine", "Machine", machine),
         ("method", "Method", True),
-        ("commands", "Commands", True),
+        ("commands", "Commands", commands),
         ("data", "Data", True),
     ]
     stem = "".join(letter for letter in run.id if letter.isascii() and (letter.isalnum() or letter in "-_"))[:60]
@@ -110,6 +126,14 @@ def _context(whole: Run) -> dict[str, Any]:
         "contents": [{"id": name, "says": says} for name, says, there in contents if there],
         "card": card,
         "score": _score(card),
+        "score_columns": [
+            head
+            for head, there in (
+                ("Share of the ceiling", any(row.share for row in card.rows)),
+                ("Typical", any(row.typical for row in card.rows)),
+            )
+            if there
+        ],
         "heading": _heading(run),
         "findings": [_finding(finding) for finding in shown],
         "more_findings": len(findings) - len(shown),
@@ -121,11 +145,21 @@ def _context(whole: Run) -> dict[str, Any]:
         "others": others,
         "machine": machine,
         "rules": audit(run),
-        "commands": _commands(run),
-        "raw_json": embedded(text),
-        "raw_size": units.format_bytes(len(text)),
-        "file_name": f"hwdyno-{stem or 'run'}.json",
+        "commands": commands,
+        "data": data.packed,
+        "data_size": units.format_bytes(data.characters),
+        "shortened": _shortened_words(run) if data.shortened else "",
+        "file_name": f"hwdyno-{stem or 'run'}{'-short' if data.shortened else ''}.json",
     }
+
+
+def _shortened_words(run: Run) -> str:
+    points = sum(len(experiment.points) for experiment in run.experiments)
+    return (
+        f"This page stays small: of {units.plural(points, 'point')} it has {KEPT_DIGITS} digits, "
+        f"at most {KEPT_SAMPLES} samples each, and latency histograms within 1.6%. "
+        f"The file that hwdyno stored has all of them: `hwdyno report {run.id} --html FILE --full-data`."
+    )
 
 
 def _score(card: Scorecard) -> list[dict[str, Any]]:
@@ -178,7 +212,7 @@ def _resources(run: Run, card: Scorecard, findings: list[Finding]) -> list[dict[
                 "says": " · ".join(
                     f"{row.title}: {row.value}" for row in card.rows if run.experiments[row.experiment].resource == name
                 ),
-                "tally": ", ".join([*tally, units.plural(len(theirs), "finding")]),
+                "tally": ", ".join([*tally, *([units.plural(len(theirs), "finding")] if theirs else [])]),
                 "grid": (grid := _grid(run, figures_)),
                 "columns": _columns(grid),
                 "grid_note": _grid_note(run, figures_),
@@ -204,18 +238,6 @@ def _coded(text: str) -> Markup:
     return Markup("").join(
         Markup("<code>{}</code>").format(one) if at % 2 else escape(one) for at, one in enumerate(parts)
     )
-
-
-def run_json(run: Run) -> str:
-    """The Run's document."""
-    from hwdyno.store import to_json
-
-    return to_json(run)
-
-
-def embedded(text: str) -> str:
-    """JSON that no parser of HTML can end early: ``<``, ``>`` and ``&`` stand as their escapes."""
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def policy(scripts: list[str]) -> str:

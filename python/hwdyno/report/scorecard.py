@@ -69,6 +69,8 @@ class Share:
     """Its name and value: ``PCIe 3.0 x4, 3,938 MB/s``."""
     formula: str
     source: str
+    of: str = ""
+    """Which of two figures it is of, ``read``; empty where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +80,13 @@ class Headline:
     resource: str
     """Its heading, with the storage's name where several were measured: ``Storage``, ``Storage fast``."""
     title: str
-    """The field's name of the test: ``SEQ1M Q8T1 read``, ``FP64 peak``, ``idle latency, 256 MiB, 2 MiB pages``."""
+    """The field's name of the test: ``SEQ1M Q8T1 read``, ``FP64 peak``, ``idle latency, 256 MiB, 2 MiB pages``.
+
+    Where reads and writes share a row, ``SEQ1M Q8T1 read / write``; then value, interval, p99 and what is typical
+    have two figures in that order, and the state is the worse one.
+    """
     value: str
-    """The figure with its unit: ``3,150 MB/s``, ``70.9 µs``."""
+    """The figure with its unit: ``3,150 MB/s``, ``70.9 µs``, ``3,150 / 2,420 MB/s``."""
     interval: str
     """``±1.8%`` (95%); ``few repeats`` where the interval says nothing; empty where none is known."""
     share: Share | None
@@ -133,12 +139,16 @@ class _Found:
     typical: str = ""
     measured: bool = True
     """False for a number that a finding has from several points."""
+    figure: Figure | None = None
+    """The resource's figure that chose it."""
+    opposite: _Found | None = None
+    """The same test in the other direction, quoted in the same row for want of one of its own."""
 
 
 def scorecard(run: Run) -> Scorecard:
     """The scorecard of a Run, whatever it lacks."""
     found = _found(run)
-    rows = _rows(run, found[:MOST_ROWS])
+    rows = _joined(run, found[:MOST_ROWS])
     verdict, reason = _verdict(run, rows)
     todo = _todo(run)
     while todo and sum(map(_lines, todo)) + len(rows) > MOST_LINES:
@@ -188,7 +198,20 @@ def _found(run: Run) -> list[_Found]:
             if rank < len(figures_of) and left:
                 counts[group], left = rank + 1, left - 1
         rank += 1
-    return [found for one, count in zip(every, counts, strict=True) for found in one[:count]]
+    return [
+        replace(found, opposite=next((other for other in one[count:] if _opposite(found, other)), None))
+        for one, count in zip(every, counts, strict=True)
+        for found in one[:count]
+    ]
+
+
+def _opposite(one: _Found, other: _Found) -> bool:
+    """Whether two figures are of one test, in which the one reads and the other writes."""
+    a, b = one.figure, other.figure
+    if a is None or b is None or one.title.rpartition(" ")[0] != other.title.rpartition(" ")[0]:
+        return False
+    alike = (a.unit, a.kernels, a.where, a.prefer) == (b.unit, b.kernels, b.where, b.prefer)
+    return alike and set(a.pattern) ^ set(b.pattern) == {"reads", "writes"}
 
 
 def _of_resource(run: Run, name: str, place: str, which: Sequence[int]) -> Iterator[_Found]:
@@ -239,7 +262,7 @@ def _picked(run: Run, figure: Figure, resource: str, which: Sequence[int]) -> _F
     # What is typical of loopback is not typical of a path.
     elsewhere = "{path}" in figure.title and experiment.points[index].details.get("loopback") is not True
     usual = "" if elsewhere else figure.typical
-    return _Found(resource, _title(figure.title, experiment, index), at, index, value, usual)
+    return _Found(resource, _title(figure.title, experiment, index), at, index, value, usual, figure=figure)
 
 
 def _fits(figure: Figure, experiment: ExperimentResult, point: Measurement) -> bool:
@@ -314,19 +337,56 @@ def _doubt(point: Measurement) -> int:
     return 0 if point.validity == "valid" else 2 if point.validity == "degraded" else 1
 
 
+def _joined(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
+    """The figures as text, a row each, but reads and writes in one row where there is no room for two."""
+    rows = iter(_rows(run, [part for one in found for part in (one, one.opposite) if part is not None]))
+    return tuple(next(rows) if one.opposite is None else _pair(next(rows), next(rows)) for one in found)
+
+
+def _pair(read: Headline, write: Headline) -> Headline:
+    """Two figures of one test in one row."""
+    ways = [one.title.rpartition(" ")[2] for one in (read, write)]
+    share, worse = read.share, max(read, write, key=lambda one: ("valid", "unverified", "degraded").index(one.state))
+    usual = read.typical and write.typical and read.typical.what == write.typical.what
+    return replace(
+        read,
+        title=f"{read.title} / {ways[1]}",
+        value=_both(read.value, write.value),
+        interval=_both_intervals(read.interval, write.interval),
+        share=replace(share, of=ways[0]) if share else None,
+        p99=_both(read.p99, write.p99) if read.p99 and write.p99 else None,
+        typical=replace(read.typical, value=_both(read.typical.value, write.typical.value))
+        if usual and read.typical and write.typical
+        else None,
+        state=worse.state,
+        why=worse.why,
+    )
+
+
+def _both_intervals(one: str, other: str) -> str:
+    """``±14 / 27%``, or once if they are the same."""
+    if one == other:
+        return one
+    if one.startswith("±") and other.startswith("±"):
+        return f"{one.removesuffix('%')} / {other.removeprefix('±')}"
+    return f"{one or '–'} / {other or '–'}"
+
+
+def _both(one: str, other: str) -> str:
+    """``3,150 / 2,420 MB/s`` of two quantities; each keeps its unit where they differ."""
+    (number, _, unit), unit_of_other = one.partition(" "), other.partition(" ")[2]
+    return f"{number} / {other}" if unit == unit_of_other else f"{one} / {other}"
+
+
 def _rows(run: Run, found: Sequence[_Found]) -> tuple[Headline, ...]:
-    """The figures as text: every bytes/s in one unit, and every time of a resource in one unit."""
+    """The figures as text: those of a resource in one unit, which is that of its findings and tables."""
     rows = []
     for one in found:
         experiment = run.experiments[one.experiment]
         point, word = experiment.points[one.point], rate_word_of(experiment)
-        alike = [other.value.value for other in found if other.value.unit == one.value.unit]
-        if one.value.unit != "bytes/s":
-            alike = [
-                other.value.value
-                for other in found
-                if (other.value.unit, other.resource) == (one.value.unit, one.resource)
-            ]
+        alike = [
+            other.value.value for other in found if (other.value.unit, other.resource) == (one.value.unit, one.resource)
+        ]
         by_time = one.value.unit == "ns"
         scale = figures.latency_scale(alike) if by_time else figures.scale_for(alike, one.value.unit, word)
         if one.value.unit == "operations/s":
@@ -407,7 +467,7 @@ def _verdict(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
     why = first_sentence(wrong.says) if wrong else ""
     lost = any(_all_invalid(figure, experiment) for experiment in run.experiments for figure in _figures(experiment))
     if not rows or lost or len(invalid) >= CONDEMNED * len(points) or (wrong and not invalid):
-        return "not to be trusted", _short(why or f"{_of_points(len(invalid), len(points))} invalid.")
+        return "not to be trusted", _short(why or f"{_of_points(len(invalid), len(points))} invalid{_cause(invalid)}.")
     bad = [row for row in rows if row.state == "degraded"]
     if bad:
         cause = Counter(row.why for row in bad).most_common(1)[0][0] or "see the findings"
@@ -432,6 +492,12 @@ def _verdict(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
         return "use with care", f"Imported from {run.imported_from}: how it was measured is not known."
     rest = f"; {_of_points(len(degraded), len(points))} degraded" if degraded else ""
     return "sound", f"Every figure below is valid{rest}."
+
+
+def _cause(points: Sequence[Measurement]) -> str:
+    """What most of these points suffer from, after a colon; empty where none names a rule."""
+    rules = Counter(why for point in points for why in point.why).most_common(1)
+    return f": {effect_of(rules[0][0])}" if rules else ""
 
 
 def _figures(experiment: ExperimentResult) -> tuple[Figure, ...]:

@@ -257,6 +257,7 @@ def card_table(card: Scorecard) -> Table:
     rows = []
     for row in card.rows:
         share = f"{figures.percent(row.share.of_ceiling)} of {row.share.ceiling}" if row.share else ""
+        share = f"{row.share.of}: {share}" if row.share and row.share.of else share
         usual, state = row.typical.says if row.typical else "", f"{row.state}: {row.why}" if row.why else ""
         rows.append((row.resource, row.title, row.value, row.interval, share, row.p99 or "", usual, state))
     return _whole(heads, rows, "Scorecard")

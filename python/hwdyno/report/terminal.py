@@ -132,6 +132,10 @@ def _print_all(run: Run, console: Console) -> None:
             console.print(Text(sentence, style="yellow"))
 
 
+MOST_CUT = 4
+"""Characters that a test's name may lose for the column of typical figures."""
+
+
 def card_lines(card: Scorecard, width: int, *, ascii_only: bool = False) -> list[Text]:
     """A scorecard in lines of at most ``width`` columns."""
     from rich.text import Text
@@ -166,7 +170,15 @@ def _figures(card: Scorecard, width: int, *, ascii_only: bool) -> list[Text]:
     if rows[1:] and _wide(rows) > width:
         for cells, row in zip(rows[1:], card.rows, strict=True):
             cells[-1] = row.typical.value if row.typical else cells[-1] * (5 not in kept)
+            cells[1] = cells[1].replace(" read / write", " r/w")
         below = "; ".join(dict.fromkeys(row.typical.what for row in card.rows if row.typical))
+        if below and _wide(rows) > width + MOST_CUT:
+            # The names of the tests are worth more than what is typical.
+            rows, below, kept = [cells[:-1] for cells in rows], "", kept[:-1]
+        if 4 in kept and _wide(rows) > width:
+            for cells, row in zip(rows[1:], card.rows, strict=True):
+                shorter = _bar(row.share, ascii_only=ascii_only, places=BAR // 2) if row.share else ""
+                cells[kept.index(4)] = shorter or cells[kept.index(4)]
         longest = max(len(cells[1]) for cells in rows) - max(0, _wide(rows) - width)
         for cells in rows:
             cells[1] = _cut(cells[1], max(8, longest))
@@ -190,11 +202,11 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(1, width - 1)] + "…"
 
 
-def _bar(share: Share, *, ascii_only: bool) -> str:
-    """Ten places, full at the ceiling, and the share as a number."""
-    full = min(BAR, round(share.of_ceiling * BAR))
-    drawn = "#" * full + "." * (BAR - full) if ascii_only else "█" * full + "░" * (BAR - full)
-    return f"{drawn} {figures.percent(share.of_ceiling)}"
+def _bar(share: Share, *, ascii_only: bool, places: int = BAR) -> str:
+    """A bar of so many places, full at the ceiling, and the share as a number."""
+    full = min(places, round(share.of_ceiling * places))
+    drawn = "#" * full + "." * (places - full) if ascii_only else "█" * full + "░" * (places - full)
+    return f"{drawn} {figures.percent(share.of_ceiling)} {share.of}".rstrip()
 
 
 def _unicode(console: Console) -> bool:

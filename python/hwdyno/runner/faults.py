@@ -14,6 +14,8 @@ from hwdyno.workspace import DataFile
 # After these errors the storage is gone or full, and more points would fail the same way.
 _GONE = {errno.ENODEV, errno.ENXIO, errno.EIO, errno.ENOSPC, errno.EROFS, errno.ESTALE, errno.ENOTCONN, errno.EDQUOT}
 
+_NOT_STORED = "the Run could not be stored"
+
 
 class StopError(Exception):
     """The rest of an experiment cannot be measured; its text says why."""
@@ -62,6 +64,16 @@ def marked(run: Run, is_interrupted: bool, planned: int, what: str = "points") -
     done = sum(len(one.points) for one in run.experiments)
     why = f"interrupted: {done} of {planned} {what} were measured"
     return replace(run, interrupted=True, degraded=(why, *run.degraded))
+
+
+def not_stored(run: Run, error: Exception) -> Run:
+    """The Run, degraded because its document could not be written; its points are in the journal."""
+    return replace(run, degraded=(*run.degraded, f"{_NOT_STORED}: {message_of(error)}"))
+
+
+def why_not_stored(run: Run) -> str:
+    """Why its document could not be written; empty if it was."""
+    return next((why for why in run.degraded if why.startswith(_NOT_STORED)), "")
 
 
 def at(parameters: Parameters) -> str:

@@ -178,7 +178,7 @@ def _kept(run: Run, journal: Journal) -> Run:
     try:
         journal.finish(run)
     except StoreError as error:
-        return replace(run, degraded=(*run.degraded, f"the Run could not be stored: {error}"))
+        return faults.not_stored(run, error)
     return run
 
 
@@ -231,9 +231,7 @@ def _files(
     works: Sequence[Work], host: Host, seed: int, progress: Progress, stack: contextlib.ExitStack
 ) -> dict[int, dict[str, Any]]:
     """The parameters of each job's kernel, its file laid out; raises ``UserError`` before the first byte is written."""
-    needed: dict[Path, int] = {}
-    for work in works:
-        _check(work, needed)
+    needed = laid_out(works)
     by_directory: dict[Path, int] = {}
     for work in works:
         if not work.files and work.touches_files:
@@ -284,6 +282,14 @@ def _files(
         if work.several and work.touches_files:
             given[id(work)]["files"] = json.dumps([str(path) for path in paths])
     return given
+
+
+def laid_out(works: Sequence[Work]) -> dict[Path, int]:
+    """The files of the user's names that are written first, with their length; raises ``UserError`` for a wrong job."""
+    needed: dict[Path, int] = {}
+    for work in works:
+        _check(work, needed)
+    return needed
 
 
 def files_bytes(work: Work) -> int:

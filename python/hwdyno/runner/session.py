@@ -186,7 +186,7 @@ class Session:
         try:
             journal.finish(run)
         except StoreError as error:
-            run = replace(run, degraded=(*run.degraded, f"the Run could not be stored: {faults.message_of(error)}"))
+            return faults.not_stored(run, error)
         return run
 
     def _measure(self, place: Place | None, journal: Journal) -> None:

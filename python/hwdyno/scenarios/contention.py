@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,16 +10,14 @@ from hwdyno import experiments, resources
 from hwdyno.axes import ALONE, BACKGROUND
 from hwdyno.scenarios import Kind, Option
 from hwdyno.scenarios.request import Request
-from hwdyno.scenarios.scenario import Scenario
+from hwdyno.scenarios.scenario import Bench, Scenario
 from hwdyno.spelling import hint
 from hwdyno.words import Run, Scalar, UserError
 
 if TYPE_CHECKING:
     from hwdyno.experiments import Experiment
     from hwdyno.hosts import Host
-    from hwdyno.peers import Peer
     from hwdyno.plan import Line, Plan, Planned
-    from hwdyno.runner.progress import Keeper, Progress
 
 COMMAND = "together"
 LEAST_SET = 64 << 20
@@ -55,20 +53,11 @@ class ContentionScenario(Scenario):
                 lines.append(plans.Line(planned.experiment.name, point, 0.0, 0.0, takes_s, planned.declaration.axes))
         return lines
 
-    def measure(
-        self,
-        plan: Plan,
-        host: Host,
-        store: Keeper,
-        run_id: str,
-        progress: Progress,
-        peers: Sequence[Peer],
-        explain: Callable[[Run], Run],
-    ) -> Run:
+    def measure(self, plan: Plan, bench: Bench) -> Run:
         """Measure in rounds, without peers."""
         from hwdyno.runner import contention as runner
 
-        return runner.run(plan, host, store, run_id, progress, explain=explain)
+        return runner.run(plan, bench.host, bench.store, bench.run_id, bench.progress, explain=bench.explain)
 
 
 def make(request: Request, host: Host) -> ContentionScenario:

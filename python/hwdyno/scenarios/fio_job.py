@@ -14,15 +14,14 @@ from hwdyno.plan import Plan, Profile
 from hwdyno.scenarios import Kind, Option
 from hwdyno.scenarios.preparation import Preparation
 from hwdyno.scenarios.request import Request
-from hwdyno.scenarios.scenario import Scenario
-from hwdyno.words import Note, Parameters, Run, UserError
+from hwdyno.scenarios.scenario import Bench, Scenario
+from hwdyno.words import Axis, Note, Parameters, Run, UserError
 
 if TYPE_CHECKING:
     from hwdyno.formats.fio_job import Job, JobFile
     from hwdyno.hosts import Host
-    from hwdyno.peers import Peer
+    from hwdyno.plan import Line
     from hwdyno.runner.jobs import Work
-    from hwdyno.runner.progress import Keeper, Progress
 
 _SILENT: dict[str, list[int]] = {"operations": []}
 TRACES = ("write_iolog", "read_iolog")
@@ -36,33 +35,44 @@ class JobScenario(Scenario):
     job_file: JobFile
     title: str
     groups: list[list[Work]]
+    axes: tuple[Axis, ...]
+    """The kernel's."""
     overwrite: bool = False
     """Whether logs may replace files that hwdyno did not write."""
 
-    def measure(
-        self,
-        plan: Plan,
-        host: Host,
-        store: Keeper,
-        run_id: str,
-        progress: Progress,
-        peers: Sequence[Peer],
-        explain: Callable[[Run], Run],
-    ) -> Run:
+    def points(self, write_bytes_s: float) -> list[Line]:
+        """Every job with the bytes that it writes: exactly where it ends by its size, at most where by time."""
+        from hwdyno.axes import write_share
+        from hwdyno.plan import Line, written_blocks
+
+        lines = []
+        for work in (work for group in self.groups for work in group):
+            parameters = {**work.parameters, "size": _bytes_of(work)}
+            share = write_share(self.axes, parameters) if work.touches_files else 0.0
+            runtime_s = float(work.parameters.get("runtime") or 0.0)
+            most, is_known = written_blocks(parameters, share, write_bytes_s, runtime_s)
+            if runtime_s and is_known and share:
+                by_time, _ = written_blocks({**parameters, "time_based": True}, share, write_bytes_s, runtime_s)
+                most, is_known = min(most, by_time), False
+            least = most if is_known else 0.0
+            lines.append(Line(work.name, work.parameters, most, least, runtime_s, self.axes))
+        return lines
+
+    def measure(self, plan: Plan, bench: Bench) -> Run:
         """Run the groups in sequence, and write each job's logs as it ends; without peers."""
         from hwdyno.runner import jobs
 
         return jobs.run(
             self.groups,
-            host,
-            store,
-            run_id,
+            bench.host,
+            bench.store,
+            bench.run_id,
             asks=f"Job file {self.title}",
             command=plan.command,
             seed=plan.seed,
-            progress=progress,
+            progress=bench.progress,
             limits=plan.limits,
-            explain=explain,
+            explain=bench.explain,
             logged=log_writer(self.job_file, overwrite=self.overwrite),
         )
 
@@ -71,6 +81,7 @@ def make(request: Request, host: Host) -> JobScenario:
     """The job file of the request; ``-`` is standard input."""
     from hwdyno import foreign
     from hwdyno.formats import LARGEST_BYTES, fio_job
+    from hwdyno.runner.jobs import KERNEL
 
     files, pasted = request.options["files"], request.options.get("pasted") or ()
     if len(files) + bool(pasted) != 1:
@@ -111,21 +122,39 @@ def make(request: Request, host: Host) -> JobScenario:
         job_file=job_file,
         title=Path(name).name,
         groups=groups,
+        axes=host.kernels()[KERNEL].axes,
         overwrite=overwrite,
     )
 
 
+def _bytes_of(work: Work) -> int:
+    """Length of what a job's threads go through once."""
+    from hwdyno.runner.jobs import files_bytes
+
+    if not work.files:
+        return files_bytes(work) - int(work.parameters.get("offset") or 0)
+    if work.several:
+        return (work.each or 0) * len(work.files)
+    if work.size is None and work.files[0].exists():
+        return int(work.files[0].stat().st_size * (work.size_share or 1.0))
+    return work.size or 0
+
+
 def _files(groups: Sequence[Sequence[Work]]) -> tuple[Preparation, ...]:
     """The files that are laid out for the jobs, by their directories."""
-    from hwdyno.runner.jobs import files_bytes
+    from hwdyno.runner.jobs import files_bytes, laid_out
 
     needed: dict[Path, int] = {}
     for work in (work for group in groups for work in group):
         if work.touches_files and not work.files and work.size is not None:
             needed[work.directory] = needed.get(work.directory, 0) + files_bytes(work)
-    return tuple(
-        Preparation(what=f"files of the jobs: in {path}, removed afterwards", where=path, bytes=size)
-        for path, size in needed.items()
+    kept = laid_out([work for group in groups for work in group])
+    return (
+        *(
+            Preparation(what=f"files of the jobs: in {path}, removed afterwards", where=path, bytes=size)
+            for path, size in needed.items()
+        ),
+        *(Preparation(what=f"file of a job: {path}", where=path.parent, bytes=size) for path, size in kept.items()),
     )
 
 

@@ -13,6 +13,8 @@ from hwdyno.words import UserError
 STUDY = "kubernetes-ai-storage"
 IMAGE = f"hwdyno:{__version__}"
 EMPTY_DIR = "emptyDir"
+FETCH = f"kubectl logs job/hwdyno-{STUDY} | grep '^{{' > run.json"
+"""The log's one line that is a Run document; all others are progress."""
 HEADROOM = 1.25
 """A claim's size over its data set's: room for filesystem and plain reads."""
 # RFC 1123 labels, as Kubernetes wants names to be.
@@ -27,7 +29,9 @@ def text_of(study: str, storages: str, image: str, profile: str, samples: str) -
         raise UserError(f"{study} has no manifests; only {STUDY} has")
     documents = manifests(classes(storages), image, profile, samples)
     return (
-        f"# kubectl apply -f THIS, then: kubectl logs -f job/hwdyno-{STUDY}\n"
+        f"# kubectl apply -f THIS; kubectl wait --for=condition=complete --timeout=-1s job/hwdyno-{STUDY}\n"
+        f"# The log has the Run, which a volume of a pod may not outlive: {FETCH}\n"
+        f"# Then: hwdyno report run.json; several Jobs as one table: hwdyno study {STUDY} --merge A --merge B\n"
         f"# {image} is any image in which `pip install` of hwdyno's checkout or wheel was done.\n"
         + str(yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True))
     )
@@ -77,13 +81,16 @@ def manifests(storages: dict[str, str], image: str, profile: str, samples: str) 
         for name, kind in storages.items()
     ]
     paths = [word for name in storages for word in ("--path", f"{name}=/storage/{name}")]
-    command = ["hwdyno", "study", STUDY, "--profile", profile, "--samples", samples, *paths, "--no-page"]
+    command = ["hwdyno", "study", STUDY, "--profile", profile, "--samples", samples, *paths, "--no-page", "--json"]
+    # What outlives the pod, if anything does.
+    lasting = next((name for name, kind in storages.items() if kind != EMPTY_DIR), next(iter(storages)))
+    command += ["--summary", f"/storage/{lasting}/hwdyno-summary", "--overwrite"]
     container = {
         "name": "hwdyno",
         "image": image,
         # Status 3 is a run that is done, but with degraded points, as its report says: no failed Job.
         "command": ["sh", "-c", f"{shlex.join(command)} || test $? -eq 3"],
-        "env": [{"name": "HWDYNO_HOME", "value": f"/storage/{next(iter(storages))}/hwdyno-runs"}],
+        "env": [{"name": "HWDYNO_HOME", "value": f"/storage/{lasting}/hwdyno-runs"}],
         # Guaranteed, so that neither a neighbour nor a limit is measured instead of the storage.
         "resources": {"requests": {"cpu": "4", "memory": "8Gi"}, "limits": {"cpu": "4", "memory": "8Gi"}},
         "volumeMounts": [{"name": name, "mountPath": f"/storage/{name}"} for name in storages],

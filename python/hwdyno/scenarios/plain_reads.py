@@ -89,6 +89,8 @@ class PlainFile(Preparation):
     """A file of incompressible data, in a folder of its own beside the data set."""
 
     seed: int
+    left_out_by: str = "--no-plain"
+    """The option that does without it."""
 
     @contextlib.contextmanager
     def made(self, host: Host, says: Says) -> Iterator[bool]:
@@ -98,20 +100,20 @@ class PlainFile(Preparation):
             with signals.undivided():
                 folder = MadeFolder(path.parent, path.name)
                 if not folder.is_new:
-                    why = "already exists, and plain reads need that name; remove it or use --no-plain"
+                    why = f"already exists, and this file needs that name; remove it or use {self.left_out_by}"
                     raise UserError(f"{path.parent} {why}")
                 stack.callback(folder.remove)
                 stack.enter_context(signals.at_leave(signals.Stage.REMOVE, folder.remove))
             try:
                 door.create(path)
             except OSError as error:
-                raise UserError(f"{path} could not be written: {error.strerror}; use --no-plain") from None
+                raise UserError(f"{path} could not be written: {error.strerror}; use {self.left_out_by}") from None
             try:
                 reading = host.run("storage_layout", {"path": str(path), "size": self.bytes, "seed": self.seed})
             except OSError as error:
                 raise refused(error) from None
             for fault in reading["faults"]:
-                raise UserError(f"{path} could not be written: {fault['says']}; free space, or use --no-plain")
+                raise UserError(f"{path} could not be written: {fault['says']}; free space, or use {self.left_out_by}")
             if reading["interrupted"]:
                 raise Interrupted("interrupted while the file of plain reads was written")
             yield True

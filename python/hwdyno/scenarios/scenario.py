@@ -27,6 +27,18 @@ def _nothing(_: Run) -> Iterable[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Bench:
+    """With what a plan is measured, and where its Run goes."""
+
+    host: Host
+    store: Keeper
+    run_id: str
+    progress: Progress
+    peers: Sequence[Peer] = ()
+    explain: Callable[[Run], Run] = lambda run: run
+
+
+@dataclass(frozen=True, kw_only=True)
 class Scenario:
     """What one command measures, with its preparations."""
 
@@ -75,25 +87,21 @@ class Scenario:
                     plan = replace(plan, experiments=tuple(kept))
             yield replace(plan, prepared_s=time.monotonic() - began)
 
-    def measure(
-        self,
-        plan: Plan,
-        host: Host,
-        store: Keeper,
-        run_id: str,
-        progress: Progress,
-        peers: Sequence[Peer],
-        explain: Callable[[Run], Run],
-    ) -> Run:
+    def measure(self, plan: Plan, bench: Bench) -> Run:
         """Measure the plan that ``ready`` gave."""
         from hwdyno import runner
         from hwdyno.hosts.elsewhere import Elsewhere
 
-        if isinstance(host, Elsewhere):
+        if isinstance(bench.host, Elsewhere):
             from hwdyno.runner import elsewhere
 
-            return elsewhere.run(plan, host, store, run_id, progress=progress, explain=explain)
-        return runner.run(plan, host, store, run_id, progress=progress, peers=peers, explain=explain)
+            return elsewhere.run(
+                plan, bench.host, bench.store, bench.run_id, progress=bench.progress, explain=bench.explain
+            )
+        return runner.run(
+            plan, bench.host, bench.store, bench.run_id,
+            progress=bench.progress, peers=bench.peers, explain=bench.explain,
+        )  # fmt: skip
 
 
 def together(scenarios: Sequence[Scenario]) -> Scenario:

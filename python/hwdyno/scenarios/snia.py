@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hwdyno.scenarios import Kind
 from hwdyno.scenarios.preparation import Preparation
 from hwdyno.scenarios.request import Request
-from hwdyno.scenarios.scenario import Scenario
+from hwdyno.scenarios.scenario import Bench, Scenario
 from hwdyno.words import Run, UserError
 
 if TYPE_CHECKING:
     from hwdyno.experiments.storage_snia import SniaTest
     from hwdyno.hosts import Host
-    from hwdyno.peers import Peer
-    from hwdyno.plan import Plan
-    from hwdyno.runner.progress import Keeper, Progress
+    from hwdyno.plan import Line, Plan
 
 # Axes that may differ from the specification: the place, the I/O engine, and the size.
 MAY_GIVE = {"size", "ioengine", "direct", "offset"}
@@ -38,20 +35,30 @@ class SniaScenario(Scenario):
         what = "preconditioning: sequential writes of 128 KiB"
         return (*super().prepares(), Preparation(what=what, where=self.plan.path, bytes=size))
 
-    def measure(
-        self,
-        plan: Plan,
-        host: Host,
-        store: Keeper,
-        run_id: str,
-        progress: Progress,
-        peers: Sequence[Peer],
-        explain: Callable[[Run], Run],
-    ) -> Run:
+    def points(self, write_bytes_s: float) -> list[Line]:
+        """Every workload with what its rounds write at most: time decides how many there are, and how long."""
+        from hwdyno.experiments.storage_snia import CELL_S, ROUNDS, matches
+        from hwdyno.plan import Line, written
+        from hwdyno.runner.snia import LONGEST_S, SHORTEST_S
+        from hwdyno.statistics import SNIA_ROUNDS
+
+        (planned,) = self.plan.experiments
+        every = [one for one in planned.points if matches(one, self.test.each_round or {})]
+        longest_s, lines = LONGEST_S.get(self.plan.profile.name, CELL_S), []
+        for point in planned.points:
+            least_s, most_s = (times * longest_s if point in every else longest_s for times in (SNIA_ROUNDS, ROUNDS))
+            if self.plan.budget_s is not None:
+                least_s = SNIA_ROUNDS * SHORTEST_S
+                most_s = max(least_s, min(most_s, self.plan.budget_s / len(every)))
+            most, _ = written(planned, {**planned.fixed, **point, "time_based": True}, write_bytes_s, most_s)
+            lines.append(Line(planned.experiment.name, point, most, 0.0, least_s, planned.declaration.axes))
+        return lines
+
+    def measure(self, plan: Plan, bench: Bench) -> Run:
         """Perform the test, without peers."""
         from hwdyno.runner import snia
 
-        return snia.run(plan, self.test, host, store, run_id, progress, explain=explain)
+        return snia.run(plan, self.test, bench.host, bench.store, bench.run_id, bench.progress, explain=bench.explain)
 
 
 def make(request: Request, host: Host) -> SniaScenario:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwdyno.scenarios import Kind, Option, kv_cache, manifests, training, vector_search
-from hwdyno.scenarios.request import Request
+from hwdyno.scenarios import Kind, Option, kv_cache, manifests, plain_reads, training, vector_search
+from hwdyno.scenarios.request import Chosen, Request, free_bytes
 from hwdyno.scenarios.scenario import Scenario, together
 
 if TYPE_CHECKING:
@@ -20,16 +21,31 @@ SCALES = {"quick": 0.01, "standard": 0.1, "full": 1.0}
 """Of the contexts' tokens."""
 MODEL, USERS = "llama3.1-8b", "1,4,16"
 INDEX, THREADS = "diskann", "1,4"
+GRID_AXES: dict[str, tuple[str | int, ...]] = {
+    "rw": ("read", "write", "randread", "randwrite", "randrw:70"),
+    "bs": (4 << 10, 128 << 10, 1 << 20),
+    "iodepth": (1, 4, 16, 64),
+    "numjobs": (1,),
+}
+GRID_IN_BRIEF: dict[str, tuple[str | int, ...]] = {"bs": (4 << 10, 1 << 20), "iodepth": (1, 16)}
+GRID_RUNTIME_S = {"quick": 0.3, "standard": 5.0, "full": 30.0}
+"""Stated, as those of the parts beside it are: in one plan, a time that is given holds for all."""
+LONGEST_QUICK_S = 270.0
+"""With the profile quick, peers included: with its report it ends within 5 minutes."""
+GRID_FOLDER, LEAST_GRID_BYTES = "hwdyno-fio-grid", 64 << 20
 
 
 def make(request: Request, host: Host) -> Scenario:
     """Unet3d on A100 and H100, one accelerator, two sizes of data set, 5 epochs; a KV cache; a vector index."""
+    if request.profile == "quick" and request.budget_s is None:
+        request = replace(request, budget_s=LONGEST_QUICK_S)
     defaults = {one.name: one.default for one in training.KIND.options}
     counts = request.options["study_samples"] or SAMPLES.get(request.profile)
     options = {**defaults, "workload": "unet3d", "accelerator": "a100,h100", "samples": counts}
     loaded = training.make(replace(request, axes={"accelerators": "1", "epochs": "5"}, options=options), host)
+    grids = () if request.options["no_grid"] else (grid_of(request, host),)
     if request.options["no_inference"]:
-        return loaded
+        return replace(together((loaded, *grids)), remarks=(), summary=loaded.summary) if grids else loaded
     served = replace(
         request,
         axes={"users": USERS, "runtime": kv_cache.RUNTIME_S[request.profile]},
@@ -40,9 +56,46 @@ def make(request: Request, host: Host) -> Scenario:
         axes={"threads": THREADS, "runtime": vector_search.RUNTIME_S[request.profile]},
         options={"vector_search": INDEX},
     )
-    parts = (loaded, kv_cache.make(served, host), vector_search.make(searched, host))
+    parts = (loaded, *grids, kv_cache.make(served, host), vector_search.make(searched, host))
     # A study's report has tables.
     return replace(together(parts), remarks=(), summary=loaded.summary)
+
+
+def grid_of(request: Request, host: Host) -> Scenario:
+    """The study's fio: reads, writes and a mix by block size and depth, of a file on each storage; with fio beside."""
+    from hwdyno.experiments.storage import GRID
+    from hwdyno.sweep import Sweep
+
+    axes = GRID_AXES if request.profile != "quick" else {**GRID_AXES, **GRID_IN_BRIEF}
+    chosen: list[Chosen] = []
+    files: dict[Path, int] = {}
+    for name, path in request.places:
+        file = path / GRID_FOLDER / "data"
+        room = int(free_bytes(path) * plain_reads.ROOM_SHARE)
+        files[file] = max(LEAST_GRID_BYTES, min(plain_reads.FILE_BYTES, room)) // LEAST_GRID_BYTES * LEAST_GRID_BYTES
+        chosen.append(
+            (
+                replace(
+                    GRID,
+                    name=f"{GRID.name}@{name}",
+                    asks=f"fio's grid on {name}",
+                    sweep=Sweep(axes),
+                    quick=None,
+                    needs=(),
+                    fixed={**GRID.fixed, "path": str(file), "size": files[file]},
+                ),
+                {"runtime": GRID_RUNTIME_S[request.profile]},
+            )
+        )
+    plan = replace(request, load=None).plan(chosen, host)
+    preparations = tuple(
+        plain_reads.PlainFile(
+            what=f"fio's grid: {file} (written and removed)", where=file, bytes=size, seed=plan.seed,
+            left_out_by="--no-grid",
+        )
+        for file, size in files.items()
+    )  # fmt: skip
+    return Scenario(plan=plan, preparations=preparations)
 
 
 def manifests_of(study: str, options: Mapping[str, Any], profile: str | None) -> str:
@@ -64,6 +117,7 @@ KIND = Kind(
             "COUNTS",
             keyword="study_samples",
         ),
+        Option("--no-grid", "skip fio's grid of each storage", kind=bool, default=False),
         Option("--no-inference", "skip the KV cache and the vector index", kind=bool, default=False),
         Option(
             "--manifests",

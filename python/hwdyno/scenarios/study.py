@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hwdyno.scenarios import Kind, Option, storage_classes, two_nodes
@@ -25,6 +27,10 @@ def make(request: Request, host: Host) -> Scenario:
     """The study that the request names."""
     from hwdyno import studies
 
+    if source := request.options.get("stream"):
+        if not Path(source).is_file():
+            raise UserError(f"--stream {source} does not exist; name STREAM's program or its source, stream.c")
+        os.environ["HWDYNO_STREAM"] = str(Path(source).absolute())
     study = studies.find(request.study)
     if study.method:
         does = f"hwdyno storage {study.name.replace('-', ' ')}"
@@ -54,7 +60,9 @@ def plan_of(study: Study, request: Request, host: Host, second: tuple[str, int] 
     is_full, largest = request.profile == "full", _largest_buffers(host)
     chosen = _chosen(study, request.options.get("only"))
     questions = [*chosen, *(_on_two_nodes(chosen, second, host) if second else ())]
-    budget_s = plans.budget_of(request.profile, request.peers) if request.budget_s is None else request.budget_s
+    budget_s = plans.budget_of(request.profile, request.peers)
+    budget_s = min(budget_s, storage_classes.LONGEST_QUICK_S) if budget_s is not None else None
+    budget_s = budget_s if request.budget_s is None else request.budget_s
     made = replace(request, load=None, budget_s=budget_s, study=study.name)
     plan = made.plan([(_experiment(one, request.profile, largest), {}) for one in questions], host)
     return _at_full_length(plan, questions) if is_full else plan
@@ -183,6 +191,7 @@ KIND = Kind(
     command="study",
     make=make,
     options=(
+        Option("--stream", "STREAM to compare with: its program, or its source to build", "FILE"),
         Option("--only", "only these resources of the study, e.g. memory,cpu,disk", "NAMES"),
         Option(
             "--server",

@@ -2,7 +2,7 @@
 
 A Run's points are appended to a journal as they end, so that a killed process loses nothing that was
 measured; at the end the whole document is written next to it, atomically. The SQLite index only serves
-``history``, and can be rebuilt from the documents at any time.
+``history``, and can be rebuilt from the documents at any time. A team's Runs can be in PostgreSQL besides (``team``).
 """
 
 from __future__ import annotations
@@ -10,20 +10,25 @@ from __future__ import annotations
 from hwdyno.store.directory import Store, default_directory
 from hwdyno.store.document import from_json, json_schema, new_id, to_json
 from hwdyno.store.files import StoreError
-from hwdyno.store.history import Entry, Status, machine_of, status_of
+from hwdyno.store.history import Entry, Figure, Status, machine_of, status_of
 from hwdyno.store.journal import Writer
+from hwdyno.store.team import TeamStore, open_store, without_password
 
 __all__ = [
     "Entry",
+    "Figure",
     "Status",
     "Store",
     "StoreError",
+    "TeamStore",
     "Writer",
     "default_directory",
     "from_json",
     "json_schema",
     "machine_of",
     "new_id",
+    "open_store",
     "status_of",
     "to_json",
+    "without_password",
 ]

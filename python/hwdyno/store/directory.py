@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import sqlite3
 import stat
-from dataclasses import fields
+from collections.abc import Collection
 from pathlib import Path
 
 from hwdyno import door
 from hwdyno.store.document import from_json, to_json
 from hwdyno.store.files import StoreError, cause, write_once
-from hwdyno.store.history import Entry, entry_from, entry_of, unreadable
+from hwdyno.store.history import (
+    Entry,
+    Figure,
+    entry_from,
+    entry_of,
+    entry_text,
+    figures_from,
+    figures_text,
+    unreadable,
+)
 from hwdyno.store.journal import Writer, from_journal, is_being_written, left_journal
 from hwdyno.words import Run
 
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 # What marks a database as this index (SQLite's PRAGMA application_id): "hwdy".
 APPLICATION_ID = 0x68776479
-# The same of an index that has none yet: its only table.
+# The same of an index of the first version, which may have none: its only table.
 _TABLE = "CREATE TABLE runs (path TEXT PRIMARY KEY, size INTEGER, time_ns INTEGER, entry TEXT)"
+_MADE = (
+    "CREATE TABLE IF NOT EXISTS runs (path TEXT PRIMARY KEY, size INTEGER, time_ns INTEGER, entry TEXT, figures TEXT)"
+)
 # https://www.sqlite.org/fileformat.html, section 1.3: the database's header, the place of its application ID.
 _SQLITE, _ID_AT, _PAGE_BYTES = b"SQLite format 3\0", 68, 4096
 # Two processes may index at once; a write takes milliseconds, so only a hanging process reaches this.
@@ -42,15 +53,19 @@ class Store:
 
     def __init__(self, where: str | Path | None = None) -> None:
         if isinstance(where, str) and "://" in where:
-            raise StoreError(f"{where}: Runs are stored in directories only; use a directory")
+            raise StoreError(f"{where} is no store; use a directory, or postgresql://USER@HOST/DATABASE")
         self.directory = default_directory() if where is None else Path(where)
         self.runs = self.directory / "runs"
         self.index = self.directory / "index.sqlite"
+        self.place = str(self.runs)
+        """Where its Runs are, as a message names it."""
+        self.trouble = ""
+        """Why a Run that was saved is not where it should be, in one line."""
 
     def begin(self, run: Run) -> Writer:
         """Open the journal of a Run that has no points yet."""
         self._make()
-        _check_id(run.id)
+        check_id(run.id)
         if self._document(run.id).exists():
             raise self._taken(run)
         return Writer(self.runs / f"{run.id}.journal", run, self.save)
@@ -61,7 +76,7 @@ class Store:
         Raises ``StoreError`` if there is no space or permission, or if another Run has that name.
         """
         self._make()
-        _check_id(run.id)
+        check_id(run.id)
         path = self._document(run.id)
         text = to_json(run)
         try:
@@ -73,7 +88,7 @@ class Store:
             raise StoreError(f"cannot save run {run.id} in {self.runs}: {cause(error)}") from None
         # The document is what counts; if the index cannot be written, the next history repairs it.
         with contextlib.suppress(StoreError, sqlite3.Error, OSError), contextlib.closing(self._open_index()) as index:
-            self._remember(index, path, entry_of(run, path))
+            self._remember(index, path, entry_of(run, path), figures_text(run))
         return path
 
     def load(self, name: str | Path) -> Run:
@@ -99,8 +114,13 @@ class Store:
             except StoreError as error:
                 if path.exists():
                     entries[path.stem] = unreadable(path, error)
-        entries |= {Path(entry.path).stem: entry for entry in self._documents()}
+        entries |= {Path(entry.path).stem: entry for entry, _ in self._documents()}
         return sorted(entries.values(), key=lambda entry: entry.id, reverse=True)
+
+    def figures(self) -> list[tuple[Entry, tuple[Figure, ...]]]:
+        """The figures of every Run that has ended and can be read, oldest first."""
+        found = [(entry, figures_from(text)) for entry, text in self._documents(figures=True) if not entry.error]
+        return sorted(found, key=lambda one: one[0].id)
 
     def rebuild(self) -> int:
         """Rebuild the index from the documents, remove leftover journals of finished Runs, and count the documents."""
@@ -120,19 +140,7 @@ class Store:
 
     def _find(self, name: str) -> Path:
         names = {path.stem: path for suffix in (".journal", ".json") for path in self._files(suffix)}
-        if not names:
-            raise StoreError(f"no runs are stored in {self.runs}; `hwdyno run` makes the first")
-        if name == "last":
-            return names[max(names)]
-        if name in names:
-            return names[name]
-        found = sorted(known for known in names if known.startswith(name)) if name else []
-        if len(found) == 1:
-            return names[found[0]]
-        if found:
-            some = ", ".join(found[:3])
-            raise StoreError(f"{name} matches {len(found)} runs ({some} …); use more characters")
-        raise StoreError(f"no run {name} in {self.runs}; `hwdyno history` lists them")
+        return names[named_of(name, names, self.place)]
 
     def _document(self, run_id: str) -> Path:
         return self.runs / f"{run_id}.json"
@@ -152,44 +160,45 @@ class Store:
 
     # The index has one row per document, valid as long as the document's size and time match the row.
 
-    def _documents(self) -> list[Entry]:
+    def _documents(self, *, figures: bool = False) -> list[tuple[Entry, str]]:
+        """The entry of every document, each with its figures as text where they are wanted."""
         files = self._files(".json")
         if not files:
             return []
+        wanted = "figures" if figures else "''"
         with contextlib.closing(self._open_index()) as index:
-            known = {
-                row[0]: (row[1], row[2], row[3]) for row in index.execute("SELECT path, size, time_ns, entry FROM runs")
-            }
+            rows = index.execute(f"SELECT path, size, time_ns, entry, {wanted} FROM runs")
+            known = {row[0]: row[1:] for row in rows}
             entries = []
             for path in files:
                 try:
                     stat = path.stat()
                 except OSError:
                     continue
-                size, time_ns, text = known.pop(path.name, (None, None, None))
+                size, time_ns, text, points = known.pop(path.name, (None, None, None, ""))
                 is_current = (size, time_ns) == (stat.st_size, stat.st_mtime_ns) and isinstance(text, str)
                 if is_current and (entry := entry_from(text, path)) is not None:
-                    entries.append(entry)
+                    entries.append((entry, str(points)))
                     continue
                 try:
-                    entry = entry_of(_read(path), path)
+                    run = _read(path)
+                    entry, points = entry_of(run, path), figures_text(run)
                 except StoreError as error:
-                    entry = unreadable(path, error)
+                    entry, points = unreadable(path, error), ""
                 else:
                     with contextlib.suppress(sqlite3.Error):
-                        self._remember(index, path, entry)
-                entries.append(entry)
+                        self._remember(index, path, entry, points)
+                entries.append((entry, points))
             for gone in known:
                 with contextlib.suppress(sqlite3.Error):
                     index.execute("DELETE FROM runs WHERE path = ?", (gone,))
         return entries
 
-    def _remember(self, index: sqlite3.Connection, path: Path, entry: Entry) -> None:
+    def _remember(self, index: sqlite3.Connection, path: Path, entry: Entry, figures: str) -> None:
         stat = path.stat()
-        text = json.dumps({field.name: getattr(entry, field.name) for field in fields(entry)})
         index.execute(
-            "INSERT OR REPLACE INTO runs (path, size, time_ns, entry) VALUES (?, ?, ?, ?)",
-            (path.name, stat.st_size, stat.st_mtime_ns, text),
+            "INSERT OR REPLACE INTO runs (path, size, time_ns, entry, figures) VALUES (?, ?, ?, ?, ?)",
+            (path.name, stat.st_size, stat.st_mtime_ns, entry_text(entry), figures),
         )
 
     def _open_index(self) -> sqlite3.Connection:
@@ -262,9 +271,7 @@ class Store:
                 index.execute("BEGIN IMMEDIATE")
                 if version:  # rows of another version have other columns
                     index.execute("DROP TABLE IF EXISTS runs")
-                index.execute(
-                    "CREATE TABLE IF NOT EXISTS runs (path TEXT PRIMARY KEY, size INTEGER, time_ns INTEGER, entry TEXT)"
-                )
+                index.execute(_MADE)
                 index.execute(f"PRAGMA user_version = {INDEX_VERSION}")
                 index.execute("COMMIT")
         except sqlite3.Error:
@@ -283,6 +290,24 @@ def _read(path: Path) -> Run:
     return from_journal(text, path) if path.suffix == ".journal" else from_json(text, str(path))
 
 
-def _check_id(run_id: str) -> None:
+def named_of(name: str, known: Collection[str], place: str) -> str:
+    """The id that a name means: itself, its unique beginning, or the newest for ``last``. Raises ``StoreError``."""
+    if not known:
+        raise StoreError(f"no runs are stored in {place}; `hwdyno run` makes the first")
+    if name == "last":
+        return max(known)
+    if name in known:
+        return name
+    found = sorted(one for one in known if one.startswith(name)) if name else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        some = ", ".join(found[:3])
+        raise StoreError(f"{name} matches {len(found)} runs ({some} …); use more characters")
+    raise StoreError(f"no run {name} in {place}; `hwdyno history` lists them")
+
+
+def check_id(run_id: str) -> None:
+    """Refuse an id that could not name a file. Raises ``StoreError``."""
     if run_id == "last" or not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", run_id):
         raise StoreError(f"{run_id!r} cannot name a run; use letters, digits, - and _")

@@ -1,15 +1,16 @@
-"""Summarizes a Run as one line of the history."""
+"""Summarizes a Run as one line of the history, and as the figures that a trend is made of."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from hwdyno import foreign
 from hwdyno.foreign import Table
 from hwdyno.store.files import StoreError
-from hwdyno.words import Run, UserError
+from hwdyno.words import Parameters, Run, UserError
 
 Status = Literal["valid", "unverified", "degraded", "invalid", "partial", "empty"]
 """How far a Run can be trusted: as a point, and ``partial`` is interrupted or killed, ``empty`` without a point."""
@@ -32,6 +33,19 @@ class Entry:
     path: str
     error: str = ""
     """Why the document cannot be read, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What one point of a Run reached: its throughput, or of a latency test the mean latency in ns."""
+
+    experiment: str
+    resource: str
+    kernel: str
+    parameters: Parameters
+    """All of them, also those that its experiment fixes."""
+    value: float
+    unit: str
 
 
 def status_of(run: Run) -> Status:
@@ -80,14 +94,50 @@ def entry_of(run: Run, path: Path, verdict: str = "") -> Entry:
     )
 
 
+def figures_text(run: Run) -> str:
+    """The figures of a Run's points that are not invalid, as a line of the index."""
+    experiments = []
+    for one in run.experiments:
+        points: list[list[Any]] = []
+        for point in one.points:
+            if point.validity == "invalid":
+                continue
+            if one.metric == "latency" and point.latency_ns:
+                points.append([point.parameters, point.latency_ns.mean, "ns"])
+            else:
+                points.append([point.parameters, point.throughput.value, point.throughput.unit])
+        experiments.append([one.name, one.resource, one.kernel, one.fixed, points])
+    return json.dumps(experiments, default=str)
+
+
+def figures_from(text: str) -> tuple[Figure, ...]:
+    """Parse a Run's figures as the index has them; none where another program wrote them."""
+    try:
+        plain = foreign.json_of(text, "it", is_ours=True)
+        found = []
+        for name, resource, kernel, fixed, points in plain:
+            for parameters, value, unit in points:
+                if not all(isinstance(one, str) for one in (name, resource, kernel, unit)):
+                    return ()
+                found.append(Figure(name, resource, kernel, {**fixed, **parameters}, float(value), unit))
+    except (UserError, ValueError, TypeError):
+        return ()
+    return tuple(found)
+
+
+def entry_text(entry: Entry) -> str:
+    """A line of the history, as the index has it."""
+    return json.dumps({field.name: getattr(entry, field.name) for field in fields(entry)})
+
+
 def entry_from(text: str, path: Path) -> Entry | None:
     """Parse a line of the index; none if another program wrote it."""
     try:
         row = Table.of(foreign.json_of(text, "it", is_ours=True), "it")
-        fields = {key: value for key, value in row.values.items() if key not in {"headline", "path"}}
+        plain = {key: value for key, value in row.values.items() if key not in {"headline", "path"}}
         headline = row.values.get("headline")
         best = tuple(_best(one) for one in headline) if isinstance(headline, list) else ()
-        return Table(fields, row.name).made(Entry, headline=best, path=str(path))
+        return Table(plain, row.name).made(Entry, headline=best, path=str(path))
     except UserError:
         return None
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
+from hwdyno.statistics import Histogram
 from hwdyno.studies import Question, Table, published
 from hwdyno.studies.common import NONE, experiment, number, sound, whole
-from hwdyno.units import as_number, format_ns, format_percent, format_quantity, plural
-from hwdyno.words import Ceiling, ExperimentResult, Measurement, PeerResult, Run
+from hwdyno.units import as_number, format_ns, format_percent, format_quantity, format_ratio, format_size, plural
+from hwdyno.words import Ceiling, ExperimentResult, Latency, Measurement, PeerResult, Run
 
 TCP, UDP, TRIPS, PING = "network.tcp", "network.udp", "network.round_trip", "network.echo"
+COUNTED = "network.count"
 TWO_NODES = "_two_nodes"
 """Suffix of a question's name if the server is on another node."""
 STUDY = "cloud-vm-suite"
@@ -16,6 +20,9 @@ BLOCK_BYTES = 64 << 10
 DATAGRAM_BYTES = 65_507
 """The largest UDP payload below 64 KiB."""
 PING_BYTES = 64_000
+BLOCKS = 65_536
+"""Blocks that the study moved each way: 4.3 GB."""
+BLOCKS_IN_BRIEF = 8_192
 RULES = (
     "network_no_link",
     "network_virtual_link",
@@ -41,6 +48,18 @@ QUESTIONS = (
         kernel="network_throughput",
         load="streams",
         blocks=({"protocol": "udp", "direction": "both", "block": DATAGRAM_BYTES, "streams": THREADS},),
+        runtime_s=10.0,
+    ),
+    Question(
+        name=COUNTED,
+        asks="Time of a fixed number of 64 KiB blocks both ways",
+        kernel="network_throughput",
+        load="streams",
+        blocks=(
+            {"protocol": "tcp", "direction": "both", "block": BLOCK_BYTES, "blocks": BLOCKS, "streams": THREADS},
+            {"protocol": "udp", "direction": "both", "block": DATAGRAM_BYTES, "blocks": BLOCKS, "streams": THREADS},
+        ),
+        brief={"blocks": (BLOCKS_IN_BRIEF,), "streams": (1, 8)},
         runtime_s=10.0,
     ),
     Question(
@@ -73,6 +92,8 @@ def tables(run: Run) -> list[Table]:
         if rows:
             heads = ("Gbit/s", *(f"{count} threads" for count in THREADS))
             made.append(Table(f"Network, {where}: throughput, both directions, by threads", heads, tuple(rows)))
+        if counted := experiment(run, COUNTED + suffix):
+            made.append(_counted(run, counted, suffix, where))
         if trips := experiment(run, TRIPS + suffix):
             made.append(_trips(trips, where))
         if echoes := experiment(run, PING + suffix):
@@ -134,6 +155,27 @@ def _jitter(details: object) -> str:
     return NONE if value is None else format_ns(1e3 * value)
 
 
+def _counted(run: Run, counted: ExperimentResult, suffix: str, where: str) -> Table:
+    """The fixed count beside the timed runs of as many streams."""
+    rows = []
+    for protocol, name in (("tcp", TCP), ("udp", UDP)):
+        timed = experiment(run, name + suffix)
+        timed_by_streams = _points(timed, "streams") if timed else {}
+        for streams, (_, point) in sorted(_points(counted, "streams", protocol).items()):
+            blocks = number(whole(counted, point), "blocks", 0)
+            other = timed_by_streams.get(streams)
+            sent = f"{blocks} x {format_size(number(whole(counted, point), 'block'))} x 2"
+            once_s = point.elapsed_s / max(1, point.repeats)
+            cells = (
+                f"{once_s:.2f}",
+                _gbit_s(point.throughput.value),
+                _gbit_s(other[1].throughput.value) if other else NONE,
+            )
+            rows.append((protocol.upper(), str(streams), sent, *cells))
+    heads = ("", "threads", "blocks", "time, s", "Gbit/s by count", "Gbit/s, timed")
+    return Table(f"Network, {where}: a fixed count of blocks beside the timed runs", heads, tuple(rows))
+
+
 def _trips(result: ExperimentResult, where: str) -> Table:
     rows = []
     for protocol in ("tcp", "udp"):
@@ -152,13 +194,29 @@ def _echoes(result: ExperimentResult, where: str) -> Table:
         latency = point.latency_ns
         if latency is None:
             continue
-        ours = (latency.mean, latency.p50, latency.p99, latency.max)
-        rows.append(("hwdyno", *map(format_ns, ours)))
+        ours = (latency.min, latency.mean, latency.p50, latency.p99, latency.max)
+        deviation = _deviation_ns(latency)
+        lost = _detail(point.details, "loss_share")
+        rows.append(("hwdyno", *map(_time, ours), _time(deviation), _share(lost)))
         for peer in (one for one in result.peers if one.point == at and one.latency_ns_mean):
-            longest = _of_peer(peer, "rtt_max_ns")
-            mean = format_ns(peer.latency_ns_mean or 0)
-            rows.append((peer.tool, mean, NONE, NONE, NONE if longest is None else format_ns(longest)))
-    return Table(f"Network, {where}: ICMP echo of {PING_BYTES} B", ("", "mean", "p50", "p99", "max"), tuple(rows))
+            least, longest, deviation = (_of_peer(peer, f"rtt_{word}_ns") for word in ("min", "max", "mdev"))
+            sent, missing = _of_peer(peer, "echoes_sent"), _of_peer(peer, "echoes_lost")
+            lost = None if missing is None or not sent else missing / sent
+            known = (_time(least), _time(peer.latency_ns_mean), NONE, NONE, _time(longest), _time(deviation))
+            rows.append((peer.tool, *known, _share(lost)))
+    heads = ("", "min", "mean", "p50", "p99", "max", "mdev", "lost")
+    return Table(f"Network, {where}: ICMP echo of {PING_BYTES} B", heads, tuple(rows))
+
+
+def _time(ns: float | None) -> str:
+    return NONE if ns is None else format_ns(ns)
+
+
+def _deviation_ns(latency: Latency) -> float | None:
+    """The standard deviation of all round trips, as ping's mdev; none where only a summary is known."""
+    if not latency.histogram:
+        return None
+    return math.sqrt(Histogram.unpack(latency.histogram).moment(2))
 
 
 def _published_best(run: Run, suffix: str, where: str, path: str) -> Table:
@@ -193,11 +251,49 @@ def observations(run: Run) -> list[str]:
                 f"Network, {where}, {protocol}: best concurrency {plural(count, 'thread')}, the fewest within 10% of "
                 f"the maximum: {format_quantity(best.throughput)}{_theory(result, best)}."
             )
+        sentences += _protocols(run, suffix, where)
     if not any(experiment(run, question.name + TWO_NODES) for question in QUESTIONS):
         sentences.append(
             "Network: two nodes were not measured. Start `hwdyno network server --bind ADDR` on the second node and "
             "add --server ADDR here, or run as root to use two network namespaces."
         )
+    return sentences
+
+
+def _protocols(run: Run, suffix: str, where: str) -> list[str]:
+    """A sentence on TCP against UDP, and the number of messages in flight with the shortest round trip."""
+    tcp, udp, trips = (experiment(run, name + suffix) for name in (TCP, UDP, TRIPS))
+    best = [max(sound(one.points), key=lambda p: p.throughput.value) for one in (tcp, udp) if one and sound(one.points)]
+    sentences = []
+    shortest = {
+        protocol: min(found, key=lambda one: one[1])
+        for protocol in ("tcp", "udp")
+        if trips
+        and (
+            found := [
+                (count, point.latency_ns.mean)
+                for count, (_, point) in _points(trips, "in_flight", protocol).items()
+                if point.latency_ns is not None
+            ]
+        )
+    }
+    if len(best) == 2:
+        lost = _share(_detail(best[1].details, "loss_share"))
+        faster = best[1].throughput.value / best[0].throughput.value
+        waits = ""
+        if len(shortest) == 2:
+            ratio = shortest["udp"][1] / shortest["tcp"][1]
+            waits = f" Its shortest round trip takes {format_ratio(ratio)} times TCP's."
+        sentences.append(
+            f"Network, {where}: UDP delivers {format_ratio(faster)} times TCP's throughput "
+            f"({format_quantity(best[1].throughput)} against {format_quantity(best[0].throughput)}), and loses "
+            f"{lost} of its datagrams.{waits}"
+        )
+    sentences += [
+        f"Network, {where}, {protocol.upper()}: best concurrency for latency {count} in flight, {format_ns(ns)} a "
+        "round trip."
+        for protocol, (count, ns) in shortest.items()
+    ]
     return sentences
 
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hwdyno.studies import Question, Study, Table, cloud_vm_network, published
-from hwdyno.studies.common import NONE, experiment, mb_s, number, sound, whole
-from hwdyno.units import format_ns, format_percent, format_quantity, format_size, format_value, plural
+from hwdyno.studies.common import NONE, experiment, mb_s, number, sound, tightest, whole
+from hwdyno.units import (
+    as_number,
+    format_ns,
+    format_number,
+    format_percent,
+    format_quantity,
+    format_size,
+    format_value,
+    plural,
+)
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 NAME = "cloud-vm-suite"
@@ -14,8 +23,9 @@ CPU, LINPACK, MEMORY, STREAM, DISK = (
     "compute.threads", "compute.linpack", "memory.block", "memory.stream", "storage.block",
 )  # fmt: skip
 THREADS = (1, 2, 4, 8)
-EQUATIONS = (1000, 2000, 5000, 10000, 15000, 18000, 20000, 25000, 30000, 35000, 40000, 45000)
-"""The study's own, of which it published those up to 20000; what memory has no room for is left out and named."""
+THREADS_IN_BRIEF = (1, 2, 8)
+EQUATIONS = (*(1000, 2000, 5000, 10000, 15000, 18000, 20000, 22000, 25000, 26000, 27000, 30000, 35000, 40000, 45000),)
+"""The study's 15, of which it published those up to 20000; what memory has no room for is left out and named."""
 EQUATIONS_IN_BRIEF = (1000, 2000, 5000)
 """Systems that are solved in about a second."""
 BLOCKS = (8, 8 << 10, 8 << 20, 80 << 20)
@@ -51,8 +61,15 @@ def tables(run: Run) -> list[Table]:
     return [*made, *cloud_vm_network.tables(run)]
 
 
+def _in_one_unit(value: float, unit: str) -> str:
+    """A figure in the one unit that its table has: MB/s of bytes, G of operations."""
+    if unit == "bytes/s":
+        return f"{mb_s(value)} MB/s"
+    return f"{format_number(value / 1e9)} G{unit}" if unit in {"FLOP/s", "IOP/s"} else format_value(value, unit)
+
+
 def _throughput(point: Measurement) -> str:
-    return format_value(point.throughput.value, point.throughput.unit)
+    return _in_one_unit(point.throughput.value, point.throughput.unit)
 
 
 def _by_threads(result: ExperimentResult, title: str, parts: tuple[str, ...], axis: str) -> Table:
@@ -81,7 +98,7 @@ def _stream(result: ExperimentResult) -> Table:
 def _efficiency(run: Run) -> Table | None:
     """Each resource's best against theory and against its reference tools."""
     evidence = {finding.rule: finding.evidence for finding in run.findings}
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name, title, rule, best, share in (
         (CPU, "processor, double precision", "peak_share", "flop_s", "share"),
         (LINPACK, "LINPACK", "linpack_share", "flop_s", "theory_share"),
@@ -91,7 +108,12 @@ def _efficiency(run: Run) -> Table | None:
     ):
         result = experiment(run, name)
         points = sound(result.points) if result else []
+        # Of arithmetic, integers are another peak: theory here is of double precision.
+        points = [one for one in points if one.throughput.unit != "IOP/s" and _is_double(result, one)]
         if result is None or not points:
+            continue
+        if name == DISK:
+            rows += _disk_shares(result, points)
             continue
         most = max(points, key=lambda point: point.throughput.value).throughput
         figures = evidence.get(rule, {})
@@ -102,14 +124,34 @@ def _efficiency(run: Run) -> Table | None:
         rows.append(
             (
                 title,
-                format_value(value, most.unit),
-                format_value(value / reached, most.unit) if reached else "unknown",
+                _in_one_unit(value, most.unit),
+                _in_one_unit(value / reached, most.unit) if reached else "unknown",
                 format_percent(reached, precise=True) if reached else NONE,
                 _against(result),
             )
         )
     heads = ("resource", "best", "theory", "of theory", "of the reference tool (median of points)")
     return Table("Efficiency against theory and the reference tool", heads, tuple(rows)) if rows else None
+
+
+def _is_double(result: ExperimentResult | None, point: Measurement) -> bool:
+    return result is None or result.name != CPU or whole(result, point).get("precision") == "double"
+
+
+def _disk_shares(result: ExperimentResult, points: list[Measurement]) -> list[tuple[str, ...]]:
+    """The disk's best reads and writes against its maker's figures, or else its link."""
+    rows: list[tuple[str, ...]] = []
+    for way, patterns in (("reads", ("read", "randread")), ("writes", ("write", "randwrite"))):
+        found = [point for point in points if whole(result, point).get("rw") in patterns]
+        if not found:
+            continue
+        best = max(found, key=lambda point: point.throughput.value).throughput
+        metric = f"{way.removesuffix('s')}_bytes_s"
+        bound = tightest(result, metric, "rated") or tightest(result, metric, "physical")
+        theory = f"{_in_one_unit(bound.value, bound.unit)} ({bound.label or bound.formula})" if bound else "unknown"
+        share = format_percent(best.value / bound.value, precise=True) if bound else NONE
+        rows.append((f"disk, {way}", _in_one_unit(best.value, best.unit), theory, share, _against(result)))
+    return rows
 
 
 def _against(result: ExperimentResult) -> str:
@@ -127,18 +169,23 @@ def _linpack(result: ExperimentResult) -> Table:
     rows = []
     for point in result.points:
         parameters = whole(result, point)
+        once_s = point.elapsed_s / point.operations if point.operations else None
+        norms = (as_number(point.details.get(name)) for name in ("residual_absolute", "residual"))
+        lda = as_number(point.details.get("lda"))
         rows.append(
             (
                 str(parameters.get("n")),
+                NONE if lda is None else f"{lda:.0f}",
+                NONE if once_s is None else f"{once_s:.3f}",
                 f"{point.throughput.value / 1e9:.1f}",
                 f"{float(point.details.get('flops_s_best') or point.throughput.value) / 1e9:.1f}",
+                *(NONE if norm is None else f"{norm:.3g}" for norm in norms),
                 str(point.details.get("verification", NONE)),
                 theirs.get(str(parameters.get("n")), NONE),
             )
         )
-    return Table(
-        "LINPACK, GFLOP/s", ("equations", "average", "best", "residual", "the study's best, 2 threads"), tuple(rows)
-    )
+    heads = ("equations", "LDA", "time, s", "average", "best", "residual", "residual (norm)", "check")
+    return Table("LINPACK, GFLOP/s", (*heads, "the study's best, 2 threads"), tuple(rows))
 
 
 def _by_block(result: ExperimentResult, title: str, threads: str, block: str, parts: tuple[str, ...]) -> list[Table]:
@@ -165,11 +212,17 @@ def _by_block(result: ExperimentResult, title: str, threads: str, block: str, pa
 
 
 def _latency(point: Measurement) -> str:
+    found = _latency_ns(point)
+    return NONE if found is None else format_ns(found)
+
+
+def _latency_ns(point: Measurement) -> float | None:
+    """The mean time of a block, ns: measured, or by Little's law."""
     if point.latency_ns is not None:
-        return format_ns(point.latency_ns.mean)
+        return point.latency_ns.mean
     if point.rate is None or point.rate.value <= 0 or point.concurrency is None:
-        return NONE
-    return format_ns(point.concurrency.asked / point.rate.value * 1e9)
+        return None
+    return point.concurrency.asked / point.rate.value * 1e9
 
 
 def observations(run: Run) -> list[str]:
@@ -185,6 +238,10 @@ def observations(run: Run) -> list[str]:
             sentences += _optima(found, title, threads, block, parts)
     if experiment(run, DISK):
         sentences.append("Direct reads cannot read 8 B, which is less than a sector: 4 KiB are read instead.")
+        if not any(one.kind == "rated" for result in run.experiments for one in result.ceilings):
+            sentences.append(
+                "The disk's maker's figures are unknown: name it by --device, or give --ceiling 'rated …'."
+            )
     if any(run.points_of("network_throughput")):
         sentences += cloud_vm_network.observations(run)
     sentences += [finding.says for finding in run.findings if finding.rule in _RULES]
@@ -218,7 +275,22 @@ def _optimum(result: ExperimentResult, title: str, threads: str, block: str, poi
     size = f" x {format_size(number(parameters, block))}" if block else ""
     return (
         f"{title}: best concurrency {plural(number(parameters, threads), 'thread')}{size}, the fewest within 10% of "
-        f"the maximum: {format_quantity(best.throughput)}."
+        f"the maximum: {format_quantity(best.throughput)}.{_for_latency(result, threads, block, points)}"
+    )
+
+
+def _for_latency(result: ExperimentResult, threads: str, block: str, points: list[Measurement]) -> str:
+    """The concurrency with the shortest time of a block; empty for a table without latencies."""
+    if not block:
+        return ""
+    timed = [(found, point) for point in points if (found := _latency_ns(point)) is not None]
+    if not timed:
+        return ""
+    ns, best = min(timed, key=lambda one: one[0])
+    parameters = whole(result, best)
+    return (
+        f" For latency: {plural(number(parameters, threads), 'thread')} x {format_size(number(parameters, block))}, "
+        f"{format_ns(ns)} a block."
     )
 
 
@@ -255,12 +327,13 @@ STUDY = Study(
             blocks=(
                 {
                     "operation": "mix",
-                    "mix": ("1:0", "1:1"),
+                    "mix": ("1:0", "1:1", "0:1"),
                     "pattern": ("sequential", "random"),
                     "block": BLOCKS,
                     "threads": THREADS,
                 },
             ),
+            brief={"threads": THREADS_IN_BRIEF},
             runtime_s=5.0,
         ),
         Question(
@@ -278,13 +351,14 @@ STUDY = Study(
             load="numjobs",
             blocks=(
                 {
-                    "rw": ("read", "rw", "randread", "randrw"),
+                    "rw": ("read", "rw", "write", "randread", "randrw", "randwrite"),
                     "bs": DISK_BLOCKS,
                     "numjobs": THREADS,
                     "iodepth": 1,
                 },
             ),
             fixed={"ioengine": "psync", "direct": True},
+            brief={"numjobs": THREADS_IN_BRIEF},
             runtime_s=10.0,
         ),
         *cloud_vm_network.QUESTIONS,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hwdyno.studies import Study, Table, kubernetes_ai_inference, published
-from hwdyno.studies.common import NONE, mb_s, micros
-from hwdyno.units import as_number, format_size
+from hwdyno.studies.common import NONE, mb_s, micros, number, pattern, whole
+from hwdyno.units import as_number, format_count, format_size
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 NAME = "kubernetes-ai-storage"
@@ -88,7 +88,40 @@ def tables(run: Run) -> list[Table]:
     )
     made = [Table("unet3d: accelerator utilisation by storage", columns, tuple(rows))] if rows else []
     inference = kubernetes_ai_inference.tables(run)
-    return [*made, *_plain(run), *inference, Table("As published (its MB/s are MiB/s)", columns[:7], theirs)]
+    return [
+        *made,
+        *_grid(run),
+        *_plain(run),
+        *inference,
+        Table("As published (its MB/s are MiB/s)", columns[:7], theirs),
+    ]
+
+
+def _grid(run: Run) -> list[Table]:
+    """fio's grid of every storage, with fio's own figure beside each point where it was run."""
+    rows = []
+    for result in run.experiments:
+        if not result.name.startswith("storage.grid@"):
+            continue
+        peers = {peer.point: peer for peer in result.peers if peer.tool == "fio"}
+        for at, point in enumerate(result.points):
+            parameters, theirs = whole(result, point), peers.get(at)
+            rows.append(
+                (
+                    result.name.partition("@")[2],
+                    pattern(parameters),
+                    format_size(number(parameters, "bs")),
+                    str(parameters.get("iodepth")),
+                    mb_s(point.throughput.value),
+                    NONE if point.rate is None else format_count(point.rate.value),
+                    NONE if point.latency_ns is None else micros(point.latency_ns.mean),
+                    NONE if theirs is None else mb_s(theirs.value.value),
+                    point.validity,
+                )
+            )
+    rows.sort(key=lambda row: row[1])
+    columns = ("storage", "pattern", "block", "iodepth", "MB/s", "IOPS", "mean µs", "fio MB/s", "validity")
+    return [Table("fio's grid by storage", columns, tuple(rows))] if rows else []
 
 
 def _plain(run: Run) -> list[Table]:
@@ -116,11 +149,7 @@ def observations(run: Run) -> list[str]:
     sentences = []
     for name in dict.fromkeys(str(result.fixed.get("accelerator")) for result, _, _ in points):
         mine = [(au, result) for result, _, au in points if result.fixed.get("accelerator") == name]
-        passed = dict.fromkeys(
-            str(result.fixed.get("storage")) + (" (from the page cache)" if (_cached(point) or 0) > CACHED else "")
-            for result, point, au in points
-            if result.fixed.get("accelerator") == name and au >= AU_PASS
-        )
+        passed = _fed(points, name)
         au, best = max(mine, key=lambda one: one[0])
         feeds = (
             f"{', '.join(passed)} feed{'s' if len(passed) == 1 else ''} it"
@@ -131,6 +160,22 @@ def observations(run: Run) -> list[str]:
             f"{name.upper()} on unet3d: {feeds}; the best AU is {100 * au:.1f}% on {best.fixed.get('storage')}."
         )
     return [*sentences, *kubernetes_ai_inference.observations(run)]
+
+
+def _fed(points: list[tuple[ExperimentResult, Measurement, float]], name: str) -> dict[str, None]:
+    """The storages that feed an accelerator: those that it passed on, and those that fed one that needs more."""
+    needs = {str(result.fixed.get("accelerator")): _need(result, point) or 0.0 for result, point, _ in points}
+    found: dict[str, None] = {}
+    for result, point, au in points:
+        other, storage = str(result.fixed.get("accelerator")), str(result.fixed.get("storage"))
+        if au < AU_PASS or (other != name and needs[other] <= needs[name]):
+            continue
+        cached = " (from the page cache)" if (_cached(point) or 0) > CACHED else ""
+        if other == name:
+            found[storage + cached] = None
+        elif not any(one.startswith(storage) for one in found):
+            found[f"{storage}{cached} (it feeds {other.upper()}, which needs more)"] = None
+    return found
 
 
 STUDY = Study(

@@ -26,31 +26,64 @@ pub fn hertz() -> Option<u64> {
         .map(|hertz| hertz as u64)
 }
 
-/// Does `turns` turns of additions, one a cycle, and hands back their sum; 0 on another architecture.
+/// What the two architectures call the parts of a chain: `sum`, `step` and what is tested are registers of its block.
 #[cfg(target_arch = "x86_64")]
-#[must_use]
-pub fn chain(turns: u64) -> u64 {
-    let sum: u64;
-    // SAFETY: only the three named registers and the flags change; no memory is touched.
-    unsafe {
-        std::arch::asm!(
-            "2:",
-            ".rept 32",
-            "add {sum}, {step}",
-            ".endr",
-            "dec {turns}",
-            "jnz 2b",
-            sum = inout(reg) 0_u64 => sum,
-            step = in(reg) 3_u64,
-            turns = inout(reg) turns => _,
-            options(nomem, nostack),
-        );
+mod words {
+    macro_rules! addition {
+        () => {
+            "add {sum}, {step}"
+        };
     }
-    sum
+    macro_rules! step {
+        () => {
+            "imul {sum}, {step}"
+        };
+    }
+    macro_rules! next_turn {
+        () => {
+            "dec {turns}\njnz 2b"
+        };
+    }
+    macro_rules! unless_any {
+        ($label:literal) => {
+            concat!("test {turns}, {turns}\njz ", $label)
+        };
+    }
+    macro_rules! unless_bit {
+        ($bit:literal, $label:literal) => {
+            concat!("test {rest:e}, 1 << ", $bit, "\njz ", $label)
+        };
+    }
+    pub(super) use {addition, next_turn, step, unless_any, unless_bit};
+}
+
+#[cfg(target_arch = "aarch64")]
+mod words {
+    macro_rules! addition {
+        () => {
+            "add {sum}, {sum}, {step}"
+        };
+    }
+    macro_rules! next_turn {
+        () => {
+            "subs {turns}, {turns}, #1\nb.ne 2b"
+        };
+    }
+    macro_rules! unless_any {
+        ($label:literal) => {
+            concat!("cbz {turns}, ", $label)
+        };
+    }
+    macro_rules! unless_bit {
+        ($bit:literal, $label:literal) => {
+            concat!("tbz {rest}, #", $bit, ", ", $label)
+        };
+    }
+    pub(super) use {addition, addition as step, next_turn, unless_any, unless_bit};
 }
 
 /// Does `turns` turns of additions, one a cycle, and hands back their sum; 0 on another architecture.
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[must_use]
 pub fn chain(turns: u64) -> u64 {
     let sum: u64;
@@ -59,10 +92,9 @@ pub fn chain(turns: u64) -> u64 {
         std::arch::asm!(
             "2:",
             ".rept 32",
-            "add {sum}, {sum}, {step}",
+            words::addition!(),
             ".endr",
-            "subs {turns}, {turns}, #1",
-            "b.ne 2b",
+            words::next_turn!(),
             sum = inout(reg) 0_u64 => sum,
             step = in(reg) 3_u64,
             turns = inout(reg) turns => _,
@@ -99,6 +131,59 @@ pub struct Pause {
     single: u64,
 }
 
+/// The block of a pause; what only x86-64 has ends it, where steps are of 3 cycles.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! steps {
+    ($pause:expr, $chain:expr => $sum:ident, [$($last:tt)*], [$($operand:tt)*]) => {
+        std::arch::asm!(
+            words::unless_any!("3f"),
+            "2:",
+            ".rept 64",
+            words::step!(),
+            ".endr",
+            words::next_turn!(),
+            "3:",
+            words::unless_bit!(5, "4f"),
+            ".rept 32",
+            words::step!(),
+            ".endr",
+            "4:",
+            words::unless_bit!(4, "5f"),
+            ".rept 16",
+            words::step!(),
+            ".endr",
+            "5:",
+            words::unless_bit!(3, "6f"),
+            ".rept 8",
+            words::step!(),
+            ".endr",
+            "6:",
+            words::unless_bit!(2, "7f"),
+            ".rept 4",
+            words::step!(),
+            ".endr",
+            "7:",
+            words::unless_bit!(1, "8f"),
+            ".rept 2",
+            words::step!(),
+            ".endr",
+            "8:",
+            words::unless_bit!(0, "9f"),
+            ".rept 1",
+            words::step!(),
+            ".endr",
+            "9:",
+            $($last)*
+            sum = inout(reg) $chain => $sum,
+            step = in(reg) 3_u64,
+            turns = inout(reg) $pause.turns => _,
+            rest = in(reg) $pause.rest,
+            $($operand)*
+            options(nomem, nostack),
+        )
+    };
+}
+
 impl Pause {
     /// Of `cycles` cycles.
     #[must_use]
@@ -108,7 +193,7 @@ impl Pause {
     }
 
     /// Goes on with the chain from its last value, and gives the next one: a pause begins when the one before ended.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     #[allow(clippy::inline_always, reason = "a call would be part of the pause")]
     #[inline(always)]
     #[must_use]
@@ -116,124 +201,19 @@ impl Pause {
         let sum: u64;
         // SAFETY: only the named registers and the flags change.
         unsafe {
-            std::arch::asm!(
-                "test {turns}, {turns}",
-                "jz 3f",
-                "2:",
-                ".rept 64",
-                "imul {sum}, {step}",
-                ".endr",
-                "dec {turns}",
-                "jnz 2b",
-                "3:",
-                "test {rest:e}, 32",
-                "jz 4f",
-                ".rept 32",
-                "imul {sum}, {step}",
-                ".endr",
-                "4:",
-                "test {rest:e}, 16",
-                "jz 5f",
-                ".rept 16",
-                "imul {sum}, {step}",
-                ".endr",
-                "5:",
-                "test {rest:e}, 8",
-                "jz 6f",
-                ".rept 8",
-                "imul {sum}, {step}",
-                ".endr",
-                "6:",
-                "test {rest:e}, 4",
-                "jz 7f",
-                ".rept 4",
-                "imul {sum}, {step}",
-                ".endr",
-                "7:",
-                "test {rest:e}, 2",
-                "jz 8f",
-                ".rept 2",
-                "imul {sum}, {step}",
-                ".endr",
-                "8:",
-                "test {rest:e}, 1",
-                "jz 9f",
-                ".rept 1",
-                "imul {sum}, {step}",
-                ".endr",
-                "9:",
+            #[cfg(target_arch = "x86_64")]
+            steps!(self, chain => sum, [
                 "test {single:e}, {single:e}",
                 "jz 3f",
-                "add {sum}, {step}",
+                words::addition!(),
                 "test {single:e}, 2",
                 "jz 3f",
-                "add {sum}, {step}",
+                words::addition!(),
                 "3:",
-                sum = inout(reg) chain => sum,
-                step = in(reg) 3_u64,
-                turns = inout(reg) self.turns => _,
-                rest = in(reg) self.rest,
-                single = in(reg) self.single,
-                options(nomem, nostack),
-            );
-        }
-        sum
-    }
-
-    /// Goes on with the chain from its last value, and gives the next one: a pause begins when the one before ended.
-    #[cfg(target_arch = "aarch64")]
-    #[allow(clippy::inline_always, reason = "a call would be part of the pause")]
-    #[inline(always)]
-    #[must_use]
-    pub fn wait(self, chain: u64) -> u64 {
-        let sum: u64;
-        // SAFETY: only the named registers and the flags change.
-        unsafe {
-            std::arch::asm!(
-                "cbz {turns}, 3f",
-                "2:",
-                ".rept 64",
-                "add {sum}, {sum}, {step}",
-                ".endr",
-                "subs {turns}, {turns}, #1",
-                "b.ne 2b",
-                "3:",
-                "tbz {rest}, #5, 4f",
-                ".rept 32",
-                "add {sum}, {sum}, {step}",
-                ".endr",
-                "4:",
-                "tbz {rest}, #4, 5f",
-                ".rept 16",
-                "add {sum}, {sum}, {step}",
-                ".endr",
-                "5:",
-                "tbz {rest}, #3, 6f",
-                ".rept 8",
-                "add {sum}, {sum}, {step}",
-                ".endr",
-                "6:",
-                "tbz {rest}, #2, 7f",
-                ".rept 4",
-                "add {sum}, {sum}, {step}",
-                ".endr",
-                "7:",
-                "tbz {rest}, #1, 8f",
-                ".rept 2",
-                "add {sum}, {sum}, {step}",
-                ".endr",
-                "8:",
-                "tbz {rest}, #0, 9f",
-                ".rept 1",
-                "add {sum}, {sum}, {step}",
-                ".endr",
-                "9:",
-                sum = inout(reg) chain => sum,
-                step = in(reg) 3_u64,
-                turns = inout(reg) self.turns => _,
-                rest = in(reg) self.rest,
-                options(nomem, nostack),
-            );
+            ], [single = in(reg) self.single,]);
+            // A step is an addition there, and none is left.
+            #[cfg(target_arch = "aarch64")]
+            steps!(self, chain => sum, [], []);
         }
         let _ = self.single;
         sum

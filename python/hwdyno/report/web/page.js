@@ -17,7 +17,7 @@
   const follow = () => {
     const line = innerHeight / 3, end = scrollY + innerHeight >= root.scrollHeight - 2;
     const last = sections.reduce((found, section, at) => section.getBoundingClientRect().top <= line ? at : found, 0);
-    const here = end ? links.length - 1 : last;
+    const here = scrollY <= 2 ? 0 : end ? links.length - 1 : last;
     links.forEach((link, at) => {
       if (at === here === link.hasAttribute("aria-current")) return;
       link.toggleAttribute("aria-current", at === here);
@@ -43,6 +43,21 @@
   links.forEach((link) => link.addEventListener("click", () => { if (link.hash === location.hash) opened(); }));
   opened();
   follow();
+
+  // Long folds and the run's data are packed: base64 of gzip.
+  const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const unpacked = (text) => new Response(new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  const unpack = async (holder) => {
+    const text = await unpacked(holder.dataset.packed);
+    const fold = holder.parentElement;
+    holder.outerHTML = text;
+    every("svg.plot", fold).forEach((plot) => plot.setAttribute("tabindex", "0"));
+    soon();
+  };
+  document.addEventListener("toggle", (event) => {
+    const holder = event.target.open && event.target.querySelector(":scope > [data-packed]");
+    if (holder) unpack(holder);
+  }, true);
 
   // Paper has what the resources hold, but no more than the page shows once they are open.
   const closed = [];
@@ -150,10 +165,10 @@
     canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
     save(name, canvas.toDataURL("image/png"));
   });
-  document.getElementById("download").addEventListener("click", (event) => {
-    const text = document.getElementById("run").textContent;
-    const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-    save(event.currentTarget.dataset.name, url);
+  document.getElementById("download")?.addEventListener("click", async (event) => {
+    const name = event.currentTarget.dataset.name;
+    const url = URL.createObjectURL(new Blob([await unpacked(document.getElementById("run").textContent)], { type: "application/json" }));
+    save(name, url);
     setTimeout(() => URL.revokeObjectURL(url), 1000);
   });
 })();

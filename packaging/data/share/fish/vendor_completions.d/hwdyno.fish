@@ -15,7 +15,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from run' -l json -d 'print the Ru
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from run' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from run' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from run' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
@@ -145,7 +146,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l json -d 'print th
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from storage' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
@@ -186,7 +188,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l json -d 'print the
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from memory' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
@@ -217,7 +220,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l json -d 'print th
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from compute' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
@@ -267,7 +271,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from network' -l json -d 'print th
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from network' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from network' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from network' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
@@ -339,7 +344,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from training' -l json -d 'print t
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from training' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from training' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from training' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
@@ -360,7 +366,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from together' -l json -d 'print t
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from together' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from together' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
@@ -368,12 +375,16 @@ complete -c hwdyno -n '__fish_seen_subcommand_from together' -l dry-run -d 'list
 complete -c hwdyno -n '__fish_seen_subcommand_from together' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a study -d 'reproduce a published study on this machine'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -f -a 'cloud-vm-suite jetson-sequential-read kubernetes-ai-storage laptop-memory-and-flash sata-ssd-queue'
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l stream -d 'STREAM to compare with: its program, or its source to build' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l only -d 'only these resources of the study, e.g. memory,cpu,disk' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l server -d 'address of a second node that runs `hwdyno network server`' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l samples -d 'samples of the data sets' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l no-grid -d 'skip fio’s grid of each storage'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l no-inference -d 'skip the KV cache and the vector index'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l manifests -d 'print Kubernetes manifests instead of measuring: NAME=CLASS,NAME=emptyDir' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l image -d 'container image with hwdyno' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l summary -d 'write DLIO’s summary.json of each point to DIR' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l merge -d 'one table of several stored Runs or documents' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l profile -d 'quick, standard or full' -x -a 'quick standard full'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l path -d 'storage to measure' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l peers -d 'also run the reference tools'
@@ -386,7 +397,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from study' -l json -d 'print the 
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from study' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from study' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
@@ -394,6 +406,7 @@ complete -c hwdyno -n '__fish_seen_subcommand_from study' -l dry-run -d 'list th
 complete -c hwdyno -n '__fish_seen_subcommand_from study' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a report -d 'show a run again; write its page, images and tables'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l html -d 'write the page: one self-contained file' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l full-data -d 'keep the whole run in the page, however large it gets'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l png -d 'write every chart as PNG into DIR' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l svg -d 'write every chart as SVG into DIR' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l pdf -d 'write every chart as PDF into DIR' -r
@@ -401,11 +414,12 @@ complete -c hwdyno -n '__fish_seen_subcommand_from report' -l verbose -d 'print 
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l overwrite -d 'replace files that hwdyno did not write'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l csv -d 'print CSV, one line per point, in base units'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l markdown -d 'print the tables as Markdown'
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l device -d 'the device: its maker’s figures and its link' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l map -d 'what a column is: ’bw=MB/s’, ’delay=lat us’' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from report' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from report' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from report' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a audit -d 'hold any tool’s file or published table against the laws'
 complete -c hwdyno -n '__fish_seen_subcommand_from audit' -l map -d 'what a column is: ’bw=MB/s’, ’delay=lat us’' -r
@@ -422,7 +436,8 @@ complete -c hwdyno -n '__fish_seen_subcommand_from import' -l json -d 'print the
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l verbose -d 'print every table and finding below the scorecard'
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l out -d 'folder of the report' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l overwrite -d 'replace files that hwdyno did not write, but no link'
-complete -c hwdyno -n '__fish_seen_subcommand_from import' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from import' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from import' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l no-page -d 'write no HTML page'
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l quiet -d 'no progress on stderr'
 complete -c hwdyno -n '__fish_seen_subcommand_from import' -l fail-under -d 'exit with 1 below this share of a ceiling' -r
@@ -438,20 +453,37 @@ complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l overwrite -d 'rep
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l map -d 'what a column is: ’bw=MB/s’, ’delay=lat us’' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l link -d 'the link: ’PCIe 3 x4’, ’SATA 3’, ’USB 3.1 Gen 1’, ’10GbE’' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from compare' -l help -d 'show this help'
-complete -c hwdyno -f -n __fish_use_subcommand -a history -d 'list the stored runs'
+complete -c hwdyno -f -n __fish_use_subcommand -a project -d 'project a run’s curves to loads far past the measured ones'
+complete -c hwdyno -n '__fish_seen_subcommand_from project' -l load -d 'loads to project to' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from project' -l json -d 'print the projections as JSON'
+complete -c hwdyno -n '__fish_seen_subcommand_from project' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from project' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a history -d 'list the stored runs; since when is what slower'
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l trends -d 'since when is what slower, and what changed then'
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l machine -d 'part of the machine’s name' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l metric -d 'only the figures with this in their name' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l rebuild -d 'rebuild the index from the stored documents'
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l send -d 'send this machine’s runs to the team’s database'
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l json -d 'print the list as JSON'
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l limit -d 'only the newest N' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from history' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a serve -d 'show runs, trends, comparisons and the fleet in a browser'
+complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l port -d '0 for any free one' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l listen -d 'address to listen on: others may read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l with-names -d 'also show host names, serial numbers and users’ folders'
+complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a export -d 'write runs as CSV or Parquet'
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l csv -d 'write CSV' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l parquet -d 'write Parquet' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from export' -l openmetrics -d 'write OpenMetrics text' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l overwrite -d 'replace files that hwdyno did not write'
+complete -c hwdyno -n '__fish_seen_subcommand_from export' -l with-names -d 'also show host names, serial numbers and users’ folders'
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l ceiling -d 'a limit that you know: "rated read 400 MB/s"' -r
-complete -c hwdyno -n '__fish_seen_subcommand_from export' -l store -d 'folder of the stored Runs' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from export' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a explain -d 'explain a finding: law, drawing, example, limits'
 complete -c hwdyno -n '__fish_seen_subcommand_from explain' -f -a 'physical_ceiling rated_exceeded little rate_times_size unwritten_file compressed_file page_cache direct_refused synchronous_engine depth_not_reached faults cached_writes cache_hidden host_cache contradicts_itself disk_not_reached array_in_cache unverified mislabelled_accelerator unit_slip runs_backwards latency_floor through_page_cache too_fast_for_class too_many_lines on_loopback formula_yields_other memory_by_clock flops_per_core line_rate_in_bytes claim_exceeded rate_not_reached users_wait too_short small_region shared_blocks unequal_jobs client_bound stalls throttled not_steady another_run others_at_work steal cpu_limited io_limit swapping clock_dropped interval_not_reached outlying_repeats load_before link_below_its_best between_runs host_missing hosts_apart straggler knee still_rising saturated load_without_effect best_block_size best_combination snia_not_steady mix_penalty spinning_or_solid network_blackhole network_mtu network_no_link network_virtual_link network_link network_policed network_ends_bound network_window network_loss network_datagram_loss network_bufferbloat network_congestion training_other_data training_faults training_uneven training_too_small training_read_ahead training_cached training_client_bound training_au training_law training_capacity training_plain training_beside_dlio training_beside_loaders io_corrupt io_faults io_nothing_done io_client_bound kv_too_few kv_no_room kv_users vector_recall vector_queries contention no_contention wrong_result practical_bandwidth write_allocate huge_pages lines_in_flight claimed_cache loaded_latency wrong_node tlb_reach noisy_neighbour wide_clock_drop operands_cost peak_share linpack_share pinned_library costly_setting peer_ratio rolls_over off_the_curve repeats_disagree two_modes modes_nearby'

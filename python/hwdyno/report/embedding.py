@@ -1,0 +1,117 @@
+"""The Run inside its page: whole where it is small enough, else with fewer digits, so that the page opens anywhere."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hwdyno.printable import escaped
+from hwdyno.statistics import Histogram, mean
+from hwdyno.words import Latency, Measurement, Run, Samples
+
+MOST_DATA = 700_000
+"""Characters of the Run in a page: beside 1,056 points' charts and tables, the page stays below 1.5 MB."""
+MOST_PLAIN = 60_000
+"""Characters of a fold that stands in the page as it is; a longer one is packed until it is opened."""
+KEPT_BITS = 5
+"""Of a histogram's buckets in a shortened Run: 32 an octave, so that a latency is known to 1.6%."""
+KEPT_SAMPLES = 60
+KEPT_DIGITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A Run's document as a page carries it."""
+
+    packed: str
+    """Base64 of gzip of JSON."""
+    characters: int
+    """Of the JSON."""
+    shortened: bool
+
+
+def embedded(run: Run, *, whole: bool = False) -> Embedded:
+    """The Run's document, shortened if it is longer than a page bears, unless it has to be ``whole``."""
+    text = document(run)
+    made = packed(text)
+    if whole or len(made) <= MOST_DATA:
+        return Embedded(made, len(text), shortened=False)
+    text = _rounded(document(shortened(run)))
+    return Embedded(packed(text), len(text), shortened=True)
+
+
+def document(run: Run) -> str:
+    """The Run's JSON."""
+    from hwdyno.store import to_json
+
+    return to_json(run)
+
+
+def packed(text: str) -> str:
+    """Text as base64 of gzip, which no parser of HTML can mistake for anything else, and every browser unpacks."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def shortened(run: Run) -> Run:
+    """A Run with coarser histograms, of whole latencies alone, and at most 60 samples a point."""
+    return replace(
+        run,
+        experiments=tuple(
+            replace(one, points=tuple(_shortened(point) for point in one.points)) for one in run.experiments
+        ),
+    )
+
+
+def _shortened(point: Measurement) -> Measurement:
+    # One direction alone has the same latencies as the point.
+    kept = {"total"} if len(point.streams) > 1 else set()
+    streams = tuple(
+        replace(
+            one,
+            latency_ns={
+                kind: _coarse(latency) if kind in kept else replace(latency, histogram="")
+                for kind, latency in one.latency_ns.items()
+            },
+        )
+        for one in point.streams
+    )
+    return replace(
+        point,
+        streams=streams,
+        latency_ns=_coarse(point.latency_ns) if point.latency_ns else None,
+        samples=_fewer(point.samples) if point.samples else None,
+    )
+
+
+def _coarse(latency: Latency) -> Latency:
+    if not latency.histogram:
+        return latency
+    return replace(latency, histogram=Histogram.unpack(latency.histogram).coarser(KEPT_BITS).pack())
+
+
+def _fewer(samples: Samples) -> Samples:
+    """The samples averaged over longer intervals."""
+    each = -(-len(samples.values) // KEPT_SAMPLES)
+    if each < 2:
+        return samples
+    parts = [samples.values[at : at + each] for at in range(0, len(samples.values), each)]
+    # A last part that is shorter would be a sample of another length.
+    whole = tuple(mean(part) for part in parts if len(part) == each)
+    return replace(samples, values=whole, interval_s=samples.interval_s * each)
+
+
+def _rounded(text: str) -> str:
+    plain = json.loads(text, parse_float=lambda number: float(f"{float(number):.{KEPT_DIGITS}g}"))
+    return escaped(json.dumps(_whole(plain), ensure_ascii=False, separators=(",", ":")))
+
+
+def _whole(plain: Any) -> Any:
+    """A number without its ``.0``."""
+    if isinstance(plain, float):
+        return int(plain) if plain.is_integer() and abs(plain) < 1e15 else plain
+    if isinstance(plain, list):
+        return [_whole(one) for one in plain]
+    return {name: _whole(one) for name, one in plain.items()} if isinstance(plain, dict) else plain

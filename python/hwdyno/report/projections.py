@@ -1,0 +1,168 @@
+"""Projections of a Run's curves, as text and as JSON: what they say of loads far past the measured ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from hwdyno.curves import error_of, value_of
+from hwdyno.curves.models import Interval
+from hwdyno.curves.projection import Outlook, outlook
+from hwdyno.findings.commands import command_of, shared_options
+from hwdyno.printable import columns
+from hwdyno.report.rows import series_of, tightest
+from hwdyno.resources import rate_word_of
+from hwdyno.units import format_load, format_ns, format_percent, format_quantity
+from hwdyno.words import Axis, Curve, ExperimentResult, Measurement, Parameters, Run, Value
+
+MODELS = {"queue-knee", "usl", "none"}
+"""Of curves along the number of what is in flight in a closed loop."""
+
+
+@dataclass(frozen=True)
+class Projected:
+    """One curve with its outlook."""
+
+    experiment: ExperimentResult
+    label: str
+    curve: Curve
+    outlook: Outlook
+    axis: Axis
+    cap: Value | None
+    """The tightest physical ceiling, in the curve's unit; none where none is known."""
+    cap_label: str
+    command: str
+    """Measures what is missing; empty where nothing is."""
+
+
+def projections_of(run: Run, targets: list[float]) -> list[Projected]:
+    """Every curve along a number of requests, clients or threads, projected to the loads ``targets``."""
+    return [one for result in run.experiments for one in _of_experiment(run, result, targets)]
+
+
+def _of_experiment(run: Run, result: ExperimentResult, targets: list[float]) -> list[Projected]:
+    if result.load_axis.role != "concurrency":
+        return []
+    return [
+        _projected(run, result, series.label, series.curve, targets)
+        for series in series_of(result)
+        if series.curve is not None and series.curve.model in MODELS
+    ]
+
+
+def _projected(run: Run, result: ExperimentResult, label: str, curve: Curve, targets: list[float]) -> Projected:
+    points = [result.points[at] for at in curve.points]
+    used = [point for point in points if point.validity != "invalid"] or points
+    values = [value_of(point, result) for point in used]
+    errors = [error_of(value, point.repeats) for value, point in zip(values, used, strict=True)]
+    known = [error for error in errors if error is not None]
+    found = outlook(
+        [float(point.parameters[result.load]) for point in used],  # type: ignore[arg-type]
+        [value.value for value in values],
+        known if len(known) == len(values) else [],
+        targets,
+        latencies_ns=[None if point.latency_ns is None else point.latency_ns.mean for point in used],
+        per_request=_per_request(used, values),
+    )
+    command = ""
+    if found.measure is not None and not run.imported_from:
+        change: Parameters = {result.load: f"1..{found.measure}"}
+        command = command_of(run, result, {**shared_options(result), **curve.series}, change)
+    best = max(curve.points, key=lambda at: value_of(result.points[at], result).value)
+    ceiling, share = tightest(result, best)
+    cap = None
+    if ceiling is not None and share and ceiling.kind == "physical":
+        cap = Value(value_of(result.points[best], result).value / share, curve.unit)
+    return Projected(
+        result,
+        label,
+        curve,
+        found,
+        result.load_axis,
+        cap,
+        (ceiling.label or ceiling.formula) if ceiling is not None else "",
+        command,
+    )
+
+
+def _per_request(points: Sequence[Measurement], values: Sequence[Value]) -> float | None:
+    """What a request adds to the throughput, as the median of the points; none where requests were not counted."""
+    each = [value.value / point.rate.value for point, value in zip(points, values, strict=True) if point.rate]
+    return median(each) if each else None
+
+
+def section(one: Projected) -> str:
+    """What a reader sees of one curve."""
+    found, what = one.outlook, one.axis.words
+    measured = [float(one.experiment.points[at].parameters[one.curve.load]) for at in one.curve.points]  # type: ignore[arg-type]
+    head = f"{one.experiment.name} · {one.label}: measured {what} {format_load(min(measured))} to "
+    lines = [head + format_load(max(measured))]
+    if found.refused:
+        lines.append(f"no projection: {found.refused}.")
+        rows = [(what, "throughput, bounds of any closed system")]
+        rows += [
+            (format_load(item.load), f"{_quantity(item.low, one)} to {_quantity(_capped(item.high, one), one)}")
+            for item in found.brackets
+        ]
+        lines += _indented(columns(rows))
+        if one.command:
+            lines.append(f"measure: {one.command}")
+        return "\n".join(lines) + "\n"
+    whole = [(what, "throughput (95%)", "latency (95%)")]
+    whole += [
+        (format_load(item.load), _range(item.throughput, one), _wait(item.latency_ns)) for item in found.projections
+    ]
+    return "\n".join([*lines, *_indented(columns(whole)), *_assumptions(one)]) + "\n"
+
+
+def _wait(latency: Interval | None) -> str:
+    if latency is None or latency.low is None:
+        return ""
+    return f"{format_ns(latency.value)} ({format_ns(latency.low)} to {format_ns(latency.high)})"
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()]
+
+
+def _assumptions(one: Projected) -> list[str]:
+    """What the projection rests on, in words."""
+    found = one.outlook
+    check = "none, since the knee is not seen without the largest load."
+    if found.predicted_share is not None:
+        share = format_percent(found.predicted_share)
+        check = f"the smaller loads predict the largest one's throughput at {share} of what was measured."
+    place = f" ({one.axis.words} {format_load(found.crossing.value)})" if found.crossing else ""
+    limit = "and no other shared limit is met: a switch, a server's memory, a licence."
+    if one.cap is not None:
+        limit = f"under {one.cap_label} ({_quantity(one.cap.value, one)}), and no other shared limit is met."
+    return [f"check: {check}", f"assumed: the queue stays as it is past its knee{place}, {limit}"]
+
+
+def _quantity(value: float, one: Projected) -> str:
+    return format_quantity(value, one.curve.unit, rate_word_of(one.experiment))
+
+
+def _capped(value: float, one: Projected) -> float:
+    return value if one.cap is None else min(value, one.cap.value)
+
+
+def _range(interval: Interval, one: Projected) -> str:
+    assert interval.low is not None and interval.high is not None
+    low, value, high = (_quantity(_capped(end, one), one) for end in (interval.low, interval.value, interval.high))
+    return f"{value} ({low} to {high})"
+
+
+def document_of(one: Projected) -> dict[str, Any]:
+    """One curve's projection as plain JSON values."""
+    return {
+        "experiment": one.experiment.name,
+        "series": one.curve.series,
+        "load": one.curve.load,
+        "unit": one.curve.unit,
+        "ceiling": None if one.cap is None else {"value": one.cap.value, "label": one.cap_label},
+        **asdict(one.outlook),
+        "command": one.command,
+    }

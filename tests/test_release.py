@@ -1,0 +1,127 @@
+"""The release's own parts: packing a wheel, and what makes one unfit; `.ci/package` builds and tries the real ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import types
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+from hwdyno.foreign import toml_of
+
+from release import build, check, supply
+
+ROOT = Path(__file__).parents[1]
+FILES = {
+    "hwdyno/_engine.abi3.so": b"\x7fELF GLIBC_2.2.5\0GLIBC_2.17\0" + bytes(2000),
+    **{f"hwdyno-0.1.0.data/data/share/{name}": b"text" for name in check.SHARE},
+}
+
+
+@pytest.fixture
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(check, "run", lambda *words: "manylinux_2_17_x86_64")
+    return made(tmp_path, FILES)
+
+
+def made(folder: Path, files: dict[str, bytes]) -> Path:
+    path = folder / "hwdyno-0.1.0-cp310-abi3-manylinux2014_x86_64.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, data in files.items():
+            out.writestr(name, data)
+    return path
+
+
+def test_a_fit_wheel_is_one_line(wheel: Path) -> None:
+    assert re.fullmatch(r"hwdyno-.*\.whl: 0\.00 MB, glibc 2\.17", check.check_wheel(wheel))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"hwdyno/_engine.abi3.so": b"GLIBC_2.17\0GLIBC_2.34\0"}, r"needs glibc 2\.34, and may need 2\.17"),
+        ({"hwdyno/_engine.abi3.so": b"GLIBC_2.17\0.debug_info\0"}, "is not stripped"),
+        ({"hwdyno/big": os.urandom(3_000_000)}, "and may have 2750000"),
+        ({f"hwdyno-0.1.0.data/data/share/{check.SHARE[0]}": None}, "lacks bash-completion"),
+    ],
+)
+def test_an_unfit_wheel_is_refused(wheel: Path, change: dict[str, bytes | None], says: str) -> None:
+    files = {name: data for name, data in {**FILES, **change}.items() if data is not None}
+    with pytest.raises(build.BuildError, match=says):
+        check.check_wheel(made(wheel.parent, files))
+
+
+def test_a_packed_wheel_has_the_same_files_of_one_time(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deflate = types.SimpleNamespace(compress=lambda data: zlib.compress(data, 9))
+    monkeypatch.setitem(sys.modules, "zopfli", types.SimpleNamespace(zlib=deflate))
+    monkeypatch.setitem(sys.modules, "zopfli.zlib", deflate)
+    from release import smaller
+
+    smaller.pack(wheel, 1_700_000_000)
+    once = wheel.read_bytes()
+    with zipfile.ZipFile(wheel) as packed:
+        assert packed.testzip() is None
+        assert {name: packed.read(name) for name in packed.namelist()} == FILES
+        assert {one.date_time for one in packed.infolist()} == {(2023, 11, 14, 22, 13, 20)}
+    os.utime(wheel, (0, 0))
+    smaller.pack(wheel, 1_700_000_000)
+    assert wheel.read_bytes() == once
+
+
+def test_the_versions_of_all_parts_are_one() -> None:
+    from hwdyno import __version__
+
+    assert check.version() == __version__
+
+
+def test_a_release_needs_a_clean_tree_and_its_tag(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {"status": "", "tag": "v9.9.9\n"}
+    monkeypatch.setattr(check, "run", lambda *words: answers[words[1]])
+    with pytest.raises(build.BuildError, match=f"has no tag v{check.version()}"):
+        check.tag()
+    answers["tag"] = f"v{check.version()}\n"
+    assert check.tag() == f"v{check.version()}"
+    answers["status"] = " M README.md\n"
+    with pytest.raises(build.BuildError, match="the tree has changes"):
+        check.tag()
+
+
+def test_checksums_are_those_of_sha256sum(tmp_path: Path) -> None:
+    (tmp_path / "b").write_bytes(b"2")
+    (tmp_path / "a").write_bytes(b"1")
+    (tmp_path / "SHA256SUMS").write_text(check.checksums([tmp_path / "b", tmp_path / "a"]))
+    done = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout == "a: OK\nb: OK\n"
+
+
+def test_every_locked_package_has_its_hash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert supply.check_packages(online=False) == "packages: every one has its hash"
+    (tmp_path / "bare.lock").write_text("numpy==2.0.0\n")
+    monkeypatch.setattr(supply, "ROOT", tmp_path)
+    monkeypatch.setattr(supply, "LOCKS", ("bare.lock",))
+    with pytest.raises(build.BuildError, match=r"without a hash: numpy==2\.0\.0"):
+        supply.check_packages(online=False)
+
+
+def test_the_crates_licences_are_those_that_are_allowed() -> None:
+    """What cargo deny checks at a release, of the licences alone, on each run."""
+    allowed = set(toml_of((ROOT / "deny.toml").read_text(), "deny.toml")["licenses"]["allow"])
+    words = ("cargo", "metadata", "--locked", "--offline", "--format-version", "1")
+    packages = json.loads(build.run(*words))["packages"]
+    assert len(packages) > 20
+    for package in packages:
+        choices = re.split(r" OR |/", package["license"].replace("(", "").replace(")", ""))
+        assert any(set(choice.split(" AND ")) <= allowed for choice in choices), (package["name"], package["license"])
+
+
+def test_a_tool_that_fails_or_is_missing_is_one_line() -> None:
+    with pytest.raises(build.BuildError, match="cannot be started"):
+        build.run("no-such-tool-of-hwdyno")
+    with pytest.raises(build.BuildError, match="ended with status 3"):
+        build.run(sys.executable, "-c", "raise SystemExit(3)")
