@@ -125,16 +125,16 @@ def printed_error(number: str | float) -> float:
     return float(min(1.0, 10.0 ** (power - decimals) / abs(value)))
 
 
-SLIPS: dict[float, str] = {
-    1.024: "1.024 is what parts KiB from kB",
-    1.024**2: "1.0486 is what parts MiB from MB",
-    1.024**3: "1.0737 is what parts GiB from GB",
-    8.0: "8 is what parts bytes from bits",
-    1000.0: "1000 is a prefix (k, M or G) too many or too few",
-    1024.0: "1024 is a prefix (Ki, Mi or Gi) too many or too few",
-    1e6: "1,000,000 is two prefixes too many or too few",
+SLIPS: dict[float, tuple[str, str, str]] = {
+    1.024: ("1.024", "KiB", "kB"),
+    1.024**2: ("1.0486", "MiB", "MB"),
+    1.024**3: ("1.0737", "GiB", "GB"),
+    8.0: ("8", "bytes", "bits"),
+    1000.0: ("1000", "one prefix (k, M or G)", "the next"),
+    1024.0: ("1024", "one prefix (Ki, Mi or Gi)", "the next"),
+    1e6: ("1,000,000", "one prefix (k, M or G)", "the next but one"),
 }
-"""By factor: the slip with a unit that puts it between two figures that should be one."""
+"""By factor between two figures that should be one: its digits, and the two units that it parts."""
 _SLIP_ERROR = 0.001
 
 
@@ -143,7 +143,11 @@ def slip(ratio: float, error: float = 0.0) -> str:
     if ratio <= 0:
         return ""
     far = max(ratio, 1 / ratio)
-    near = (words for factor, words in SLIPS.items() if abs(far / factor - 1) <= min(max(error, _SLIP_ERROR), 0.01))
+    near = (
+        f"{digits} is what parts {one} from {other}"
+        for factor, (digits, one, other) in SLIPS.items()
+        if abs(far / factor - 1) <= min(max(error, _SLIP_ERROR), 0.01)
+    )
     return next(near, "")
 
 

@@ -11,7 +11,7 @@ from statistics import median
 from hwdyno.axes import is_loopback
 from hwdyno.findings.applies import Applies, Rule
 from hwdyno.findings.rule import Case, Verdict, as_number, operations_per_s, percent
-from hwdyno.units import format_bytes_s, format_count, format_ns, format_size, number_at, plural
+from hwdyno.units import SLIPS, format_bytes_s, format_count, format_ns, format_size, number_at, plural
 from hwdyno.words import Measurement, Parameters
 
 NEED = 0.05
@@ -20,16 +20,6 @@ OTHER = 0.15
 """From here on a row's need is not that of its label."""
 MIB = 1.048576
 """DLIO's MB/s are MiB/s, and tables copy them."""
-SLIPS = {
-    1.024: ("1.024", "KiB and kB"),
-    MIB: ("1.0486", "MiB and MB"),
-    1.073741824: ("1.0737", "GiB and GB"),
-    8.0: ("8", "bytes and bits"),
-    1000.0: ("1000", "one prefix (k, M or G) and the next"),
-    1024.0: ("1024", "one prefix (Ki, Mi or Gi) and the next"),
-    1e6: ("1,000,000", "one prefix (k, M or G) and the next but one"),
-}
-"""By factor: its digits, and the two units that it parts."""
 SLIP = 0.005
 MOST_SLIP_ROUNDING = 0.008
 RISES, SLOWS = 0.1, 0.25
@@ -177,7 +167,7 @@ def unit_slip(case: Case) -> Verdict | None:
             ratios.append((at, rate * size / point.throughput.value, rounding))
     if not ratios:
         return None
-    for factor, (digits, units) in SLIPS.items():
+    for factor, (digits, unit, other) in SLIPS.items():
         for wanted in (factor, 1 / factor):
             hits = [one for one in ratios if abs(one[1] / wanted - 1) <= SLIP + one[2]]
             # One row may be off by chance, where rate and bandwidth are means of other samples.
@@ -189,8 +179,8 @@ def unit_slip(case: Case) -> Verdict | None:
             return Verdict(
                 "warning",
                 f"The bandwidth is off by a factor of {digits} in {plural(len(hits), 'row')} (x{ratio:.4g})"
-                f", which parts "
-                f"{units}. Example: {format_count(rate)} IOPS x {format_size(size)} is {format_bytes_s(rate * size)}, "
+                f", which parts {unit} and {other}. "
+                f"Example: {format_count(rate)} IOPS x {format_size(size)} is {format_bytes_s(rate * size)}, "
                 f"but the table has {format_bytes_s(point.throughput.value)}.",
                 {"factor": wanted, "rows": len(hits), "ratio": ratio},
                 "Correct the column's unit, or say what it is: hwdyno audit FILE --map 'BW=MiB/s'",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
@@ -21,9 +22,11 @@ _PATTERNS = {"random read": "randread", "random write": "randwrite"}
 _HEADS = re.compile(r"^\s*[kK]B\s+reclen\s+write\s+rewrite", re.M)
 _ROW = re.compile(r"^\s*(\d{1,12})\s+(\d{1,9})((?:\s+\d{1,12}){2,13})\s*$", re.M)
 _SUM = re.compile(r"(Children|Parent) sees? throughput for\s+(\d{1,5}) ([\w -]{1,40}?)\s*=\s*([\d.]+) [kK]B/sec")
-_FILE = re.compile(r"Each process writes a (\d{1,12}) [kK]byte file in (\d{1,9}) [kK]byte records")
+_FILE = re.compile(r"Each process writes a (\d{1,12}) [kK][bB]yte file in (\d{1,9}) [kK][bB]yte records")
 _COMMAND = re.compile(r"Command line used: ([^\n]{1,400}?)(?=\s+(?:Output|Time)\b|\n|$)")
 _KIB = 1024.0
+_OFF = 3
+"""Columns that a cell may end beside its head."""
 
 
 def recognizes(text: str) -> bool:
@@ -52,13 +55,10 @@ def _automatic(text: str) -> Iterator[Measurement]:
     if heads is None:
         return
     command = _COMMAND.search(text[: heads.start()])
+    ends = _ends(text, heads.end())
     for row in _ROW.finditer(text, heads.end()):
-        size, block, rates = int(row[1]), int(row[2]), row[3].split()
-        # A row whose cells were lost in printing has other columns than the heads.
-        whole = len(rates) == len(TESTS)
-        for at, (test, rate) in enumerate(zip(TESTS, rates, strict=False)):
-            if not whole and at > 1:
-                break
+        size, block = int(row[1]), int(row[2])
+        for test, rate in _cells(row[3].split(), _ends(text, row.start(1)), ends):
             parameters: Parameters = {
                 "rw": _PATTERNS.get(test, "read" if "read" in test else "write"),
                 "test": test,
@@ -68,6 +68,26 @@ def _automatic(text: str) -> Iterator[Measurement]:
             }
             if (made := point_of(parameters, figures(bw=number(rate, _KIB)))) is not None:
                 yield made
+
+
+def _ends(text: str, at: int) -> list[int]:
+    """Where each word of the line at ``at`` ends, the file's size and the record's left out."""
+    begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+    return [one.end() for one in re.finditer(r"\S+", text[begin : end if end >= 0 else len(text)])][2:]
+
+
+def _cells(rates: list[str], at: list[int], heads: list[int]) -> Iterator[tuple[str, str]]:
+    """Each rate with its test: that of the nearest head above its right end.
+
+    Where spaces were lost in printing, a whole row is read in order, and of another only the first two cells.
+    """
+    near = [min(range(len(heads)), key=lambda head: abs(heads[head] - end)) for end in at] if heads else []
+    in_order = all(one < other for one, other in pairwise(near))
+    close = all(abs(heads[head] - end) <= _OFF for head, end in zip(near, at, strict=False))
+    if len(heads) == len(TESTS) and len(near) == len(rates) and in_order and close:
+        yield from ((TESTS[head], rate) for head, rate in zip(near, rates, strict=True))
+    else:
+        yield from zip(TESTS, rates if len(rates) == len(TESTS) else rates[:2], strict=False)
 
 
 def _sums(text: str) -> Iterator[Measurement]:

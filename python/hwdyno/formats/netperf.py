@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from hwdyno.formats import printed
 from hwdyno.formats.row import figures, number, point_of
@@ -10,7 +11,8 @@ from hwdyno.words import Measurement, Parameters, Run
 
 NAME = "netperf-text"
 _TEST = re.compile(
-    r"^(?:MIGRATED )?(TCP|UDP|SCTP|OMNI)? ?(STREAM|MAERTS|SENDFILE|REQUEST/RESPONSE|Connect/Request/Response|RR|CRR)? ?"
+    r"^(?:MIGRATED )?(TCP|UDP|SCTP|OMNI)? ?(STREAM|MAERTS|SENDFILE|REQUEST/RESPONSE|Connect/Request/Response|RR|CRR|"
+    r"Send|Receive)? ?"
     r"(?:Connect/Request/Response )?TEST from \S+[^\n]{0,200} to ([^\s(]+)",
     re.M,
 )
@@ -20,7 +22,20 @@ _UDP = re.compile(
     r"^\s*\d+\s+(\d+)\s+([\d.]+)\s+(\d+)\s+(\d+)\s+([\d.]+)\s*\n\s*\d+\s+[\d.]+\s+(\d+)\s+([\d.]+)\s*$", re.M
 )
 _TRIPS = re.compile(r"^\s*\d+\s+\d+\s+(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)(?:\s+[\d.]+)*\s*$", re.M)
+_OMNI = re.compile(r"^\s*\d+\s+\d+\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+10\^(\d)bits/s\s*$", re.M)
+_SELECTED = re.compile(r"^([A-Z][A-Z0-9_]{2,60})=([^\n]{0,200})$", re.M)
 _POWERS = {"K": 1, "M": 2, "G": 3}
+TRANSACTIONS = "Trans/s"
+LATENCIES = {
+    "MEAN_LATENCY": "mean",
+    "MIN_LATENCY": "min",
+    "P50_LATENCY": "p50",
+    "P90_LATENCY": "p90",
+    "P99_LATENCY": "p99",
+    "MAX_LATENCY": "max",
+    "STDDEV_LATENCY": "stddev",
+}
+"""netperf's output selectors of the latency, in microseconds, by our names."""
 
 
 def recognizes(text: str) -> bool:
@@ -40,7 +55,10 @@ def read(text: str, name: str) -> Run:
         parameters: Parameters = {"protocol": protocol}
         if match[3].startswith("127.") or match[3] == "localhost":
             parameters["path"] = "loopback"
-        if "REQUEST" in title or "RR TEST" in title:
+        if selected := selectors(part):
+            made = _selected(parameters, selected)
+            (trips if selected.get("THROUGHPUT_UNITS") == TRANSACTIONS else streams).extend([made] if made else [])
+        elif "REQUEST" in title or "RR TEST" in title:
             if row := _TRIPS.search(part):
                 given: Parameters = {
                     **parameters,
@@ -57,6 +75,10 @@ def read(text: str, name: str) -> Run:
                 loss = max(0.0, 1 - got.value / lost.value) if lost and got and lost.value else 0.0
                 made = point_of(each, figures(bw=number(row[7], _scale(part)), time=number(row[2])), loss_share=loss)
                 streams += [made] if made else []
+        elif row := _OMNI.search(part):
+            each = {**parameters, "block": int(row[1][:9])}
+            made = point_of(each, figures(bw=number(row[3], 10.0 ** int(row[4]) / 8), time=number(row[2])))
+            streams += [made] if made else []
         elif row := _STREAM.search(part):
             each = {**parameters, "block": int(row[1][:9])}
             made = point_of(each, figures(bw=number(row[3], _scale(part)), time=number(row[2])))
@@ -68,6 +90,28 @@ def read(text: str, name: str) -> Run:
         ),
     ]
     return printed.run(NAME, "netperf", text, name, tables)
+
+
+def selectors(text: str) -> dict[str, str]:
+    """What ``netperf … -- -k NAMES`` prints: its output selectors with their values."""
+    return {name: value.strip() for name, value in _SELECTED.findall(text)}
+
+
+def _selected(parameters: Parameters, found: Mapping[str, str]) -> Measurement | None:
+    """A point of the output selectors; none without a throughput."""
+    rate, unit, elapsed = (found.get(name, "") for name in ("THROUGHPUT", "THROUGHPUT_UNITS", "ELAPSED_TIME"))
+    if protocol := found.get("PROTOCOL", "").lower():
+        parameters = {**parameters, "protocol": protocol}
+    if unit == TRANSACTIONS:
+        size = number(found.get("REQUEST_SIZE"))
+        given: Parameters = {**parameters, "connects": False, **({"message": int(size.value)} if size else {})}
+        times = {
+            f"lat_{name}": number(found.get(selector), 1e-6) for selector, name in LATENCIES.items() if name != "stddev"
+        }
+        return point_of(given, figures(iops=number(rate), time=number(elapsed), **times))
+    size = number(found.get("LOCAL_SEND_SIZE"))
+    given = {**parameters, **({"block": int(size.value)} if size else {})}
+    return point_of(given, figures(bw=number(rate, _scale(unit)), time=number(elapsed)))
 
 
 def _scale(part: str) -> float:

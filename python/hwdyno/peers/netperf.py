@@ -7,21 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hwdyno.formats.netperf import LATENCIES, TRANSACTIONS, selectors
 from hwdyno.peers import PeerReading, network
 from hwdyno.peers.round_trips import RoundTrips, is_udp, message_of
 from hwdyno.units import positive, printed_number
 
 # Output selectors of netperf's omni tests, each with our name and the factor to our unit (µs to ns).
-_SELECTORS = {
-    "MEAN_LATENCY": ("mean_ns", 1e3),
-    "MIN_LATENCY": ("min_ns", 1e3),
-    "P50_LATENCY": ("p50_ns", 1e3),
-    "P90_LATENCY": ("p90_ns", 1e3),
-    "P99_LATENCY": ("p99_ns", 1e3),
-    "MAX_LATENCY": ("max_ns", 1e3),
-    "STDDEV_LATENCY": ("stddev_ns", 1e3),
-    "ELAPSED_TIME": ("elapsed_s", 1.0),
-}
+_SELECTORS = {name: (f"{ours}_ns", 1e3) for name, ours in LATENCIES.items()} | {"ELAPSED_TIME": ("elapsed_s", 1.0)}
 _RATE, _UNITS = "THROUGHPUT", "THROUGHPUT_UNITS"
 _TESTS = {("tcp", "echo"): "TCP_RR", ("udp", "echo"): "UDP_RR", ("tcp", "connect"): "TCP_CRR"}
 
@@ -81,9 +73,9 @@ def _netserver(program: str) -> str | None:
 
 def reading_of(out: str, complaint: str = "") -> PeerReading:
     """Read the output of ``netperf … -- -k …``, one selector per line. Raises ``OSError`` in one line if it failed."""
-    printed = dict(line.strip().split("=", 1) for line in out.splitlines() if "=" in line)
+    printed = selectors(out)
     rate = positive(printed_number(printed.get(_RATE)))
-    if not rate or printed.get(_UNITS) != "Trans/s":
+    if not rate or printed.get(_UNITS) != TRANSACTIONS:
         raise network.failed("netperf", complaint or out, "it printed no rate of transactions")
     figures = {key: positive(printed_number(printed.get(key))) for key in _SELECTORS}
     found = {name: value * factor for key, (name, factor) in _SELECTORS.items() if (value := figures[key])}
