@@ -40,6 +40,7 @@ NO_OPTIONS = (
     "verbose",
     "out",
     "overwrite",
+    "plan_for",
     "with_names",
     "no_page",
     "fail_under",
