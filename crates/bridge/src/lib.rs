@@ -31,7 +31,7 @@ fn to_text(value: &impl serde::Serialize) -> PyResult<String> {
 #[pyfunction]
 #[pyo3(signature = (root, path=None))]
 fn survey(py: Python<'_>, root: PathBuf, path: Option<PathBuf>) -> PyResult<String> {
-    let machine = py.allow_threads(|| hwdyno_engine::survey(&root, path.as_deref()));
+    let machine = py.detach(|| hwdyno_engine::survey(&root, path.as_deref()));
     to_text(&machine)
 }
 
@@ -42,7 +42,7 @@ fn kernels() -> PyResult<String> {
 }
 
 /// A request to end one run early, from any thread, and whether that run has ended.
-#[pyclass(frozen)]
+#[pyclass(frozen, from_py_object)]
 #[derive(Clone, Default)]
 struct Stop {
     request: hwdyno_engine::Stop,
@@ -71,7 +71,7 @@ impl Stop {
     /// Waits until the run has ended and removed its files; false where it has not by the timeout.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
-        py.allow_threads(|| {
+        py.detach(|| {
             let running = self.running.0.lock().unwrap_or_else(PoisonError::into_inner);
             let waited = self.running.1.wait_timeout_while(running, timeout, |is_running| *is_running);
             !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
@@ -109,7 +109,7 @@ impl Guard {
 
     /// Waits for the next signal: its number, and whether the process ends now; none after the end.
     fn next(&self, py: Python<'_>) -> Option<(u8, bool)> {
-        py.allow_threads(|| self.0.next_signal()).map(|signal| (signal.number, signal.leaves))
+        py.detach(|| self.0.next_signal()).map(|signal| (signal.number, signal.leaves))
     }
 }
 
@@ -146,7 +146,7 @@ fn run(py: Python<'_>, kernel: String, parameters: &str, stop: Option<Stop>) -> 
         .map_err(|error| MachineError::new_err((error.raw_os_error().unwrap_or(0), error.to_string())))?;
     let receiver = Mutex::new(receiver);
     loop {
-        let answer = py.allow_threads(|| match receiver.lock() {
+        let answer = py.detach(|| match receiver.lock() {
             Ok(receiver) => receiver.recv_timeout(LOOK),
             Err(_) => Err(mpsc::RecvTimeoutError::Disconnected),
         });
