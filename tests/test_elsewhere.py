@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -42,14 +43,23 @@ def planned(words: tuple[str, ...], survey: Path, capsys: pytest.CaptureFixture[
     return path
 
 
-@pytest.fixture
-def readings(engine: str, place: Path, capsys: pytest.CaptureFixture[str]) -> Path:  # noqa: F811
-    """The readings of a short sweep, taken by the bare engine."""
-    plan = planned((*SWEEP, "--path", str(place / "data")), surveyed(engine, place), capsys)
-    path = place / "readings.jsonl"
-    with path.open("wb") as file:
-        subprocess.run([engine, "measure", str(plan)], stdout=file, check=True)
+@pytest.fixture(scope="session")
+def recorded(engine: str, tmp_path_factory: pytest.TempPathFactory) -> bytes:  # noqa: F811
+    """The readings of a short sweep, taken by the bare engine once for all tests."""
+    place = tmp_path_factory.mktemp("elsewhere")
+    (place / "data").mkdir()
+    words = (sys.executable, "-m", "hwdyno", *SWEEP, "--path", str(place / "data"))
+    line = [*words, "--plan-for", str(surveyed(engine, place))]
+    (place / "plan.json").write_bytes(subprocess.run(line, capture_output=True, check=True).stdout)
+    done = subprocess.run([engine, "measure", str(place / "plan.json")], capture_output=True, check=True)
     assert not list((place / "data").iterdir())
+    return done.stdout
+
+
+@pytest.fixture
+def readings(recorded: bytes, place: Path) -> Path:
+    path = place / "readings.jsonl"
+    path.write_bytes(recorded)
     return path
 
 

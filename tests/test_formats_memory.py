@@ -198,6 +198,37 @@ def test_intels_trials_are_one_point_a_size_and_its_summary_gives_what_was_cut_o
     assert [p.details.get("verification") for p in table.points] == ["passed", "failed", None]
 
 
+STREAM_TWICE = """Each test below will take on the order of 31904 microseconds.
+Function Best Rate MB/s Avg time Min time Max time
+Copy: 5221.1 0.031904 0.030645 0.038294
+Scale: 5189.8 0.033716 0.030830 0.051713
+Add: 6877.8 0.036953 0.034895 0.045938
+Triad: 6586.5 0.037120 0.036438 0.040493
+
+Solution Validates: avg error less than 1.000000e-13 on all three arrays
+
+Number of Threads requested = 2
+Number of Threads counted = 2
+Function Best Rate MB/s Avg time Min time Max time
+Copy: 10642.6 0.016111 0.015034 0.022340
+Scale: 10306.5 0.016060 0.015524 0.018060
+Add: 13846.4 0.017804 0.017333 0.018832
+Triad: 13109.1 0.018859 0.018308 0.019612
+
+Failed Validation on array a[]
+"""
+"""As the cloud study published it: without OpenMP and with, one after the other."""
+
+
+def test_every_output_of_stream_in_a_text_is_read() -> None:
+    (result,) = stream.read(STREAM_TWICE, "here").experiments
+    found = {(point.parameters["operation"], point.parameters["threads"]): point for point in result.points}
+    assert len(found) == 8
+    assert found["triad", 1].throughput.value == 6586.5e6 and found["triad", 2].throughput.value == 13109.1e6
+    verdicts = {threads: found["add", threads].details["verification"] for threads in (1, 2)}
+    assert verdicts == {1: "passed", 2: "failed"}
+
+
 def test_an_older_stream_of_single_precision() -> None:
     assert stream.recognizes(STREAM_OLD)
     (table,) = stream.read(STREAM_OLD, "here").experiments

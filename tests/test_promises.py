@@ -93,6 +93,7 @@ NETWORK = {
 MAY_CONNECT = {
     "hwdyno.measuring": "holds the name of a Run that measures, to which nobody can connect",
     "hwdyno.peers.network": "finds a free port of the loopback for a peer's server",
+    "hwdyno.store.team": "stores Runs in the PostgreSQL whose address the user gave",
     "hwdyno.scenarios.two_nodes": "tries the address that is to be served",
 }
 """Python modules that may open a socket, each with its reason."""

@@ -19,8 +19,10 @@ import hostile
 import made_run
 import pytest
 from hwdyno.report import page
+from hwdyno.report.audit import audit
 from hwdyno.report.charts import charts_of
 from hwdyno.report.scorecard import scorecard
+from hwdyno.report.story import story_of
 from hwdyno.statistics import Histogram
 from hwdyno.store import from_json, to_json
 from hwdyno.words import Note, Run
@@ -310,3 +312,30 @@ def test_a_page_of_a_thousand_points_folds_what_is_not_asked_for() -> None:
     assert len(drawings) == len(charts_of(run_of("huge"))) > page.CHARTS_IN_SIGHT
     assert not any(tag == "details" and "open" in attributes for tag, attributes in reader.tags)
     assert "All 1056 points" in text
+
+
+def test_a_page_has_no_heading_and_no_column_without_anything_in_it() -> None:
+    text = page_of("imported")
+    assert 'id="commands"' not in text and 'href="#commands"' not in text
+    card = text[text.index('<table class="score">') : text.index("</table>")]
+    assert "Typical" not in card and "Share of the ceiling" not in card and "0 findings" not in text
+    assert "Typical" in page_of("whole") and 'id="commands"' in page_of("whole")
+
+
+def test_charts_above_each_other_have_one_axis_where_a_point_lacks_its_latency() -> None:
+    figure = next(one for one in story_of(run_of("imported")) if one.name == "depth")
+    above, below = figure.pictures
+    assert (above.x.low, above.x.high, above.x.ticks) == (below.x.low, below.x.high, below.x.ticks)
+    assert len(above.x.ticks) == 3
+
+
+def test_a_run_that_was_cut_short_gives_two_reasons_and_counts_the_rest() -> None:
+    run = run_of("partial")
+    for many, ending in (
+        (1, "reason 1."),
+        (3, "reason 2; reason 3."),
+        (9, "reason 2; and 7 more reasons in the raw data."),
+    ):
+        short = replace(run, degraded=tuple(f"reason {at + 1}" for at in range(many)))
+        rule = next(one for one in audit(short) if one.asks == "Missing points are explained")
+        assert rule.why.startswith("4 of 6 planned points are missing: reason 1") and rule.why.endswith(ending)

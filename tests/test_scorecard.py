@@ -271,6 +271,17 @@ def test_a_valid_point_is_quoted_before_a_degraded_one_and_a_degraded_one_is_mar
     assert "90.0 GB/s !" in printed(replace(run, experiments=(replace(base, points=(poor,)),)))
 
 
+def test_a_run_without_a_valid_point_quotes_nothing_and_names_what_spoilt_most() -> None:
+    run = made_run.whole_run()
+    spoilt = [
+        replace(one, points=tuple(replace(point, validity="invalid", why=("page_cache",)) for point in one.points))
+        for one in run.experiments
+    ]
+    card = scorecard(replace(run, experiments=tuple(spoilt), findings=()))
+    assert (card.rows, card.verdict) == ((), "not to be trusted")
+    assert re.fullmatch(r"(\d+) of \1 points are invalid: \S.*\.", card.reason)
+
+
 def test_an_invalid_figure_is_never_quoted() -> None:
     card = scorecard(RUNS["invalid"])
     assert all("SEQ1M Q8T1 read" not in row.title for row in card.rows)

@@ -17,7 +17,7 @@ from hwdyno.report.page import html
 from hwdyno.report.study import text as study_text
 from hwdyno.report.tables import markdown
 from hwdyno.report.terminal import print_run
-from hwdyno.scenarios import Request, Scenario
+from hwdyno.scenarios import Request, Scenario, storage_classes
 from hwdyno.scenarios import study as command
 from hwdyno.store import Store, from_json, to_json
 from hwdyno.studies import sata_ssd_queue as sata
@@ -123,6 +123,9 @@ def test_fios_least_and_greatest_sample_stand_beside_ours() -> None:
     (table,) = studies.tables(run)
     assert table.columns[8] == "fio min / avg / max, MB/s"
     assert [row[8] for row in table.rows] == ["-", "400 / 450 / 500"]
+    odd = replace(peer, details={"bytes_s_min": 1e8, "bytes_s_max": 4e8})
+    run = replace(run, experiments=(replace(run.experiments[0], peers=(odd,)),))
+    assert [row[8] for row in studies.tables(run)[0].rows] == ["-", "- / 450 / -"]
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
@@ -277,7 +280,7 @@ def test_this_drive_its_link_and_the_cube_stand_in_the_sata_study(tmp_path: Path
 def test_a_quick_study_is_planned_to_end_within_five_minutes(name: str, peers: bool, tmp_path: Path) -> None:
     request = Request(places=(("", tmp_path),), profile="quick", seed=1, peers=peers, options={"only": None})
     plan = command.plan_of(studies.find(name), request, Local(), ("198.18.67.2", 5201))
-    assert plan.budget_s is not None and plan.budget_s <= command.LONGEST_QUICK_S
+    assert plan.budget_s is not None and plan.budget_s <= storage_classes.LONGEST_QUICK_S
     assert 0 < sum(line.takes_s for line in Scenario(plan=plan).points(1e9)) < 300
 
 

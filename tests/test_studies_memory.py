@@ -149,6 +149,19 @@ def test_the_clouds_optimum_is_the_least_that_is_enough() -> None:
     assert linpack.rows[0][0] == "5000" and linpack.rows[0][-1] == "71.2238"
 
 
+def test_no_table_of_a_study_has_two_units_of_one_quantity() -> None:
+    fast = [moved(value * 1e9, "triad", threads) for threads, value in ((1, 4.0), (2, 30.0))]
+    stream = result("memory_bandwidth", "threads", *fast, name="memory.stream", working_set=512 << 20)
+    disk = result("storage_blocks", "numjobs", point(3e8, "bytes/s", 1e5, rw="read", bs=4096, numjobs=1, iodepth=1))
+    disk = replace(disk, name="storage.block", resource="storage")
+    run = of_study("cloud-vm-suite", run_of(stream, disk, *cloud().experiments[1:]))
+    for made in (run, laptop()):
+        for table in studies.tables(made):
+            text = " ".join([table.title, *table.columns, *(cell for row in table.rows for cell in row)])
+            for units in (("GB/s", "MB/s"), ("GFLOP/s", "TFLOP/s"), ("GiB/s", "MiB/s")):
+                assert sum(unit in text for unit in units) <= 1, (table.title, units, text)
+
+
 def test_integers_are_no_part_of_the_double_precisions_efficiency() -> None:
     run = cloud()
     cpu = next(one for one in run.experiments if one.name == "compute.threads")
@@ -200,7 +213,7 @@ def test_streams_loops_stand_beside_the_studys_and_every_resource_has_its_effici
     run = cloud()
     made = {table.title: table for table in studies.tables(run)}
     (triad,) = made["Memory: STREAM's loops by threads"].rows
-    assert triad == ("triad", "15.0 GB/s", "30.0 GB/s", "6586.5", "13109.1")
+    assert triad == ("triad", "15000 MB/s", "30000 MB/s", "6586.5", "13109.1")
     rows = {row[0]: row[1:] for row in made["Efficiency against theory and the reference tool"].rows}
     assert list(rows) == ["processor, double precision", "LINPACK", "memory", "memory, STREAM's loops"]
     # No DIMM table is known, so memory's theory is not either; and no tool stood beside.

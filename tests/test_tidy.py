@@ -68,7 +68,7 @@ ALLOWED: dict[str, set[str]] = {
     # what leaves the machine is without names
     "names": {"words", "axes"},
     # at the wall and right of it: a Run file is all they need
-    "store": {"door", "words", "foreign", "axes", "machine", "statistics", "printable", "signals"},
+    "store": {"door", "extras", "words", "foreign", "axes", "machine", "statistics", "printable", "signals"},
     "ceilings": {"words", "axes", "machine", "units"},
     # what a resource is; the left side reads it too
     "resources": {"words", "machine", "ceilings"},
@@ -87,6 +87,9 @@ ALLOWED: dict[str, set[str]] = {
     },
     "comparison": {"words", "axes", "machine", "statistics", "ceilings", "repeatability"},
     "repeatability": {"words", "units", "statistics", "samples"},
+    # figures over Runs
+    "trends": {"words", "extras", "statistics", "repeatability", "comparison", "store"},
+    "serve": {"words", "printable", "names", "store", "trends", "comparison", "report"},
     "findings": {
         *("words", "axes", "machine", "units", "statistics", "curves", "ceilings", "repeatability", "resources"),
         "samples",
@@ -105,7 +108,7 @@ ALLOWED: dict[str, set[str]] = {
             "ceilings",
             "studies",
         ),
-        *("resources", "printable", "door", "extras", "comparison"),
+        *("resources", "printable", "door", "extras", "comparison", "trends"),
     },
     # published studies are data: their questions are plain axes, and their tables come from any Run
     "studies": {"spelling", "words", "axes", "units", "statistics"},
@@ -116,7 +119,7 @@ ALLOWED: dict[str, set[str]] = {
         "foreign",  # files that audit reads
         *("words", "axes", "machine", "units", "topology", "experiments", "plan", "workloads", "hosts", "peers"),
         *("runner", "scenarios", "store", "ceilings", "formats", "comparison", "repeatability", "findings", "report"),
-        *("studies", "resources", "printable", "spelling", "signals", "door", "names"),
+        *("studies", "resources", "printable", "spelling", "signals", "door", "names", "trends", "serve"),
         "_engine",  # its guard of the signals
         # to serve a measurement, and to check a file against its journal: neither is a point of a plan
         "engine",
@@ -148,6 +151,13 @@ UNUSED_METHODS = {
     **dict.fromkeys(
         (f"hwdyno.formats.grid._Tables.handle_{what}" for what in ("starttag", "endtag", "data")),
         "HTMLParser calls them",
+    ),
+    **dict.fromkeys(
+        (
+            "hwdyno.serve.server.Server.handle_error",
+            *(f"hwdyno.serve.server._Handler.{what}" for what in ("do_HEAD", "log_message", "send_error")),
+        ),
+        "http.server calls them",
     ),
     "hwdyno.printable.Escaping.writelines": "libraries that write to a stream call it",
     "hwdyno.statistics.Histogram.from_values": "tests make histograms of values that they know by it",

@@ -1,18 +1,47 @@
-//! CPU time that the calling thread has spent.
+//! CPU time that the calling thread has spent, and what kept it from more.
+
+use std::fs::File;
+use std::io::Read;
 
 use crate::reading::CpuTime;
+use crate::stalls::{self, Stalls};
 
-/// What the calling thread has spent so far; the resolution is the kernel's (1 µs).
+/// What the calling thread has spent so far; the resolution of the CPU time is the kernel's (1 µs).
 #[must_use]
 pub fn of_this_thread() -> CpuTime {
-    crate::sys::time::thread_cpu_time()
+    CpuTime { run_delay_s: run_delay_s(), stalls: stalls::so_far(), ..crate::sys::time::thread_cpu_time() }
+}
+
+/// How long the calling thread was ready to run and waited for a processor (`/proc/PID/schedstat`, second field).
+fn run_delay_s() -> Option<f64> {
+    let mut text = [0; 80];
+    let length = File::open("/proc/thread-self/schedstat").ok()?.read(&mut text).ok()?;
+    parsed(std::str::from_utf8(&text[..length]).ok()?)
+}
+
+fn parsed(schedstat: &str) -> Option<f64> {
+    let mut fields = schedstat.split_ascii_whitespace();
+    let (_ran, waited): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some(waited as f64 / 1e9)
+}
+
+/// The sum of what is known; unknown where neither is.
+fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    one.map_or(other, |one| Some(one + other.unwrap_or(0.0)))
 }
 
 impl CpuTime {
     /// What was spent since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
-        Self { user_s: self.user_s - earlier.user_s, system_s: self.system_s - earlier.system_s }
+        Self {
+            user_s: self.user_s - earlier.user_s,
+            system_s: self.system_s - earlier.system_s,
+            voluntary_switches: self.voluntary_switches.saturating_sub(earlier.voluntary_switches),
+            involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
+            run_delay_s: self.run_delay_s.zip(earlier.run_delay_s).map(|(now, then)| (now - then).max(0.0)),
+            stalls: self.stalls.zip(earlier.stalls).and_then(|(now, then)| now.since(then)),
+        }
     }
 }
 
@@ -20,5 +49,46 @@ impl std::ops::AddAssign for CpuTime {
     fn add_assign(&mut self, other: Self) {
         self.user_s += other.user_s;
         self.system_s += other.system_s;
+        self.voluntary_switches += other.voluntary_switches;
+        self.involuntary_switches += other.involuntary_switches;
+        self.run_delay_s = sum(self.run_delay_s, other.run_delay_s);
+        self.stalls = Stalls::sum(self.stalls, other.stalls);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_second_field_of_schedstat_is_the_wait_for_a_processor() {
+        assert_eq!(parsed("52000000 1500000000 31\n"), Some(1.5));
+        assert_eq!(parsed("0 0 0\n"), Some(0.0));
+        for text in ["", "12", "12 x 3"] {
+            assert_eq!(parsed(text), None);
+        }
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_is_woken_as_often() {
+        std::thread::spawn(|| {
+            let before = of_this_thread();
+            (0..20).for_each(|_| std::thread::sleep(Duration::from_micros(50)));
+            let spent = of_this_thread().since(before);
+            assert!(spent.voluntary_switches >= 20, "{spent:?}");
+        })
+        .join()
+        .expect("the thread ended");
+    }
+
+    #[test]
+    fn sums_keep_what_is_known_of_any_thread() {
+        let mut all = CpuTime::default();
+        all += CpuTime { run_delay_s: Some(0.25), voluntary_switches: 3, ..CpuTime::default() };
+        all += CpuTime { run_delay_s: None, voluntary_switches: 4, ..CpuTime::default() };
+        assert_eq!((all.run_delay_s, all.voluntary_switches), (Some(0.25), 7));
+        assert_eq!(CpuTime::default().since(all).run_delay_s, None);
     }
 }

@@ -27,6 +27,7 @@ mod network;
 mod parameter;
 mod reading;
 mod rng;
+mod stalls;
 mod start;
 mod storage;
 mod survey;

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::histogram::Histogram;
+use crate::stalls::Stalls;
 
 /// One run of one kernel. Counts are exact; every rate is derived from them by the reader.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -111,13 +112,22 @@ pub struct Samples {
     pub bytes: Vec<Vec<u64>>,
 }
 
-/// CPU time, s.
+/// CPU time of threads, s, and what kept them from more of it.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct CpuTime {
     /// In user mode.
     pub user_s: f64,
     /// In the kernel on behalf of the measuring threads.
     pub system_s: f64,
+    /// How often they slept until something woke them (`ru_nvcsw`).
+    pub voluntary_switches: u64,
+    /// How often another thread took their processor (`ru_nivcsw`).
+    pub involuntary_switches: u64,
+    /// How long they were ready to run and waited for a processor, s; none where the system does not count it.
+    pub run_delay_s: Option<f64>,
+    /// Stalled cycles, where they were counted (`crate::stalls`).
+    #[serde(flatten)]
+    pub stalls: Option<Stalls>,
 }
 
 /// One kind of fault inside the timed region.

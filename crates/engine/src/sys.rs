@@ -18,6 +18,7 @@ pub mod net;
 pub mod numa;
 pub mod pages;
 pub mod pause;
+pub mod perf;
 pub mod pipe;
 pub mod signals;
 pub mod stdio;

@@ -1,4 +1,4 @@
-"""``hwdyno history``: list the saved Runs, including partial and unreadable ones."""
+"""``hwdyno history``: list the saved Runs, and since when which figure is another one."""
 
 from __future__ import annotations
 
@@ -16,16 +16,23 @@ from hwdyno.units import format_value, plural
 from hwdyno.words import UserError
 
 if TYPE_CHECKING:
-    from hwdyno.store import Entry
+    from hwdyno.store import Entry, Store
 
 HEADLINES = 3
 """How many of a Run's best numbers its line shows."""
 
-HELP = Help(examples=("hwdyno history", "hwdyno history --limit 5", "hwdyno history --json"))
+HELP = Help(examples=("hwdyno history", "hwdyno history --trends", "hwdyno history --trends --metric randread --json"))
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hwdyno history``."""
+    parser.add_argument(
+        "--trends", action="store_true", help="since when is what slower, and what changed then (from 10 runs on)"
+    )
+    parser.add_argument(
+        "--machine", metavar="TEXT", default="", help="part of the machine's name (default: the newest run's)"
+    )
+    parser.add_argument("--metric", metavar="TEXT", default="", help="only the figures with this in their name")
     parser.add_argument("--rebuild", action="store_true", help="rebuild the index from the stored documents")
     parser.add_argument("--send", action="store_true", help="send this machine's runs to the team's database")
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
@@ -53,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
     if args.rebuild:
         count = store.rebuild()
         sys.stderr.write(f"the index was rebuilt from {plural(count, 'document')}\n")
+    if args.trends:
+        return _trends(args, store)
     entries = store.history()
     if args.limit is not None:
         entries = entries[: args.limit]
@@ -67,6 +76,28 @@ def run(args: argparse.Namespace) -> int:
     for entry in entries:
         if entry.error:
             sys.stderr.write(f"hwdyno: {entry.error}\n")
+    return 0
+
+
+def _trends(args: argparse.Namespace, store: Store) -> int:
+    """Print the history of one machine's figures."""
+    from hwdyno.report import trends
+    from hwdyno.trends.account import account_of
+    from hwdyno.trends.series import history_of
+
+    rows = store.figures()
+    names = [entry.machine for entry, _ in reversed(rows) if args.machine.lower() in entry.machine.lower()]
+    if not names:
+        machines = sorted({printable(entry.machine) for entry, _ in rows})
+        known = f"; there are {', '.join(machines)}" if machines else "; `hwdyno run` makes the first"
+        raise UserError(f"no run of such a machine is stored in {store.place}{known}")
+    history = history_of(rows, names[0], args.metric)
+    accounts = [account_of(event, history.runs, store.load) for event in history.events]
+    labels = trends.labels_of(store.load(history.runs[-1].path))
+    if args.json:
+        sys.stdout.write(json.dumps(trends.plain_of(history, accounts, labels), indent=2, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(trends.text_of(history, accounts, labels))
     return 0
 
 

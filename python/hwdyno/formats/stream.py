@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 from hwdyno.formats import printed
@@ -17,6 +18,8 @@ _SIZE = re.compile(r"Array size = (\d{1,15})")
 _HEADS = re.compile(r"Function\s+(?:Best )?Rate \(?MB/s\)?")
 _ELEMENT = re.compile(r"This system uses (\d{1,2}) bytes per")
 _TIMES = re.compile(r"executed (\d{1,9}) times")
+# What an output begins with; versions differ in which they print first.
+_BEGINS = re.compile(r"^(?:-{10,}\s*\n)?\s*(?:STREAM version|This system uses|Number of Threads requested)", re.M)
 _VERSION = re.compile(r"STREAM version \$Revision: ([\d.]+)")
 # By STREAM's rules, a result that failed validation does not count.
 _FAILED = "Failed Validation"
@@ -38,8 +41,35 @@ def rates(text: str) -> dict[str, float]:
 
 
 def read(text: str, name: str) -> Run:
-    """Make a Run of it. Raises ``UserError`` in one line."""
-    threads, size, version = (pattern.search(text) for pattern in (_THREADS, _SIZE, _VERSION))
+    """Make a Run of it, of every output that it holds. Raises ``UserError`` in one line."""
+    outputs = list(_outputs(text))
+    points = [point for one in outputs for point in _points(one)]
+    shared: Parameters = {"pattern": "sequential"}
+    for key in ("threads", "working_set"):
+        values = {point.parameters.get(key) for point in points}
+        if len(values) == 1 and None not in values:
+            shared[key] = next(iter(values))
+    version = _VERSION.search(text)
+    table = printed.experiment("memory.stream", "STREAM results", "memory_bandwidth", "threads", points, **shared)
+    return printed.run(NAME, "STREAM", text, name, [table], version[1] if version else "")
+
+
+def _outputs(text: str) -> Iterator[str]:
+    """The text of each output: what is printed before its heads, and its rows."""
+    heads = [match.start() for match in _HEADS.finditer(text)]
+    begin = 0
+    for at, _ in enumerate(heads):
+        rows = [match.end() for match in _ROW.finditer(text, heads[at], *heads[at + 1 : at + 2])]
+        if rows:
+            # The verdict stands below the rows, and before what the next output prints first.
+            next_one = _BEGINS.search(text, rows[-1])
+            end = next_one.start() if next_one else heads[at + 1] if at + 1 < len(heads) else len(text)
+            yield text[begin:end]
+            begin = end
+
+
+def _points(text: str) -> Iterator[Measurement]:
+    threads, size = _THREADS.search(text), _SIZE.search(text)
     fixed: Parameters = {"threads": int(threads[1]) if threads else 1, "pattern": "sequential"}
     element = _ELEMENT.search(text)
     array_bytes = (int(size[1]) if size else 0) * (int(element[1]) if element else DOUBLE_BYTES)
@@ -50,16 +80,12 @@ def read(text: str, name: str) -> Run:
     times = _TIMES.search(text)
     about = {"array_elements": int(size[1]), "array_bytes": array_bytes} if size else {}
     claims = {match[1].lower(): _claims(match, array_bytes) for match in _ROW.finditer(text)}
-    points: list[Measurement] = [
-        replace(
+    for operation, rate in rates(text).items():
+        yield replace(
             printed.point({"operation": operation, **fixed}, rate, "bytes/s", verification=verdict, **about),
             repeats=max(1, int(times[1])) if times else 1,
             claims=claims[operation],
         )
-        for operation, rate in rates(text).items()
-    ]
-    table = printed.experiment("memory.stream", "STREAM results", "memory_bandwidth", "threads", points, **fixed)
-    return printed.run(NAME, "STREAM", text, name, [table], version[1] if version else "")
 
 
 def _claims(row: re.Match[str], array_bytes: int) -> tuple[Claim, ...]:

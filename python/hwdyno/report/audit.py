@@ -7,6 +7,7 @@ from typing import Literal
 
 from hwdyno.words import Measurement, Run
 
+MOST_REASONS = 2
 Holds = Literal["yes", "partly", "no", "not applicable"]
 
 
@@ -50,9 +51,17 @@ def _subset(run: Run, points: list[Measurement]) -> _Judged:
         return (
             asks,
             "partly" if run.degraded else "no",
-            f"{missing}: {' '.join(run.degraded) or 'no reason is recorded.'}",
+            f"{missing}: {_reasons(run.degraded) or 'no reason is recorded.'}",
         )
     return asks, "yes", "Every point of the plan is in the raw data; none was dropped."
+
+
+def _reasons(degraded: tuple[str, ...]) -> str:
+    """The first reasons; a run that was cut short has one for each experiment."""
+    reasons = [one.removesuffix(".") for one in degraded]
+    if len(reasons) > MOST_REASONS + 1:
+        reasons[MOST_REASONS:] = [f"and {len(reasons) - MOST_REASONS} more reasons in the raw data"]
+    return "; ".join(reasons) + "." * bool(reasons)
 
 
 def _mean(points: list[Measurement]) -> _Judged:

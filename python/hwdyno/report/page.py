@@ -99,6 +99,7 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
     machine = machines_of(run.machines)
     studied = study.page(run)
     matrices = contention.matrices(run)
+    commands = _commands(run)
     named = {part["name"] for part in resources}
     others = [_finding(finding) for finding in findings if finding.resource not in named]
     contents = [
@@ -111,7 +112,7 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
         ("others", "Other findings", others),
         ("machine", "Machine", machine),
         ("method", "Method", True),
-        ("commands", "Commands", True),
+        ("commands", "Commands", commands),
         ("data", "Data", True),
     ]
     stem = "".join(letter for letter in run.id if letter.isascii() and (letter.isalnum() or letter in "-_"))[:60]
@@ -125,6 +126,14 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
         "contents": [{"id": name, "says": says} for name, says, there in contents if there],
         "card": card,
         "score": _score(card),
+        "score_columns": [
+            head
+            for head, there in (
+                ("Share of the ceiling", any(row.share for row in card.rows)),
+                ("Typical", any(row.typical for row in card.rows)),
+            )
+            if there
+        ],
         "heading": _heading(run),
         "findings": [_finding(finding) for finding in shown],
         "more_findings": len(findings) - len(shown),
@@ -136,7 +145,7 @@ def _context(whole: Run, data: Embedded) -> dict[str, Any]:
         "others": others,
         "machine": machine,
         "rules": audit(run),
-        "commands": _commands(run),
+        "commands": commands,
         "data": data.packed,
         "data_size": units.format_bytes(data.characters),
         "shortened": _shortened_words(run) if data.shortened else "",
@@ -203,7 +212,7 @@ def _resources(run: Run, card: Scorecard, findings: list[Finding]) -> list[dict[
                 "says": " · ".join(
                     f"{row.title}: {row.value}" for row in card.rows if run.experiments[row.experiment].resource == name
                 ),
-                "tally": ", ".join([*tally, units.plural(len(theirs), "finding")]),
+                "tally": ", ".join([*tally, *([units.plural(len(theirs), "finding")] if theirs else [])]),
                 "grid": (grid := _grid(run, figures_)),
                 "columns": _columns(grid),
                 "grid_note": _grid_note(run, figures_),

@@ -467,7 +467,7 @@ def _verdict(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
     why = first_sentence(wrong.says) if wrong else ""
     lost = any(_all_invalid(figure, experiment) for experiment in run.experiments for figure in _figures(experiment))
     if not rows or lost or len(invalid) >= CONDEMNED * len(points) or (wrong and not invalid):
-        return "not to be trusted", _short(why or f"{_of_points(len(invalid), len(points))} invalid.")
+        return "not to be trusted", _short(why or f"{_of_points(len(invalid), len(points))} invalid{_cause(invalid)}.")
     bad = [row for row in rows if row.state == "degraded"]
     if bad:
         cause = Counter(row.why for row in bad).most_common(1)[0][0] or "see the findings"
@@ -492,6 +492,12 @@ def _verdict(run: Run, rows: Sequence[Headline]) -> tuple[Verdict, str]:
         return "use with care", f"Imported from {run.imported_from}: how it was measured is not known."
     rest = f"; {_of_points(len(degraded), len(points))} degraded" if degraded else ""
     return "sound", f"Every figure below is valid{rest}."
+
+
+def _cause(points: Sequence[Measurement]) -> str:
+    """What most of these points suffer from, after a colon; empty where none names a rule."""
+    rules = Counter(why for point in points for why in point.why).most_common(1)
+    return f": {effect_of(rules[0][0])}" if rules else ""
 
 
 def _figures(experiment: ExperimentResult) -> tuple[Figure, ...]:

@@ -131,7 +131,9 @@ def _by_depth(run: Run) -> Iterator[Figure]:
         caption = f"{above.caption} Below: {_lower(below.caption)}"
         margin = max(svg.margin_of(above), svg.margin_of(below))
         bare = replace(above, x=replace(above.x, title=""), series=(), height=165.0, margin=margin)
-        yield Figure("depth", title, caption, (bare, replace(below, height=130.0, margin=margin)))
+        # A point without a latency is missing below: both have one axis, so that a load is in one place.
+        below = replace(below, x=replace(above.x, title=below.x.title), height=130.0, margin=margin)
+        yield Figure("depth", title, caption, (bare, below))
 
 
 def _by_size(run: Run) -> Iterator[Figure]:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 # The share of free memory that blocks in flight may use.
 BUFFER_SHARE = 0.5
-LONGEST_QUICK_S = 270.0
-"""Of a study with the profile quick, peers included: with its preparations and its report it ends within 5 minutes."""
 
 
 def make(request: Request, host: Host) -> Scenario:
@@ -63,7 +61,7 @@ def plan_of(study: Study, request: Request, host: Host, second: tuple[str, int] 
     chosen = _chosen(study, request.options.get("only"))
     questions = [*chosen, *(_on_two_nodes(chosen, second, host) if second else ())]
     budget_s = plans.budget_of(request.profile, request.peers)
-    budget_s = min(budget_s, LONGEST_QUICK_S) if budget_s is not None else None
+    budget_s = min(budget_s, storage_classes.LONGEST_QUICK_S) if budget_s is not None else None
     budget_s = budget_s if request.budget_s is None else request.budget_s
     made = replace(request, load=None, budget_s=budget_s, study=study.name)
     plan = made.plan([(_experiment(one, request.profile, largest), {}) for one in questions], host)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
+from hwdyno.extras import missing
 from hwdyno.store.directory import Store, check_id, default_directory, named_of
 from hwdyno.store.document import from_json, to_json
 from hwdyno.store.files import StoreError
@@ -131,7 +132,7 @@ class TeamStore(Store):
         try:
             import psycopg
         except ImportError:
-            raise StoreError(f"{self.place} needs psycopg; install it: pip install 'hwdyno[postgres]'") from None
+            raise StoreError(str(missing("postgres", self.place))) from None
         try:
             with psycopg.connect(
                 self._url,

@@ -6,7 +6,16 @@ from collections.abc import Callable
 
 from hwdyno.studies import Question, Study, Table, cloud_vm_network, published
 from hwdyno.studies.common import NONE, experiment, mb_s, number, sound, tightest, whole
-from hwdyno.units import as_number, format_ns, format_percent, format_quantity, format_size, format_value, plural
+from hwdyno.units import (
+    as_number,
+    format_ns,
+    format_number,
+    format_percent,
+    format_quantity,
+    format_size,
+    format_value,
+    plural,
+)
 from hwdyno.words import ExperimentResult, Measurement, Run
 
 NAME = "cloud-vm-suite"
@@ -52,8 +61,15 @@ def tables(run: Run) -> list[Table]:
     return [*made, *cloud_vm_network.tables(run)]
 
 
+def _in_one_unit(value: float, unit: str) -> str:
+    """A figure in the one unit that its table has: MB/s of bytes, G of operations."""
+    if unit == "bytes/s":
+        return f"{mb_s(value)} MB/s"
+    return f"{format_number(value / 1e9)} G{unit}" if unit in {"FLOP/s", "IOP/s"} else format_value(value, unit)
+
+
 def _throughput(point: Measurement) -> str:
-    return format_value(point.throughput.value, point.throughput.unit)
+    return _in_one_unit(point.throughput.value, point.throughput.unit)
 
 
 def _by_threads(result: ExperimentResult, title: str, parts: tuple[str, ...], axis: str) -> Table:
@@ -108,8 +124,8 @@ def _efficiency(run: Run) -> Table | None:
         rows.append(
             (
                 title,
-                format_value(value, most.unit),
-                format_value(value / reached, most.unit) if reached else "unknown",
+                _in_one_unit(value, most.unit),
+                _in_one_unit(value / reached, most.unit) if reached else "unknown",
                 format_percent(reached, precise=True) if reached else NONE,
                 _against(result),
             )
@@ -132,9 +148,9 @@ def _disk_shares(result: ExperimentResult, points: list[Measurement]) -> list[tu
         best = max(found, key=lambda point: point.throughput.value).throughput
         metric = f"{way.removesuffix('s')}_bytes_s"
         bound = tightest(result, metric, "rated") or tightest(result, metric, "physical")
-        theory = f"{format_value(bound.value, bound.unit)} ({bound.label or bound.formula})" if bound else "unknown"
+        theory = f"{_in_one_unit(bound.value, bound.unit)} ({bound.label or bound.formula})" if bound else "unknown"
         share = format_percent(best.value / bound.value, precise=True) if bound else NONE
-        rows.append((f"disk, {way}", format_value(best.value, best.unit), theory, share, _against(result)))
+        rows.append((f"disk, {way}", _in_one_unit(best.value, best.unit), theory, share, _against(result)))
     return rows
 
 

@@ -84,8 +84,10 @@ def fio_samples(result: ExperimentResult, at: int) -> str:
     peer = next((one for one in result.peers if one.point == at and one.tool == "fio"), None)
     if peer is None:
         return NONE
-    ends = [as_number(peer.details.get(name)) for name in ("bytes_s_min", "bytes_s_max")]
-    return " / ".join((mb_s(ends[0]), mb_s(peer.value.value), mb_s(ends[1])))
+    least, most = (as_number(peer.details.get(name)) for name in ("bytes_s_min", "bytes_s_max"))
+    if least is None or most is None or not least <= peer.value.value <= most:
+        least = most = None  # Of large blocks fio's few samples need not hold its own average.
+    return " / ".join((mb_s(least), mb_s(peer.value.value), mb_s(most)))
 
 
 def drive_of(run: Run) -> str:

@@ -36,5 +36,11 @@ fn cpu_time(who: libc::c_int) -> CpuTime {
     // SAFETY: `usage` is a valid rusage that the call fills.
     unsafe { libc::getrusage(who, &raw mut usage) };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    CpuTime { user_s: seconds(usage.ru_utime), system_s: seconds(usage.ru_stime) }
+    CpuTime {
+        user_s: seconds(usage.ru_utime),
+        system_s: seconds(usage.ru_stime),
+        voluntary_switches: u64::try_from(usage.ru_nvcsw).unwrap_or(0),
+        involuntary_switches: u64::try_from(usage.ru_nivcsw).unwrap_or(0),
+        ..CpuTime::default()
+    }
 }

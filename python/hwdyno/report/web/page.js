@@ -17,7 +17,7 @@
   const follow = () => {
     const line = innerHeight / 3, end = scrollY + innerHeight >= root.scrollHeight - 2;
     const last = sections.reduce((found, section, at) => section.getBoundingClientRect().top <= line ? at : found, 0);
-    const here = end ? links.length - 1 : last;
+    const here = scrollY <= 2 ? 0 : end ? links.length - 1 : last;
     links.forEach((link, at) => {
       if (at === here === link.hasAttribute("aria-current")) return;
       link.toggleAttribute("aria-current", at === here);
@@ -165,7 +165,7 @@
     canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
     save(name, canvas.toDataURL("image/png"));
   });
-  document.getElementById("download").addEventListener("click", async (event) => {
+  document.getElementById("download")?.addEventListener("click", async (event) => {
     const name = event.currentTarget.dataset.name;
     const url = URL.createObjectURL(new Blob([await unpacked(document.getElementById("run").textContent)], { type: "application/json" }));
     save(name, url);

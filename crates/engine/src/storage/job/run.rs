@@ -15,6 +15,7 @@ use crate::cpu_time;
 use crate::kernel::{Error, Stop};
 use crate::reading::{CpuTime, Note, Reading};
 use crate::rng::mix;
+use crate::stalls::Counting;
 use crate::storage::data::buffers::BufferPool;
 use crate::storage::data::file_set::FileSet;
 use crate::storage::integrity::journal::Journal;
@@ -128,6 +129,8 @@ impl Job {
         team_state: &TeamState,
         stop: &Stop,
     ) -> Result<ThreadResult, Error> {
+        // Through the page cache threads copy and hardly sleep; a switch to and from a counted thread takes longer.
+        let _counting = (!self.direct).then(|| Counting::start(true));
         let seed = mix(self.seed ^ mix(member.number as u64));
         let files = prepared.files.get(member.number).map_or(&[][..], Vec::as_slice);
         let span = self.span_of(member.number, prepared);

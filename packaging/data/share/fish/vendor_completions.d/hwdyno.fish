@@ -460,13 +460,22 @@ complete -c hwdyno -n '__fish_seen_subcommand_from project' -l load -d 'loads to
 complete -c hwdyno -n '__fish_seen_subcommand_from project' -l json -d 'print the projections as JSON'
 complete -c hwdyno -n '__fish_seen_subcommand_from project' -l store -d 'folder of the stored Runs' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from project' -l help -d 'show this help'
-complete -c hwdyno -f -n __fish_use_subcommand -a history -d 'list the stored runs'
+complete -c hwdyno -f -n __fish_use_subcommand -a history -d 'list the stored runs; since when is what slower'
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l trends -d 'since when is what slower, and what changed then'
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l machine -d 'part of the machine’s name' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from history' -l metric -d 'only the figures with this in their name' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l rebuild -d 'rebuild the index from the stored documents'
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l send -d 'send this machine’s runs to the team’s database'
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l json -d 'print the list as JSON'
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l limit -d 'only the newest N' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l store -d 'the Runs: a folder or postgresql://…' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from history' -l help -d 'show this help'
+complete -c hwdyno -f -n __fish_use_subcommand -a serve -d 'show runs, trends, comparisons and the fleet in a browser'
+complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l port -d '0 for any free one' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l listen -d 'address to listen on: others may read' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l with-names -d 'also show host names, serial numbers and users’ folders'
+complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l store -d 'the Runs: a folder or postgresql://…' -r
+complete -c hwdyno -n '__fish_seen_subcommand_from serve' -l help -d 'show this help'
 complete -c hwdyno -f -n __fish_use_subcommand -a export -d 'write runs as CSV or Parquet'
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l csv -d 'write CSV' -r
 complete -c hwdyno -n '__fish_seen_subcommand_from export' -l parquet -d 'write Parquet' -r

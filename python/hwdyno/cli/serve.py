@@ -1,0 +1,58 @@
+"""``hwdyno serve``: show runs, trends, comparisons and the fleet in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+
+from hwdyno import signals
+from hwdyno.cli.help import Help
+from hwdyno.cli.sources import add_names, add_store
+from hwdyno.words import UserError
+
+HOST, PORT = "127.0.0.1", 8451
+
+HELP = Help(
+    examples=("hwdyno serve", "hwdyno serve --port 9000", "hwdyno serve --store postgresql://bench@db.example/hwdyno")
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``hwdyno serve``."""
+    parser.add_argument("--port", type=_port, default=PORT, metavar="PORT", help=f"0 for any free one (default {PORT})")
+    parser.add_argument(
+        "--listen", default=HOST, metavar="ADDRESS", help=f"address to listen on: others may read (default {HOST})"
+    )
+    add_names(parser)
+    add_store(parser)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"'{text}' must be a port from 0 to 65535")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until Ctrl-C."""
+    from hwdyno.serve.server import Server
+    from hwdyno.serve.site import Pages
+    from hwdyno.store import open_store
+
+    pages = Pages(open_store(args.store), with_names=args.with_names)
+    try:
+        server = Server(args.listen, args.port, pages.answer)
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UserError(
+            f"cannot listen on {args.listen} port {args.port}: {why.lower()}; name another --port"
+        ) from None
+    sys.stderr.write(f"serving {server.url}; stop with Ctrl-C\n")
+    if args.listen not in {HOST, "localhost", "::1"}:
+        sys.stderr.write(f"whoever reaches {args.listen} can read these runs: there is no password\n")
+    sys.stderr.flush()
+    with signals.keeping(), signals.halting(lambda: threading.Thread(target=server.shutdown).start()):
+        server.serve_forever(poll_interval=0.2)
+    server.server_close()
+    return 0

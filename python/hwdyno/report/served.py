@@ -1,0 +1,214 @@
+"""The pages of `hwdyno serve` beside a run's own: the list of runs, trends, the choice of a comparison, the fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from hwdyno import __version__
+from hwdyno.printable import printable
+from hwdyno.report import figures, page, svg, theme, trends
+from hwdyno.report.bars import of_rows
+from hwdyno.report.picture import Picture
+from hwdyno.store import Entry
+from hwdyno.trends.account import Account
+from hwdyno.trends.series import History, Key
+from hwdyno.units import format_value, plural
+from hwdyno.words import Run
+
+PLACES = (
+    ("runs", "/", "Runs"),
+    ("trends", "/trends", "Trends"),
+    ("compare", "/compare", "Compare"),
+    ("fleet", "/fleet", "Fleet"),
+)
+MOST_CHARTS = 24
+"""Figures of a machine that are drawn: the changed ones first; the table has all."""
+MOST_FLEET_CHARTS = 8
+HEADLINES = 3
+
+
+def with_places(whole: str, here: str) -> str:
+    """A page that stands alone, with the links to the other pages on top."""
+    links = "".join(
+        f'<a href="{address}"{" aria-current=page" if name == here else ""}>{title}</a>'
+        for name, address, title in PLACES
+    )
+    return whole.replace("<main>", f'<main>\n<nav class="places" aria-label="Pages">{links}</nav>', 1)
+
+
+def problem(says: str) -> str:
+    """A page that says in one line what is wrong."""
+    return _rendered("served_problem.html.j2", "Not found", "", says=says)
+
+
+def runs(
+    shown: Sequence[Entry], machines: Mapping[str, str], every: Sequence[Entry], chosen: str, pages: tuple[int, int]
+) -> str:
+    """The list of Runs, the newest first."""
+    before = _before(every)
+    rows = [_run_row(entry, machines, before.get(entry.id, "")) for entry in shown]
+    at, last = pages
+
+    def to(number: int) -> str:
+        return "/?" + urlencode({**({"machine": chosen} if chosen else {}), "page": number})
+
+    return _rendered(
+        "served_runs.html.j2",
+        "Runs",
+        "runs",
+        rows=rows,
+        chosen=chosen,
+        tally=f"{plural(len(every), 'run')} of {plural(len(machines), 'machine')}",
+        newer=to(at - 1) if at > 1 else "",
+        older=to(at + 1) if at < last else "",
+        machines=_machine_links("/", machines),
+    )
+
+
+def _before(entries: Sequence[Entry]) -> dict[str, str]:
+    """The id of the run of the same machine before each one."""
+    found: dict[str, str] = {}
+    newest: dict[str, str] = {}
+    for entry in reversed(entries):
+        if entry.machine in newest:
+            found[entry.id] = newest[entry.machine]
+        newest[entry.machine] = entry.id
+    return found
+
+
+def _run_row(entry: Entry, machines: Mapping[str, str], before: str) -> dict[str, Any]:
+    best = [f"{name} {format_value(value, unit)}" for name, value, unit in entry.headline[:HEADLINES]]
+    return {
+        "id": entry.id,
+        "address": "/run?" + urlencode({"id": entry.id}),
+        "when": trends.when(entry.started),
+        "machine": machines.get(entry.machine, ""),
+        "trends": "/trends?" + urlencode({"machine": machines.get(entry.machine, "")}),
+        "what": entry.study or entry.profile,
+        "verdict": entry.verdict,
+        "points": entry.points,
+        "headline": best,
+        "more": len(entry.headline) > HEADLINES,
+        "compare": "/compare?" + urlencode({"before": before, "after": entry.id}) if before else "",
+    }
+
+
+def _machine_links(address: str, machines: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(f"{address}?{urlencode({'machine': word})}", printable(word)) for word in machines.values()]
+
+
+def labels_of(stored: Run, shown: Run) -> dict[Key, str]:
+    """The names of points by the keys of the stored Run, in the words of the copy that is shown."""
+    return dict(zip(trends.labels_of(stored), trends.labels_of(shown).values(), strict=False))
+
+
+def trends_page(
+    history: History, accounts: Sequence[Account], labels: Mapping[Key, str], machines: Mapping[str, str], chosen: str
+) -> str:
+    """One machine's history: what changed when, the figures that did, and a table of all."""
+    word = machines.get(chosen, "")
+    names = {metric.key: printable(trends.name_of(metric, labels)) for metric, _ in history.trends}
+    changed = trends.changed_first(history)
+    drawn = [_drawn(trends.picture_of(one, trend, names[one.key])) for one, trend in changed[:MOST_CHARTS]]
+    events = [
+        {
+            "head": trends.event_head(event, history),
+            "parts": trends.event_parts(event)[: trends.FIRST_EXPERIMENTS],
+            "tally": plural(len(trends.event_parts(event)), "experiment"),
+            "different": trends.account_words(account),
+            "compare": "/compare?" + urlencode({"before": event.last.id, "after": event.first.id}),
+            "state": "warning" if event.slower else "info",
+        }
+        for event, account in zip(history.events, accounts, strict=True)
+    ]
+    table = [
+        [names[one.key], len(one.runs), trends.amount(one.values[-1], one.unit), trends.trend_words(one, trend)]
+        for one, trend in changed
+    ]
+    return _rendered(
+        "served_trends.html.j2",
+        "Trends",
+        "trends",
+        machine=printable(word),
+        machines=_machine_links("/trends", machines),
+        heading=trends.heading(history),
+        events=printable(events),
+        charts=drawn,
+        more=max(0, len(changed) - MOST_CHARTS),
+        heads=["Figure", "Runs", "Newest", "Trend"],
+        table=printable(table),
+    )
+
+
+def choose(entries: Sequence[Entry], machines: Mapping[str, str], before: Entry | None) -> str:
+    """The Runs to choose from: the first side of a comparison, or the second one."""
+    rows = []
+    for entry in entries:
+        if before is None or entry.id != before.id:
+            query = {"before": entry.id} if before is None else {"before": before.id, "after": entry.id}
+            rows.append(_run_row(entry, machines, "") | {"address": "/compare?" + urlencode(query)})
+    first = _run_row(printable(before), machines, "") if before is not None else None
+    return _rendered("served_choose.html.j2", "Compare", "compare", rows=rows, first=first)
+
+
+def fleet(
+    machines: Mapping[str, str], newest: Mapping[str, Entry], counts: Mapping[str, int], runs_: Mapping[str, Run]
+) -> str:
+    """Every machine with its newest Run, and the figures that several of them have beside each other."""
+    cards = []
+    for name, word in machines.items():
+        run, entry = printable(runs_[name]), printable(newest[name])
+        row = _run_row(entry, {entry.machine: word}, "")
+        machine = run.machine
+        facts = [machine.cpu.model, machine.storage.disk.model, machine.os.kernel and f"kernel {machine.os.kernel}"]
+        cards.append(
+            row
+            | {
+                "machine": printable(word),
+                "trends": "/trends?" + urlencode({"machine": word}),
+                "facts": [one for one in facts if one],
+                "runs": plural(counts[name], "run"),
+            }
+        )
+    charts = [_drawn(one) for one in _side_by_side(machines, newest)]
+    return _rendered("served_fleet.html.j2", "Fleet", "fleet", cards=cards, charts=charts)
+
+
+def _side_by_side(machines: Mapping[str, str], newest: Mapping[str, Entry]) -> list[Picture]:
+    """The best figure of each experiment that several machines have, a bar each."""
+    found: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    for name, word in machines.items():
+        for experiment, value, unit in newest[name].headline:
+            found.setdefault((experiment, unit), []).append((printable(word), value))
+    shared = sorted((one for one in found.items() if len(one[1]) > 1), key=lambda one: -len(one[1]))
+    pictures = []
+    for (experiment, unit), values in shared[:MOST_FLEET_CHARTS]:
+        scale = figures.scale_for([value for _, value in values], unit)
+        rows = [
+            {
+                "name": word,
+                "series": "",
+                "y": value / scale.divisor,
+                "text": scale.quantity(value),
+                "tip": (("machine", word), ("newest", trends.amount(value, unit))),
+            }
+            for word, value in values
+        ]
+        which = "lower is better" if unit == "ns" else "higher is better"
+        picture = of_rows(printable(experiment), f"Newest run of each machine; {which}.", scale.unit, rows, ("",))
+        pictures += [picture] if picture is not None else []
+    return pictures
+
+
+def _drawn(picture: Picture) -> dict[str, Any]:
+    drawing = svg.draw(picture, theme.paint(page=True))
+    return {"name": "", "title": picture.title, "caption": picture.caption, "drawings": [drawing]}
+
+
+def _rendered(template: str, title: str, here: str, **context: Any) -> str:
+    whole = page.rendered(
+        template, {"title": f"{title} – hwdyno", "version": __version__, "contents": [], "data": "", **context}
+    )
+    return with_places(whole, here)

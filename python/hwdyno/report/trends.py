@@ -1,0 +1,261 @@
+"""A machine's history in words and pictures: since when it is slower, and what changed then."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from hwdyno.printable import columns, printable
+from hwdyno.report import figures
+from hwdyno.report.compared import difference_words
+from hwdyno.report.picture import Band, Dot, Line, Mark, Picture, Side, nice_step, plain
+from hwdyno.report.rows import point_label
+from hwdyno.trends.account import CONDITIONS, Account, Shift
+from hwdyno.trends.changes import LEAST_RUNS, Change, Trend
+from hwdyno.trends.series import Event, History, Key, Metric, key_of
+from hwdyno.units import format_ns, format_percent, format_value, plural
+from hwdyno.words import ExperimentResult, Run, Value
+
+NOTHING_KNOWN = "nothing that a Run records"
+FIRST_EXPERIMENTS = 6
+_HEIGHT = 120.0
+_MOST_TICKS = 4
+
+
+def when(started: str) -> str:
+    """A Run's start as people write it; the text itself where it is no time."""
+    try:
+        return f"{datetime.fromisoformat(started).astimezone():%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError):
+        return started
+
+
+def labels_of(run: Run) -> dict[Key, str]:
+    """The names of a Run's points as its report has them, by the key of their series."""
+    return {
+        key_of(one.name, one.kernel, {**one.fixed, **point.parameters}, _unit(one, at)): point_label(one, at)
+        for one in run.experiments
+        for at, point in enumerate(one.points)
+    }
+
+
+def _unit(experiment: ExperimentResult, at: int) -> str:
+    point = experiment.points[at]
+    return "ns" if experiment.metric == "latency" and point.latency_ns else point.throughput.unit
+
+
+def name_of(metric: Metric, labels: Mapping[Key, str]) -> str:
+    """The figure's name: its experiment and its point."""
+    label = labels.get(metric.key) or " ".join(f"{name}={value}" for name, value in metric.parameters.items())
+    return f"{metric.experiment}  {label}" if label != metric.experiment else label
+
+
+def amount(value: float, unit: str) -> str:
+    """A figure in its unit."""
+    return format_ns(value) if unit == "ns" else format_value(value, unit)
+
+
+def percent_of(ratio: Value, *, less_is_better: bool = False) -> str:
+    """A ratio as a change with its interval: ``10% slower (8.1 to 12%)``."""
+    change = ratio.value - 1
+    word = "slower" if (change < 0) != less_is_better else "faster"
+    if ratio.low is None or ratio.high is None:
+        return f"{format_percent(abs(change))} {word}"
+    ends = sorted((abs(ratio.low - 1), abs(ratio.high - 1))) if (ratio.low - 1) * (ratio.high - 1) > 0 else None
+    between = f" ({' to '.join(format_percent(end) for end in ends)})" if ends else ""
+    return f"{format_percent(abs(change))} {word}{between}"
+
+
+def trend_words(metric: Metric, trend: Trend) -> str:
+    """A figure's trend: its changes, the newest first, its drift, or that it is flat."""
+    if trend.drift is not None:
+        # A run's share is too small to be read: what ten of them make.
+        ten = Value(
+            *(trend.drift.value**10, "ratio"), *(one and one**10 for one in (trend.drift.low, trend.drift.high))
+        )
+        return f"drifts: {percent_of(ten, less_is_better=metric.less_is_better)} in 10 runs"
+    parts = [
+        f"{percent_of(one.ratio, less_is_better=metric.less_is_better)} since {when(metric.runs[one.at].started)}"
+        for one in reversed(trend.changes)
+    ]
+    return "; ".join(parts) or (
+        "flat" if len(metric.runs) >= LEAST_RUNS else f"{LEAST_RUNS - len(metric.runs)} more runs needed"
+    )
+
+
+def event_head(event: Event, history: History) -> str:
+    """The first line of an event: how many figures, which way, by how much."""
+    slower, all_of = event.slower, len(event.changes)
+    says = []
+    for count, word, is_slower in ((slower, "slower", True), (all_of - slower, "faster", False)):
+        sizes = [
+            abs(change.ratio.value - 1)
+            for metric, change in event.changes
+            if ((change.ratio.value > 1) == metric.less_is_better) == is_slower
+        ]
+        if sizes:
+            low, high = (format_percent(one) for one in (min(sizes), max(sizes)))
+            says.append(f"{count} {word} by {low if low == high else f'{low} to {high}'}")
+    return f"Since {when(event.first.started)}, of {plural(len(history.trends), 'figure')}: {' and '.join(says)}"
+
+
+def event_parts(event: Event) -> list[tuple[str, str]]:
+    """Each experiment of an event with its mean change, the most changed first."""
+    by_experiment: dict[str, list[tuple[Metric, Change]]] = {}
+    for metric, change in event.changes:
+        by_experiment.setdefault(metric.experiment, []).append((metric, change))
+    found = []
+    for name, some in by_experiment.items():
+        better = [
+            -math.log(one.ratio.value) if metric.less_is_better else math.log(one.ratio.value) for metric, one in some
+        ]
+        mean = math.exp(sum(better) / len(better))
+        ratio = some[0][1].ratio if len(some) == 1 and not some[0][0].less_is_better else Value(mean, "ratio")
+        found.append((abs(math.log(mean)), name, f"{plural(len(some), 'point')}, {percent_of(ratio)}"))
+    return [(name, says) for _, name, says in sorted(found, reverse=True)]
+
+
+def account_words(account: Account) -> str:
+    """What differed on both sides, in one line."""
+    parts = [difference_words(one) for one in account.differences] + [_shift_words(one) for one in account.shifts]
+    return "; ".join(parts) or NOTHING_KNOWN
+
+
+def _shift_words(one: Shift) -> str:
+    name = CONDITIONS[one.condition][0]
+    if one.condition.endswith("_c"):
+        return f"{name} {one.before:.0f} → {one.after:.0f} °C"
+    return f"{name} {format_percent(one.before)} → {format_percent(one.after)} of the CPU"
+
+
+def heading(history: History) -> str:
+    """How much is known of the machine, and whether anything changed."""
+    if not history.runs:
+        return "No runs are stored."
+    span = f"{plural(len(history.runs), 'run')}, {when(history.runs[0].started)} to {when(history.runs[-1].started)}"
+    if len(history.runs) < LEAST_RUNS:
+        return f"{span}. No trend yet: changes are sought from {LEAST_RUNS} runs on."
+    if not history.events and not any(trend.drift for _, trend in history.trends):
+        return f"{span}. No change: {plural(len(history.trends), 'figure')} kept their level."
+    return f"{span}."
+
+
+def text_of(history: History, accounts: Sequence[Account], labels: Mapping[Key, str]) -> str:
+    """The whole history for a terminal; events first, then every figure."""
+    lines = [f"{history.machine}: {heading(history)}"]
+    for event, account in zip(history.events, accounts, strict=True):
+        lines += ["", event_head(event, history), f"  first run   {event.first.id}"]
+        lines += [f"  {name}: {says}" for name, says in event_parts(event)[:FIRST_EXPERIMENTS]]
+        lines.append(f"  different   {account_words(account)}")
+    rows = [("figure", "runs", "newest", "trend")]
+    rows += [
+        (
+            name_of(metric, labels),
+            str(len(metric.runs)),
+            amount(metric.values[-1], metric.unit),
+            trend_words(metric, trend),
+        )
+        for metric, trend in changed_first(history)
+    ]
+    return "\n".join(map(printable, lines)) + "\n" + ("\n" + columns(printable(rows)) if history.trends else "")
+
+
+def changed_first(history: History) -> list[tuple[Metric, Trend]]:
+    """Every figure with its trend, those first that did not keep their level."""
+    return sorted(history.trends, key=lambda one: not (one[1].changes or one[1].drift))
+
+
+def plain_of(history: History, accounts: Sequence[Account], labels: Mapping[Key, str]) -> dict[str, Any]:
+    """The history as plain values for JSON."""
+
+    def value(one: Value | None) -> dict[str, float | None] | None:
+        return None if one is None else {"ratio": one.value, "low": one.low, "high": one.high}
+
+    return {
+        "machine": history.machine,
+        "runs": [one.id for one in history.runs],
+        "events": [
+            {
+                "run": event.first.id,
+                "started": event.first.started,
+                "after_run": event.last.id,
+                "figures": [list(metric.key) for metric, _ in event.changes],
+                "slower": event.slower,
+                "differences": [
+                    {"path": one.path, "before": one.before, "after": one.after} for one in account.differences
+                ],
+                "conditions": [
+                    {"condition": one.condition, "before": one.before, "after": one.after} for one in account.shifts
+                ],
+            }
+            for event, account in zip(history.events, accounts, strict=True)
+        ],
+        "figures": [
+            {
+                "experiment": metric.experiment,
+                "point": labels.get(metric.key, ""),
+                "parameters": metric.parameters,
+                "unit": metric.unit,
+                "runs": [one.id for one in metric.runs],
+                "values": list(metric.values),
+                "drift_a_run": value(trend.drift),
+                "changes": [
+                    {"run": metric.runs[one.at].id, "before": one.before, "after": one.after} | (value(one.ratio) or {})
+                    for one in trend.changes
+                ],
+            }
+            for metric, trend in history.trends
+        ],
+    }
+
+
+def picture_of(metric: Metric, trend: Trend, name: str) -> Picture:
+    """A figure over its runs, with its levels as steps and each change marked."""
+    is_time = metric.unit == "ns"
+    scale = figures.latency_scale(metric.values) if is_time else figures.scale_for(metric.values, metric.unit)
+    values = [one / scale.divisor for one in metric.values]
+    x = _runs_side(metric)
+    y = _level_side(scale.unit, values)
+    ends = [0, *(one.at for one in trend.changes), len(values)]
+    marks: list[Mark] = []
+    for low, high in itertools.pairwise(ends):
+        part = sorted(values[low:high])
+        middle = part[len(part) // 2]
+        spread = [abs(one - middle) for one in part]
+        half = sorted(spread)[len(spread) // 2] * 1.4826
+        if trend.drift is None:
+            marks.append(
+                Band(0, ((low - 0.4, middle - half, middle + half), (high - 0.6, middle - half, middle + half)))
+            )
+            marks.append(Line(0, ((low - 0.4, middle), (high - 0.6, middle))))
+    marks += [Line(-1, ((one.at - 0.5, y.low), (one.at - 0.5, y.high)), dash="3 3", width=1.2) for one in trend.changes]
+    marks += [
+        Dot(
+            0,
+            float(at),
+            value,
+            tip=(("run", run.id), ("started", when(run.started)), ("value", amount(raw, metric.unit))),
+        )
+        for at, (value, run, raw) in enumerate(zip(values, metric.runs, metric.values, strict=True))
+    ]
+    return Picture(name, trend_words(metric, trend), x, y, (name,), tuple(marks), height=_HEIGHT)
+
+
+def _runs_side(metric: Metric) -> Side:
+    count = len(metric.runs)
+    step = max(1, math.ceil((count - 1) / _MOST_TICKS))
+    ticks = tuple((float(at), metric.runs[at].started[:10]) for at in range(0, count, step))
+    return Side("run", -0.6, count - 0.4, "linear", ticks)
+
+
+def _level_side(unit: str, values: Sequence[float]) -> Side:
+    """An axis around the values and not from zero: of a history, the change is read and not the height."""
+    low, high = min(values), max(values)
+    room = max(high - low, 0.1 * high, 1e-12) * 0.25
+    step = nice_step((high - low + 2 * room) / 4)
+    first, last = math.floor((low - room) / step), math.ceil((high + room) / step)
+    ticks = tuple((at * step, plain(at * step, step)) for at in range(max(0, first), last + 1))
+    return Side(unit, ticks[0][0], ticks[-1][0], "linear", ticks)

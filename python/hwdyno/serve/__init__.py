@@ -1,0 +1,1 @@
+"""Shows the stored Runs in a browser: runs, trends, comparisons and the fleet; it reads, and changes nothing."""

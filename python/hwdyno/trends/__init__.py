@@ -1,0 +1,1 @@
+"""Follows a machine's figures over its Runs: since when a figure is another one, and what changed then."""
