@@ -180,6 +180,13 @@ def test_a_link_has_one_lane_where_none_is_known() -> None:
         assert pcie is not None and source in pcie.source
 
 
+def test_scalability_is_gunthers_law() -> None:
+    """X = cN / (1 + a(N - 1) + bN(N - 1)), with its peak at sqrt((1 - a) / b)."""
+    found = Scalability(c=Interval(100.0, None, None), a=Interval(0.1, None, None), b=Interval(0.01, None, None))
+    assert found.at(4) == pytest.approx(400 / (1 + 0.3 + 0.12))
+    assert found.peak_load == pytest.approx(math.sqrt(0.9 / 0.01))
+
+
 def test_a_scalability_without_contention_has_no_ceiling() -> None:
     def of(a: float) -> float | None:
         return Scalability(c=Interval(100.0, None, None), a=Interval(a, None, None), b=None).ceiling
